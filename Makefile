@@ -1,0 +1,51 @@
+# Everything the project needs is made by these targets; nothing relies on what is installed by hand.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run demo test check bench torture diagrams lock clean
+
+help:  ## list the targets
+	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP)  ## create the virtual environment from the hashed lock
+
+$(STAMP): requirements/lock.txt pyproject.toml requirements/runtime.in
+	@test -x $(BIN)/python || $(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed; set PYTHON=/path/to/python3.11") if sys.version_info < (3, 11) else 0'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --require-hashes -r requirements/lock.txt
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation -e .
+	@touch $(STAMP)
+
+run: setup  ## start the service to stay, on its embedded PostgreSQL
+	@$(BIN)/service serve
+
+demo: setup  ## carry a small product through the whole job, then stop everything
+	@$(BIN)/service demo
+
+test: setup  ## run the tests (real PostgreSQL, real server processes)
+	$(BIN)/pytest
+
+check: setup  ## lint, formatting, strict types, import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: setup  ## measure throughput, latency and rebuild as ratios, in one run
+	$(BIN)/python scripts/bench.py
+
+torture: setup  ## the long storms: kills, lost answers, races at full size
+	$(BIN)/python scripts/torture.py
+
+diagrams: setup  ## draw every state machine from its table into docs/machines
+	$(BIN)/service machines diagram --all --out docs/machines
+
+lock: setup  ## pin and hash the requirements again
+	$(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --allow-unsafe --strip-extras --output-file requirements/lock.txt requirements/dev.in
+
+clean:  ## remove the virtual environment and caches (never .data)
+	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

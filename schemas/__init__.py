@@ -1,0 +1,1 @@
+"""Wire contracts: msgspec structs for requests, responses and errors. No I/O, no logic."""

@@ -1,0 +1,1 @@
+"""Everything that touches the world: event store, HTTP, ingest, providers, command line."""

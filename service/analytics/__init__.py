@@ -1,0 +1,1 @@
+"""Analytics providers behind one port: `local` and `connected`."""

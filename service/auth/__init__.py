@@ -1,0 +1,1 @@
+"""Principals, credentials and what each may reach."""

@@ -1,0 +1,1 @@
+"""The fenced event store: command loop, fence lane, sequencer, rebuild and verify."""

@@ -1,0 +1,1 @@
+"""Durable, batched intake of telemetry, and its grouping into cases."""

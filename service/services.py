@@ -1,0 +1,23 @@
+"""The parts a process is assembled from, handed to handlers and jobs as one object."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from service.analytics.port import AnalyticsProviders
+    from service.eventstore.store import EventStore
+    from service.ingest.intake import Intake
+    from service.settings import Settings
+
+
+@dataclass(slots=True)
+class Services:
+    """Settings, the event store (commands and reads), the intake, and the analytics providers."""
+
+    settings: Settings
+    store: EventStore
+    intake: Intake
+    providers: AnalyticsProviders
+    authenticator: Any
