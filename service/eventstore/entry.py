@@ -1,0 +1,58 @@
+"""A command waiting for its round: its identity, its deadline and the way back to its caller."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+from service.eventstore import names
+from service.eventstore.cache import StreamName
+from service.eventstore.commands import Command, CommandNotDone, KeyInProgress, Outcome, OutcomeUnknown
+from service.ids import new_id
+
+DEADLINE = 2.5  # seconds a command may wait before it is given up, not below transaction_timeout + 0.5
+DOUBT_DEADLINE = 10.0  # further seconds a commit in doubt is pursued
+
+RecordName = tuple[str, str, str, str]  # project_id, principal, operation, key
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """One submission of a command.
+
+    `command_id` is made once per submission, so a re-run after a lost acknowledgement recognises its own record;
+    `kept` is the answer of the attempt in doubt (a stored record never holds a one-time secret, this does).
+    """
+
+    command: Command
+    waiter: asyncio.Future[Outcome] | Future[Outcome]
+    deadline: float = field(default_factory=lambda: time.monotonic() + DEADLINE)
+    command_id: str = field(default_factory=lambda: new_id("cmd"))
+    in_doubt: bool = False
+    kept: Outcome | None = None
+    record: RecordName = field(init=False)
+    key_name: str = field(init=False)
+    writes: tuple[StreamName, ...] = field(init=False)
+    blocked_by_key: bool = False
+
+    def __post_init__(self) -> None:
+        command, origin = self.command, self.command.origin
+        scope = next(iter((*command.gates, *command.exclusive)), "")
+        principal = f"{origin.actor_kind}:{origin.actor_id}"
+        self.record = (scope, principal, origin.operation, command.key or self.command_id)
+        self.key_name = names.key(*self.record)
+        self.writes = tuple(dict.fromkeys(stream.name for stream in command.streams))
+
+    @property
+    def overdue(self) -> bool:
+        """Whether it is given up: past its deadline, or, once its commit was in doubt, well past it."""
+        return time.monotonic() >= self.deadline + (DOUBT_DEADLINE if self.in_doubt else 0)
+
+    @property
+    def given_up(self) -> Exception:
+        """What its caller is told then: a command once in doubt is never called "not done"."""
+        if self.in_doubt:
+            return OutcomeUnknown()
+        return KeyInProgress() if self.blocked_by_key else CommandNotDone()

@@ -1,0 +1,161 @@
+"""The first pipeline of a round: take the locks in order, and read what they protect in later statements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from projections.kernel import Table
+from service.eventstore import names, statements
+from service.eventstore.cache import StateCache, StreamName
+from service.eventstore.codec import CHAIN_START, decode_event
+from service.eventstore.commands import Stream
+from service.eventstore.connection import Connection
+from service.eventstore.entry import Entry, RecordName
+from service.eventstore.unit import Registry, RowName, Working, fold_rows
+from statemachines.kernel import Recorded
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """An idempotency record as found."""
+
+    fingerprint: str
+    command_id: str
+    status: int | None
+    body: bytes
+    headers: Mapping[str, str]
+
+
+@dataclass(slots=True)
+class Loaded:
+    """What the first pipeline brought back."""
+
+    gates: set[str] = field(default_factory=set)
+    names: set[str] = field(default_factory=set)
+    heads: dict[StreamName, tuple[int, bytes]] = field(default_factory=dict)  # locked: revision, chain
+    seen: dict[StreamName, int] = field(default_factory=dict)  # visible, locked or not
+    records: dict[RecordName, Record] = field(default_factory=dict)
+    tails: dict[StreamName, list[tuple[Any, ...]]] = field(default_factory=dict)
+    snapshots: dict[StreamName, tuple[int, str]] = field(default_factory=dict)
+    rows: dict[RowName, Any] = field(default_factory=dict)
+
+
+class Plan:
+    """What a batch needs: gates, names, streams and rows, worked out before the transaction begins."""
+
+    def __init__(
+        self, registry: Registry, cache: StateCache, entries: Sequence[Entry], exclusive: Sequence[str]
+    ) -> None:
+        commands = [entry.command for entry in entries]
+        self.exclusive = sorted(names.gate(scope) for scope in exclusive)
+        self.gates = sorted({names.gate(g) for c in commands for g in c.gates} - set(self.exclusive))
+        self.writes = {s.name: s for c in commands for s in c.streams}
+        self.reads = {s.name: s for c in commands for s in c.reads if s.name not in self.writes}
+        self.streams = self.writes | self.reads
+        self.records = [entry.record for entry in entries]
+        known = {name: cache.get(name) for name in self.streams}
+        cold = [stream for name, stream in self.streams.items() if known[name] is None]
+        # A stream in the cache exists; any other may have to be created, which takes the lock of its name.
+        to_create = [names.new_stream(*stream.name) for stream in cold if stream.name in self.writes]
+        self.names = sorted({*(entry.key_name for entry in entries), *to_create})
+        self.have: list[tuple[str, str, int, int]] = []
+        for name, stream in self.streams.items():
+            at = known[name]
+            version = stream.machine.version if at is None and stream.machine.snapshots else 0
+            self.have.append((*name, at.revision if at else 0, version))
+        self.snapshots = [(p, s, version) for p, s, _, version in self.have if version]
+        self.rows: dict[Table[Any], dict[StreamName, None]] = {}
+        for command in commands:
+            for table, project_id, row_id in command.lookups:
+                self.rows.setdefault(table, {})[(project_id, row_id)] = None
+        for stream in cold:
+            for projection in registry.inline.get(stream.machine.kind, ()):
+                self.rows.setdefault(projection.table, {})[stream.name] = None
+
+
+def lock_and_load(connection: Connection, plan: Plan, wait_ms: int | None) -> Loaded:
+    """Run the pipeline. `wait_ms` bounds every wait in it (None: heads are tried); only heads and fences wait."""
+    execute = connection.execute
+    cursors: dict[str, Iterable[tuple[Any, ...]]] = {}
+    gates = {names.lock_number(name): name for name in plan.gates}
+    wanted = {names.lock_number(name): name for name in plan.names}
+    with connection.pipeline():
+        execute("begin")
+        if wait_ms is not None:
+            execute(statements.LOCK_TIMEOUT, (f"{wait_ms}ms",), prepare=True)
+        for name in plan.exclusive:
+            execute(statements.WAIT_GATE, (names.lock_number(name),), prepare=True)
+        if gates:
+            cursors["gates"] = execute(statements.TRY_GATES, (list(gates),), prepare=True)
+        cursors["names"] = execute(statements.TRY_NAMES, (list(wanted),), prepare=True)
+        if plan.writes:
+            lock_heads = statements.TRY_HEADS if wait_ms is None else statements.WAIT_HEADS
+            cursors["writes"] = execute(lock_heads, columns(plan.writes, 2), prepare=True)
+        if plan.reads:
+            cursors["reads"] = execute(statements.SHARE_HEADS, columns(plan.reads, 2), prepare=True)
+        if plan.streams:
+            cursors["seen"] = execute(statements.SEE_HEADS, columns(plan.streams, 2), prepare=True)
+        cursors["records"] = execute(statements.RECORDS, columns(plan.records, 4), prepare=True)
+        if plan.streams:
+            cursors["tails"] = execute(statements.TAILS, columns(plan.have, 4), prepare=True)
+        if plan.snapshots:
+            cursors["snapshots"] = execute(statements.SNAPSHOTS, columns(plan.snapshots, 3), prepare=True)
+        rows = [
+            (table, ids, execute(statements.load_rows(table), columns(ids, 2), prepare=True))
+            for table, ids in plan.rows.items()
+        ]
+    loaded = Loaded()
+    loaded.gates = {*plan.exclusive, *(gates[n] for n, ok in cursors.get("gates", ()) if ok)}
+    loaded.names = {wanted[n] for n, ok in cursors["names"] if ok}
+    for part in ("writes", "reads"):
+        loaded.heads.update({(p, s): (revision, bytes(chain)) for p, s, revision, chain in cursors.get(part, ())})
+    loaded.seen = {(p, s): revision for p, s, revision, _ in cursors.get("seen", ())}
+    for p, principal, operation, key, fingerprint, command_id, status, body, headers in cursors["records"]:
+        loaded.records[(p, principal, operation, key)] = Record(
+            fingerprint, command_id, status, bytes(body or b""), msgspec.json.decode(headers or "{}")
+        )
+    for p, s, *tail in cursors.get("tails", ()):
+        loaded.tails.setdefault((p, s), []).append(tuple(tail))
+    for p, s, revision, state in cursors.get("snapshots", ()):
+        loaded.snapshots[(p, s)] = (revision, state)
+    for table, ids, cursor in rows:
+        loaded.rows.update({(table.name, *name): None for name in ids})
+        for (text,) in cursor:
+            row = msgspec.json.decode(text, type=table.row)
+            loaded.rows[(table.name, row.project_id, row.id)] = row
+    return loaded
+
+
+def fold_stream(registry: Registry, cache: StateCache, stream: Stream, loaded: Loaded) -> Working:
+    """Bring a stream to its locked head: from the cache, a snapshot or the beginning, plus the tail."""
+    machine, name = stream.machine, stream.name
+    known = cache.get(name)
+    revision, state = 0, machine.initial
+    rows: Mapping[str, Any] = {}
+    if known is not None:
+        revision, state, rows = known.revision, known.state, known.rows
+    else:
+        if name in loaded.snapshots:
+            revision, text = loaded.snapshots[name]
+            state = msgspec.json.decode(text, type=machine.state_type)
+        rows = {p.table.name: loaded.rows[(p.table.name, *name)] for p in registry.inline.get(machine.kind, ())}
+    for tail_revision, topic, payload, recorded_at, actor in loaded.tails.get(name, ()):
+        event = decode_event(topic, payload)
+        state = machine.evolve(state, event)
+        revision = tail_revision
+        if known is not None:  # A cold stream's rows were read whole, under the same lock.
+            at = int(recorded_at.timestamp())
+            recorded = Recorded(stream.id, revision, event, stream.project_id, at, actor)
+            rows = fold_rows(registry, machine.kind, rows, recorded)
+    head_revision, _ = loaded.heads.get(name, (0, CHAIN_START))
+    assert revision == head_revision, f"{stream.id} folds to {revision}, its head says {head_revision}"
+    return Working(stream, revision, state, rows)
+
+
+def columns(rows: Iterable[Sequence[Any]], width: int) -> tuple[list[Any], ...]:
+    """Turn rows into the arrays that `unnest` takes."""
+    return tuple(map(list, zip(*rows, strict=True))) or tuple([] for _ in range(width))

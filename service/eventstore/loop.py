@@ -1,0 +1,288 @@
+"""The command loop: one committer thread per process that turns queued commands into rounds.
+
+Commands that find a name held are parked and tried again; commands whose batch died with its connection are run
+again on a new one and find their own record. A caller hears of its command only after COMMIT said COMMIT.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from typing import TypeVar
+
+import psycopg
+import structlog
+
+from service.eventstore.cache import StateCache, StreamName
+from service.eventstore.commands import (
+    Command,
+    CommandFailed,
+    CommandNotDone,
+    Outcome,
+)
+from service.eventstore.connection import Connection, connect
+from service.eventstore.entry import DEADLINE, Entry
+from service.eventstore.parking import Parking
+from service.eventstore.round import Round, RoundResult
+from service.eventstore.unit import Registry
+from service.eventstore.writing import CommitNotConfirmed
+
+log = structlog.get_logger()
+
+BATCH = 64
+CAPACITY = 1024
+PER_STREAM = 32
+W_MIN, W_MAX = 0.050, 0.250
+
+LOST = {"57P01", "57P02", "57P03", "25P03", "25P04"}  # the session is gone or about to go
+RETRY = {"55P03", "40P01", "40001", "57014"}  # certainly rolled back, worth another round
+CALLERS_DATA = ("22", "54")
+
+T = TypeVar("T")
+
+
+class Answers:
+    """Delivers results to their callers: one wake-up per event loop and batch."""
+
+    def __init__(self) -> None:
+        self._by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Outcome], Outcome | Exception]]] = {}
+
+    def add(self, entry: Entry, result: Outcome | Exception) -> None:
+        """Hold a result until `send`; a waiter that is not asynchronous gets it at once."""
+        if isinstance(entry.waiter, Future):
+            if isinstance(result, Exception):
+                entry.waiter.set_exception(result)
+            else:
+                entry.waiter.set_result(result)
+            return
+        self._by_loop.setdefault(entry.waiter.get_loop(), []).append((entry.waiter, result))
+
+    def send(self) -> None:
+        """Wake every caller."""
+        for event_loop, results in self._by_loop.items():
+            try:
+                event_loop.call_soon_threadsafe(_deliver, results)
+            except RuntimeError:  # The event loop has closed: nobody is left to hear it.
+                log.info("callers_gone", count=len(results))
+        self._by_loop = {}
+
+
+def _deliver(results: Iterable[tuple[asyncio.Future[Outcome], Outcome | Exception]]) -> None:
+    for waiter, result in results:
+        if waiter.done():  # The client went away; the command's outcome stands.
+            continue
+        if isinstance(result, Exception):
+            waiter.set_exception(result)
+        else:
+            waiter.set_result(result)
+
+
+class CommandLoop:
+    """Accepts commands from any thread; its own thread commits them in rounds."""
+
+    def __init__(
+        self,
+        conninfo: str,
+        registry: Registry,
+        *,
+        application: str = "service-loop",
+        make_round: Callable[[Registry, StateCache], Round] = Round,
+    ) -> None:
+        self._conninfo = conninfo
+        self._application = application
+        self._cache = StateCache()
+        self._round = make_round(registry, self._cache)
+        self._parking = Parking(capacity=CAPACITY, per_stream=PER_STREAM)
+        self._wake = threading.Condition()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._main, name=application, daemon=True)
+        self._connection: Connection | None = None
+        self._average = W_MIN / 4
+        self._stalled: dict[StreamName, int] = {}
+        self._looked: dict[StreamName, int] = {}
+        self.rounds = 0
+        self.commands = 0
+
+    # -- any thread --------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start the committer thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Refuse new commands, finish what runs, answer the rest with CommandNotDone."""
+        with self._wake:
+            self._stopping = True
+            self._wake.notify()
+        if self._thread.is_alive():
+            self._thread.join(timeout=DEADLINE + 1)
+
+    @property
+    def depth(self) -> int:
+        """Commands waiting."""
+        return len(self._parking)
+
+    def submit(self, command: Command, waiter: asyncio.Future[Outcome] | Future[Outcome]) -> None:
+        """Queue a command. Raises CommandNotDone when the queue, or that of one of its streams, is full."""
+        entry = Entry(command, waiter)
+        with self._wake:
+            if self._stopping or not self._parking.admit(entry):
+                raise CommandNotDone
+            self._wake.notify()
+
+    # -- the committer thread ----------------------------------------------------------------------------------
+
+    def _main(self) -> None:
+        while True:
+            with self._wake:
+                due = self._parking.next_due()
+                if due is None and not self._stopping:
+                    self._wake.wait()
+                elif due and not self._stopping:
+                    self._wake.wait(timeout=due)
+                if self._stopping:
+                    left = self._parking.drain()
+                    break
+                batch, overdue = self._parking.take(BATCH)
+            answers = Answers()
+            for entry in overdue:
+                answers.add(entry, entry.given_up)
+            answers.send()
+            if batch:
+                self._carry_out(batch)
+        answers = Answers()
+        for entry in left:
+            answers.add(entry, entry.given_up)
+        answers.send()
+        if self._connection is not None:
+            self._connection.close()
+
+    def _carry_out(self, batch: list[Entry]) -> None:
+        """Run a batch until each of its commands is answered or parked."""
+        try:
+            result = self._attempt(batch)
+        except CommitNotConfirmed:
+            self._cache.clear()
+            self._park(batch)
+        except psycopg.Error as error:
+            self._cache.clear()
+            self._after_error(batch, error)
+        except Exception as bug:
+            # The thread must survive; the culprit is found one by one.
+            log.exception("round_failed", error=repr(bug), size=len(batch))
+            self._cache.clear()
+            self._reset()
+            self._one_by_one(batch, bug)
+        else:
+            self._settle(result)
+
+    def _attempt(self, batch: list[Entry]) -> RoundResult:
+        """Run one round, waiting for heads unless one of them is known to be stalled."""
+        began = time.monotonic()
+        connection = self._connected()
+        stalled = any(name in self._stalled for entry in batch for name in entry.writes)
+        try:
+            if stalled:
+                result = self._round.run(connection, batch, wait_ms=None)
+            else:
+                result = self._round.run(connection, batch, wait_ms=int(1000 * self._patience()))
+        except psycopg.errors.LockNotAvailable:
+            connection.execute("rollback")
+            result = self._round.run(connection, batch, wait_ms=None)  # Shows who is busy.
+            self._stalled.update(result.busy_streams)
+        else:
+            self._average += 0.1 * (time.monotonic() - began - self._average)
+        self._watch(result)
+        self.rounds += 1
+        self.commands += len(result.done)
+        return result
+
+    def _patience(self) -> float:
+        return min(W_MAX, max(W_MIN, 4 * self._average))
+
+    def _watch(self, result: RoundResult) -> None:
+        """Keep the list of stalled streams: held at one revision over two looks, until it moves or is free."""
+        for name, revision in result.busy_streams.items():
+            if self._looked.get(name) == revision:
+                self._stalled[name] = revision
+            elif self._stalled.get(name, revision) != revision:
+                del self._stalled[name]
+            self._looked[name] = revision
+        for entry, _ in result.done:
+            for name in entry.writes:
+                self._stalled.pop(name, None)
+                self._looked.pop(name, None)
+
+    def _settle(self, result: RoundResult) -> None:
+        answers = Answers()
+        for entry, outcome in result.done:
+            answers.add(entry, outcome)
+        answers.send()
+        with self._wake:
+            for entry, blockers in result.busy:
+                self._parking.put_back(entry, blockers)
+
+    def _park(self, batch: Iterable[Entry]) -> None:
+        """Put a whole batch back; gives up those that ran out of time."""
+        answers = Answers()
+        with self._wake:
+            for entry in batch:
+                if entry.overdue:
+                    answers.add(entry, entry.given_up)
+                else:
+                    self._parking.put_back(entry, [entry.key_name])
+        answers.send()
+
+    def _after_error(self, batch: list[Entry], error: psycopg.Error) -> None:
+        """Decide what an error of the database means for the batch."""
+        connection = self._connection
+        if connection is None:  # Could not connect: certainly not done.
+            self._park(batch)
+        elif connection.broken or connection.closed or error.sqlstate in LOST:
+            log.warning("connection_lost", size=len(batch), sqlstate=error.sqlstate)
+            for entry in batch:
+                entry.in_doubt = True
+            self._reset()
+            self._park(batch)
+        elif error.sqlstate in RETRY:
+            self._rollback()
+            self._park(batch)
+        else:
+            self._rollback()
+            self._one_by_one(batch, error)
+
+    def _one_by_one(self, batch: list[Entry], error: Exception) -> None:
+        """Run each command alone, so that only the culprit fails."""
+        if len(batch) > 1:
+            for entry in batch:
+                self._carry_out([entry])
+            return
+        sqlstate = getattr(error, "sqlstate", None) or ""
+        log.error("command_failed", operation=batch[0].command.origin.operation.split(" ")[0], sqlstate=sqlstate)
+        answers = Answers()
+        answers.add(batch[0], CommandFailed(sqlstate) if sqlstate[:2] in CALLERS_DATA else error)
+        answers.send()
+
+    def _connected(self) -> Connection:
+        if self._connection is None:
+            try:
+                self._connection = connect(self._conninfo, application=self._application)
+            except psycopg.Error:
+                time.sleep(0.05)  # Nobody is refused for it: the batch is parked until its deadline.
+                raise
+        return self._connection
+
+    def _rollback(self) -> None:
+        try:
+            if self._connection is not None:
+                self._connection.execute("rollback")
+        except psycopg.Error:
+            self._reset()
+
+    def _reset(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()

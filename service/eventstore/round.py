@@ -1,0 +1,154 @@
+"""One round: one transaction that locks, loads, decides and writes for a batch of commands.
+
+The order of the statements is the point of this file:
+
+* gates, then names, then heads, then reads. All are tried, never waited for, except the heads that are written: they
+  are taken in ONE sorted statement that may wait for a bounded time. A waiter can therefore only wait for a session
+  that is past its own write pass or further on in the same order: no cycle.
+* what is read is read in a later statement than the lock that protects it, idempotency records too. A connection may
+  break, the batch run again, and the first attempt commit meanwhile; its locks make the second run busy, and once
+  they are free its record is visible.
+* service_now() is a plain statement between the two pipelines. PostgreSQL arms the idle-in-transaction timer when a
+  Sync is answered, and the Flush that ends a psycopg pipeline disarms it again; a plain statement arms it for good.
+* the tag of COMMIT must read COMMIT: an aborted transaction answers ROLLBACK without an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import msgspec
+
+from service.eventstore import names, statements
+from service.eventstore.cache import StateCache, StreamName
+from service.eventstore.commands import KeyReused, Outcome, StoredAnswer
+from service.eventstore.connection import Connection
+from service.eventstore.entry import Entry
+from service.eventstore.loading import Loaded, Plan, Record, fold_stream, lock_and_load
+from service.eventstore.unit import Batch, Registry, UnitOfWork, Working
+from service.eventstore.writing import Accepted, write
+from statemachines.kernel import Rejection
+
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass(slots=True)
+class RoundResult:
+    """What became of each entry: done (an outcome or an exception), or busy with the names that held it up."""
+
+    done: list[tuple[Entry, Outcome | Exception]] = field(default_factory=list)
+    busy: list[tuple[Entry, list[str]]] = field(default_factory=list)
+    busy_streams: dict[StreamName, int] = field(default_factory=dict)  # revision seen, for the stall detection
+
+
+class Round:
+    """Runs batches on a connection. One per writing thread; `cache` belongs to that thread alone."""
+
+    def __init__(self, registry: Registry, cache: StateCache) -> None:
+        self._registry = registry
+        self._cache = cache
+
+    def run(
+        self, connection: Connection, entries: Sequence[Entry], *, wait_ms: int | None, exclusive: Sequence[str] = ()
+    ) -> RoundResult:
+        """Carry out a batch. `wait_ms` bounds the wait for heads (None: skip what is locked).
+
+        `exclusive` names gates to wait for, holding them exclusively: the fence lane's way. Raises psycopg.Error as
+        it comes, with the transaction still open or the connection broken, and CommitNotConfirmed.
+        """
+        loaded = lock_and_load(connection, Plan(self._registry, self._cache, entries, exclusive), wait_ms)
+        [moment] = connection.execute(statements.NOW, prepare=True).fetchone() or (None,)
+        assert isinstance(moment, datetime)
+        result = RoundResult()
+        runnable = self._sort_out_busy(entries, loaded, result)
+        batch = Batch(self._registry, moment, self._fold(runnable, loaded), loaded.rows)
+        accepted = self._decide(runnable, batch, loaded, result)
+        if accepted:
+            write(connection, batch, loaded, accepted, self._cache, self.write_more)
+        else:
+            connection.execute("rollback")
+        return result
+
+    def write_more(self, connection: Connection, batch: Batch) -> None:
+        """Add statements of one's own just before COMMIT (the intake's telemetry and counters)."""
+
+    def _sort_out_busy(self, entries: Sequence[Entry], loaded: Loaded, result: RoundResult) -> list[Entry]:
+        runnable = []
+        for entry in entries:
+            command = entry.command
+            blockers = [n for n in map(names.gate, command.gates) if n not in loaded.gates]
+            if entry.key_name not in loaded.names:
+                blockers.append(entry.key_name)
+            for stream in (*command.streams, *command.reads):
+                if stream.name in loaded.heads:
+                    continue
+                if stream.name in loaded.seen:
+                    blockers.append("/".join(stream.name))
+                    result.busy_streams[stream.name] = loaded.seen[stream.name]
+            for stream in command.streams:
+                new_name = names.new_stream(*stream.name)
+                if stream.name not in loaded.seen and new_name not in loaded.names:
+                    blockers.append(new_name)
+            if blockers:
+                entry.blocked_by_key = blockers == [entry.key_name]
+                result.busy.append((entry, blockers))
+            else:
+                runnable.append(entry)
+        return runnable
+
+    def _fold(self, runnable: Sequence[Entry], loaded: Loaded) -> dict[StreamName, Working]:
+        streams: dict[StreamName, Working] = {}
+        for stream in (s for e in runnable for s in (*e.command.streams, *e.command.reads)):
+            if stream.name not in streams:
+                streams[stream.name] = fold_stream(self._registry, self._cache, stream, loaded)
+        return streams
+
+    def _decide(self, runnable: Sequence[Entry], batch: Batch, loaded: Loaded, result: RoundResult) -> list[Accepted]:
+        """Run the units in order; returns what goes into the log. Everything is answered in `result`."""
+        accepted: list[Accepted] = []
+        records = loaded.records
+        for entry in runnable:
+            unit = UnitOfWork(batch, entry.command, entry.command_id)
+            try:
+                if entry.command.authorize is not None:
+                    entry.command.authorize(unit)
+                replay = _replay(entry, records.get(entry.record), unit)
+                if replay is not None:
+                    result.done.append((entry, replay))
+                    continue
+                answer = entry.command.decide(unit)
+                body = b"" if answer.body is None else _encode(answer.body)
+            except (Rejection, KeyReused) as refusal:
+                result.done.append((entry, refusal))
+                continue
+            except Exception as bug:  # noqa: BLE001 - one command's bug must not fail its neighbours
+                result.done.append((entry, bug))
+                continue
+            unit.accept()
+            entry.kept = Outcome(answer.status, body, answer.headers)
+            stored = body if answer.stored is None else _encode(answer.stored)
+            status = None if answer.pending else answer.status
+            # A twin later in this batch finds its answer here.
+            records[entry.record] = Record(entry.command.fingerprint, entry.command_id, status, stored, answer.headers)
+            accepted.append(Accepted(entry, answer, entry.kept))
+            result.done.append((entry, entry.kept))
+        return accepted
+
+
+def _replay(entry: Entry, record: Record | None, unit: UnitOfWork) -> Outcome | None:
+    """Answer from the record: one's own attempt, a twin's answer, or a refusal. None: nothing is stored yet."""
+    if record is None:
+        return None
+    if record.command_id == entry.command_id and entry.kept is not None:
+        return entry.kept  # This submission's own commit, whose acknowledgement was lost.
+    if record.fingerprint != entry.command.fingerprint:
+        raise KeyReused
+    if record.status is None:
+        return None  # Pending: decided anew.
+    if entry.command.on_replay is not None:
+        answer = entry.command.on_replay(unit, StoredAnswer(record.status, record.body, record.headers))
+        body = b"" if answer.body is None else _encode(answer.body)
+        return Outcome(answer.status, body, answer.headers, replayed=True)
+    return Outcome(record.status, record.body, record.headers, replayed=True)

@@ -1,0 +1,215 @@
+"""The second pipeline of a round: everything a batch did, written set-wise, and COMMIT."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from projections.kernel import Table
+from service.eventstore import statements
+from service.eventstore.cache import Known, StateCache, StreamName
+from service.eventstore.codec import (
+    CHAIN_START,
+    Envelope,
+    canonical,
+    hash_chain,
+    hash_leaf,
+    hash_payload,
+    microseconds,
+)
+from service.eventstore.commands import Answer, Outcome
+from service.eventstore.connection import Connection
+from service.eventstore.entry import Entry
+from service.eventstore.loading import Loaded, columns
+from service.eventstore.unit import Batch, NewEvent, Working
+from service.ids import new_id
+
+SNAPSHOT_EVERY = 100  # events after which a long stream gets a new snapshot
+_encode = msgspec.json.Encoder().encode
+
+
+class CommitNotConfirmed(Exception):
+    """COMMIT was answered with another tag: the transaction rolled back without an error."""
+
+
+class Accepted(NamedTuple):
+    """A command that goes into the log: its answer, and the outcome its caller gets."""
+
+    entry: Entry
+    answer: Answer
+    outcome: Outcome
+
+
+class _Written(NamedTuple):
+    rows: list[tuple[Any, ...]]
+    chains: dict[StreamName, bytes]
+    weights: dict[StreamName, int]
+
+
+def write(
+    connection: Connection,
+    batch: Batch,
+    loaded: Loaded,
+    accepted: Sequence[Accepted],
+    cache: StateCache,
+    write_more: Callable[[Connection, Batch], None],
+) -> None:
+    """Write a batch and commit it; then remember its streams. Raises psycopg.Error and CommitNotConfirmed."""
+    events, chains, weights = _assemble(batch, loaded)
+    changed = {name: batch.streams[name] for name in chains}
+    updates = [(*n, loaded.heads[n][0], w.revision, chains[n]) for n, w in changed.items() if n in loaded.heads]
+    inserts = [(*n, w.stream.machine.kind, w.revision, chains[n]) for n, w in changed.items() if n not in loaded.heads]
+    snapshots = _snapshots_due(changed, loaded, cache)
+    execute = connection.execute
+    heads = None
+    with connection.pipeline():
+        if events:
+            execute(statements.INSERT_EVENTS, (batch.moment, *columns(events, 17)), prepare=True)
+        if updates:
+            heads = execute(statements.UPDATE_HEADS, columns(updates, 5), prepare=True)
+        if inserts:
+            execute(statements.INSERT_HEADS, columns(inserts, 5), prepare=True)
+        _write_rows(connection, batch)
+        if snapshots:
+            execute(statements.UPSERT_SNAPSHOTS, columns(snapshots, 5), prepare=True)
+        records = columns([_record(item) for item in accepted], 10)
+        execute(statements.INSERT_RECORDS, (batch.moment, *records), prepare=True)
+        write_more(connection, batch)
+        commit = execute("commit")
+    assert heads is None or heads.rowcount == len(updates), "a locked head moved"
+    if commit.statusmessage != "COMMIT":
+        raise CommitNotConfirmed(commit.statusmessage)
+    _remember(batch, loaded, cache, chains, weights, {(p, s): revision for p, s, revision, *_ in snapshots})
+
+
+def _assemble(batch: Batch, loaded: Loaded) -> _Written:
+    """Hash and lay out the accepted events; returns the rows, the new chain and the added weight per stream."""
+    written = _Written([], {}, {})
+    at = microseconds(batch.moment)
+    for new in batch.events:
+        name = new.stream.name
+        payload = canonical(new.event)
+        salt = os.urandom(16)
+        payload_hash = hash_payload(salt, payload)
+        envelope = _envelope(new, at, payload_hash)
+        leaf = hash_leaf(envelope)
+        previous = written.chains.get(name) or loaded.heads.get(name, (0, CHAIN_START))[1]
+        chain = hash_chain(previous, leaf)
+        written.chains[name] = chain
+        written.weights[name] = written.weights.get(name, 0) + len(payload)
+        written.rows.append(
+            (
+                envelope.project_id,
+                envelope.stream_id,
+                envelope.revision,
+                envelope.kind,
+                envelope.topic,
+                payload.decode(),
+                envelope.event_id,
+                envelope.command_id,
+                envelope.actor_kind,
+                envelope.actor_id,
+                envelope.request_id,
+                envelope.correlation_id,
+                envelope.causation_id,
+                salt,
+                payload_hash,
+                leaf,
+                chain,
+            )
+        )
+    return written
+
+
+def _envelope(new: NewEvent, at: int, payload_hash: bytes) -> Envelope:
+    origin = new.command.origin
+    return Envelope(
+        project_id=new.stream.project_id,
+        stream_id=new.stream.id,
+        revision=new.revision,
+        kind=new.stream.machine.kind,
+        topic=new.event.TOPIC,
+        event_id=new_id("event"),
+        command_id=new.command_id,
+        actor_kind=origin.actor_kind,
+        actor_id=origin.actor_id,
+        request_id=origin.request_id,
+        correlation_id=origin.correlation_id or origin.request_id,
+        causation_id=origin.causation_id,
+        recorded_at=at,
+        payload_hash=payload_hash.hex(),
+    )
+
+
+def _snapshots_due(
+    changed: Mapping[StreamName, Working], loaded: Loaded, cache: StateCache
+) -> list[tuple[str, str, int, int, str]]:
+    due = []
+    for name, working in changed.items():
+        machine = working.stream.machine
+        if machine.snapshots and working.revision - _last_snapshot(name, loaded, cache) >= SNAPSHOT_EVERY:
+            due.append((*name, working.revision, machine.version, _encode(working.state).decode()))
+    return due
+
+
+def _last_snapshot(name: StreamName, loaded: Loaded, cache: StateCache) -> int:
+    known = cache.get(name)
+    return known.snapshot_revision if known else loaded.snapshots.get(name, (0, ""))[0]
+
+
+def _write_rows(connection: Connection, batch: Batch) -> None:
+    upserts: dict[Table[Any], list[Any]] = {}
+    deletes: dict[Table[Any], list[StreamName]] = {}
+    for (_, project_id, row_id), (table, row) in batch.written_rows.items():
+        if row is None:
+            deletes.setdefault(table, []).append((project_id, row_id))
+        else:
+            upserts.setdefault(table, []).append(row)
+    for table, rows in upserts.items():
+        connection.execute(statements.upsert_rows(table), (_encode(rows).decode(),), prepare=True)
+    for table, row_names in deletes.items():
+        connection.execute(statements.delete_rows(table), columns(row_names, 2), prepare=True)
+
+
+def _record(accepted: Accepted) -> tuple[Any, ...]:
+    """Lay out an idempotency record; a pending answer binds key and fingerprint only."""
+    entry, answer, outcome = accepted
+    body = outcome.body if answer.stored is None else _encode(answer.stored)
+    return (
+        *entry.record,
+        entry.command.fingerprint,
+        entry.command_id,
+        entry.command.key is not None,
+        None if answer.pending else answer.status,
+        None if answer.pending else body,
+        _encode(dict(answer.headers)).decode(),
+    )
+
+
+def _remember(
+    batch: Batch,
+    loaded: Loaded,
+    cache: StateCache,
+    chains: Mapping[StreamName, bytes],
+    weights: Mapping[StreamName, int],
+    snapshots: Mapping[StreamName, int],
+) -> None:
+    """Fill the cache from a committed batch."""
+    known = {}
+    for name, working in batch.streams.items():
+        if name not in chains and name not in loaded.heads:
+            continue  # Still absent.
+        before = cache.get(name)
+        known[name] = Known(
+            revision=working.revision,
+            chain=chains.get(name) or loaded.heads[name][1],
+            state=working.state,
+            rows=dict(working.rows),
+            size=(before.size if before else 1024) + weights.get(name, 0),
+            snapshot_revision=snapshots.get(name) or _last_snapshot(name, loaded, cache),
+        )
+    for name, entry in known.items():
+        cache.put(name, entry)
