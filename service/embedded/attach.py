@@ -1,0 +1,82 @@
+"""A server that runs as long as someone needs it.
+
+Who needs it holds the `users` lock, shared. Whoever comes finds it running or starts it; that also adopts a server
+that a killed process left behind. Whoever leaves last stops it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from service.embedded.cluster import Cluster
+from service.embedded.layout import Layout
+from service.embedded.locks import Busy, FileLock, held
+from service.embedded.programs import EmbeddedError
+
+CHANGE_WAIT_SECONDS = 150.0  # another process may be making the cluster, or recovering it
+
+
+class Attachment:
+    """The right to find the server running, until `release`."""
+
+    def __init__(self, layout: Layout, programs: Path | None = None) -> None:
+        layout.make()
+        self.layout = layout
+        self.cluster = Cluster(layout, programs)
+        self._users = FileLock(layout.locks / "users")
+        try:
+            self.ensure()
+        except BaseException:
+            self._users.close()
+            raise
+
+    def ensure(self) -> None:
+        """Start the server when it does not run (at first, or after it died). Raises EmbeddedError."""
+        try:
+            with held(self.layout.locks / "change", wait_seconds=CHANGE_WAIT_SECONDS):
+                self._users.take(shared=True, wait_seconds=1)
+                self.cluster.ensure()
+        except Busy as error:
+            raise EmbeddedError("Another process has been starting or stopping PostgreSQL for too long.") from error
+
+    def release(self, *, patience_seconds: float = 10.0) -> None:
+        """Stop the server unless another process uses it."""
+        try:
+            with suppress(Busy), held(self.layout.locks / "change", wait_seconds=patience_seconds):
+                self._users.take()
+                self.cluster.stop(patience_seconds)
+        finally:
+            self._users.close()
+
+
+@contextmanager
+def attached(layout: Layout, programs: Path | None = None) -> Iterator[Attachment]:
+    """Need the server for a block."""
+    attachment = Attachment(layout, programs)
+    try:
+        yield attachment
+    finally:
+        attachment.release()
+
+
+@contextmanager
+def sole_supervisor(layout: Layout) -> Iterator[None]:
+    """Be the one `service serve` of a data directory. Raises EmbeddedError when there is another."""
+    layout.make()
+    lock = FileLock(layout.locks / "supervisor")
+    try:
+        lock.take()
+    except Busy as error:
+        holder = lock.read() or "unknown"
+        lock.close()
+        raise EmbeddedError(
+            f"Another `service serve` (process {holder}) runs on {layout.data_dir}; stop it or set SERVICE_DATA_DIR."
+        ) from error
+    try:
+        lock.write(str(os.getpid()))
+        yield
+    finally:
+        lock.close()

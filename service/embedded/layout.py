@@ -1,0 +1,89 @@
+"""Where everything of the embedded mode lies under the data directory, and how its server is addressed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tempfile
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from urllib.parse import quote
+
+# A socket address holds 107 bytes, and PostgreSQL appends "/.s.PGSQL.5432" to the directory.
+SOCKET_DIR_BYTES = 90
+SOCKET_NAME = ".s.PGSQL.5432"
+PORT = 5432  # only names the socket: the server listens on no network address
+ADMIN = "postgres"
+ROLE = "service"
+DATABASE = "service"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Paths under one data directory (absolute)."""
+
+    data_dir: Path
+
+    @property
+    def secrets(self) -> Path:
+        """Generated secrets, one file each."""
+        return self.data_dir / "secrets"
+
+    @property
+    def cluster(self) -> Path:
+        """The PostgreSQL data directory."""
+        return self.data_dir / "postgres"
+
+    @property
+    def log(self) -> Path:
+        """What the PostgreSQL server says."""
+        return self.data_dir / "postgres.log"
+
+    @property
+    def locks(self) -> Path:
+        """Lock files; empty, and never removed."""
+        return self.data_dir / "locks"
+
+    @cached_property
+    def socket_dir(self) -> Path:
+        """Directory of the server's socket: in the data directory, or a short one when that path is too long.
+
+        The path also must not hold characters that PostgreSQL's list of directories gives a meaning.
+        """
+        inside = self.data_dir / "run"
+        if len(os.fsencode(inside)) <= SOCKET_DIR_BYTES and re.fullmatch(r"[\w/.+@=-]+", str(inside), re.ASCII):
+            return inside
+        short = hashlib.sha256(os.fsencode(self.data_dir)).hexdigest()[:16]
+        return Path(tempfile.gettempdir()) / f"service-{short}"
+
+    @property
+    def socket(self) -> Path:
+        """The server's socket."""
+        return self.socket_dir / SOCKET_NAME
+
+    @property
+    def url(self) -> str:
+        """Address of the service's database, as the service's role."""
+        return self.address(ROLE, DATABASE)
+
+    @property
+    def admin_url(self) -> str:
+        """Address of the maintenance database, as the superuser."""
+        return self.address(ADMIN, "postgres")
+
+    def address(self, role: str, database: str) -> str:
+        """URL of a database of this server."""
+        return f"postgresql://{role}@/{database}?host={quote(str(self.socket_dir), safe='')}&port={PORT}"
+
+    def make(self) -> None:
+        """Create the data directory and its plain parts.
+
+        Others may pass through the data directory but not list it: started as root, the server runs as another user
+        and has to reach its own directory inside.
+        """
+        if not self.data_dir.is_dir():
+            self.data_dir.mkdir(parents=True, exist_ok=True)
+            self.data_dir.chmod(0o711)
+        self.locks.mkdir(mode=0o700, exist_ok=True)

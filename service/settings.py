@@ -1,0 +1,335 @@
+"""Settings of the service: read once from the environment into one frozen struct.
+
+`VARIABLES` is the whole list, in the order in which README shows it (`settings_table`). A secret may also come from
+a file named by `<VARIABLE>_FILE`. Without `SERVICE_DATABASE_URL` the service runs its embedded PostgreSQL, and secrets
+that are not given are made once in the data directory; with a database of your own each missing one is an error that
+names it, because a second machine that made its own would not read what the first one sealed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from service.embedded.layout import Layout
+from service.secretfiles import stored_secret
+from service.settingvalues import (
+    PLANS,
+    BadValue,
+    Plan,
+    database_url,
+    flag,
+    http_url,
+    key_32,
+    log_level,
+    one_to,
+    plans,
+    text,
+    token,
+)
+
+ABSENT = "none"  # the word that says: deliberately without this secret
+
+
+class SettingsError(Exception):
+    """The environment cannot be used; the message lists every problem, one a line, by variable name."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that configures a process. `repr` shows no secret.
+
+    `database_url` is always filled: in embedded mode (`embedded`) with the address of the server in `data_dir`.
+    Keys are raw bytes. A test clock exists only beside a test token (G-120).
+    """
+
+    database_url: str
+    embedded: bool
+    data_dir: Path
+    host: str
+    port: int
+    workers: int
+    base_url: str
+    internal_token: str | None
+    test_token: str | None
+    encryption_key: bytes | None
+    signing_key: bytes
+    provider_client_id: str | None
+    provider_client_secret: str | None
+    provider_us_url: str
+    provider_eu_url: str
+    payment_api_key: str | None
+    payment_api_base: str
+    payment_webhook_secret: str | None
+    plans: dict[str, Plan]
+    webhook_allow_private: bool
+    rate_limits: bool
+    log_level: str
+    test_clock: bool
+
+    def __repr__(self) -> str:
+        shown = {v.field: getattr(self, v.field) for v in VARIABLES if not v.secret}
+        return f"Settings(embedded={self.embedded}, {', '.join(f'{k}={v!r}' for k, v in shown.items())})"
+
+
+class Variable(NamedTuple):
+    """One variable: its name, the field it fills, how its text is read, its default as text, and what it does.
+
+    `made` is the length in bytes of the secret that embedded mode makes when none is given; a variable that has it
+    is required with a database of your own. `optional` secrets accept the word `none`.
+    """
+
+    name: str
+    field: str
+    read: Callable[[str], Any]
+    default: str | None
+    doc: str
+    secret: bool = False
+    made: int = 0
+    optional: bool = True
+
+
+VARIABLES: tuple[Variable, ...] = (
+    Variable(
+        "SERVICE_DATABASE_URL",
+        "database_url",
+        database_url,
+        None,
+        "PostgreSQL 15 or later, as a URL. Unset: the service runs its embedded PostgreSQL in the data directory.",
+        secret=True,
+    ),
+    Variable(
+        "SERVICE_DATA_DIR",
+        "data_dir",
+        lambda value: Path(value).expanduser().absolute(),
+        ".data",
+        "Where the embedded database, its log and generated secrets live.",
+    ),
+    Variable("SERVICE_HOST", "host", text, "127.0.0.1", "Address that the API listens on."),
+    Variable("SERVICE_PORT", "port", one_to(65535), "8000", "Port that the API listens on."),
+    Variable("SERVICE_WORKERS", "workers", one_to(64), "1", "API processes."),
+    Variable(
+        "SERVICE_BASE_URL",
+        "base_url",
+        http_url,
+        None,
+        "Public address, put into links and DSNs. Default: `http://<host>:<port>`.",
+    ),
+    Variable(
+        "SERVICE_INTERNAL_TOKEN",
+        "internal_token",
+        token,
+        None,
+        "Secret of the web application that confirms sign-ins (16 characters or more). `none`: that route answers 401.",
+        secret=True,
+        made=32,
+    ),
+    Variable(
+        "SERVICE_TEST_TOKEN",
+        "test_token",
+        token,
+        None,
+        "Secret of the test operator (16 characters or more). Unset: test routes answer 404. Never made by itself.",
+        secret=True,
+    ),
+    Variable(
+        "SERVICE_ENCRYPTION_KEY",
+        "encryption_key",
+        key_32,
+        None,
+        "32 bytes, as base64 or hex: seals DSN copies, webhook secrets and provider tokens. `none`: nothing "
+        "recoverable is kept.",
+        secret=True,
+        made=32,
+    ),
+    Variable(
+        "SERVICE_SIGNING_KEY",
+        "signing_key",
+        key_32,
+        None,
+        "32 bytes, as base64 or hex: the Ed25519 seed that signs checkpoints of the audit log.",
+        secret=True,
+        made=32,
+        optional=False,
+    ),
+    Variable(
+        "SERVICE_PROVIDER_CLIENT_ID",
+        "provider_client_id",
+        text,
+        None,
+        "OAuth client of the connected analytics provider. Unset: connecting answers 503.",
+    ),
+    Variable(
+        "SERVICE_PROVIDER_CLIENT_SECRET",
+        "provider_client_secret",
+        text,
+        None,
+        "Secret of that OAuth client, when it has one.",
+        secret=True,
+    ),
+    Variable(
+        "SERVICE_PROVIDER_US_URL", "provider_us_url", http_url, "https://us.posthog.com", "Provider address, region us."
+    ),
+    Variable(
+        "SERVICE_PROVIDER_EU_URL", "provider_eu_url", http_url, "https://eu.posthog.com", "Provider address, region eu."
+    ),
+    Variable(
+        "SERVICE_PAYMENT_API_KEY",
+        "payment_api_key",
+        text,
+        None,
+        "Key of the payment provider. Unset: billing writes answer 503.",
+        secret=True,
+    ),
+    Variable(
+        "SERVICE_PAYMENT_API_BASE",
+        "payment_api_base",
+        http_url,
+        "https://api.stripe.com",
+        "Address of the payment provider.",
+    ),
+    Variable(
+        "SERVICE_PAYMENT_WEBHOOK_SECRET",
+        "payment_webhook_secret",
+        text,
+        None,
+        "Verifies what the payment provider sends. Unset: its calls answer 401.",
+        secret=True,
+    ),
+    Variable(
+        "SERVICE_PLANS",
+        "plans",
+        plans,
+        PLANS,
+        "Plans as JSON, merged over the defaults: events a month, days of retention, price in cents.",
+    ),
+    Variable(
+        "SERVICE_WEBHOOK_ALLOW_PRIVATE",
+        "webhook_allow_private",
+        flag,
+        "0",
+        "For development: webhooks may go to private addresses, and over plain http to loopback.",
+    ),
+    Variable("SERVICE_RATE_LIMITS", "rate_limits", flag, "1", "Whether requests are rate limited."),
+    Variable("SERVICE_LOG_LEVEL", "log_level", log_level, "info", "`debug`, `info`, `warning` or `error`."),
+    Variable(
+        "SERVICE_TEST_CLOCK",
+        "test_clock",
+        flag,
+        "0",
+        "For tests: with a test token, `POST /v1/test-clock/advance` moves the clock of the service forward.",
+    ),
+)
+
+# Names that clients of this service read; they may stand in the same environment and configure nothing here.
+CLIENT_VARIABLES = frozenset(
+    {
+        "SERVICE_API_KEY",
+        "SERVICE_PRIVATE_API_KEY",
+        "SERVICE_CI_API_KEY",
+        "SERVICE_RUNNER_API_KEY",
+        "SERVICE_DSN",
+        "SERVICE_ONBOARDING_PROOF",
+    }
+)
+
+
+def load_settings(env: Mapping[str, str] | None = None) -> Settings:
+    """Read the environment (the process's own by default). Raises SettingsError with all problems at once.
+
+    In embedded mode this makes missing secrets under `<data dir>/secrets` (mode 0600). An empty variable counts as
+    unset.
+    """
+    env = os.environ if env is None else env
+    problems: list[str] = []
+    values: dict[str, Any] = {}
+    for variable in VARIABLES:
+        try:
+            values[variable.field] = _read(variable, env)
+        except BadValue as error:
+            problems.append(f"{variable.name}: {error}")
+            values[variable.field] = None
+    if problems:
+        raise SettingsError(problems)
+    embedded = values["database_url"] is None
+    for variable in VARIABLES:
+        if variable.made and values[variable.field] is None:
+            _make(variable, values, embedded, problems)
+    if problems:
+        raise SettingsError(problems)
+    layout = Layout(values["data_dir"])
+    values["database_url"] = layout.url if embedded else values["database_url"]
+    values["base_url"] = values["base_url"] or _default_base_url(values["host"], values["port"])
+    values["test_clock"] = values["test_clock"] and values["test_token"] is not None
+    absent = {v.field: None for v in VARIABLES if v.secret and values[v.field] == ABSENT}
+    return Settings(embedded=embedded, **{**values, **absent})
+
+
+def unknown_variables(env: Mapping[str, str]) -> list[str]:
+    """Names that begin with SERVICE_ and mean nothing here: most likely misspelt."""
+    known = CLIENT_VARIABLES | {variable.name for variable in VARIABLES}
+    known |= {f"{variable.name}_FILE" for variable in VARIABLES if variable.secret}
+    return sorted(name for name in env if name.startswith("SERVICE_") and name not in known)
+
+
+def settings_table() -> str:
+    """The variables as a Markdown table, for README."""
+    lines = ["| Variable | Default | Meaning |", "| --- | --- | --- |"]
+    for variable in VARIABLES:
+        if variable.made:
+            default = "made in embedded mode, else required"
+        else:
+            default = "unset" if variable.default is None else f"`{variable.default}`"
+        name = f"`{variable.name}`" + (" or `…_FILE`" if variable.secret else "")
+        lines.append(f"| {name} | {default} | {variable.doc} |")
+    return "\n".join(lines) + "\n"
+
+
+def _read(variable: Variable, env: Mapping[str, str]) -> Any:
+    """Value of one variable: None when unset without a default, ABSENT when switched off."""
+    given = env.get(variable.name, "")
+    file = env.get(f"{variable.name}_FILE", "") if variable.secret else ""
+    if given and file:
+        raise BadValue(f"both it and {variable.name}_FILE are set; keep one")
+    if file:
+        try:
+            given = Path(file).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadValue(f"the file named by {variable.name}_FILE cannot be read ({type(error).__name__})") from error
+        if not given:
+            raise BadValue(f"the file named by {variable.name}_FILE is empty")
+    if not given:
+        return None if variable.default is None else variable.read(variable.default)
+    if variable.secret and variable.optional and given.lower() == ABSENT:
+        return ABSENT
+    return variable.read(given)
+
+
+def _make(variable: Variable, values: dict[str, Any], embedded: bool, problems: list[str]) -> None:
+    """Fill a missing secret from the data directory, or say that it is missing."""
+    if not embedded:
+        hint = f" (or the word {ABSENT})" if variable.optional else ""
+        problems.append(
+            f"{variable.name}: required with SERVICE_DATABASE_URL; set it{hint}, or {variable.name}_FILE. "
+            f"A good value: openssl rand -base64 {variable.made}"
+        )
+        return
+    try:
+        made = stored_secret(Layout(values["data_dir"]), variable.field, variable.made)
+        values[variable.field] = variable.read(made)
+    except (OSError, BadValue) as error:
+        path = Layout(values["data_dir"]).secrets / variable.field
+        problems.append(f"{variable.name}: {path} cannot be made or used: {error}")
+
+
+def _default_base_url(host: str, port: int) -> str:
+    """Where a browser on this machine finds the API."""
+    name = "127.0.0.1" if host in {"0.0.0.0", "::", ""} else host  # noqa: S104 (compared, not bound)
+    return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"

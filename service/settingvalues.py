@@ -1,0 +1,124 @@
+"""How the text of each setting is read. Every reader takes text, and raises BadValue with a sentence for people."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+import msgspec
+
+KEY_BYTES = 32
+TOKEN_CHARACTERS = 16
+PLANS = (
+    '{"free": {"events": 100000, "retention_days": 30, "price_cents": 0}, '
+    '"pro": {"events": 2000000, "retention_days": 90, "price_cents": 2900}, '
+    '"scale": {"events": 20000000, "retention_days": 365, "price_cents": 19900}}'
+)
+
+
+class BadValue(Exception):
+    """The text of a setting cannot be used; the message never repeats the text, which may be a secret."""
+
+
+class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What an account may use: events a calendar month, days that raw rows are kept, price a month in cents."""
+
+    events: int
+    retention_days: int
+    price_cents: int
+
+
+def text(value: str) -> str:
+    """Any text without spaces around it."""
+    return value.strip()
+
+
+def flag(value: str) -> bool:
+    """1, true, yes, on; or 0, false, no, off."""
+    word = value.strip().lower()
+    if word in {"1", "true", "yes", "on"}:
+        return True
+    if word in {"0", "false", "no", "off"}:
+        return False
+    raise BadValue("must be 1 or 0")
+
+
+def one_to(most: int) -> Callable[[str], int]:
+    """Make a reader of whole numbers from 1 to `most`."""
+
+    def read(value: str) -> int:
+        if not value.strip().isdecimal() or not 1 <= int(value) <= most:
+            raise BadValue(f"must be a whole number from 1 to {most}")
+        return int(value)
+
+    return read
+
+
+def log_level(value: str) -> str:
+    """One of the four levels, in lower case."""
+    level = value.strip().lower()
+    if level not in {"debug", "info", "warning", "error"}:
+        raise BadValue("must be debug, info, warning or error")
+    return level
+
+
+def http_url(value: str) -> str:
+    """An http or https address without a trailing slash, query or fragment."""
+    try:
+        parts = urlsplit(value.strip())
+        _ = parts.port  # a malformed port raises only when asked for
+    except ValueError as error:
+        raise BadValue("must be an http or https address") from error
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise BadValue("must be an http or https address, like https://service.example")
+    if parts.query or parts.fragment or parts.username:
+        raise BadValue("must be a plain address, without user, query or fragment")
+    return value.strip().rstrip("/")
+
+
+def database_url(value: str) -> str:
+    """A PostgreSQL URL; whether the server answers shows at start."""
+    url = value.strip()
+    if not url.startswith(("postgresql://", "postgres://")):
+        raise BadValue("must be a URL like postgresql://user:password@host:5432/database")
+    return url
+
+
+def token(value: str) -> str:
+    """A bearer secret: printable, without spaces, long enough not to be guessed."""
+    secret = value.strip()
+    if len(secret) < TOKEN_CHARACTERS:
+        raise BadValue(f"must have at least {TOKEN_CHARACTERS} characters; openssl rand -hex 32 makes a good one")
+    if not secret.isascii() or not secret.isprintable() or " " in secret:
+        raise BadValue("must be printable ASCII without spaces")
+    if len(set(secret)) < TOKEN_CHARACTERS // 4:
+        raise BadValue("repeats too few characters; openssl rand -hex 32 makes a good one")
+    return secret
+
+
+def key_32(value: str) -> bytes:
+    """32 bytes, written as 64 hex digits or as base64 (either alphabet, with or without padding)."""
+    written = value.strip()
+    try:
+        if len(written) == 2 * KEY_BYTES:
+            return bytes.fromhex(written)
+        padded = written.replace("-", "+").replace("_", "/").rstrip("=")
+        key = base64.b64decode(padded + "=" * (-len(padded) % 4), validate=True)
+    except (ValueError, binascii.Error) as error:
+        raise BadValue("must be 32 bytes as base64 or hex; openssl rand -base64 32 makes one") from error
+    if len(key) != KEY_BYTES:
+        raise BadValue("must be exactly 32 bytes as base64 or hex; openssl rand -base64 32 makes one")
+    return key
+
+
+def plans(value: str) -> dict[str, Plan]:
+    """Plans by name, laid over the defaults; `free` is always among them."""
+    try:
+        given = msgspec.json.decode(value, type=dict[str, Plan])
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise BadValue('must be JSON like {"pro": {"events": 1, "retention_days": 1, "price_cents": 0}}') from error
+    if any(plan.events < 1 or plan.retention_days < 1 or plan.price_cents < 0 for plan in given.values()):
+        raise BadValue("needs events and retention_days of 1 or more and a price_cents of 0 or more")
+    return {**msgspec.json.decode(PLANS, type=dict[str, Plan]), **given}
