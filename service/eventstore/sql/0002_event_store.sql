@@ -106,3 +106,15 @@ create trigger events_not_truncated before truncate on events
     for each statement execute function events_are_immutable();
 alter table events enable always trigger events_immutable;
 alter table events enable always trigger events_not_truncated;
+
+-- Rebuilds of read models in progress: where one that was killed goes on.
+create table rebuilds (
+    name       text primary key,
+    position   bigint not null,
+    project_id text collate "C" not null default '',
+    stream_id  text collate "C" not null default '',
+    rows       bigint not null default 0,
+    events     bigint not null default 0,
+    digest     text   not null default '0',
+    started_at bigint not null
+);

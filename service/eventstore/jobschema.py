@@ -1,0 +1,44 @@
+"""The SQL of procrastinate, the job library: read from the installed package, never copied here.
+
+A fresh database gets the library's whole schema. A database that has an older one gets the library's own steps in
+between, so that raising the version in requirements/ needs no migration of ours.
+"""
+
+from __future__ import annotations
+
+import re
+from importlib import metadata, resources
+
+NAME = "0090_procrastinate"
+STEP = re.compile(r"(\d+)\.(\d+)\.(\d+)_.*\.sql")
+
+
+def version() -> str:
+    """The installed version."""
+    return metadata.version("procrastinate")
+
+
+def schema() -> str:
+    """SQL that makes the whole schema in an empty database."""
+    return resources.files("procrastinate.sql").joinpath("schema.sql").read_text(encoding="utf-8")
+
+
+def steps(after: str) -> str:
+    """SQL of the library's steps that came after version `after`, in their order; possibly empty."""
+    found = []
+    for file in resources.files("procrastinate.sql").joinpath("migrations").iterdir():
+        matched = STEP.fullmatch(file.name)
+        if matched and tuple(map(int, matched.groups())) > _numbers(after):
+            found.append((file.name, file.read_text(encoding="utf-8")))
+    return "\n;\n".join(text for _, text in sorted(found)) or "select 1"
+
+
+def is_older(one: str, other: str) -> bool:
+    """Whether version `one` came before `other`."""
+    return _numbers(one) < _numbers(other)
+
+
+def _numbers(written: str) -> tuple[int, ...]:
+    """A version as numbers to compare, zero where a part is missing."""
+    parts = [int(part) for part in re.findall(r"\d+", written)[:3]]
+    return (*parts, *([0] * (3 - len(parts))))

@@ -1,0 +1,200 @@
+"""Migrations: plain numbered SQL files, forward only, each applied once and never changed afterwards.
+
+The runner holds an advisory lock, so any number of processes may start at once. Each file is one transaction. DDL
+waits for table locks at most half a second at a time and then steps back, because whatever queues behind a waiting
+ALTER TABLE waits too.
+
+The schema of the job library is a migration of its own (jobschema.py): its text is read from the installed package.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import re
+import time
+from collections.abc import Callable
+from enum import Enum
+from importlib import resources
+from typing import Any, NamedTuple
+
+import psycopg
+from psycopg import sql
+from psycopg.errors import DeadlockDetected, LockNotAvailable
+
+from service.eventstore import jobschema
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+RUNNER_LOCK = 0x53455256494345  # "SERVICE"; any number that nobody else uses
+RUNNER_WAIT_SECONDS = 120.0
+DDL_WAIT = "500ms"
+DDL_ATTEMPTS = 60
+NAME = re.compile(r"\d{4}_[a-z0-9_]+")
+
+
+class MigrationError(Exception):
+    """The database and these files do not fit; the message says what to do."""
+
+
+class Migration(NamedTuple):
+    """A numbered file: its name without ending, its SQL and the hex SHA-256 of its bytes.
+
+    `detail` is the version of the library that the SQL belongs to, else empty.
+    """
+
+    name: str
+    sql: str
+    checksum: str
+    detail: str = ""
+
+
+class Standing(Enum):
+    """How a migration stands in a database."""
+
+    APPLIED = "applied"
+    PENDING = "pending"
+    CHANGED = "changed"  # applied, but the file is another one now
+    UNKNOWN = "unknown"  # applied, but this version of the service has no such file
+
+
+class Applied(NamedTuple):
+    """A row of the ledger."""
+
+    name: str
+    checksum: str
+    detail: str
+
+
+def discover() -> list[Migration]:
+    """All migrations of this version, in order."""
+    found = [_library_migration()]
+    for file in resources.files("service.eventstore").joinpath("sql").iterdir():
+        name = file.name.removesuffix(".sql")
+        if NAME.fullmatch(name):
+            content = file.read_bytes()
+            found.append(Migration(name, content.decode(), hashlib.sha256(content).hexdigest()))
+    found.sort()
+    numbers = [migration.name[:4] for migration in found]
+    assert len(numbers) == len(set(numbers)), "two migrations have one number"
+    return found
+
+
+def migrate(
+    conninfo: str, migrations: list[Migration] | None = None, report: Callable[[str], None] | None = None
+) -> list[str]:
+    """Bring the database at `conninfo` up to date; returns the names applied now, reported one by one.
+
+    Raises MigrationError when the database was made by other files than these, and psycopg.Error when a file fails
+    (nothing of that file stays).
+    """
+    migrations = discover() if migrations is None else migrations
+    with psycopg.connect(conninfo, autocommit=True, application_name="service-migrate") as connection:
+        connection.execute("set statement_timeout = 0")
+        _lock(connection)
+        ledger = resources.files("service.eventstore").joinpath("sql", "ledger.sql").read_bytes()
+        if connection.execute("select to_regclass('schema_migrations')").fetchall() == [(None,)]:
+            connection.execute(ledger)
+        done = []
+        for migration in _to_apply(migrations, _applied(connection)):
+            _patiently(connection, migration)
+            done.append(migration.name)
+            if report:
+                report(migration.name)
+        return done
+
+
+def status(connection: Connection, migrations: list[Migration] | None = None) -> list[tuple[str, Standing]]:
+    """How each migration stands, in order; reads only."""
+    [[ledger]] = connection.execute("select to_regclass('schema_migrations')::text").fetchall()
+    return compare(_applied(connection) if ledger else {}, discover() if migrations is None else migrations)
+
+
+def compare(applied: dict[str, Applied], migrations: list[Migration]) -> list[tuple[str, Standing]]:
+    """Set the ledger beside the files."""
+    standings: dict[str, Standing] = dict.fromkeys(applied, Standing.UNKNOWN)
+    for migration in migrations:
+        found = applied.get(migration.name)
+        if found is None:
+            standings[migration.name] = Standing.PENDING
+        elif found.checksum == migration.checksum:
+            standings[migration.name] = Standing.APPLIED
+        else:
+            upgrade = migration.detail and jobschema.is_older(found.detail, migration.detail)
+            standings[migration.name] = Standing.PENDING if upgrade else Standing.CHANGED
+    return sorted(standings.items())
+
+
+def _to_apply(migrations: list[Migration], applied: dict[str, Applied]) -> list[Migration]:
+    """The files to apply now. Raises MigrationError when going forward is not enough."""
+    standings = dict(compare(applied, migrations))
+    for name, standing in standings.items():
+        if standing is Standing.CHANGED:
+            raise MigrationError(
+                f"Migration {name} was changed after it was applied to this database. Restore the file and put the "
+                "change into a new one."
+            )
+        if standing is Standing.UNKNOWN:
+            raise MigrationError(
+                f"This database has migration {name}, which this version of the service does not know. Run the "
+                "version that made it, or a later one: migrations only go forward."
+            )
+    pending = [migration for migration in migrations if standings[migration.name] is Standing.PENDING]
+    last = max(applied, default="")
+    for migration in pending:
+        if migration.name not in applied and migration.name < last:
+            raise MigrationError(
+                f"Migration {migration.name} is new, but the database is already at {last}. Give it a higher number."
+            )
+        if migration.name in applied:
+            pending[pending.index(migration)] = _library_upgrade(migration, applied[migration.name])
+    return pending
+
+
+def _patiently(connection: Connection, migration: Migration) -> None:
+    """Apply one file in one transaction, stepping back as often as a table is in use."""
+    for attempt in range(1, DDL_ATTEMPTS + 1):
+        try:
+            with connection.transaction():
+                connection.execute(sql.SQL("set local lock_timeout = {}").format(DDL_WAIT))
+                connection.execute(migration.sql.encode())
+                connection.execute(
+                    "insert into schema_migrations (name, checksum, detail) values (%s, %s, %s) "
+                    "on conflict (name) do update set checksum = excluded.checksum, detail = excluded.detail, "
+                    "applied_at = excluded.applied_at",
+                    (migration.name, migration.checksum, migration.detail),
+                )
+                return
+        except (LockNotAvailable, DeadlockDetected) as error:
+            if attempt == DDL_ATTEMPTS:
+                raise MigrationError(
+                    f"Migration {migration.name} found its tables in use {DDL_ATTEMPTS} times. Nothing of it was "
+                    "applied; end long transactions and try again."
+                ) from error
+        time.sleep(random.uniform(0.05, 0.3))  # noqa: S311 (spreads the attempts; no secret)
+
+
+def _lock(connection: Connection) -> None:
+    """Become the only runner; the lock ends with the connection. Raises MigrationError after two minutes."""
+    give_up = time.monotonic() + RUNNER_WAIT_SECONDS
+    while connection.execute("select pg_try_advisory_lock(%s)", (RUNNER_LOCK,)).fetchall() != [(True,)]:
+        if time.monotonic() > give_up:
+            raise MigrationError("Another process has been migrating this database for too long.")
+        time.sleep(0.05)
+
+
+def _applied(connection: Connection) -> dict[str, Applied]:
+    """The ledger by name."""
+    rows = connection.execute("select name, checksum, detail from schema_migrations").fetchall()
+    return {name: Applied(name, checksum, detail) for name, checksum, detail in rows}
+
+
+def _library_migration() -> Migration:
+    """The job library's schema, as a fresh database gets it."""
+    text = jobschema.schema()
+    return Migration(jobschema.NAME, text, hashlib.sha256(text.encode()).hexdigest(), jobschema.version())
+
+
+def _library_upgrade(migration: Migration, applied: Applied) -> Migration:
+    """The library's own steps from the recorded version to the installed one, as one transaction."""
+    return migration._replace(sql=jobschema.steps(applied.detail))

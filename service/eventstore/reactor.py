@@ -1,0 +1,110 @@
+"""The reactor: tails the log and defers jobs, in the transaction of its own checkpoint.
+
+Commands defer nothing themselves: the job library's insert trigger calls NOTIFY, which serialises every commit that
+carries it. So a job exists exactly when its event has a position and the checkpoint has passed it: a crash can
+neither lose a job nor make one for work that was rolled back.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import msgspec
+import psycopg
+import structlog
+
+from service.eventstore.connection import Connection, connect
+from service.eventstore.history import StoredEvent, read_log
+
+log = structlog.get_logger()
+
+NAME = "reactor"
+PAGE = 500
+POLL = 0.1  # seconds
+
+
+class Job(NamedTuple):
+    """A job to defer. Of the jobs with one `once` (queueing lock) at most one waits at a time."""
+
+    task: str
+    args: Mapping[str, str | int]
+    queue: str = "default"
+    once: str | None = None
+
+
+Reaction = Callable[[StoredEvent], Job | None]
+
+_ENSURE = "insert into checkpoints (name, position) values (%s, 0) on conflict do nothing"
+_LOCK = "select position from checkpoints where name = %s for update skip locked"
+_MOVE = "update checkpoints set position = %s where name = %s"
+_DEFER = (
+    "select procrastinate_defer_jobs_v1(array_agg("
+    "row(j.queue, j.task, 0, null, j.once, j.args::jsonb, null)::procrastinate_job_to_defer_v1)) "
+    "from unnest(%s::text[], %s::text[], %s::text[], %s::text[]) j(queue, task, once, args) "
+    "where j.once is null or not exists (select 1 from procrastinate_jobs w "
+    "where w.queueing_lock = j.once and w.status = 'todo') having count(*) > 0"
+)
+
+
+def react_once(connection: Connection, reactions: Mapping[str, Reaction]) -> int:
+    """Handle the next page of the log; returns how many events it held (0: nothing new, or another one is at it)."""
+    with connection.transaction():
+        row = connection.execute(_LOCK, (NAME,), prepare=True).fetchone()
+        if row is None:
+            return 0
+        events = read_log(connection, row[0], PAGE)
+        if not events:
+            return 0
+        jobs: dict[str | int, Job] = {}
+        for event in events:
+            reaction = reactions.get(event.topic)
+            job = reaction(event) if reaction else None
+            if job is not None:
+                jobs[job.once or len(jobs)] = job
+        if jobs:
+            columns = [(j.queue, j.task, j.once, msgspec.json.encode(j.args).decode()) for j in jobs.values()]
+            connection.execute(_DEFER, tuple(map(list, zip(*columns, strict=True))), prepare=True)
+        connection.execute(_MOVE, (events[-1].position, NAME), prepare=True)
+        return len(events)
+
+
+class Reactor:
+    """Runs `react_once` for ever in a thread, reconnecting as needed."""
+
+    def __init__(self, conninfo: str, reactions: Mapping[str, Reaction]) -> None:
+        self._conninfo = conninfo
+        self._reactions = reactions
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._main, name="service-reactor", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop after the current page."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=5)
+
+    def _main(self) -> None:
+        connection: Connection | None = None
+        while not self._stopping.is_set():
+            try:
+                if connection is None:
+                    connection = connect(self._conninfo, application="service-reactor")
+                    connection.execute(_ENSURE, (NAME,))
+                handled = react_once(connection, self._reactions)
+            except psycopg.Error as error:
+                log.warning("reactor_interrupted", error=type(error).__name__, sqlstate=error.sqlstate)
+                if connection is not None:
+                    connection.close()
+                connection = None
+                self._stopping.wait(0.5)
+                continue
+            if handled < PAGE:
+                self._stopping.wait(POLL)
+        if connection is not None:
+            connection.close()

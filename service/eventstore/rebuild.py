@@ -1,0 +1,281 @@
+"""Rebuilding a read model while the service runs.
+
+The log is folded into a shadow table, stream by stream and resumable; what was appended meanwhile is folded on top
+until little is left; then the swap locks out the table's writers for a moment, folds the rest (what is committed but
+not yet numbered too), and renames. A writer that waited meanwhile resolves the name anew and finds the new table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+import psycopg
+import structlog
+from psycopg import sql
+
+from projections.kernel import AnyProjection
+from service.eventstore import names, statements
+from service.eventstore.cache import StreamName
+from service.eventstore.commands import Answer, Command, Origin, Stream, Unit
+from service.eventstore.folding import Folded, RowDigest, fold_history, fold_tails, row_values
+from statemachines import rebuilds
+from statemachines.kernel import derived_id
+
+log = structlog.get_logger()
+
+WRITE_EVERY = 5_000  # rows copied per transaction
+NEARLY_DONE = 500  # events left for the swap itself
+LOCK_TIMEOUT_MS = 400
+SWAP_TRIES = 50
+
+Connection = psycopg.Connection[Any]
+Progress = Callable[[int, int], None]  # events folded, events there were at the start
+
+
+class Receipt(NamedTuple):
+    """What a rebuild did. Digests are order-independent sums of row hashes, hex."""
+
+    projection: str
+    position: int
+    events: int
+    rows: int
+    old_digest: str
+    new_digest: str
+    started_at: int
+    finished_at: int
+
+
+class RebuildRunning(Exception):
+    """Another process is rebuilding this read model."""
+
+
+class _Rebuild:
+    """One rebuild in progress; its cursor lives in the table `rebuilds` so that another process can go on."""
+
+    def __init__(self, connection: Connection, projection: AnyProjection, progress: Progress) -> None:
+        self.connection = connection
+        self.projection = projection
+        self.table = projection.table
+        self.shadow = f"{self.table.name}_rebuild"
+        self.progress = progress
+        self.digest = RowDigest()
+        self.rows = self.events = self.position = self.started_at = 0
+        self.after: StreamName = ("", "")
+
+    def open(self) -> None:
+        """Start, or take up what a killed rebuild left."""
+        found = self.connection.execute(
+            "select position, project_id, stream_id, rows, events, digest, started_at from rebuilds where name = %s",
+            (self.table.name,),
+        ).fetchone()
+        if found is not None:
+            self.position, project_id, stream_id, self.rows, self.events, digest, self.started_at = found
+            self.after, self.digest = (project_id, stream_id), RowDigest(int(digest, 16))
+            return
+        with self.connection.transaction():
+            [self.position, self.started_at] = self._one(
+                "select size, floor(extract(epoch from service_now()))::bigint from log_state"
+            )
+            self._run("drop table if exists {shadow}")
+            self._run("create table {shadow} (like {table} including all)")
+            self.connection.execute(
+                "insert into rebuilds (name, position, started_at) values (%s, %s, %s)",
+                (self.table.name, self.position, self.started_at),
+            )
+
+    def fold_everything(self) -> None:
+        """Fold all history after the cursor into the shadow table."""
+        [total] = self._one("select count(*) from events where kind = any(%s)", list(self.projection.kinds))
+        pending: list[Folded] = []
+        for folded in fold_history(self.connection, self.projection, self.after):
+            pending.append(folded)
+            if len(pending) >= WRITE_EVERY:
+                self._copy(pending)
+                self.progress(self.events, total)
+                pending = []
+        if pending:
+            self._copy(pending)
+        self.progress(self.events, total)
+
+    def _copy(self, pending: list[Folded]) -> None:
+        columns = self.table.columns
+        with self.connection.transaction():
+            target = sql.SQL("copy {} ({}) from stdin").format(
+                sql.Identifier(self.shadow), sql.SQL(", ").join(map(sql.Identifier, columns))
+            )
+            with self.connection.cursor().copy(target) as copy:
+                for _, row, _ in pending:
+                    if row is not None:
+                        copy.write_row(row_values(row, columns))
+                        self.digest.add(row)
+                        self.rows += 1
+            self.events += sum(folded.events for folded in pending)
+            self.after = pending[-1].name
+            self._save()
+
+    def _save(self) -> None:
+        self.connection.execute(
+            "update rebuilds set position = %s, project_id = %s, stream_id = %s, rows = %s, events = %s, digest = %s "
+            "where name = %s",
+            (self.position, *self.after, self.rows, self.events, self.digest.hex, self.table.name),
+        )
+
+    def catch_up(self) -> None:
+        """Fold what was appended since, until little is left."""
+        while True:
+            [size] = self._one("select size from log_state")
+            if size - self.position < NEARLY_DONE:
+                return
+            with self.connection.transaction():
+                until = min(size, self.position + 10_000)
+                self._refold(
+                    "select distinct e.project_id, e.stream_id from log_index i join events e on e.seq = i.seq "
+                    "where i.position > %s and i.position <= %s and e.kind = any(%s)",
+                    (self.position, until, list(self.projection.kinds)),
+                )
+                self.position = until
+                self._save()
+
+    def _refold(self, query: str, params: tuple[Any, ...]) -> None:
+        """Fold the tails of the streams that a query names, and upsert their rows."""
+        stale: dict[StreamName, Any] = dict.fromkeys(self.connection.execute(query.encode(), params).fetchall())
+        if not stale:
+            return
+        shadow = self.table._replace(name=self.shadow)
+        ids = tuple(map(list, zip(*stale, strict=True)))
+        for (text,) in self.connection.execute(statements.load_rows(shadow), ids).fetchall():
+            row = msgspec.json.decode(text, type=self.table.row)
+            stale[(row.project_id, row.id)] = row
+        fresh = fold_tails(self.connection, self.projection, stale)
+        changed = [name for name in stale if fresh[name] != stale[name]]
+        for name in changed:
+            if stale[name] is not None:
+                self.digest.remove(stale[name])
+                self.rows -= 1
+            if fresh[name] is not None:
+                self.digest.add(fresh[name])
+                self.rows += 1
+        upserts = [fresh[name] for name in changed if fresh[name] is not None]
+        gone = [name for name in changed if fresh[name] is None]
+        if upserts:
+            self.connection.execute(statements.upsert_rows(shadow), (msgspec.json.encode(upserts).decode(),))
+        if gone:
+            self.connection.execute(statements.delete_rows(shadow), tuple(map(list, zip(*gone, strict=True))))
+
+    def swap(self) -> None:
+        """Lock out writers, fold the rest, rename; tries again while the table is in use."""
+        for _ in range(SWAP_TRIES):
+            before = (self.digest.value, self.rows)
+            try:
+                with self.connection.transaction():
+                    self.connection.execute(statements.LOCK_TIMEOUT, (f"{LOCK_TIMEOUT_MS}ms",))
+                    self._run("lock table {table} in exclusive mode")
+                    # One statement, one snapshot: numbered after the cursor, or committed and not yet numbered.
+                    self._refold(
+                        "select distinct e.project_id, e.stream_id from events e where e.kind = any(%s) and e.seq in "
+                        "(select seq from log_index where position > %s union all select seq from unsequenced)",
+                        (list(self.projection.kinds), self.position),
+                    )
+                    self._rename()
+                    self.connection.execute("delete from rebuilds where name = %s", (self.table.name,))
+            except psycopg.errors.LockNotAvailable:
+                self.digest, self.rows = RowDigest(before[0]), before[1]
+                self.catch_up()
+            else:
+                return
+        raise RebuildRunning(f"{self.table.name} stayed in use; the rebuild can be resumed")
+
+    def _rename(self) -> None:
+        old_indexes, new_indexes = self._indexes(self.table.name), self._indexes(self.shadow)
+        self._run("alter table {table} rename to {old}")
+        self._run("alter table {shadow} rename to {table}")
+        for definition, name in old_indexes.items():
+            self._run("alter index {a} rename to {b}", a=name, b=f"{name}_old")
+            self._run("alter index {a} rename to {b}", a=new_indexes[definition], b=name)
+
+    def _indexes(self, table: str) -> dict[str, str]:
+        """Map what each index is on to its name."""
+        rows = self.connection.execute(
+            "select substr(indexdef, position(' USING ' in indexdef)), indexname from pg_indexes "
+            "where schemaname = current_schema() and tablename = %s",
+            (table,),
+        )
+        return {str(definition): str(name) for definition, name in rows.fetchall()}
+
+    def retire(self) -> str:
+        """Digest the old table, which nobody writes any more, and drop it."""
+        digest = RowDigest()
+        with self.connection.transaction(), self.connection.cursor(name="retired") as cursor:
+            cursor.execute(sql.SQL("select row_to_json(t)::text from {} t").format(sql.Identifier(self._old)))
+            for (text,) in cursor:
+                digest.add(msgspec.json.decode(text, type=self.table.row))
+        self._run("drop table {old}")
+        return digest.hex
+
+    @property
+    def _old(self) -> str:
+        return f"{self.table.name}_old"
+
+    def _run(self, statement: str, **more: str) -> None:
+        self.connection.execute(
+            sql.SQL(statement).format(
+                table=sql.Identifier(self.table.name),
+                shadow=sql.Identifier(self.shadow),
+                old=sql.Identifier(self._old),
+                **{key: sql.Identifier(value) for key, value in more.items()},
+            )
+        )
+
+    def _one(self, query: str, *params: Any) -> tuple[Any, ...]:
+        row = self.connection.execute(query.encode(), params).fetchone()
+        assert row is not None
+        return tuple(row)
+
+
+def rebuild(conninfo: str, projection: AnyProjection, progress: Progress = lambda *_: None) -> Receipt:
+    """Rebuild one read model; safe under load, resumable after a kill.
+
+    Raises RebuildRunning when another process is at it, or when the table never stood still long enough to swap.
+    """
+    with psycopg.connect(conninfo, autocommit=True, application_name="service-rebuild") as connection:
+        number = names.lock_number(f"rebuild:{projection.name}")
+        [[free]] = connection.execute("select pg_try_advisory_lock(%s)", (number,)).fetchall()
+        if not free:
+            raise RebuildRunning(projection.name)
+        work = _Rebuild(connection, projection, progress)
+        _drop_leftover(connection, work)
+        work.open()
+        work.fold_everything()
+        work.catch_up()
+        work.swap()
+        [[finished_at]] = connection.execute("select floor(extract(epoch from service_now()))::bigint").fetchall()
+        old_digest = work.retire()
+        return Receipt(
+            projection.name,
+            work.position,
+            work.events,
+            work.rows,
+            old_digest,
+            work.digest.hex,
+            work.started_at,
+            finished_at,
+        )
+
+
+def _drop_leftover(connection: Connection, work: _Rebuild) -> None:
+    """Drop the retired table of a rebuild that was killed between its swap and its receipt."""
+    connection.execute(sql.SQL("drop table if exists {}").format(sql.Identifier(f"{work.table.name}_old")))
+
+
+def receipt_command(receipt: Receipt, request_id: str) -> Command:
+    """Build the command that records a receipt in the read model's own stream."""
+    stream = Stream(rebuilds.MACHINE, rebuilds.SCOPE, derived_id("prj", receipt.projection))
+
+    def record(unit: Unit) -> Answer:
+        unit.append(stream, [rebuilds.ProjectionRebuilt(*receipt)])
+        return Answer(200, None)
+
+    origin = Origin("system", "operator", f"REBUILD {receipt.projection}", request_id)
+    return Command(origin=origin, decide=record, streams=[stream], gates=(rebuilds.SCOPE,))

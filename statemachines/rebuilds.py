@@ -1,0 +1,65 @@
+"""The history of one read model's rebuilds: each leaves a receipt with the digests of the old and the new table."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+import msgspec
+
+from statemachines.kernel import Event, Rejection, StateMachine, destination, transition_table
+
+SCOPE = "service"  # rebuilds belong to no project
+
+
+class RebuildConflict(Rejection):
+    """A receipt that the table does not allow: never, by its only row."""
+
+    code = "internal_error"
+
+
+class Status(Enum):
+    """Whether the read model was ever rebuilt."""
+
+    ORIGINAL = "original"
+    REBUILT = "rebuilt"
+
+
+class ProjectionRebuilt(Event, frozen=True):
+    """A read model was folded anew from the log and swapped in. Digests are hex; times in epoch seconds."""
+
+    TOPIC = "projection.rebuilt.v1"
+    projection: str
+    position: int
+    events: int
+    rows: int
+    old_digest: str
+    new_digest: str
+    started_at: int
+    finished_at: int
+
+
+class Rebuilds(msgspec.Struct, frozen=True):
+    """How often, and with which digest last."""
+
+    status: Status = Status.ORIGINAL
+    count: int = 0
+    digest: str = ""
+
+
+TABLE = transition_table(
+    Status,
+    Status.ORIGINAL,
+    [
+        [ProjectionRebuilt.TOPIC, Status.ORIGINAL, Status.REBUILT],
+        [ProjectionRebuilt.TOPIC, Status.REBUILT, Status.REBUILT],
+    ],
+)
+
+
+def evolve(state: Rebuilds, event: Any) -> Rebuilds:
+    """Count a rebuild."""
+    return Rebuilds(Status[destination(TABLE, event, state.status)], state.count + 1, event.new_digest)
+
+
+MACHINE = StateMachine("prj", TABLE, Rebuilds(), evolve, RebuildConflict, Rebuilds)
