@@ -1,0 +1,53 @@
+"""Every machine and every read model, found by importing their rooms: a module that exists is a module that counts."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import projections
+import statemachines
+from projections.kernel import AnyProjection, Projection
+from service.eventstore.unit import Registry
+from statemachines.kernel import StateMachine
+
+
+def _modules(room: ModuleType) -> Iterator[ModuleType]:
+    for found in pkgutil.iter_modules(room.__path__, room.__name__ + "."):
+        yield importlib.import_module(found.name)
+
+
+@cache
+def machines() -> dict[str, StateMachine[Any]]:
+    """Return the machines by stream kind. Two of one kind are a bug that stops the start."""
+    found: dict[str, StateMachine[Any]] = {}
+    for module in _modules(statemachines):
+        for value in vars(module).values():
+            if isinstance(value, StateMachine):
+                assert found.setdefault(value.kind, value) is value, f"two machines write {value.kind} streams"
+    return dict(sorted(found.items()))
+
+
+@cache
+def read_models() -> dict[str, AnyProjection]:
+    """Return the projections by table name. Two over one table are a bug that stops the start."""
+    found: dict[str, AnyProjection] = {}
+    for module in _modules(projections):
+        for value in vars(module).values():
+            if isinstance(value, Projection):
+                assert found.setdefault(value.name, value) is value, f"two projections write {value.name}"
+    return dict(sorted(found.items()))
+
+
+@cache
+def registry() -> Registry:
+    """Return what the command loop needs: machines, and inline projections by stream kind."""
+    inline: dict[str, tuple[AnyProjection, ...]] = {}
+    for projection in read_models().values():
+        for kind in projection.kinds:
+            inline[kind] = (*inline.get(kind, ()), projection)
+    return Registry(machines(), inline)
