@@ -39,6 +39,5 @@ def is_older(one: str, other: str) -> bool:
 
 
 def _numbers(written: str) -> tuple[int, ...]:
-    """A version as numbers to compare, zero where a part is missing."""
-    parts = [int(part) for part in re.findall(r"\d+", written)[:3]]
-    return (*parts, *([0] * (3 - len(parts))))
+    """A version as numbers to compare; the empty text comes before every version."""
+    return tuple(int(part) for part in re.findall(r"\d+", written)[:3])

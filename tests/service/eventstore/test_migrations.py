@@ -1,0 +1,229 @@
+"""Migrations are applied once, in order, by one runner at a time, and never change afterwards."""
+
+import hashlib
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
+import pytest
+
+from service.eventstore import jobschema, migrations
+from service.eventstore.migrations import Migration, MigrationError, Standing
+from service.eventstore.startup import UnfitDatabase, check_database, server_problems
+from tests.support.cluster import TestCluster
+
+
+def made(name: str, sql: str) -> Migration:
+    return Migration(name, sql, hashlib.sha256(sql.encode()).hexdigest())
+
+
+FIRST = made("0001_one", "create table one (id int)")
+SECOND = made("0002_two", "create table two (id int)")
+
+
+def test_a_fresh_database_gets_every_file_and_a_second_run_nothing(any_cluster: TestCluster):
+    """All files apply to an empty database, on every supported server."""
+    with any_cluster.database("template0") as url:
+        seen: list[str] = []
+        done = migrations.migrate(url, report=seen.append)
+        assert done == seen == [migration.name for migration in migrations.discover()]
+        assert migrations.migrate(url) == []
+        with psycopg.connect(url) as connection:
+            assert {standing for _, standing in migrations.status(connection)} == {Standing.APPLIED}
+            check_database(connection, test_clock=False)
+
+
+def test_numbers_are_unique_and_names_sort_by_them():
+    names = [migration.name for migration in migrations.discover()]
+    assert names == sorted(names)
+    assert len({name[:4] for name in names}) == len(names)
+    assert jobschema.NAME in names
+
+
+def test_status_of_an_empty_database_is_all_pending(empty_database_url: str):
+    """Asking changes nothing."""
+    with psycopg.connect(empty_database_url) as connection:
+        assert {standing for _, standing in migrations.status(connection)} == {Standing.PENDING}
+        assert connection.execute("select count(*) from pg_tables where schemaname = 'public'").fetchone() == (0,)
+
+
+def test_many_runners_at_once_apply_each_file_once(empty_database_url: str):
+    with ThreadPoolExecutor(4) as pool:
+        done = list(pool.map(lambda _: migrations.migrate(empty_database_url), range(4)))
+    assert sorted(map(len, done)) == [0, 0, 0, len(migrations.discover())]
+
+
+def test_a_changed_file_is_refused_and_nothing_after_it_applied(empty_database_url: str):
+    migrations.migrate(empty_database_url, [FIRST])
+    changed = made(FIRST.name, "create table one (id bigint)")
+    with pytest.raises(MigrationError, match="0001_one was changed"):
+        migrations.migrate(empty_database_url, [changed, SECOND])
+    with psycopg.connect(empty_database_url) as connection:
+        assert connection.execute("select to_regclass('two')").fetchone() == (None,)
+        assert migrations.status(connection, [changed, SECOND]) == [
+            ("0001_one", Standing.CHANGED),
+            ("0002_two", Standing.PENDING),
+        ]
+
+
+def test_a_database_of_a_later_version_is_refused(empty_database_url: str):
+    migrations.migrate(empty_database_url, [FIRST, SECOND])
+    with pytest.raises(MigrationError, match="0002_two, which this version"):
+        migrations.migrate(empty_database_url, [FIRST])
+
+
+def test_a_new_file_below_the_last_one_is_refused(empty_database_url: str):
+    """Forward only: what was skipped once would run against tables that its author never saw."""
+    migrations.migrate(empty_database_url, [SECOND])
+    with pytest.raises(MigrationError, match="0001_one is new"):
+        migrations.migrate(empty_database_url, [FIRST, SECOND])
+
+
+def test_a_failing_file_leaves_nothing_of_itself(empty_database_url: str):
+    broken = made("0002_broken", "create table two (id int); select 1/0")
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        migrations.migrate(empty_database_url, [FIRST, broken])
+    with psycopg.connect(empty_database_url) as connection:
+        assert connection.execute("select to_regclass('one')::text, to_regclass('two')::text").fetchone() == (
+            "one",
+            None,
+        )
+    assert migrations.migrate(empty_database_url, [FIRST, SECOND]) == ["0002_two"]
+
+
+def test_a_table_in_use_is_waited_for_in_short_steps(empty_database_url: str):
+    """DDL steps back while a reader holds the table, so that others can still read it, and goes on afterwards."""
+    migrations.migrate(empty_database_url, [FIRST])
+    alter = made("0002_alter", "alter table one add column more int")
+    with psycopg.connect(empty_database_url) as reader:
+        reader.execute("select * from one")
+        thread = threading.Thread(target=migrations.migrate, args=(empty_database_url, [FIRST, alter]))
+        thread.start()
+        time.sleep(0.3)
+        with psycopg.connect(empty_database_url) as other:
+            other.execute("set statement_timeout = '2s'")
+            other.execute("select * from one")
+        assert thread.is_alive()
+    thread.join(10)
+    with psycopg.connect(empty_database_url) as connection:
+        connection.execute("select more from one")
+
+
+def catalog(url: str) -> list[tuple[str, ...]]:
+    """Columns, constraints, indexes, functions and triggers of a database, as text."""
+    queries = (
+        (
+            "select 'column', table_name, column_name, data_type, is_nullable, coalesce(column_default, '') "
+            "from information_schema.columns where table_schema = 'public'"
+        ),
+        (
+            "select 'constraint', conrelid::regclass::text, conname, pg_get_constraintdef(oid) from pg_constraint "
+            "where connamespace = 'public'::regnamespace and contype <> 'n'"
+        ),
+        "select 'index', indexname, indexdef from pg_indexes where schemaname = 'public'",
+        (
+            "select 'function', p.proname, pg_get_functiondef(p.oid) from pg_proc p "
+            "where p.pronamespace = 'public'::regnamespace"
+        ),
+        "select 'trigger', pg_get_triggerdef(oid) from pg_trigger where not tgisinternal",
+        "select 'enum', t.typname, e.enumlabel from pg_enum e join pg_type t on t.oid = e.enumtypid",
+    )
+    with psycopg.connect(url) as connection:
+        return sorted(row for query in queries for row in connection.execute(query).fetchall())
+
+
+def test_migrations_add_up(cluster: TestCluster, database_url: str):
+    """One run over all files and one run a file end in the same schema."""
+    with cluster.database("template0") as url:
+        files = migrations.discover()
+        for count in range(1, len(files) + 1):
+            migrations.migrate(url, files[:count])
+        assert catalog(url) == catalog(database_url)
+
+
+def test_an_older_job_library_is_brought_forward_by_its_own_steps(empty_database_url: str):
+    """A recorded older version is pending, not changed; a newer one is refused."""
+    [current] = [migration for migration in migrations.discover() if migration.name == jobschema.NAME]
+    older = current._replace(checksum="of another version", detail="3.0.0")
+    migrations.migrate(empty_database_url, [older])
+    with psycopg.connect(empty_database_url) as connection:
+        assert migrations.status(connection, [current]) == [(jobschema.NAME, Standing.PENDING)]
+    assert "add_heartbeat" not in jobschema.steps("3.1.0")
+    assert jobschema.steps("999.0.0") == "select 1"
+    newer = current._replace(checksum="of another version", detail="999.0.0")
+    with psycopg.connect(empty_database_url) as connection:
+        connection.execute("update schema_migrations set detail = %s, checksum = %s", (newer.detail, newer.checksum))
+    with pytest.raises(MigrationError, match="was changed"):
+        migrations.migrate(empty_database_url, [current])
+
+
+def test_the_steps_of_the_job_library_lead_to_its_schema(cluster: TestCluster):
+    """From the library's first version, its steps through ours make what its fresh schema is."""
+    [current] = [migration for migration in migrations.discover() if migration.name == jobschema.NAME]
+    split = "3.2.0"
+    later = jobschema.steps(split)
+    with cluster.database("template0") as stepped, cluster.database("template0") as fresh:
+        earlier = jobschema.steps("").removesuffix(later)
+        old = Migration(jobschema.NAME, earlier, "of another version", split)
+        migrations.migrate(stepped, [old])
+        assert migrations.migrate(stepped, [current]) == [jobschema.NAME]
+        assert migrations.migrate(stepped, [current]) == []
+        migrations.migrate(fresh, [current])
+        tables = [row for row in catalog(stepped) if row[0] in {"column", "enum"}]
+        assert tables == [row for row in catalog(fresh) if row[0] in {"column", "enum"}]
+
+
+def test_the_clock_only_grows(database_url: str):
+    """No statement turns the test clock back, and service_now() shows its offset."""
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        assert connection.execute("select advance_service_clock(90)").fetchone() == (90,)
+        assert connection.execute("select advance_service_clock(10)").fetchone() == (100,)
+        [[ahead]] = connection.execute("select extract(epoch from service_now() - clock_timestamp())").fetchall()
+        assert 99 < ahead <= 100
+        for statement in (
+            "update service_clock set offset_seconds = 99",
+            "delete from service_clock",
+            "truncate service_clock",
+            "insert into service_clock default values",
+        ):
+            with pytest.raises(psycopg.errors.IntegrityError):
+                connection.execute(statement)
+        with pytest.raises(UnfitDatabase, match="100 seconds ahead"):
+            check_database(connection, test_clock=False)
+        check_database(connection, test_clock=True)
+
+
+def test_service_now_runs_on_inside_a_transaction(database_url: str):
+    """A lease that ends while a statement waits must be seen to have ended."""
+    with psycopg.connect(database_url) as connection:
+        [[first]] = connection.execute("select service_now()").fetchall()
+        connection.execute("select pg_sleep(0.05)")
+        [[second]] = connection.execute("select service_now()").fetchall()
+        assert (second - first).total_seconds() >= 0.05
+
+
+def test_each_installation_has_its_own_salt(cluster: TestCluster):
+    salts = set()
+    for _ in range(2):
+        with cluster.database("template0") as url:
+            migrations.migrate(url, migrations.discover()[:1])
+            with psycopg.connect(url) as connection:
+                [[salt]] = connection.execute("select salt from installation").fetchall()
+                salts.add(salt)
+                with pytest.raises(psycopg.errors.UniqueViolation):
+                    connection.execute("insert into installation (salt) values (repeat('0', 64))")
+    assert len(salts) == 2
+    assert all(len(bytes.fromhex(salt)) == 32 for salt in salts)
+
+
+def test_a_server_that_may_lose_commits_is_refused(cluster: TestCluster, database_url: str):
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        assert server_problems(connection) == []
+        connection.execute("set synchronous_commit = off")
+        assert server_problems(connection) == [
+            (
+                "synchronous_commit is off on the database server; it must be on or remote_apply, because answered work "
+                "would be lost in a crash."
+            )
+        ]
