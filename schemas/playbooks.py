@@ -1,0 +1,395 @@
+"""Wire contracts of the playbooks: what an owner binds, what the service answers (R-PB-01 to R-PB-33, G-100).
+
+The binding structs are the one place where a bound stands: the published request schemas, the checks and the typed
+values all come from them. Every object is closed. They belong to a published version, so they never change: a new
+bound is a new version with structs of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+MAX_RENDER_BYTES = 65536
+
+# Python lets `$` match before a trailing newline, other readers of the published pattern do not.
+_END = r"(?!\n)$"
+_VISIBLE = r"[^\s\u0000-\u001f\u007f-\u009f\ufeff]"
+_PRINTABLE = r"[^\u0000-\u001f\u007f-\u009f]"
+
+AutomationId = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=100,
+        pattern=f"^[a-z][a-z0-9_-]*{_END}",
+        description="Unique in the project: a lowercase letter, then lowercase letters, digits, `_` and `-`.",
+    ),
+]
+Name = Annotated[str, Meta(min_length=1, max_length=200)]
+Text500 = Annotated[str, Meta(min_length=1, max_length=500)]
+EventName = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=200,
+        pattern=f"^{_VISIBLE}+{_END}",
+        description="An event name as the signal map has it: no white space, no control characters.",
+    ),
+]
+Environment = Annotated[str, Meta(min_length=1, max_length=100)]
+Confirmed = Annotated[bool, Meta(extra_json_schema={"const": True})]
+CostUsd = Annotated[float, Meta(gt=0, le=10000, description="US dollars; above 0, at most 10000.")]
+Seconds30Days = Annotated[int, Meta(ge=60, le=2592000)]
+Sha256 = Annotated[str, Meta(pattern=f"^[0-9a-f]{{64}}{_END}")]
+
+Provider = Literal["coding_agent_a", "coding_agent_b", "hosted_ci", "custom"]
+PlaybookId = Literal["error-to-draft-pr", "weekly-funnel-review"]
+
+
+class Closed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An object that takes exactly its declared keys."""
+
+
+# ---- bindings that both playbooks share (R-PB-15, R-PB-16, R-PB-18 to R-PB-20, R-PB-27)
+
+
+class Invocation(Closed, frozen=True):
+    """The program that the customer's scheduler starts; the service never runs it."""
+
+    executable: Annotated[str, Meta(min_length=1, max_length=500, pattern=f"^{_PRINTABLE}+{_END}")]
+    argv: Annotated[
+        tuple[Annotated[str, Meta(max_length=500, pattern=f"^{_PRINTABLE}*{_END}")], ...], Meta(max_length=50)
+    ]
+
+
+class HostedCi(Closed, frozen=True):
+    """A job of the customer's hosted CI."""
+
+    workflow_file: Text500
+    job_id: Name
+    environment_name: Name
+    invocation: Invocation
+
+
+class CustomHost(Closed, frozen=True):
+    """A runner that the customer manages elsewhere."""
+
+    management_surface: Text500
+    credential_destination: Annotated[str, Meta(min_length=1, max_length=1000)]
+    invocation: Invocation
+
+
+class AgentAExecution(Closed, frozen=True, tag_field="provider", tag="coding_agent_a"):
+    """The first coding agent's own scheduler."""
+
+
+class AgentBExecution(Closed, frozen=True, tag_field="provider", tag="coding_agent_b"):
+    """The second coding agent's own scheduler."""
+
+
+class HostedCiExecution(Closed, frozen=True, tag_field="provider", tag="hosted_ci"):
+    """Execution in hosted CI."""
+
+    hosted_ci: HostedCi
+
+
+class CustomExecution(Closed, frozen=True, tag_field="provider", tag="custom"):
+    """Execution by a runner of the customer's own."""
+
+    custom: CustomHost
+
+
+Execution = AgentAExecution | AgentBExecution | HostedCiExecution | CustomExecution
+
+
+class Escalation(Closed, frozen=True):
+    """Where a run turns when it cannot go on."""
+
+    destination: Text500
+    instructions: Annotated[str, Meta(min_length=1, max_length=2000)]
+
+
+# ---- error-to-draft-pr@4.0.0 (R-PB-17, R-PB-21 to R-PB-26, R-PB-28)
+
+
+class RepositoryRunner(Closed, frozen=True):
+    """Who works, and in which repository."""
+
+    provider: Provider
+    repository: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=500,
+            pattern=rf"^https://[^\s/\\?#@]+(/[^\s\\?#]*)?{_END}",
+            description="Absolute https URL without user information, query or fragment.",
+        ),
+    ]
+    default_branch: Name
+    environment: Environment | UnsetType = UNSET
+
+
+class ReviewRequired(Closed, frozen=True, tag_field="mode", tag="review_required"):
+    """A draft pull request that a human reviews and merges."""
+
+
+class AutoMerge(Closed, frozen=True, tag_field="mode", tag="auto_merge"):
+    """A ready pull request that the provider itself merges once the named checks have passed."""
+
+    merge_method: Literal["squash", "merge", "rebase"]
+    required_status_checks: Annotated[
+        tuple[Name, ...], Meta(min_length=1, max_length=50, extra_json_schema={"uniqueItems": True})
+    ]
+    provider_managed: Confirmed
+    branch_protection_required: Confirmed
+    bypass_forbidden: Confirmed
+
+
+CodeDelivery = ReviewRequired | AutoMerge
+
+
+class Materiality(Closed, frozen=True):
+    """How much evidence a case needs before it may trigger a run."""
+
+    minimum_event_count: Annotated[int, Meta(ge=1, le=1000000000)]
+    maximum_last_seen_age_seconds: Annotated[int, Meta(ge=60, le=31622400)]
+
+
+class CaseTrigger(Closed, frozen=True):
+    """How often, and for which cases, receipts are issued."""
+
+    max_cases_per_sweep: Annotated[int, Meta(ge=1, le=100)]
+    cooldown_seconds: Annotated[int, Meta(ge=60, le=604800)]
+    materiality: Materiality
+
+
+class Scope(Closed, frozen=True):
+    """What one pull request may touch, and the tests it has to pass."""
+
+    allowed_paths: Annotated[tuple[Text500, ...], Meta(min_length=1, max_length=100)]
+    test_commands: Annotated[tuple[Text500, ...], Meta(min_length=1, max_length=30)]
+    max_files_changed: Annotated[int, Meta(ge=1, le=100)]
+    max_changed_lines: Annotated[int, Meta(ge=1, le=10000)]
+
+
+class CaseBudgets(Closed, frozen=True):
+    """Limits that the server charges against; days are trailing windows of 86400 s."""
+
+    max_runs_per_day: Annotated[int, Meta(ge=1, le=1000)]
+    max_prs_per_day: Annotated[int, Meta(ge=1, le=100)]
+    max_attempts_per_case_revision: Annotated[int, Meta(ge=1, le=20)]
+    max_turns_per_run: Annotated[int, Meta(ge=1, le=500)]
+    max_runtime_seconds: Annotated[int, Meta(ge=60, le=86400)]
+    max_cost_usd_per_run: CostUsd
+
+
+class VerificationWindow(Closed, frozen=True):
+    """How long a deploy is watched, and how much traffic proves it; the wait is not shorter than the window."""
+
+    observation_window_seconds: Seconds30Days
+    max_wait_seconds: Seconds30Days
+    min_sample_size: Annotated[int, Meta(ge=1, le=10000000)]
+
+
+class ErrorToDraftPrBindings(Closed, frozen=True):
+    """What an owner decides about `error-to-draft-pr`; everything else is locked."""
+
+    automation_id: AutomationId
+    name: Name
+    runner: RepositoryRunner
+    execution: Execution
+    trigger: CaseTrigger
+    scope: Scope
+    budgets: CaseBudgets
+    traffic_sample_event: EventName
+    verification: VerificationWindow
+    escalation: Escalation
+    code_delivery: CodeDelivery = ReviewRequired()
+
+
+class ErrorToDraftPrAssertions(Closed, frozen=True):
+    """What the owner states about the outside; the last two have to be true for auto_merge."""
+
+    repository_pull_request_access_confirmed: bool
+    ci_proof_callback_configured: bool
+    deploy_ingest_configured: bool
+    provider_auto_merge_access_confirmed: bool = False
+    branch_protection_required_checks_confirmed: bool = False
+
+
+class RenderErrorToDraftPr(Closed, frozen=True):
+    """Render request of `error-to-draft-pr`."""
+
+    version: Literal["4.0.0"]
+    bindings: ErrorToDraftPrBindings
+    readiness_assertions: ErrorToDraftPrAssertions
+
+
+# ---- weekly-funnel-review@2.0.0 (R-PB-29 to R-PB-32)
+
+
+class ReportRunner(Closed, frozen=True):
+    """Who works; a report needs no repository."""
+
+    provider: Provider
+    environment: Environment | UnsetType = UNSET
+
+
+class Schedule(Closed, frozen=True):
+    """When a report is due, in local time of an IANA zone."""
+
+    cron: Annotated[
+        str,
+        Meta(
+            min_length=5,
+            max_length=200,
+            description="Five numeric fields of `*`, `,`, `-`, `/`; the minute is one number; fires at least yearly.",
+        ),
+    ]
+    timezone: Annotated[str, Meta(min_length=1, max_length=100, description="An IANA time zone name.")]
+    start_window_seconds: Annotated[int, Meta(ge=60, le=86400)]
+
+
+class Funnel(Closed, frozen=True):
+    """The approved events in their order, and the period that is compared with the one before."""
+
+    events: Annotated[tuple[EventName, ...], Meta(min_length=2, max_length=20, extra_json_schema={"uniqueItems": True})]
+    period_days: Annotated[int, Meta(ge=1, le=90)]
+    minimum_sample_size: Annotated[int, Meta(ge=1, le=100000)]
+
+
+class ReportBudgets(Closed, frozen=True):
+    """Limits that the server charges against; days are trailing windows of 86400 s."""
+
+    max_runs_per_day: Annotated[int, Meta(ge=1, le=1000)]
+    max_turns_per_run: Annotated[int, Meta(ge=1, le=500)]
+    max_runtime_seconds: Annotated[int, Meta(ge=60, le=86400)]
+    max_cost_usd_per_run: CostUsd
+
+
+class WeeklyFunnelReviewBindings(Closed, frozen=True):
+    """What an owner decides about `weekly-funnel-review`; everything else is locked."""
+
+    automation_id: AutomationId
+    name: Name
+    runner: ReportRunner
+    execution: Execution
+    schedule: Schedule
+    funnel: Funnel
+    budgets: ReportBudgets
+    escalation: Escalation
+
+
+class WeeklyFunnelReviewAssertions(Closed, frozen=True):
+    """What the owner states about the outside."""
+
+    scheduler_execution_configured: bool
+
+
+class RenderWeeklyFunnelReview(Closed, frozen=True):
+    """Render request of `weekly-funnel-review`."""
+
+    version: Literal["2.0.0"]
+    bindings: WeeklyFunnelReviewBindings
+    readiness_assertions: WeeklyFunnelReviewAssertions
+
+
+Bindings = ErrorToDraftPrBindings | WeeklyFunnelReviewBindings
+Assertions = ErrorToDraftPrAssertions | WeeklyFunnelReviewAssertions
+
+
+# ---- the operations
+
+
+class RenderRequest(Closed, frozen=True):
+    """Any render request; `bindings` and `readiness_assertions` are those of the playbook in the path."""
+
+    version: Annotated[str, Meta(description="The playbook version that is bound.")]
+    bindings: dict[str, Any]
+    readiness_assertions: dict[str, Any]
+
+
+class PlaybookQuery(msgspec.Struct, frozen=True):
+    """Query of the detail: a published version, the latest when omitted (R-PB-03)."""
+
+    version: Annotated[str, Meta(max_length=40, pattern=rf"^[0-9]+\.[0-9]+\.[0-9]+{_END}")] | None = None
+
+
+class PlaybookRef(Closed, frozen=True):
+    """A published playbook version by id, version and hash (G-117)."""
+
+    id: PlaybookId
+    version: str
+    template_hash: Sha256
+
+
+class RelatedOperation(msgspec.Struct, frozen=True):
+    """An operation that belongs to carrying out a playbook."""
+
+    operation_id: str
+    method: Literal["GET", "POST", "PUT", "PATCH"]
+    path: str
+
+
+class PlaybookEndpoints(msgspec.Struct, frozen=True):
+    """Where a playbook is read and rendered."""
+
+    detail: str
+    render: str
+
+
+class Playbook(msgspec.Struct, frozen=True, kw_only=True):
+    """A catalogue entry: one immutable version (R-PB-02)."""
+
+    kind: Literal["automation_playbook"] = "automation_playbook"
+    id: PlaybookId
+    version: str
+    latest: bool
+    title: str
+    description: str
+    trigger_kind: Literal["unhandled_cases", "schedule"]
+    output_kind: Literal["pull_request", "funnel_review"]
+    locked_invariants: dict[str, Any]
+    render_request_schema: dict[str, Any]
+    run_output_schema: dict[str, Any]
+    related_operations: list[RelatedOperation]
+    latest_version: str
+    available_versions: list[str]
+    endpoints: PlaybookEndpoints
+    template_hash: Sha256
+    next_action: str
+
+
+class PlaybookCatalog(msgspec.Struct, frozen=True, kw_only=True):
+    """Every template at its latest version (R-PB-01)."""
+
+    kind: Literal["automation_playbook_catalog"] = "automation_playbook_catalog"
+    count: int
+    version_policy: Literal["immutable_semver"] = "immutable_semver"
+    list_policy: Literal["latest_version_per_template"] = "latest_version_per_template"
+    playbooks: list[Playbook]
+    next_action: str
+
+
+class Gap(msgspec.Struct, frozen=True):
+    """Something that has to be true before an automation can be enabled."""
+
+    code: str
+    message: str
+
+
+class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+    """A rendered, disabled automation, and the contract input that would save it (G-100)."""
+
+    kind: Literal["automation_candidate"] = "automation_candidate"
+    project_id: str
+    playbook: PlaybookRef
+    enabled: bool = False
+    automation: dict[str, Any]
+    contract_input: dict[str, Any]
+    candidate_sha256: Sha256
+    readiness_gaps: list[Gap]
+    next_action: str

@@ -1,0 +1,301 @@
+"""Playbooks: find a published version, check a request against it, render the policy it gives (R-PB, G-100, G-117).
+
+Rendering is a pure function of the request: no project, no clock. So the same request is the same candidate byte for
+byte, and a contract can be held against the server's own rendering at any later time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from decimal import Decimal
+from functools import cache
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+import rfc8785
+
+from schemas.automation_policy import (
+    ErrorToDraftPrPolicy,
+    Limits,
+    Policy,
+    ReportPlan,
+    Scheduled,
+    UnhandledCases,
+    Verification,
+    WeeklyFunnelReviewPolicy,
+)
+from schemas.playbooks import (
+    Bindings,
+    CaseBudgets,
+    ErrorToDraftPrBindings,
+    Gap,
+    PlaybookRef,
+    ReportBudgets,
+    WeeklyFunnelReviewBindings,
+)
+from statemachines.cron import InvalidSchedule, parse_cron, zone
+from statemachines.kernel import Rejection
+from statemachines.playbook_templates import PUBLISHED, Template
+from statemachines.shapes import INVALID, UNKNOWN, Problem, json_schema, problems
+
+LOCKED = "locked_field"
+
+_AUTO_MERGE_ASSERTIONS = ("provider_auto_merge_access_confirmed", "branch_protection_required_checks_confirmed")
+_numbers = msgspec.json.Encoder(decimal_format="number")
+
+
+class PlaybookNotFound(Rejection):
+    """No playbook has this id."""
+
+    code = "playbook_not_found"
+
+
+class PlaybookVersionNotFound(Rejection):
+    """The playbook was never published at this version."""
+
+    code = "playbook_version_not_found"
+
+
+# ---- canonical documents
+
+
+def canonical(document: Any) -> bytes:
+    """RFC 8785 form of a JSON document."""
+    return rfc8785.dumps(document)
+
+
+def sha256_of(document: Any) -> str:
+    """Lowercase hex SHA-256 of the canonical form."""
+    return hashlib.sha256(canonical(document)).hexdigest()
+
+
+def plain(value: Any) -> Any:
+    """JSON document of a struct, its numbers in their shortest form (25.0 is 25)."""
+    return msgspec.json.decode(canonical(msgspec.json.decode(_numbers.encode(value))))
+
+
+# ---- the catalogue
+
+
+def versions_of(playbook_id: str) -> list[Template]:
+    """Return the published versions, oldest first. Raises PlaybookNotFound."""
+    found = [template for template in PUBLISHED if template.id == playbook_id]
+    if not found:
+        raise PlaybookNotFound("There is no such playbook.", next_action="List the playbooks and use one of their ids.")
+    return found
+
+
+def find_template(playbook_id: str, version: str | None = None) -> Template:
+    """Return one version, the latest by default. Raises PlaybookNotFound, PlaybookVersionNotFound."""
+    versions = versions_of(playbook_id)
+    for template in reversed(versions):
+        if version in {None, template.version}:
+            return template
+    raise PlaybookVersionNotFound(
+        "The playbook has no such version.",
+        next_action="Read the playbook without a version and use one of its available versions.",
+        available_versions=[template.version for template in versions],
+    )
+
+
+def latest_templates() -> list[Template]:
+    """Return every playbook at its latest version, in the order of publication."""
+    return list({template.id: template for template in PUBLISHED}.values())
+
+
+@cache
+def template_hash(template_id: str, version: str) -> str:
+    """SHA-256 that names a published version for ever (G-117)."""
+    template = find_template(template_id, version)
+    return sha256_of(
+        {
+            "id": template.id,
+            "version": template.version,
+            "trigger_kind": template.trigger_kind,
+            "output_kind": template.output_kind,
+            "locked_invariants": template.locked_invariants,
+            "render_request_schema": json_schema(template.request),
+            "run_output_schema": json_schema(template.output),
+        }
+    )
+
+
+def reference(template: Template) -> PlaybookRef:
+    """Id, version and hash of a version, as candidates and contracts bind it."""
+    return PlaybookRef(template.id, template.version, template_hash(template.id, template.version))
+
+
+# ---- checks
+
+
+def check_bindings(template: Template, bindings: Any, path: str) -> list[Problem]:
+    """Every fault of a set of bindings: form, bounds, locked fields, and what the values have to agree on."""
+    locked = {f"{path}.{name}" for name in template.forbidden_overrides if _holds(bindings, name)}
+    found = [
+        problem
+        for problem in problems(template.bindings, bindings, path)
+        if not (problem.code == UNKNOWN and problem.path in locked)
+    ]
+    found += [
+        Problem(name, LOCKED, "Is locked by the playbook and cannot be bound.")
+        for name in (f"{path}.{name}" for name in template.forbidden_overrides)
+        if name in locked
+    ]
+    return found + list(_check_agreement(bindings, path))
+
+
+def check_assertions(template: Template, assertions: Any, bindings: Any, path: str) -> list[Problem]:
+    """Every fault of the readiness assertions, which auto_merge demands more of (R-PB-28)."""
+    found = problems(template.assertions, assertions, path)
+    if _value(bindings, "code_delivery.mode") == "auto_merge" and isinstance(assertions, dict):
+        found += [
+            Problem(f"{path}.{name}", INVALID, "Has to be true when code_delivery is auto_merge.")
+            for name in _AUTO_MERGE_ASSERTIONS
+            if assertions.get(name, False) is False
+        ]
+    return found
+
+
+def assertion_gaps(template: Template, assertions: Any) -> list[Gap]:
+    """Readiness gaps of the required assertions that are false."""
+    return [
+        Gap("assertion_false", f"The readiness assertion {name} is false.")
+        for name in template.required_assertions
+        if not assertions.get(name)
+    ]
+
+
+def _holds(value: Any, dotted: str) -> bool:
+    *parents, last = dotted.split(".")
+    for name in parents:
+        value = value.get(name) if isinstance(value, dict) else None
+    return isinstance(value, dict) and last in value
+
+
+def _value(value: Any, dotted: str) -> Any:
+    for name in dotted.split("."):
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def _check_agreement(bindings: Any, path: str) -> Iterable[Problem]:
+    """Rules over several values, or beyond what a pattern says; values of a wrong type were reported already."""
+    works, executes = _value(bindings, "runner.provider"), _value(bindings, "execution.provider")
+    if isinstance(works, str) and isinstance(executes, str) and works != executes:
+        yield Problem(f"{path}.execution.provider", INVALID, "Has to equal runner.provider.")
+    repository = _value(bindings, "runner.repository")
+    if isinstance(repository, str) and not _has_host(repository):
+        yield Problem(f"{path}.runner.repository", INVALID, "Has to name a host, and a valid port if any.")
+    window = _value(bindings, "verification.observation_window_seconds")
+    wait = _value(bindings, "verification.max_wait_seconds")
+    if isinstance(window, int) and isinstance(wait, int) and wait < window:
+        yield Problem(
+            f"{path}.verification.max_wait_seconds", INVALID, "Has to be at least observation_window_seconds."
+        )
+    for name, check in (("cron", parse_cron), ("timezone", zone)):
+        text = _value(bindings, f"schedule.{name}")
+        if isinstance(text, str):
+            try:
+                check(text)
+            except InvalidSchedule as error:
+                yield Problem(f"{path}.schedule.{name}", INVALID, str(error))
+
+
+def _has_host(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        return False
+
+
+# ---- rendering
+
+
+def render(template: Template, bindings: Any) -> Policy:
+    """Render checked bindings into the policy of a disabled automation."""
+    bound: Bindings = msgspec.convert(bindings, template.bindings)
+    match bound:
+        case ErrorToDraftPrBindings():
+            return _render_error_to_draft_pr(template, bound)
+        case WeeklyFunnelReviewBindings():
+            return _render_weekly_funnel_review(template, bound)
+
+
+def _render_error_to_draft_pr(template: Template, bound: ErrorToDraftPrBindings) -> ErrorToDraftPrPolicy:
+    return ErrorToDraftPrPolicy(
+        automation_id=bound.automation_id,
+        name=bound.name,
+        playbook_version=template.version,
+        runner=bound.runner,
+        execution=bound.execution,
+        trigger=UnhandledCases(
+            bound.trigger.max_cases_per_sweep, bound.trigger.cooldown_seconds, bound.trigger.materiality
+        ),
+        scope=bound.scope,
+        budgets=_limits(
+            bound.budgets,
+            max_prs_per_day=bound.budgets.max_prs_per_day,
+            max_attempts_per_case_revision=bound.budgets.max_attempts_per_case_revision,
+        ),
+        code_delivery=bound.code_delivery,
+        allowed_actions=template.allowed_actions,
+        forbidden_actions=template.forbidden_actions,
+        verification=Verification(
+            observation_window_seconds=bound.verification.observation_window_seconds,
+            max_wait_seconds=bound.verification.max_wait_seconds,
+            min_sample_size=bound.verification.min_sample_size,
+            traffic_sample_event=bound.traffic_sample_event,
+        ),
+        escalation=bound.escalation,
+    )
+
+
+def _render_weekly_funnel_review(template: Template, bound: WeeklyFunnelReviewBindings) -> WeeklyFunnelReviewPolicy:
+    return WeeklyFunnelReviewPolicy(
+        automation_id=bound.automation_id,
+        name=bound.name,
+        playbook_version=template.version,
+        runner=bound.runner,
+        execution=bound.execution,
+        trigger=Scheduled(bound.schedule.cron, bound.schedule.timezone, bound.schedule.start_window_seconds),
+        report_plan=ReportPlan(
+            events=bound.funnel.events,
+            period_days=bound.funnel.period_days,
+            minimum_sample_size=bound.funnel.minimum_sample_size,
+        ),
+        budgets=_limits(
+            bound.budgets,
+            max_prs_per_day=template.locked_invariants["max_prs_per_day"],
+            max_attempts_per_case_revision=template.locked_invariants["max_attempts_per_case_revision"],
+        ),
+        allowed_actions=template.allowed_actions,
+        forbidden_actions=template.forbidden_actions,
+        escalation=bound.escalation,
+    )
+
+
+def _limits(
+    budgets: CaseBudgets | ReportBudgets, *, max_prs_per_day: int, max_attempts_per_case_revision: int
+) -> Limits:
+    return Limits(
+        max_runs_per_day=budgets.max_runs_per_day,
+        max_prs_per_day=max_prs_per_day,
+        max_attempts_per_case_revision=max_attempts_per_case_revision,
+        max_turns_per_run=budgets.max_turns_per_run,
+        max_runtime_seconds=budgets.max_runtime_seconds,
+        # The shortest decimal that reads back as the number sent: what RFC 8785 writes, exactly.
+        max_cost_usd_per_run=Decimal(repr(budgets.max_cost_usd_per_run)),
+    )
+
+
+def assemble_entry(template: Template, bindings: Any, assertions: Any) -> dict[str, Any]:
+    """Contract entry of checked bindings: the version, what was bound and stated, and the policy it gives."""
+    return {
+        "playbook": msgspec.to_builtins(reference(template)),
+        "bindings": plain(bindings),
+        "readiness_assertions": plain(assertions),
+        "policy": plain(render(template, bindings)),
+    }
