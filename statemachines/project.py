@@ -1,0 +1,147 @@
+"""A project: created, its DSN rotated, and in the end fenced and purged (R-PROJ, G-023, G-026, G-131).
+
+The stream's id is the project id. The DSN appears as the SHA-256 of its key; the recoverable copy is a fact outside
+the stream, encrypted.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+from statemachines.kernel import Event, Rejection, StateMachine, destination, transition_table
+
+
+class ProjectNotFound(Rejection):
+    """No such project, none any more, or none that the caller may know of: these look the same (G-007)."""
+
+    code = "project_not_found"
+
+
+class ProjectDeletionInProgress(Rejection):
+    """The deletion fence is committed: nothing that holds authority commits after it (R-ERR-13, G-131)."""
+
+    code = "project_deletion_in_progress"
+
+
+class ProjectStatus(Enum):
+    """Where a project stands."""
+
+    ABSENT = "absent"
+    ACTIVE = "active"
+    FENCED = "fenced"
+    PURGED = "purged"
+
+
+class ProjectCreated(Event, frozen=True):
+    """A person made a project. `synthetic`: the person is the identity of a test run."""
+
+    TOPIC = "project.created.v1"
+    name: str
+    created_by: str
+    synthetic: bool
+    dsn_hash: str
+    dsn_prefix: str
+    created_at: int
+
+
+class DsnRotated(Event, frozen=True):
+    """The DSN was replaced; the one before is dead from here on (R-PROJ-06)."""
+
+    TOPIC = "project.dsn_rotated.v1"
+    dsn_hash: str
+    dsn_prefix: str
+    rotated_at: int
+
+
+class ProjectFenced(Event, frozen=True):
+    """The owner's deletion was accepted."""
+
+    TOPIC = "project.fenced.v1"
+    deletion_id: str
+    fenced_at: int
+
+
+class ProjectPurged(Event, frozen=True):
+    """The last row of the project is gone."""
+
+    TOPIC = "project.purged.v1"
+    purged_at: int
+
+
+TABLE = transition_table(
+    ProjectStatus,
+    ProjectStatus.ABSENT,
+    [
+        [ProjectCreated.TOPIC, ProjectStatus.ABSENT, ProjectStatus.ACTIVE],
+        [DsnRotated.TOPIC, ProjectStatus.ACTIVE, ProjectStatus.ACTIVE],
+        [ProjectFenced.TOPIC, ProjectStatus.ACTIVE, ProjectStatus.FENCED],
+        [ProjectPurged.TOPIC, ProjectStatus.FENCED, ProjectStatus.PURGED],
+    ],
+)
+
+
+class Project(msgspec.Struct, frozen=True):
+    """What decisions about a project depend on."""
+
+    status: ProjectStatus = ProjectStatus.ABSENT
+    name: str = ""
+    created_by: str = ""
+    synthetic: bool = False
+    dsn_hash: str = ""
+    dsn_prefix: str = ""
+    created_at: int = 0
+    deletion_id: str = ""
+
+
+def check_open(state: Project) -> None:
+    """Pass only an active project. Raises ProjectNotFound, ProjectDeletionInProgress."""
+    if state.status is ProjectStatus.FENCED:
+        raise ProjectDeletionInProgress("The project is being deleted.", next_action="Stop; this does not come back.")
+    if state.status is not ProjectStatus.ACTIVE:
+        raise ProjectNotFound("There is no such project.", next_action="List your projects.")
+
+
+def decide_rotate(state: Project, dsn_hash: str, dsn_prefix: str, now: int) -> list[Event]:
+    """Replace the DSN; the same one again records nothing. Raises ProjectNotFound, ProjectDeletionInProgress."""
+    check_open(state)
+    return [] if state.dsn_hash == dsn_hash else [DsnRotated(dsn_hash, dsn_prefix, now)]
+
+
+def decide_fence(state: Project, deletion_id: str, now: int) -> list[Event]:
+    """Accept a deletion; a repeat of the same one records nothing. Raises as `check_open` for any other."""
+    if state.deletion_id == deletion_id:
+        return []
+    check_open(state)
+    return [ProjectFenced(deletion_id, now)]
+
+
+def decide_purge(state: Project, now: int) -> list[Event]:
+    """End a deletion; a repeat records nothing. The table refuses it before the fence."""
+    return [] if state.status is ProjectStatus.PURGED else [ProjectPurged(now)]
+
+
+def evolve(state: Project, event: Event) -> Project:
+    """Fold an event of a project."""
+    status = ProjectStatus[destination(TABLE, event, state.status)]
+    match event:
+        case ProjectCreated():
+            return Project(
+                status=status,
+                name=event.name,
+                created_by=event.created_by,
+                synthetic=event.synthetic,
+                dsn_hash=event.dsn_hash,
+                dsn_prefix=event.dsn_prefix,
+                created_at=event.created_at,
+            )
+        case DsnRotated():
+            return msgspec.structs.replace(state, status=status, dsn_hash=event.dsn_hash, dsn_prefix=event.dsn_prefix)
+        case ProjectFenced():
+            return msgspec.structs.replace(state, status=status, deletion_id=event.deletion_id)
+        case _:
+            return msgspec.structs.replace(state, status=status)
+
+
+PROJECT = StateMachine("proj", TABLE, Project(), evolve, ProjectDeletionInProgress, Project)
