@@ -12,7 +12,7 @@ from projections.kernel import Table
 from service.eventstore import names, statements
 from service.eventstore.cache import StateCache, StreamName
 from service.eventstore.codec import CHAIN_START, decode_event
-from service.eventstore.commands import Stream
+from service.eventstore.commands import Lookup, Stream
 from service.eventstore.connection import Connection
 from service.eventstore.entry import Entry, RecordName
 from service.eventstore.unit import Registry, RowName, Working, fold_rows
@@ -48,20 +48,29 @@ class Plan:
     """What a batch needs: gates, names, streams and rows, worked out before the transaction begins."""
 
     def __init__(
-        self, registry: Registry, cache: StateCache, entries: Sequence[Entry], exclusive: Sequence[str]
+        self,
+        registry: Registry,
+        cache: StateCache,
+        *,
+        gates: Iterable[str],
+        writes: Iterable[Stream],
+        reads: Iterable[Stream],
+        names_wanted: Iterable[str],
+        records: Sequence[RecordName],
+        lookups: Iterable[Lookup] = (),
+        exclusive: Iterable[str] = (),
     ) -> None:
-        commands = [entry.command for entry in entries]
         self.exclusive = sorted(names.gate(scope) for scope in exclusive)
-        self.gates = sorted({names.gate(g) for c in commands for g in c.gates} - set(self.exclusive))
-        self.writes = {s.name: s for c in commands for s in c.streams}
-        self.reads = {s.name: s for c in commands for s in c.reads if s.name not in self.writes}
+        self.gates = sorted({names.gate(scope) for scope in gates} - set(self.exclusive))
+        self.writes = {s.name: s for s in writes}
+        self.reads = {s.name: s for s in reads if s.name not in self.writes}
         self.streams = self.writes | self.reads
-        self.records = [entry.record for entry in entries]
+        self.records = records
         known = {name: cache.get(name) for name in self.streams}
         cold = [stream for name, stream in self.streams.items() if known[name] is None]
         # A stream in the cache exists; any other may have to be created, which takes the lock of its name.
         to_create = [names.new_stream(*stream.name) for stream in cold if stream.name in self.writes]
-        self.names = sorted({*(entry.key_name for entry in entries), *to_create})
+        self.names = sorted({*names_wanted, *to_create})
         self.have: list[tuple[str, str, int, int]] = []
         for name, stream in self.streams.items():
             at = known[name]
@@ -69,12 +78,29 @@ class Plan:
             self.have.append((*name, at.revision if at else 0, version))
         self.snapshots = [(p, s, version) for p, s, _, version in self.have if version]
         self.rows: dict[Table[Any], dict[StreamName, None]] = {}
-        for command in commands:
-            for table, project_id, row_id in command.lookups:
-                self.rows.setdefault(table, {})[(project_id, row_id)] = None
+        for table, project_id, row_id in lookups:
+            self.rows.setdefault(table, {})[(project_id, row_id)] = None
         for stream in cold:
             for projection in registry.inline.get(stream.machine.kind, ()):
                 self.rows.setdefault(projection.table, {})[stream.name] = None
+
+    @classmethod
+    def of_commands(
+        cls, registry: Registry, cache: StateCache, entries: Sequence[Entry], exclusive: Sequence[str]
+    ) -> Plan:
+        """Collect what these commands declare."""
+        commands = [entry.command for entry in entries]
+        return cls(
+            registry,
+            cache,
+            gates=(gate for c in commands for gate in c.gates),
+            writes=(stream for c in commands for stream in c.streams),
+            reads=(stream for c in commands for stream in c.reads),
+            names_wanted=(entry.key_name for entry in entries),
+            records=[entry.record for entry in entries],
+            lookups=(lookup for c in commands for lookup in c.lookups),
+            exclusive=exclusive,
+        )
 
 
 def lock_and_load(connection: Connection, plan: Plan, wait_ms: int | None) -> Loaded:
@@ -99,7 +125,8 @@ def lock_and_load(connection: Connection, plan: Plan, wait_ms: int | None) -> Lo
             cursors["reads"] = execute(statements.SHARE_HEADS, columns(plan.reads, 2), prepare=True)
         if plan.streams:
             cursors["seen"] = execute(statements.SEE_HEADS, columns(plan.streams, 2), prepare=True)
-        cursors["records"] = execute(statements.RECORDS, columns(plan.records, 4), prepare=True)
+        if plan.records:
+            cursors["records"] = execute(statements.RECORDS, columns(plan.records, 4), prepare=True)
         if plan.streams:
             cursors["tails"] = execute(statements.TAILS, columns(plan.have, 4), prepare=True)
         if plan.snapshots:
@@ -108,13 +135,24 @@ def lock_and_load(connection: Connection, plan: Plan, wait_ms: int | None) -> Lo
             (table, ids, execute(statements.load_rows(table), columns(ids, 2), prepare=True))
             for table, ids in plan.rows.items()
         ]
-    loaded = Loaded()
+    loaded = _collect(cursors)
     loaded.gates = {*plan.exclusive, *(gates[n] for n, ok in cursors.get("gates", ()) if ok)}
     loaded.names = {wanted[n] for n, ok in cursors["names"] if ok}
+    for table, ids, cursor in rows:
+        loaded.rows.update({(table.name, *name): None for name in ids})
+        for (text,) in cursor:
+            row = msgspec.json.decode(text, type=table.row)
+            loaded.rows[(table.name, row.project_id, row.id)] = row
+    return loaded
+
+
+def _collect(cursors: Mapping[str, Iterable[tuple[Any, ...]]]) -> Loaded:
+    """Sort what came back about streams and records."""
+    loaded = Loaded()
     for part in ("writes", "reads"):
         loaded.heads.update({(p, s): (revision, bytes(chain)) for p, s, revision, chain in cursors.get(part, ())})
     loaded.seen = {(p, s): revision for p, s, revision, _ in cursors.get("seen", ())}
-    for p, principal, operation, key, fingerprint, command_id, status, body, headers in cursors["records"]:
+    for p, principal, operation, key, fingerprint, command_id, status, body, headers in cursors.get("records", ()):
         loaded.records[(p, principal, operation, key)] = Record(
             fingerprint, command_id, status, bytes(body or b""), msgspec.json.decode(headers or "{}")
         )
@@ -122,11 +160,6 @@ def lock_and_load(connection: Connection, plan: Plan, wait_ms: int | None) -> Lo
         loaded.tails.setdefault((p, s), []).append(tuple(tail))
     for p, s, revision, state in cursors.get("snapshots", ()):
         loaded.snapshots[(p, s)] = (revision, state)
-    for table, ids, cursor in rows:
-        loaded.rows.update({(table.name, *name): None for name in ids})
-        for (text,) in cursor:
-            row = msgspec.json.decode(text, type=table.row)
-            loaded.rows[(table.name, row.project_id, row.id)] = row
     return loaded
 
 

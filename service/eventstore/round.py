@@ -58,7 +58,7 @@ class Round:
         `exclusive` names gates to wait for, holding them exclusively: the fence lane's way. Raises psycopg.Error as
         it comes, with the transaction still open or the connection broken, and CommitNotConfirmed.
         """
-        loaded = lock_and_load(connection, Plan(self._registry, self._cache, entries, exclusive), wait_ms)
+        loaded = lock_and_load(connection, Plan.of_commands(self._registry, self._cache, entries, exclusive), wait_ms)
         [moment] = connection.execute(statements.NOW, prepare=True).fetchone() or (None,)
         assert isinstance(moment, datetime)
         result = RoundResult()

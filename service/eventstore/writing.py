@@ -75,8 +75,9 @@ def write(
         _write_rows(connection, batch)
         if snapshots:
             execute(statements.UPSERT_SNAPSHOTS, columns(snapshots, 5), prepare=True)
-        records = columns([_record(item) for item in accepted], 10)
-        execute(statements.INSERT_RECORDS, (batch.moment, *records), prepare=True)
+        if accepted:
+            records = columns([_record(item) for item in accepted], 10)
+            execute(statements.INSERT_RECORDS, (batch.moment, *records), prepare=True)
         write_more(connection, batch)
         commit = execute("commit")
     assert heads is None or heads.rowcount == len(updates), "a locked head moved"
