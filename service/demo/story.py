@@ -88,7 +88,7 @@ def onboard(stage: Stage, world: World, owner: Api, project: dict[str, Any], nod
     state, markers = start_proof(
         stage, world, owner, onboarding, state, lambda: world.snapshot(node, module, final=True)
     )
-    exercise(stage, world, owner, onboarding, project, state, markers, credential)
+    exercise(stage, world, owner, project, state, markers, credential)
     state = verify(stage, owner, onboarding, state)
     stage.step("Read the signal map")
     signals = owner.call("GET", f"/v1/projects/{project['id']}/signal-map")
@@ -159,13 +159,13 @@ def exercise(
     stage: Stage,
     world: World,
     owner: Api,
-    onboarding: str,
     project: dict[str, Any],
     state: dict[str, Any],
     markers: dict[str, Any],
     credential: str,
 ) -> None:
     """Run the product for real: half of the way, then what verify says is missing."""
+    onboarding = f"/v1/projects/{project['id']}/onboarding"
     stage.step("Run the product for real, and ask what is still missing")
     world.run_shop(project["dsn"], world.git("rev-parse", "--short=12", "HEAD"), markers["runtime"]["value"])
     world.visit("/accounts", user="barbara")
