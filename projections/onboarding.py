@@ -1,0 +1,116 @@
+"""The onboarding of a project as reads show it, with the marker hashes that deploys are matched against."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from projections.kernel import Row, projection
+from schemas.onboarding import Plan, Receipt, SourceSnapshot
+from statemachines.kernel import Recorded
+from statemachines.onboarding import (
+    KIND,
+    OnboardingApproved,
+    OnboardingPlanned,
+    OnboardingProofStarted,
+    OnboardingVerified,
+    Status,
+    make_etag,
+)
+from statemachines.proof import ProofSession
+
+
+class OnboardingRow(Row, frozen=True, kw_only=True):
+    """One onboarding. `id` is the onboarding id; `state_revision` is what clients see (G-121); times in epoch seconds.
+
+    The session's columns are set together, from a proof start until the plan is replaced; of a marker only its
+    SHA-256 is known (G-084).
+    """
+
+    status: str
+    state_revision: int
+    plan: Plan
+    plan_sha256: str
+    updated_at: int
+    approved_at: int | None = None
+    proof_session_id: str | None = None
+    implementation_source_snapshot: SourceSnapshot | None = None
+    runtime_marker_sha256: str | None = None
+    ci_marker_sha256: str | None = None
+    started_at: int | None = None
+    expires_at: int | None = None
+    receipt: Receipt | None = None
+
+    @property
+    def etag(self) -> str:
+        """The tag of this revision, with its quotes (G-082)."""
+        return make_etag(self.id, self.state_revision)
+
+    @property
+    def session(self) -> ProofSession | None:
+        """The proof session, open or satisfied."""
+        if (
+            self.proof_session_id is None
+            or self.implementation_source_snapshot is None
+            or self.runtime_marker_sha256 is None
+            or self.ci_marker_sha256 is None
+            or self.started_at is None
+            or self.expires_at is None
+        ):
+            return None
+        return ProofSession(
+            proof_session_id=self.proof_session_id,
+            implementation_source_snapshot=self.implementation_source_snapshot,
+            runtime_marker_sha256=self.runtime_marker_sha256,
+            ci_marker_sha256=self.ci_marker_sha256,
+            started_at=self.started_at,
+            expires_at=self.expires_at,
+        )
+
+
+def fold(row: OnboardingRow | None, recorded: Recorded) -> OnboardingRow | None:
+    """Fold an event of an onboarding into its row."""
+    match recorded.event:
+        case OnboardingPlanned() as event:
+            return OnboardingRow(
+                project_id=recorded.project_id,
+                id=recorded.originator_id,
+                revision=recorded.revision,
+                status=Status.PLANNED.value,
+                state_revision=1 if row is None else row.state_revision + 1,
+                plan=event.plan,
+                plan_sha256=event.plan_sha256,
+                updated_at=event.planned_at,
+            )
+        case OnboardingApproved() as event if row:
+            return _step(row, recorded, Status.APPROVED, event.approved_at, approved_at=event.approved_at)
+        case OnboardingProofStarted() as event if row:
+            return _step(
+                row,
+                recorded,
+                Status.PROVING,
+                event.started_at,
+                proof_session_id=event.proof_session_id,
+                implementation_source_snapshot=event.implementation_source_snapshot,
+                runtime_marker_sha256=event.runtime_marker_sha256,
+                ci_marker_sha256=event.ci_marker_sha256,
+                started_at=event.started_at,
+                expires_at=event.expires_at,
+            )
+        case OnboardingVerified() as event if row:
+            return _step(row, recorded, Status.VERIFIED, event.receipt.source_verified_at, receipt=event.receipt)
+    return row
+
+
+def _step(row: OnboardingRow, recorded: Recorded, status: Status, at: int, **changes: object) -> OnboardingRow:
+    return replace(
+        row,
+        revision=recorded.revision,
+        state_revision=row.state_revision + 1,
+        status=status.value,
+        updated_at=at,
+        **changes,
+    )
+
+
+PROJECTION = projection("onboarding", OnboardingRow, (KIND,), fold)
+ONBOARDING = PROJECTION.table

@@ -1,0 +1,42 @@
+"""The signal map of a project as reads show it (R-MAP-01)."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from projections.kernel import Row, projection
+from schemas.onboarding import Plan, Receipt
+from statemachines.kernel import Recorded
+from statemachines.signal_map import KIND, SignalMapRecorded, SignalMapVerified, SignalMapWithdrawn
+
+
+class SignalMapRow(Row, frozen=True, kw_only=True):
+    """One signal map; a withdrawn one has no row."""
+
+    plan: Plan
+    plan_sha256: str
+    recorded_at: int
+    receipt: Receipt | None = None
+
+
+def fold(row: SignalMapRow | None, recorded: Recorded) -> SignalMapRow | None:
+    """Fold an event of a signal map into its row."""
+    match recorded.event:
+        case SignalMapRecorded() as event:
+            return SignalMapRow(
+                project_id=recorded.project_id,
+                id=recorded.originator_id,
+                revision=recorded.revision,
+                plan=event.plan,
+                plan_sha256=event.plan_sha256,
+                recorded_at=event.recorded_at,
+            )
+        case SignalMapVerified(receipt) if row:
+            return replace(row, revision=recorded.revision, receipt=receipt)
+        case SignalMapWithdrawn():
+            return None
+    return row
+
+
+PROJECTION = projection("signal_maps", SignalMapRow, (KIND,), fold)
+SIGNAL_MAPS = PROJECTION.table

@@ -1,0 +1,175 @@
+"""What makes a plan acceptable beyond its form, and its hash. Shared by onboarding and the signal map.
+
+Reasons name the rule and never repeat the text that breaks it: a refused secret must not come back in an error.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+import rfc8785
+
+from schemas.onboarding import Plan
+from statemachines.validation import FieldIssue, InvalidPayload
+
+# G-086: names of direct personal data, compared whole after normalization.
+PERSONAL_NAMES = frozenset(
+    {
+        "email",
+        "emailaddress",
+        "phone",
+        "phonenumber",
+        "mobile",
+        "firstname",
+        "lastname",
+        "fullname",
+        "username",
+        "address",
+        "streetaddress",
+        "postalcode",
+        "zipcode",
+        "birthdate",
+        "dateofbirth",
+        "dob",
+        "ssn",
+        "socialsecuritynumber",
+        "passport",
+        "nationalid",
+        "taxid",
+        "ip",
+        "ipaddress",
+        "creditcard",
+        "cardnumber",
+        "cvv",
+        "iban",
+        "accountnumber",
+    }
+)
+# G-086: fragments of secret names, looked for anywhere in the normalized name.
+SECRET_FRAGMENTS = (
+    "password",
+    "passwd",
+    "secret",
+    "apikey",
+    "accesstoken",
+    "refreshtoken",
+    "authtoken",
+    "privatekey",
+    "bearer",
+    "cookie",
+)
+_SEPARATORS = str.maketrans("", "", "_-. ")
+_OWN_SECRET = re.compile(r"service_(?:sk|ci|runner|dsn)_[0-9A-Za-z]{16}")
+# A drive letter is a scheme of one letter; a colon after the first slash belongs to a file name.
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+
+ONE_SAFE_FAILURE = "Exactly one failure carries safe_live_proof true."
+PERSONAL_NAME = "The name stands for direct personal data."
+SECRET_NAME = "The name stands for a secret."  # noqa: S105 - a sentence, not a secret
+HOLDS_SECRET = "The text holds a credential of this service."  # noqa: S105 - a sentence, not a secret
+NOT_RELATIVE = "The file is a path inside the repository: no root, drive, scheme, backslash or '..'."
+WINDOW_ORDER = "The window does not end before it begins."
+
+
+class ProposedPlan(NamedTuple):
+    """A plan found acceptable, with its hash."""
+
+    plan: Plan
+    sha256: str
+
+
+def propose(plan: Plan, path: str = "plan") -> ProposedPlan:
+    """Check and hash a plan that came in. Raises InvalidPayload naming fields under `path`."""
+    check_plan(plan, path)
+    return ProposedPlan(plan, hash_plan(plan))
+
+
+def normalize_name(name: str) -> str:
+    """Fold a property name for the comparison of G-086: lowercase, without `_`, `-`, `.` and spaces."""
+    return name.lower().translate(_SEPARATORS)
+
+
+def names_secret(name: str) -> bool:
+    """Whether a property name stands for a secret."""
+    folded = normalize_name(name)
+    return any(fragment in folded for fragment in SECRET_FRAGMENTS)
+
+
+def names_person(name: str) -> bool:
+    """Whether a property name stands for direct personal data."""
+    return normalize_name(name) in PERSONAL_NAMES
+
+
+def holds_own_secret(text: str) -> bool:
+    """Whether a text holds something that looks like a credential of this service."""
+    return _OWN_SECRET.search(text) is not None
+
+
+def is_repository_relative(file: str) -> bool:
+    """Whether a file stays inside the repository whatever the platform."""
+    return not (file.startswith("/") or "\\" in file or ".." in file.split("/") or _SCHEME.match(file))
+
+
+def plan_issues(plan: Plan, path: str = "plan") -> list[FieldIssue]:
+    """List what is wrong with a plan whose form is right, each with the path of its field under `path`."""
+    issues = list(_secret_issues(msgspec.to_builtins(plan), path))
+    history = plan.historical_evidence
+    if history is not None and history.window.to < history.window.from_:
+        issues.append(FieldIssue(f"{path}.historical_evidence.window.to", WINDOW_ORDER))
+    for i, milestone in enumerate(plan.milestones):
+        issues.extend(_name_issues(milestone.properties, f"{path}.milestones[{i}].properties"))
+    for i, failure in enumerate(plan.failures):
+        issues.extend(_name_issues(failure.context, f"{path}.failures[{i}].context"))
+    if sum(failure.safe_live_proof for failure in plan.failures) != 1:
+        issues.append(FieldIssue(f"{path}.failures", ONE_SAFE_FAILURE))
+    issues.extend(_file_issues(plan, path))
+    return issues
+
+
+def check_plan(plan: Plan, path: str = "plan") -> None:
+    """Raise InvalidPayload unless the plan is acceptable (R-ONB-03, R-ONB-04, R-ONB-11, G-086)."""
+    issues = plan_issues(plan, path)
+    if issues:
+        raise InvalidPayload(invalid=issues)
+
+
+def hash_plan(plan: Plan) -> str:
+    """Hash a plan: lowercase hex SHA-256 of its RFC 8785 form (G-081)."""
+    return hashlib.sha256(rfc8785.dumps(msgspec.to_builtins(plan))).hexdigest()
+
+
+def _secret_issues(value: Any, path: str) -> Iterator[FieldIssue]:
+    match value:
+        case str():
+            if holds_own_secret(value):
+                yield FieldIssue(path, HOLDS_SECRET)
+        case dict():
+            for key, member in value.items():
+                yield from _secret_issues(member, f"{path}.{key}")
+        case list() | tuple():
+            for i, member in enumerate(value):
+                yield from _secret_issues(member, f"{path}[{i}]")
+        case _:
+            pass
+
+
+def _name_issues(names: tuple[str, ...], path: str) -> Iterator[FieldIssue]:
+    for i, name in enumerate(names):
+        if names_person(name):
+            yield FieldIssue(f"{path}[{i}]", PERSONAL_NAME)
+        elif names_secret(name):
+            yield FieldIssue(f"{path}[{i}]", SECRET_NAME)
+
+
+def _file_issues(plan: Plan, path: str) -> Iterator[FieldIssue]:
+    places = [(f"{path}.milestones[{i}]", m.targets) for i, m in enumerate(plan.milestones)]
+    places += [(f"{path}.failures[{i}]", f.targets) for i, f in enumerate(plan.failures)]
+    places.append((f"{path}.deploy", plan.deploy.targets))
+    for place, targets in places:
+        for i, target in enumerate(targets):
+            if not is_repository_relative(target.file):
+                yield FieldIssue(f"{place}.targets[{i}].file", NOT_RELATIVE)

@@ -1,0 +1,349 @@
+"""Matching of evidence against an approved plan under a proof session (G-085).
+
+What was seen comes in as sightings, or as a failed read, which is another type: nothing seen is a finding, a failed
+read is not. Text in a sighting is compared and never obeyed, kept or shown. Names and markers are compared byte for
+byte (R-ONB-10).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from schemas.onboarding import (
+    PROOF_PROPERTY,
+    AnalyticsReceipt,
+    ErrorReceipt,
+    Failure,
+    Milestone,
+    Plan,
+    ProofBlocker,
+    Remaining,
+    RemainingAnalytics,
+    RemainingDeploy,
+    RemainingMilestone,
+    RemainingProperties,
+    RemainingSafeError,
+    SourceSnapshot,
+)
+from statemachines.readings import ReadFailed
+
+FAILURE_KEY = "failure_marker"
+_FULL_SHA = 40  # shorter hex names a commit by its beginning
+
+
+class ProofSession(msgspec.Struct, frozen=True):
+    """The open session: whose markers count, for which tree, and when (epoch seconds, end excluded)."""
+
+    proof_session_id: str
+    implementation_source_snapshot: SourceSnapshot
+    runtime_marker_sha256: str
+    ci_marker_sha256: str
+    started_at: int
+    expires_at: int
+
+    def covers(self, moment: int) -> bool:
+        """Whether the session is alive at that moment."""
+        return self.started_at <= moment < self.expires_at
+
+
+class EventSighting(msgspec.Struct, frozen=True):
+    """An analytics event as received: the hashes of the markers on it, and the properties that were asked for.
+
+    `boundary` is None where the source cannot tell.
+    """
+
+    event: str
+    received_at: int
+    markers: tuple[str, ...]
+    properties: Mapping[str, Any]
+    boundary: str | None = None
+
+
+class ErrorSighting(msgspec.Struct, frozen=True):
+    """An error as received: the hashes of the markers in its tags and extra, and what else was asked for.
+
+    `boundary` is None where the source cannot tell.
+    """
+
+    message: str
+    received_at: int
+    markers: tuple[str, ...]
+    tags: Mapping[str, Any]
+    extra: Mapping[str, Any]
+    user: Mapping[str, Any]
+    boundary: str | None = None
+
+
+class DeploySighting(msgspec.Struct, frozen=True):
+    """A recorded deploy. `marker_sha256` hashes the proof header it carried, if any."""
+
+    environment: str
+    sha: str | None
+    trusted: bool
+    marker_sha256: str | None
+    recorded_at: int
+
+
+class Evidence(NamedTuple):
+    """Everything read for one judgement. `foreign_markers` are the hashes that belong to other projects."""
+
+    events: Sequence[EventSighting] | ReadFailed
+    errors: Sequence[ErrorSighting] | ReadFailed
+    deploys: Sequence[DeploySighting] | ReadFailed
+    ci_credential_live: bool
+    foreign_markers: frozenset[str] = frozenset()
+
+
+class Findings(msgspec.Struct, frozen=True):
+    """What the evidence of one session amounts to."""
+
+    proof_session_id: str
+    remaining: Remaining
+    analytics: tuple[AnalyticsReceipt, ...] = ()
+    error: ErrorReceipt | None = None
+    deploy_count: int = 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing remains."""
+        return self.remaining == Remaining()
+
+
+T = TypeVar("T", EventSighting, ErrorSighting)
+
+
+def hash_marker(value: str) -> str:
+    """Hash a marker: what is stored and compared in its place (G-084)."""
+    return hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def is_empty(value: Any) -> bool:
+    """Whether a property value counts as absent: null, "", [] or {}; 0 and false do not."""
+    return value is None or value == "" or (isinstance(value, list | dict) and not value)
+
+
+def safe_failure(plan: Plan) -> Failure:
+    """Return the one failure of a plan that may be provoked (R-ONB-03)."""
+    [failure] = [failure for failure in plan.failures if failure.safe_live_proof]
+    return failure
+
+
+def carried_markers(*holders: Mapping[str, Any]) -> tuple[str, ...]:
+    """Hash the proof markers that an event carries in any of these objects."""
+    values = {holder.get(PROOF_PROPERTY) for holder in holders if isinstance(holder.get(PROOF_PROPERTY), str)}
+    return tuple(sorted(hash_marker(value) for value in values if value))
+
+
+def unknown_markers(session: ProofSession, evidence: Evidence) -> frozenset[str]:
+    """Collect the marker hashes in the evidence that are not the session's own."""
+    seen: set[str] = set()
+    for sightings in (evidence.events, evidence.errors):
+        if not isinstance(sightings, ReadFailed):
+            seen.update(marker for sighting in sightings for marker in sighting.markers)
+    if not isinstance(evidence.deploys, ReadFailed):
+        seen.update(deploy.marker_sha256 for deploy in evidence.deploys if deploy.marker_sha256)
+    return frozenset(seen - {session.runtime_marker_sha256, session.ci_marker_sha256})
+
+
+def assess(plan: Plan, session: ProofSession, evidence: Evidence) -> Findings:
+    """Match the evidence of a live session against its plan: receipts for what is proven, work for what is not."""
+    receipts, analytics = _assess_analytics(plan.milestones, session, evidence)
+    error, safe_error = _assess_error(safe_failure(plan), session, evidence)
+    deploy_count, deploy = _assess_deploy(plan.deploy.environment, session, evidence)
+    return Findings(
+        proof_session_id=session.proof_session_id,
+        remaining=Remaining(analytics=analytics, safe_error=safe_error, deploy=deploy),
+        analytics=receipts,
+        error=error,
+        deploy_count=deploy_count,
+    )
+
+
+def expired_work(plan: Plan, session: ProofSession) -> Remaining:
+    """All of the work again: after its session ended, nothing seen under it can complete a proof."""
+    failure = safe_failure(plan)
+    blockers = (ProofBlocker.NOT_ACTIVE,)
+    sha_missing = session.implementation_source_snapshot.git_head_sha is None
+    return Remaining(
+        analytics=RemainingAnalytics(
+            blockers=blockers, milestones=tuple(_unseen(i, m) for i, m in enumerate(plan.milestones))
+        ),
+        safe_error=_missing_error(failure, blockers),
+        deploy=RemainingDeploy(
+            environment=plan.deploy.environment,
+            blockers=(*blockers, ProofBlocker.GIT_SHA_MISSING) if sha_missing else blockers,
+        ),
+    )
+
+
+def same_commit(left: str, right: str) -> bool:
+    """Whether two hex names mean one commit: equal, or one abbreviates the other."""
+    short, full = sorted((left, right), key=len)
+    return short == full or (len(short) < _FULL_SHA and full.startswith(short))
+
+
+def _split(
+    sightings: Iterable[T], session: ProofSession, foreign: frozenset[str]
+) -> tuple[list[T], tuple[ProofBlocker, ...]]:
+    """Part what counts for the session from what does not, with the reasons why not."""
+    live: list[T] = []
+    reasons: set[ProofBlocker] = set()
+    for sighting in sightings:
+        if session.runtime_marker_sha256 in sighting.markers:
+            if session.covers(sighting.received_at):
+                live.append(sighting)
+            else:
+                reasons.add(ProofBlocker.OUTSIDE_WINDOW)
+        elif not foreign.isdisjoint(sighting.markers):
+            reasons.add(ProofBlocker.PROJECT_MISMATCH)
+        elif sighting.markers:
+            reasons.add(ProofBlocker.RUNTIME_MARKER_INVALID)
+    return live, _ordered(reasons)
+
+
+def _ordered(blockers: Iterable[ProofBlocker]) -> tuple[ProofBlocker, ...]:
+    present = set(blockers)
+    return tuple(blocker for blocker in ProofBlocker if blocker in present)
+
+
+def _missing(required: Sequence[str], *holders: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(name for name in required if all(is_empty(holder.get(name)) for holder in holders))
+
+
+def _closest(gaps: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    """Pick the row that lacks least; ties by name, so that an answer does not depend on the order of rows."""
+    return min(gaps, key=lambda gap: (len(gap), gap))
+
+
+def _unseen(index: int, milestone: Milestone) -> RemainingMilestone:
+    return RemainingMilestone(
+        milestone_index=index, event=milestone.event, provider_boundary=milestone.provider_boundary
+    )
+
+
+def _assess_analytics(
+    milestones: Sequence[Milestone], session: ProofSession, evidence: Evidence
+) -> tuple[tuple[AnalyticsReceipt, ...], RemainingAnalytics]:
+    if isinstance(evidence.events, ReadFailed):
+        return (), RemainingAnalytics(blockers=(ProofBlocker.ANALYTICS_READ_FAILED,))
+    by_event: dict[str, list[EventSighting]] = {}
+    for sighting in evidence.events:
+        by_event.setdefault(sighting.event, []).append(sighting)
+    receipts: list[AnalyticsReceipt] = []
+    unseen: list[RemainingMilestone] = []
+    incomplete: list[RemainingProperties] = []
+    blockers: set[ProofBlocker] = set()
+    for index, milestone in enumerate(milestones):
+        rows = [r for r in by_event.get(milestone.event, ()) if r.boundary in {None, milestone.provider_boundary}]
+        live, reasons = _split(rows, session, evidence.foreign_markers)
+        gaps = [_missing(milestone.properties, row.properties) for row in live]
+        complete = gaps.count(())
+        if complete:
+            receipts.append(
+                AnalyticsReceipt(
+                    event=milestone.event,
+                    provider_boundary=milestone.provider_boundary,
+                    required_properties=milestone.properties,
+                    observed_properties=milestone.properties,
+                    row_count=complete,
+                )
+            )
+        elif gaps:
+            incomplete.append(
+                RemainingProperties(milestone_index=index, event=milestone.event, properties=_closest(gaps))
+            )
+        else:
+            unseen.append(_unseen(index, milestone))
+            blockers.update(reasons)
+    return tuple(receipts), RemainingAnalytics(
+        blockers=_ordered(blockers), milestones=tuple(unseen), properties=tuple(incomplete)
+    )
+
+
+def _shows_failure(sighting: ErrorSighting, failure: Failure) -> bool:
+    return (
+        sighting.tags.get(FAILURE_KEY) == failure.marker
+        or sighting.extra.get(FAILURE_KEY) == failure.marker
+        or failure.marker in sighting.message
+    ) and sighting.boundary in {None, failure.provider_boundary}
+
+
+def _missing_error(failure: Failure, blockers: tuple[ProofBlocker, ...]) -> RemainingSafeError:
+    return RemainingSafeError(
+        marker=failure.marker,
+        provider_boundary=failure.provider_boundary,
+        marker_missing=True,
+        context=failure.context,
+        blockers=blockers,
+    )
+
+
+def _assess_error(
+    failure: Failure, session: ProofSession, evidence: Evidence
+) -> tuple[ErrorReceipt | None, RemainingSafeError | None]:
+    if isinstance(evidence.errors, ReadFailed):
+        unread = RemainingSafeError(
+            marker=failure.marker,
+            provider_boundary=failure.provider_boundary,
+            marker_missing=False,
+            context=(),
+            blockers=(ProofBlocker.SAFE_ERROR_READ_FAILED,),
+        )
+        return None, unread
+    rows = [row for row in evidence.errors if _shows_failure(row, failure)]
+    live, reasons = _split(rows, session, evidence.foreign_markers)
+    if not live:
+        return None, _missing_error(failure, reasons)
+    gaps = [_missing(failure.context, row.tags, row.extra, row.user) for row in live]
+    complete = gaps.count(())
+    if not complete:
+        unfinished = RemainingSafeError(
+            marker=failure.marker,
+            provider_boundary=failure.provider_boundary,
+            marker_missing=False,
+            context=_closest(gaps),
+        )
+        return None, unfinished
+    receipt = ErrorReceipt(
+        marker=failure.marker,
+        provider_boundary=failure.provider_boundary,
+        required_context=failure.context,
+        observed_context=failure.context,
+        row_count=complete,
+    )
+    return receipt, None
+
+
+def _assess_deploy(environment: str, session: ProofSession, evidence: Evidence) -> tuple[int, RemainingDeploy | None]:
+    if isinstance(evidence.deploys, ReadFailed):
+        return 0, RemainingDeploy(environment=environment, blockers=(ProofBlocker.DEPLOY_READ_FAILED,))
+    sha = session.implementation_source_snapshot.git_head_sha
+    candidates = [
+        deploy
+        for deploy in evidence.deploys
+        if deploy.trusted
+        and deploy.environment == environment
+        and sha is not None
+        and deploy.sha is not None
+        and same_commit(deploy.sha, sha)
+    ]
+    marked = [deploy for deploy in candidates if deploy.marker_sha256 == session.ci_marker_sha256]
+    count = sum(session.covers(deploy.recorded_at) for deploy in marked)
+    if count:
+        return count, None
+    blockers: set[ProofBlocker] = set()
+    if sha is None:
+        blockers.add(ProofBlocker.GIT_SHA_MISSING)
+    if not evidence.ci_credential_live:
+        blockers.add(ProofBlocker.CI_CREDENTIAL_UNAVAILABLE)
+    if not blockers and marked:
+        blockers.add(ProofBlocker.OUTSIDE_WINDOW)
+    if not blockers and any(deploy.marker_sha256 in evidence.foreign_markers for deploy in candidates):
+        blockers.add(ProofBlocker.PROJECT_MISMATCH)
+    if not blockers:
+        blockers.add(ProofBlocker.DEPLOY_NOT_OBSERVED)
+    return 0, RemainingDeploy(environment=environment, blockers=_ordered(blockers))

@@ -1,0 +1,24 @@
+"""The outcome of reading a provider: a value, or a failure that cannot be mistaken for an empty value."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Cause = Literal["unconfigured", "unauthorized", "unreachable", "timeout", "refused", "malformed", "too_much"]
+
+
+class ReadFailed(msgspec.Struct, frozen=True):
+    """The read told nothing. It has no length and no truth: using it as a result is a type error.
+
+    `unconfigured`: the operator took the adapter away; `unauthorized`: the grant is gone; `unreachable`: no answer or
+    a server error; `timeout`: no answer in time; `refused`: the provider did not accept the query; `malformed`: the
+    answer was not in the agreed form; `too_much`: the answer was over its bound.
+    """
+
+    cause: Cause
+
+    def __bool__(self) -> bool:
+        """Refuse: a failed read is neither true nor false."""
+        raise TypeError("a failed read has no truth value; test for its type")

@@ -1,0 +1,218 @@
+"""What makes a plan acceptable beyond its form, and its hash (R-ONB-03, R-ONB-11, G-081, G-086)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from typing import Any
+
+import msgspec
+import pytest
+import rfc8785
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.onboarding import Plan
+from service.ingest.scrubbing import CONTAINED_NAMES
+from statemachines.plans import (
+    HOLDS_SECRET,
+    NOT_RELATIVE,
+    ONE_SAFE_FAILURE,
+    PERSONAL_NAME,
+    PERSONAL_NAMES,
+    SECRET_FRAGMENTS,
+    SECRET_NAME,
+    WINDOW_ORDER,
+    check_plan,
+    hash_plan,
+    holds_own_secret,
+    is_repository_relative,
+    names_person,
+    names_secret,
+    plan_issues,
+    propose,
+)
+from statemachines.validation import FieldIssue, InvalidPayload
+from tests.support.plans import history_body, make_plan, plan_body, target
+
+
+def failures(*safe: bool) -> list[dict[str, Any]]:
+    template = plan_body()["failures"][0]
+    return [{**template, "marker": f"failure_{i}", "safe_live_proof": flag} for i, flag in enumerate(safe)]
+
+
+def test_the_plan_of_the_tests_is_acceptable() -> None:
+    """Nothing is wrong with the plan that the other tests change."""
+    assert plan_issues(make_plan(historical_evidence=history_body())) == []
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=6))
+def test_exactly_one_failure_is_safe(safe: list[bool]) -> None:
+    """None and two are refused, whatever else there is (R-ONB-03)."""
+    issues = plan_issues(make_plan(failures=failures(*safe)))
+    assert issues == ([] if sum(safe) == 1 else [FieldIssue("plan.failures", ONE_SAFE_FAILURE)])
+
+
+def spellings(name: str) -> list[str]:
+    """Write a normalized name in the ways that normalization has to see through."""
+    middle = len(name) // 2
+    return [name, name.upper(), *(f"{name[:middle]}{sep}{name[middle:].title()}" for sep in "_-. ")]
+
+
+@pytest.mark.parametrize("name", sorted(PERSONAL_NAMES))
+def test_personal_names_are_refused_whole(name: str) -> None:
+    """Each listed name is refused in every spelling, and only as the whole name (G-086)."""
+    for spelling in spellings(name):
+        assert names_person(spelling), spelling
+    assert not names_person(f"{name}_x")
+    assert not names_person(f"x{name}")
+
+
+@pytest.mark.parametrize("fragment", SECRET_FRAGMENTS)
+def test_secret_names_are_refused_anywhere_in_a_name(fragment: str) -> None:
+    """Each listed fragment is refused in every spelling, wherever it stands (G-086)."""
+    for spelling in spellings(fragment):
+        assert names_secret(spelling), spelling
+        assert names_secret(f"my {spelling} 2"), spelling
+
+
+def test_plans_and_telemetry_know_the_same_secret_names() -> None:
+    """What a plan may not name is what ingest scrubs (G-033)."""
+    assert set(SECRET_FRAGMENTS) == set(CONTAINED_NAMES)
+
+
+@pytest.mark.parametrize(
+    "name", ["plan", "kind", "emailed", "zip", "tokens", "usernames", "$ip", "order_id", "passage"]
+)
+def test_other_names_are_opaque(name: str) -> None:
+    """A name that is not listed is nobody's business (R-ONB-10)."""
+    assert not names_person(name)
+    assert not names_secret(name)
+
+
+def test_names_are_checked_where_values_would_be_captured() -> None:
+    """Properties of milestones and context of failures are checked, each named by its place (R-ONB-11)."""
+    plan = plan_body()
+    plan["milestones"][1]["properties"] = ["amount", "E-Mail"]
+    plan["failures"][1]["context"] = ["session_cookie"]
+    assert plan_issues(msgspec.convert(plan, Plan), "replacement_plan") == [
+        FieldIssue("replacement_plan.milestones[1].properties[1]", PERSONAL_NAME),
+        FieldIssue("replacement_plan.failures[1].context[0]", SECRET_NAME),
+    ]
+
+
+SECRETS = [f"service_{kind}_{'aB3' * 6}" for kind in ("sk", "ci", "runner", "dsn")]
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_credentials_of_the_service_are_refused_and_not_repeated(secret: str) -> None:
+    """A plan that holds one is refused wherever it stands, and the refusal does not hold it (R-ONB-04)."""
+    for changes in (
+        {"plan_markdown": f"Use `{secret}` here."},
+        {"business_question": secret},
+        {"milestones": [{**plan_body()["milestones"][0], "targets": [target(anchor=f"key = '{secret}'")]}]},
+    ):
+        with pytest.raises(InvalidPayload) as refused:
+            check_plan(make_plan(**changes))
+        [issue] = refused.value.details["invalid_fields"]
+        assert issue["reason"] == HOLDS_SECRET
+        assert secret not in json.dumps(refused.value.details) + str(refused.value) + str(refused.value.next_action)
+
+
+def test_what_only_looks_like_a_credential_is_text() -> None:
+    """Fifteen characters are no secret, sixteen are; placeholders and prefixes are text."""
+    assert not holds_own_secret("service_sk_" + "a" * 15)
+    assert holds_own_secret("service_sk_" + "a" * 16)
+    for text in ("service_sk_<your key here>", "service_sk_", "SERVICE_API_KEY", "service_xx_" + "a" * 40):
+        assert not holds_own_secret(text)
+
+
+@pytest.mark.parametrize(
+    "file", ["a", "src/a.ts", "app/[...slug]/page.tsx", "a..b/c..d", ".github/ci.yml", "dir/a:b", "dir with space/ü"]
+)
+def test_relative_files_are_taken(file: str) -> None:
+    """Odd but relative names are file names."""
+    assert is_repository_relative(file)
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "/etc/passwd",
+        "..",
+        "../a",
+        "a/../b",
+        "a/..",
+        "a\\b",
+        "\\\\host\\share",
+        "C:/a",
+        "c:a",
+        "file:///a",
+        "https://a/b",
+    ],
+)
+def test_files_outside_the_repository_are_refused(file: str) -> None:
+    """Roots, parents, backslashes, drives and schemes are refused for every target of a plan (G-086)."""
+    assert not is_repository_relative(file)
+    plan = plan_body()
+    plan["milestones"][1]["targets"].append(target(file))
+    plan["failures"][0]["targets"] = [target(file)]
+    plan["deploy"]["targets"] = [target(), target(file)]
+    assert plan_issues(msgspec.convert(plan, Plan)) == [
+        FieldIssue("plan.milestones[1].targets[1].file", NOT_RELATIVE),
+        FieldIssue("plan.failures[0].targets[0].file", NOT_RELATIVE),
+        FieldIssue("plan.deploy.targets[1].file", NOT_RELATIVE),
+    ]
+
+
+def test_a_window_ends_after_it_begins() -> None:
+    """An audited window may be a moment, but not run backwards."""
+    history = history_body()
+    history["window"] = {"from": 5, "to": 5}
+    assert plan_issues(make_plan(historical_evidence=history)) == []
+    history["window"] = {"from": 6, "to": 5}
+    expected = [FieldIssue("plan.historical_evidence.window.to", WINDOW_ORDER)]
+    assert plan_issues(make_plan(historical_evidence=history)) == expected
+
+
+def test_everything_wrong_is_named_at_once() -> None:
+    """A client mends a plan in one go: all places are in one refusal, in the form of G-006."""
+    plan = plan_body(failures=failures(False), plan_markdown=SECRETS[0])
+    with pytest.raises(InvalidPayload) as refused:
+        propose(msgspec.convert(plan, Plan))
+    assert refused.value.code == "invalid_payload"
+    assert refused.value.details == {
+        "missing_fields": [],
+        "unknown_fields": [],
+        "invalid_fields": [
+            {"field": "plan.plan_markdown", "reason": HOLDS_SECRET},
+            {"field": "plan.failures", "reason": ONE_SAFE_FAILURE},
+        ],
+    }
+
+
+def shuffled(value: Any, source: random.Random) -> Any:
+    """Return the same JSON with the members of every object in another order."""
+    if isinstance(value, dict):
+        members = [(key, shuffled(member, source)) for key, member in value.items()]
+        source.shuffle(members)
+        return dict(members)
+    return [shuffled(item, source) for item in value] if isinstance(value, list) else value
+
+
+@given(st.text(min_size=1, max_size=50), st.randoms())
+def test_the_hash_is_that_of_the_canonical_body(question: str, source: random.Random) -> None:
+    """Order of keys and white space do not matter; it is the SHA-256 of RFC 8785 over the body as sent (G-081)."""
+    body = plan_body(question, historical_evidence=history_body())
+    expected = hashlib.sha256(rfc8785.dumps(body)).hexdigest()
+    sent = json.dumps(shuffled(body, source), indent=2)
+    assert hash_plan(msgspec.json.decode(sent, type=Plan)) == expected
+
+
+def test_another_plan_has_another_hash() -> None:
+    """Order within a list is meaning, and so is every character."""
+    plan = plan_body()
+    reordered = plan_body(milestones=plan["milestones"][::-1])
+    hashes = {hash_plan(msgspec.convert(body, Plan)) for body in (plan, reordered, plan_body("How many pay?"))}
+    assert len(hashes) == 3
