@@ -1,0 +1,267 @@
+"""The edge's own refusals, and the one place where an exception becomes an error answer (G-006, G-018, R-ERR-*).
+
+Codes and default texts come from schemas/errors.py. Whatever is not an expected refusal is logged and answered as
+`internal_error`: no exception text, SQL or stack ever leaves the process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from http import HTTPStatus
+from typing import Any, NamedTuple
+
+import msgspec
+import psycopg
+import structlog
+
+from schemas.errors import (
+    CATALOGUE,
+    ClosedErrorBody,
+    ClosedErrorEnvelope,
+    ErrorBody,
+    ErrorEnvelope,
+    InvalidField,
+    InvalidPayloadDetails,
+)
+from service.eventstore.commands import CommandFailed, CommandNotDone, KeyInProgress, KeyReused, OutcomeUnknown
+from statemachines.kernel import Rejection
+
+log = structlog.get_logger(__name__)
+
+RETRY_AFTER_SECONDS = 1
+RETRYABLE_STATUSES = frozenset({429, 500, 502, 503, 504})
+
+
+class EdgeRefusal(Rejection):
+    """A refusal of the HTTP edge; `headers` are added to the answer."""
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        next_action: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        **details: Any,
+    ) -> None:
+        super().__init__(message, next_action=next_action, **details)
+        self.headers: Mapping[str, str] = headers or {}
+
+
+class Unauthenticated(EdgeRefusal):
+    """No credential, or one that is unknown, expired or revoked: these look alike (G-027)."""
+
+    code = "unauthenticated"
+
+
+class PrincipalNotAllowed(EdgeRefusal):
+    """A live credential of a kind that the route does not take (R-AUTH-12)."""
+
+    code = "principal_not_allowed"
+
+
+class ScopeMissing(EdgeRefusal):
+    """The credential was created without the route's scope, which the details name."""
+
+    code = "scope_missing"
+
+
+class OwnerRequired(EdgeRefusal):
+    """A member on a route of owners."""
+
+    code = "owner_required"
+
+
+class NotFound(EdgeRefusal):
+    """An unknown route, or a path in a form that no route has."""
+
+    code = "not_found"
+
+
+class MethodNotAllowed(EdgeRefusal):
+    """A known path with another method; the Allow header lists those it has."""
+
+    code = "method_not_allowed"
+
+
+class InvalidIfMatch(EdgeRefusal):
+    """If-Match is not exactly one quoted tag (G-009)."""
+
+    code = "invalid_if_match"
+
+
+class IfMatchRequired(EdgeRefusal):
+    """The operation needs If-Match and has none (428)."""
+
+    code = "if_match_required"
+
+
+class IdempotencyKeyRequired(EdgeRefusal):
+    """The operation needs an Idempotency-Key and has none."""
+
+    code = "idempotency_key_required"
+
+
+class PayloadTooLarge(EdgeRefusal):
+    """More bytes than the operation takes; the details give the limit (R-LIM-02)."""
+
+    code = "payload_too_large"
+
+
+class UnsupportedMediaType(EdgeRefusal):
+    """A body that is not plain JSON."""
+
+    code = "unsupported_media_type"
+
+
+class RateLimited(EdgeRefusal):
+    """The principal's bucket is empty (G-012)."""
+
+    code = "rate_limited"
+
+
+class ServiceUnavailable(EdgeRefusal):
+    """The process has as many requests as it can hold."""
+
+    code = "service_unavailable"
+
+
+class NotBuiltYet(EdgeRefusal):
+    """A documented operation that is still missing."""
+
+    code = "not_built_yet"
+
+
+class InvalidPayload(EdgeRefusal):
+    """A body, parameter or header that does not have the operation's form (R-ERR-06, R-ERR-16)."""
+
+    code = "invalid_payload"
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        missing: Sequence[str] = (),
+        invalid: Sequence[tuple[str, str]] = (),
+        unknown: Sequence[str] = (),
+        schema: dict[str, Any] | None = None,
+    ) -> None:
+        details = InvalidPayloadDetails(
+            missing_fields=list(missing),
+            invalid_fields=[InvalidField(field, reason) for field, reason in invalid],
+            unknown_fields=list(unknown),
+            request_body_schema=schema,
+        )
+        super().__init__(message, **msgspec.to_builtins(details))
+
+
+@cache
+def _refusal_class(code: str) -> type[EdgeRefusal]:
+    return type("Refused", (EdgeRefusal,), {"code": code})
+
+
+def refusal(code: str) -> EdgeRefusal:
+    """A refusal with a code that is only known from a declaration, such as the `…_not_found` of a subject."""
+    assert code in CATALOGUE, code
+    return _refusal_class(code)()
+
+
+class Failure(NamedTuple):
+    """An error answer without its envelope: what both variants are made of."""
+
+    code: str
+    message: str
+    next_action: str
+    details: Mapping[str, Any]
+    headers: Mapping[str, str]
+
+    @property
+    def status(self) -> int:
+        """The HTTP status of the code."""
+        return CATALOGUE[self.code].status
+
+
+def _failure(
+    code: str,
+    message: str = "",
+    next_action: str | None = None,
+    details: Mapping[str, Any] | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Failure:
+    known = CATALOGUE[code]
+    added: dict[str, str] = {}
+    if known.status == HTTPStatus.UNAUTHORIZED:
+        added["www-authenticate"] = "Bearer"
+    if known.status in RETRYABLE_STATUSES or code == "idempotency_in_progress":
+        added["retry-after"] = str(RETRY_AFTER_SECONDS)
+    return Failure(
+        code, message or known.message, next_action or known.next_action, details or {}, {**added, **(headers or {})}
+    )
+
+
+def _unacceptable(message: str) -> Failure:
+    return _failure("invalid_payload", message, None, InvalidPayload().details)
+
+
+# The first row that fits an exception is its answer.
+_TRANSLATIONS: tuple[tuple[tuple[type[Exception], ...], Failure], ...] = (
+    ((CommandNotDone,), _failure("service_unavailable", "The service is busy and did not carry this out.")),
+    (
+        (OutcomeUnknown,),
+        _failure(
+            "service_unavailable",
+            "Whether this was carried out could not be established in time.",
+            "Repeat the request with the same Idempotency-Key; without a key, read the resource first.",
+        ),
+    ),
+    ((KeyInProgress,), _failure("idempotency_in_progress")),
+    ((KeyReused,), _failure("idempotency_key_reused")),
+    (
+        (CommandFailed, psycopg.DataError, psycopg.errors.ProgramLimitExceeded),
+        _unacceptable("The database cannot store a value of this request."),
+    ),
+    ((UnicodeError, RecursionError), _unacceptable("A value of this request cannot be processed.")),
+    (
+        # A pool that is exhausted or closed raises a subclass of this one too.
+        (psycopg.OperationalError,),
+        _failure("service_unavailable", "The database is not available at this moment."),
+    ),
+    ((Exception,), _failure("internal_error")),
+)
+
+
+def failure_of(error: Exception) -> Failure:
+    """Translate an exception. Anything unexpected, a refusal with an unlisted code included, is `internal_error`."""
+    if isinstance(error, Rejection) and error.code in CATALOGUE:
+        headers = error.headers if isinstance(error, EdgeRefusal) else {}
+        return _failure(error.code, str(error), error.next_action, error.details, headers)
+    return next(failure for kinds, failure in _TRANSLATIONS if isinstance(error, kinds))
+
+
+def encode_failure(failure: Failure, request_id: str, *, closed: bool) -> bytes:
+    """Encode the envelope of the route: the standard one, or the closed one without the request id (G-018)."""
+    if closed:
+        body = ClosedErrorBody(
+            failure.code, failure.message, failure.next_action, dict(failure.details) or msgspec.UNSET
+        )
+        return msgspec.json.encode(ClosedErrorEnvelope(body))
+    return msgspec.json.encode(
+        ErrorEnvelope(
+            ErrorBody(
+                failure.code,
+                failure.message,
+                failure.next_action,
+                request_id,
+                CATALOGUE[failure.code].retryable,
+                dict(failure.details),
+            )
+        )
+    )
+
+
+def log_failure(error: Exception, failure: Failure, request_id: str, operation: str) -> None:
+    """Log what a person has to look at: bugs with their stack, unavailability without."""
+    if failure.code == "internal_error":
+        log.error("request_failed", request_id=request_id, operation=operation, exc_info=error)
+    elif failure.status >= HTTPStatus.INTERNAL_SERVER_ERROR and not isinstance(error, Rejection):
+        log.warning("request_not_served", request_id=request_id, operation=operation, cause=type(error).__name__)
