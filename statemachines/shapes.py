@@ -19,6 +19,8 @@ MISSING = "missing_field"
 UNKNOWN = "unknown_field"
 INVALID = "invalid_value"
 
+MAX_NAME = 200  # characters of an unknown key that are repeated
+
 _SCALARS = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
 _BOUNDS = {
     "ge": "minimum",
@@ -100,6 +102,11 @@ def _python_type(kind: info.Type) -> type:
     }[type(kind)]
 
 
+def unknown(path: str, name: str) -> Problem:
+    """Make the fault of a key that an object does not declare; of an endless name only the beginning is repeated."""
+    return Problem(f"{path}.{name[:MAX_NAME]}", UNKNOWN, "Is not a field here.")
+
+
 def problems(shape: Any, value: Any, path: str) -> list[Problem]:
     """Every way in which a decoded JSON value is not of this shape; empty when `msgspec.convert` will take it."""
     return list(_check(_described(shape), value, path))
@@ -142,7 +149,7 @@ def _check_object(struct: info.StructType, value: Any, path: str) -> Iterator[Pr
     known = {*fields, struct.tag_field}
     for name in value:
         if name not in known and struct.forbid_unknown_fields:
-            yield Problem(f"{path}.{name}", UNKNOWN, "Is not a field here.")
+            yield unknown(path, name)
     for name, field in fields.items():
         if name in value:
             yield from _check(field.type, value[name], f"{path}.{name}")

@@ -1,0 +1,145 @@
+"""The automation contract of a project as reads show it: the current entries, and where each stands (G-101)."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec.structs import replace
+
+from projections.kernel import Row, projection
+from schemas.automation_contract import EnableReceipt
+from statemachines.automation_contract import (
+    KIND,
+    AutomationDisabled,
+    ContractEnabled,
+    ContractPaused,
+    ContractSaved,
+    LastAutomationDisabled,
+    Status,
+    make_etag,
+    receipt_of,
+)
+from statemachines.automation_documents import SavedAutomation
+from statemachines.kernel import Recorded
+
+# Why an automation is off, when the member who turned it off gave no reason.
+PAUSED = "paused"
+DISABLED = "disabled"
+REPLACED = "contract_replaced"
+
+
+class AutomationRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One automation: its stored entry, and when it was last turned on and off (epoch seconds)."""
+
+    saved: SavedAutomation
+    enabled: bool = False
+    enabled_at: int | None = None
+    disabled_at: int | None = None
+    disabled_reason: str | None = None
+
+
+class AutomationContractRow(Row, frozen=True, kw_only=True):
+    """The contract of one project. `id` is the contract id, `state_revision` what clients fence with (G-121)."""
+
+    status: str
+    state_revision: int
+    policy_version: int
+    contract_sha256: str
+    automations: list[AutomationRow]
+    enable_receipt: EnableReceipt | None
+    paused_at: int | None
+    created_at: int
+    updated_at: int
+    updated_by: str
+
+    @property
+    def etag(self) -> str:
+        """Strong tag of this revision, with its quotes."""
+        return make_etag(self.id, self.state_revision)
+
+
+def fold(row: AutomationContractRow | None, recorded: Recorded) -> AutomationContractRow | None:
+    """Fold an event of a contract into its row."""
+    match recorded.event:
+        case ContractSaved() as event:
+            return AutomationContractRow(
+                project_id=recorded.project_id,
+                id=recorded.originator_id,
+                revision=recorded.revision,
+                status=Status.DISABLED.value,
+                state_revision=1 if row is None else row.state_revision + 1,
+                policy_version=event.policy_version,
+                contract_sha256=event.contract_sha256,
+                automations=[_take_over(row, saved, event.saved_at) for saved in event.automations],
+                enable_receipt=None,
+                paused_at=None,
+                created_at=event.saved_at if row is None else row.created_at,
+                updated_at=event.saved_at,
+                updated_by=event.saved_by,
+            )
+        case ContractEnabled() as event if row:
+            on = [_turn_on(a, event.automation_ids, event.enabled_at) for a in row.automations]
+            moved = _move(row, recorded, Status.ENABLED, on, event.enabled_at, event.enabled_by)
+            return replace(moved, paused_at=None, enable_receipt=receipt_of(event))
+        case AutomationDisabled() as event if row:
+            left = _turn_off(row, event.disabled_at, event.reason or DISABLED, event.automation_id)
+            return _move(row, recorded, Status.ENABLED, left, event.disabled_at, event.disabled_by)
+        case LastAutomationDisabled() as event if row:
+            left = _turn_off(row, event.disabled_at, event.reason or DISABLED, event.automation_id)
+            return _move(row, recorded, Status.DISABLED, left, event.disabled_at, event.disabled_by)
+        case ContractPaused() as event if row:
+            off = _turn_off(row, event.paused_at, event.reason or PAUSED)
+            moved = _move(row, recorded, Status.PAUSED, off, event.paused_at, event.paused_by)
+            return replace(moved, paused_at=event.paused_at)
+    return row
+
+
+def _move(
+    row: AutomationContractRow,
+    recorded: Recorded,
+    status: Status,
+    automations: list[AutomationRow],
+    at: int,
+    by: str,
+) -> AutomationContractRow:
+    return replace(
+        row,
+        revision=recorded.revision,
+        state_revision=row.state_revision + 1,
+        status=status.value,
+        automations=automations,
+        updated_at=at,
+        updated_by=by,
+    )
+
+
+def _take_over(row: AutomationContractRow | None, saved: SavedAutomation, at: int) -> AutomationRow:
+    """Put a new entry in place; of one with the same id, when it was on and what turned it off stays known."""
+    former = None
+    if row is not None:
+        former = next((a for a in row.automations if a.saved.automation_id == saved.automation_id), None)
+    if former is None:
+        return AutomationRow(saved=saved)
+    if former.enabled:
+        former = replace(former, enabled=False, disabled_at=at, disabled_reason=REPLACED)
+    return replace(former, saved=saved)
+
+
+def _turn_on(automation: AutomationRow, automation_ids: list[str], at: int) -> AutomationRow:
+    if automation.enabled or automation.saved.automation_id not in automation_ids:
+        return automation
+    return replace(automation, enabled=True, enabled_at=at, disabled_at=None, disabled_reason=None)
+
+
+def _turn_off(
+    row: AutomationContractRow, at: int, reason: str, automation_id: str | None = None
+) -> list[AutomationRow]:
+    return [
+        replace(a, enabled=False, disabled_at=at, disabled_reason=reason)
+        if a.enabled and automation_id in {None, a.saved.automation_id}
+        else a
+        for a in row.automations
+    ]
+
+
+PROJECTION = projection("automation_contracts", AutomationContractRow, (KIND,), fold)
+AUTOMATION_CONTRACTS = PROJECTION.table

@@ -1,0 +1,173 @@
+"""Wire contracts of the automation contract: what an owner saves, enables, pauses and disables (G-101, G-103).
+
+The entries of an input are taken as they come and checked one by one, so that an answer names every fault of every
+entry. `policy_version` is the integer 2 (G-011).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from schemas.playbooks import AutomationId, Closed, PlaybookRef, Sha256
+
+MAX_CONTRACT_BYTES = 262144
+MAX_AUTOMATIONS = 20
+MAX_ERRORS = 1000
+
+_ENTRY_SCHEMA = {
+    "type": "object",
+    "description": (
+        "An entry as a render answers it. `bindings` and `readiness_assertions` follow the playbook's"
+        " render_request_schema; `policy` is what the server renders from them."
+    ),
+    "properties": {
+        "playbook": {
+            "type": "object",
+            "properties": {
+                "id": {"type": "string", "enum": ["error-to-draft-pr", "weekly-funnel-review"]},
+                "version": {"type": "string"},
+                "template_hash": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+            },
+            "required": ["id", "template_hash", "version"],
+            "additionalProperties": False,
+        },
+        "bindings": {"type": "object"},
+        "readiness_assertions": {"type": "object"},
+        "policy": {"type": "object"},
+    },
+    "required": ["bindings", "playbook", "policy", "readiness_assertions"],
+    "additionalProperties": False,
+}
+
+Reason = Annotated[str, Meta(min_length=1, max_length=500)]
+
+
+class ContractInput(Closed, frozen=True):
+    """A disabled contract, as rendered candidates make it up."""
+
+    policy_version: Literal[2]
+    automations: Annotated[
+        list[Any], Meta(min_length=1, max_length=MAX_AUTOMATIONS, extra_json_schema={"items": _ENTRY_SCHEMA})
+    ]
+
+
+class EnableRequest(Closed, frozen=True):
+    """Which automation to turn on; all of them when none is named."""
+
+    automation_id: AutomationId | UnsetType = UNSET
+
+
+class PauseRequest(Closed, frozen=True):
+    """Why everything has to stop."""
+
+    reason: Reason | UnsetType = UNSET
+
+
+class DisableRequest(Closed, frozen=True):
+    """Turning one automation off; turning on is a different operation."""
+
+    enabled: Annotated[bool, Meta(extra_json_schema={"const": False})]
+    reason: Reason | UnsetType = UNSET
+
+
+class EnableReceipt(msgspec.Struct, frozen=True, kw_only=True):
+    """Durable proof of one enable: who turned on what, on which contract. It reports and never acts (G-103)."""
+
+    receipt_id: str
+    contract_id: str
+    contract_sha256: Sha256
+    contract_revision: int
+    previous_etag: str
+    etag: str
+    automation_ids: list[str]
+    enabled_at: int
+    enabled_by: str
+
+
+class ContractAutomation(msgspec.Struct, frozen=True, kw_only=True):
+    """One automation of a saved contract: its entry, and where it stands."""
+
+    playbook: PlaybookRef
+    bindings: dict[str, Any]
+    readiness_assertions: dict[str, Any]
+    policy: dict[str, Any]
+    automation_id: str
+    enabled: bool
+    enabled_at: int | None
+    disabled_at: int | None
+    disabled_reason: str | None
+    policy_sha256: Sha256
+
+
+class AutomationContract(msgspec.Struct, frozen=True, kw_only=True):
+    """The artifact that PUT, GET and PATCH answer with; `etag` is also the response header."""
+
+    contract_id: str
+    project_id: str
+    policy_version: Literal[2] = 2
+    revision: int
+    etag: str
+    contract_sha256: Sha256
+    enabled: bool
+    paused: bool
+    paused_at: int | None
+    automations: list[ContractAutomation]
+    enable_receipt: EnableReceipt | None
+    created_at: int
+    updated_at: int
+    updated_by: str
+    next_action: str
+
+
+class EnableAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The receipt of an enable with the contract as it stands now; on a replay they may differ."""
+
+    enable_receipt: EnableReceipt
+    contract: AutomationContract
+    idempotent_replay: bool
+    next_action: str
+
+
+class PauseAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The contract with everything off."""
+
+    contract: AutomationContract
+    paused_at: int
+    next_action: str
+
+
+class ContractProblem(msgspec.Struct, frozen=True):
+    """One fault of an input, by its path."""
+
+    path: str
+    code: str
+    message: str
+
+
+class AutomationGap(msgspec.Struct, frozen=True):
+    """Something that has to be true before this automation can be enabled."""
+
+    automation_id: str
+    code: str
+    message: str
+
+
+class Readiness(msgspec.Struct, frozen=True):
+    """Whether every automation could be enabled now."""
+
+    ready: bool
+    gaps: list[AutomationGap]
+
+
+class ContractValidation(msgspec.Struct, frozen=True, kw_only=True):
+    """What a PUT of this input would meet; `contract_sha256` is null while there is no valid contract to name."""
+
+    valid: bool
+    project_id: str
+    errors: Annotated[list[ContractProblem], Meta(max_length=MAX_ERRORS)]
+    readiness: Readiness
+    contract_sha256: Sha256 | None
+    next_action: str

@@ -1,0 +1,411 @@
+"""The automation contract: saved disabled, enabled by an owner, stopped by any member (G-101, G-103).
+
+One stream a project, its id made from the project id. Every event is an accepted change and moves the revision that
+clients fence with (G-121). Each enable turns automations on under a *generation*, the revision it led to: what was
+issued under another generation is void, so one stop ends it all (R-AUT-08).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from enum import Enum
+from typing import Any
+
+import msgspec
+
+from schemas.automation_contract import EnableReceipt
+from statemachines.automation_documents import POLICY_VERSION, Document, SavedAutomation
+from statemachines.automation_readiness import Facts, find_gaps
+from statemachines.automation_refusals import AutomationNotFound
+from statemachines.kernel import (
+    Event,
+    PreconditionFailed,
+    Rejection,
+    StateMachine,
+    derived_id,
+    destination,
+    transition_table,
+)
+
+KIND = "ctr"
+RECEIPTS_KEPT = 100
+
+
+class ContractNotFound(Rejection):
+    """No contract has been saved."""
+
+    code = "automation_contract_not_found"
+
+
+class ContractConflict(Rejection):
+    """The contract has nothing on that this could act on."""
+
+    code = "automation_disabled"
+
+
+class IfMatchRequired(Rejection):
+    """A contract exists, and the request does not say which revision of it is replaced."""
+
+    code = "if_match_required"
+
+
+class ReadinessIncomplete(Rejection):
+    """An automation to be enabled has readiness gaps, which the details list."""
+
+    code = "readiness_incomplete"
+
+
+class EnableKeyReused(Rejection):
+    """The idempotency key enabled something else before."""
+
+    code = "idempotency_key_reused"
+
+
+class Status(Enum):
+    """Where a contract stands."""
+
+    ABSENT = "absent"
+    DISABLED = "disabled"
+    ENABLED = "enabled"
+    PAUSED = "paused"
+
+
+# ---- events
+
+
+class ContractSaved(Event, frozen=True):
+    """An owner saved a contract; all its automations are off."""
+
+    TOPIC = "automation_contract.saved.v1"
+    contract_id: str
+    policy_version: int
+    contract_sha256: str
+    automations: list[SavedAutomation]
+    saved_by: str
+    saved_at: int
+
+
+class ContractEnabled(Event, frozen=True):
+    """An owner turned automations on; carries the durable receipt (R-AUT-05).
+
+    `command` is the SHA-256 of who asked under which idempotency key, `request` the fingerprint of what was asked.
+    """
+
+    TOPIC = "automation_contract.enabled.v1"
+    receipt_id: str
+    contract_id: str
+    contract_sha256: str
+    contract_revision: int
+    previous_etag: str
+    etag: str
+    automation_ids: list[str]
+    enabled_by: str
+    enabled_at: int
+    command: str
+    request: str
+
+
+class AutomationDisabled(Event, frozen=True):
+    """A member turned one automation off; others stay on."""
+
+    TOPIC = "automation_contract.automation_disabled.v1"
+    automation_id: str
+    reason: str | None
+    disabled_by: str
+    disabled_at: int
+
+
+class LastAutomationDisabled(Event, frozen=True):
+    """A member turned the last automation off."""
+
+    TOPIC = "automation_contract.last_automation_disabled.v1"
+    automation_id: str
+    reason: str | None
+    disabled_by: str
+    disabled_at: int
+
+
+class ContractPaused(Event, frozen=True):
+    """A member stopped everything."""
+
+    TOPIC = "automation_contract.paused.v1"
+    reason: str | None
+    paused_by: str
+    paused_at: int
+
+
+TABLE = transition_table(
+    Status,
+    Status.ABSENT,
+    [
+        # event                       from             to
+        [ContractSaved.TOPIC, Status.ABSENT, Status.DISABLED],
+        [ContractSaved.TOPIC, Status.DISABLED, Status.DISABLED],
+        [ContractSaved.TOPIC, Status.ENABLED, Status.DISABLED],
+        [ContractSaved.TOPIC, Status.PAUSED, Status.DISABLED],
+        [ContractEnabled.TOPIC, Status.DISABLED, Status.ENABLED],
+        [ContractEnabled.TOPIC, Status.ENABLED, Status.ENABLED],
+        [ContractEnabled.TOPIC, Status.PAUSED, Status.ENABLED],
+        [AutomationDisabled.TOPIC, Status.ENABLED, Status.ENABLED],
+        [LastAutomationDisabled.TOPIC, Status.ENABLED, Status.DISABLED],
+        [ContractPaused.TOPIC, Status.DISABLED, Status.PAUSED],
+        [ContractPaused.TOPIC, Status.ENABLED, Status.PAUSED],
+    ],
+)
+
+
+# ---- state
+
+
+class Automation(msgspec.Struct, frozen=True):
+    """One automation of the current contract. `generation` is the revision at which it was last turned on."""
+
+    saved: SavedAutomation
+    enabled: bool = False
+    generation: int = 0
+
+
+class KeptReceipt(msgspec.Struct, frozen=True):
+    """An enable receipt with the command and request that a replay has to repeat."""
+
+    receipt: EnableReceipt
+    command: str
+    request: str
+
+
+class Contract(msgspec.Struct, frozen=True):
+    """What the decisions about a contract depend on; the newest receipts last."""
+
+    status: Status = Status.ABSENT
+    contract_id: str = ""
+    revision: int = 0
+    contract_sha256: str = ""
+    automations: list[Automation] = []
+    receipts: list[KeptReceipt] = []
+
+    @property
+    def etag(self) -> str:
+        """Strong tag of the current revision, with its quotes."""
+        return make_etag(self.contract_id, self.revision)
+
+    def find(self, automation_id: str) -> Automation | None:
+        """One automation by its id."""
+        return next((a for a in self.automations if a.saved.automation_id == automation_id), None)
+
+
+class EnableWish(msgspec.Struct, frozen=True):
+    """The wish to turn automations on: all of them without `automation_id`. `if_match` is the raw quoted tag."""
+
+    receipt_id: str
+    automation_id: str | None
+    if_match: str | None
+    command: str
+    request: str
+
+
+def contract_stream_id(project_id: str) -> str:
+    """Name the one contract stream of a project."""
+    return derived_id(KIND, project_id)
+
+
+def make_etag(contract_id: str, revision: int) -> str:
+    """Make the quoted tag of a revision (G-101)."""
+    return f'"ac:{contract_id}:{revision}"'
+
+
+def command_of(principal: str, key: str) -> str:
+    """Hex SHA-256 of who asks ("kind:id") under which idempotency key."""
+    return hashlib.sha256(f"{principal}\x00{key}".encode()).hexdigest()
+
+
+# ---- decisions
+
+
+def decide_save(
+    state: Contract, document: Document, *, contract_id: str, if_match: str | None, saved_by: str, now: int
+) -> list[Event]:
+    """Save a checked contract with everything off (R-AUT-02, R-AUT-03). Raises IfMatchRequired, PreconditionFailed."""
+    if state.status is Status.ABSENT:
+        if if_match is not None:
+            raise PreconditionFailed(
+                "There is no contract whose revision could match.",
+                next_action="Send the first contract without If-Match.",
+                current_etag=None,
+            )
+    elif if_match is None:
+        raise IfMatchRequired(
+            "A contract exists; replacing it needs If-Match.",
+            next_action="Read the contract, decide whether to replace it, and send its etag as If-Match.",
+            current_etag=state.etag,
+        )
+    else:
+        _require_current(state, if_match)
+    return [
+        ContractSaved(
+            contract_id=contract_id,
+            policy_version=POLICY_VERSION,
+            contract_sha256=document.contract_sha256,
+            automations=document.automations,
+            saved_by=saved_by,
+            saved_at=now,
+        )
+    ]
+
+
+def decide_enable(state: Contract, wish: EnableWish, facts: Facts, *, enabled_by: str, now: int) -> list[Event]:
+    """Turn automations on (R-AUT-05, R-AUT-56); nothing when this very command did, whatever happened since.
+
+    Raises ContractNotFound, AutomationNotFound, EnableKeyReused, PreconditionFailed, ReadinessIncomplete.
+    """
+    done = find_receipt(state, wish.command)
+    if done is not None:
+        if done.request != wish.request:
+            raise EnableKeyReused("This idempotency key belongs to another request.", next_action="Use a new key.")
+        return []
+    _require_saved(state)
+    targets = state.automations if wish.automation_id is None else [_require_automation(state, wish.automation_id)]
+    _require_current(state, wish.if_match)
+    gaps = [
+        {"automation_id": target.saved.automation_id, "code": gap.code, "message": gap.message}
+        for target in targets
+        for gap in find_gaps(target.saved, facts)
+    ]
+    if gaps:
+        raise ReadinessIncomplete(
+            "Not everything that the automation needs is in place.",
+            next_action="Close the gaps in details.gaps, then enable with the current etag.",
+            gaps=gaps,
+        )
+    return [
+        ContractEnabled(
+            receipt_id=wish.receipt_id,
+            contract_id=state.contract_id,
+            contract_sha256=state.contract_sha256,
+            contract_revision=state.revision + 1,
+            previous_etag=state.etag,
+            etag=make_etag(state.contract_id, state.revision + 1),
+            automation_ids=[target.saved.automation_id for target in targets],
+            enabled_by=enabled_by,
+            enabled_at=now,
+            command=wish.command,
+            request=wish.request,
+        )
+    ]
+
+
+def decide_disable(
+    state: Contract,
+    automation_id: str,
+    *,
+    reason: str | None,
+    if_match: str | None,
+    disabled_by: str,
+    now: int,
+) -> list[Event]:
+    """Turn one automation off (R-AUT-07). Raises ContractNotFound, AutomationNotFound, PreconditionFailed."""
+    _require_saved(state)
+    target = _require_automation(state, automation_id)
+    _require_current(state, if_match)
+    if not target.enabled:
+        return []
+    others = any(a.enabled for a in state.automations if a is not target)
+    event = AutomationDisabled if others else LastAutomationDisabled
+    return [event(automation_id=automation_id, reason=reason, disabled_by=disabled_by, disabled_at=now)]
+
+
+def decide_pause(state: Contract, *, reason: str | None, paused_by: str, now: int) -> list[Event]:
+    """Stop everything at once, from whatever revision (R-AUT-06). Raises ContractNotFound."""
+    _require_saved(state)
+    if state.status is Status.PAUSED:
+        return []
+    return [ContractPaused(reason=reason, paused_by=paused_by, paused_at=now)]
+
+
+def find_receipt(state: Contract, command: str) -> KeptReceipt | None:
+    """Return the receipt that a command was given."""
+    return next((kept for kept in reversed(state.receipts) if kept.command == command), None)
+
+
+def _require_saved(state: Contract) -> None:
+    if state.status is Status.ABSENT:
+        raise ContractNotFound(
+            "The project has no automation contract.", next_action="Render a playbook and save the contract."
+        )
+
+
+def _require_automation(state: Contract, automation_id: str) -> Automation:
+    found = state.find(automation_id)
+    if found is None:
+        raise AutomationNotFound(
+            "The contract has no such automation.", next_action="Read the contract and name one of its automations."
+        )
+    return found
+
+
+def _require_current(state: Contract, if_match: str | None) -> None:
+    if if_match != state.etag:
+        raise PreconditionFailed(
+            "The contract has moved on since it was read.",
+            next_action="Read the contract again, review it, and repeat only if the wish still holds.",
+            current_etag=state.etag,
+        )
+
+
+# ---- fold
+
+
+def evolve(state: Contract, event: Any) -> Contract:
+    """Fold an event. Never refuses."""
+    moved = msgspec.structs.replace(
+        state, status=Status[destination(TABLE, event, state.status)], revision=state.revision + 1
+    )
+    match event:
+        case ContractSaved():
+            return msgspec.structs.replace(
+                moved,
+                contract_id=event.contract_id,
+                contract_sha256=event.contract_sha256,
+                automations=[Automation(saved) for saved in event.automations],
+            )
+        case ContractEnabled():
+            kept = KeptReceipt(receipt_of(event), event.command, event.request)
+            return msgspec.structs.replace(
+                moved,
+                automations=[_turn_on(a, moved.revision, event.automation_ids) for a in state.automations],
+                receipts=[*state.receipts, kept][-RECEIPTS_KEPT:],
+            )
+        case AutomationDisabled() | LastAutomationDisabled():
+            return msgspec.structs.replace(moved, automations=_turn_off(state.automations, event.automation_id))
+        case _:
+            return msgspec.structs.replace(moved, automations=_turn_off(state.automations))
+
+
+def receipt_of(event: ContractEnabled) -> EnableReceipt:
+    """Return the receipt as clients see it."""
+    return EnableReceipt(
+        receipt_id=event.receipt_id,
+        contract_id=event.contract_id,
+        contract_sha256=event.contract_sha256,
+        contract_revision=event.contract_revision,
+        previous_etag=event.previous_etag,
+        etag=event.etag,
+        automation_ids=event.automation_ids,
+        enabled_at=event.enabled_at,
+        enabled_by=event.enabled_by,
+    )
+
+
+def _turn_on(automation: Automation, revision: int, automation_ids: list[str]) -> Automation:
+    if automation.enabled or automation.saved.automation_id not in automation_ids:
+        return automation
+    return Automation(automation.saved, enabled=True, generation=revision)
+
+
+def _turn_off(automations: list[Automation], automation_id: str | None = None) -> list[Automation]:
+    return [
+        msgspec.structs.replace(a, enabled=False) if automation_id in {None, a.saved.automation_id} else a
+        for a in automations
+    ]
+
+
+MACHINE = StateMachine(KIND, TABLE, Contract(), evolve, ContractConflict, Contract)
