@@ -36,10 +36,10 @@ check: setup  ## lint, formatting, strict types, import contracts
 	$(BIN)/lint-imports
 
 bench: setup  ## measure throughput, latency and rebuild as ratios, in one run
-	$(BIN)/python scripts/bench.py
+	$(BIN)/python -m scripts.bench
 
 torture: setup  ## the long storms: kills, lost answers, races at full size
-	$(BIN)/python scripts/torture.py
+	$(BIN)/python -m scripts.torture
 
 diagrams: setup  ## draw every state machine from its table into docs/machines
 	$(BIN)/service machines diagram --all --out docs/machines

@@ -1,0 +1,1 @@
+"""Benchmarks, storms and generators; see the Makefile."""

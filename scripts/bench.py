@@ -1,0 +1,180 @@
+"""`make bench`: every number that the service promises, as ratios within one run on one machine.
+
+Each figure stands beside its yardstick, measured minutes apart on the same PostgreSQL: the stock library, an echo
+route of the same server, the library's own ProjectionRunner. Prints a table; exits 1 when a ratio falls short.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from scripts import stock, worlds
+
+console = Console(width=118)
+
+
+class Figures:
+    """The table: name, measured, yardstick, ratio, what was promised."""
+
+    def __init__(self) -> None:
+        self.table = Table(title="make bench")
+        for column in ("figure", "measured", "yardstick", "ratio", "promised", ""):
+            self.table.add_column(column, justify="left" if column in {"figure", "promised"} else "right")
+        self.short = 0
+        self.plain: list[dict[str, Any]] = []
+
+    def add(
+        self, name: str, measured: float, unit: str, *, yardstick: float, promised: float, most: bool = False
+    ) -> None:
+        """Judge a figure by its ratio to the yardstick: at least `promised`, or at most when `most`."""
+        ratio = measured / yardstick
+        good = ratio <= promised if most else ratio >= promised
+        self.short += not good
+        sign = "<=" if most else ">="
+        self.table.add_row(
+            name,
+            f"{measured:,.1f} {unit}",
+            f"{yardstick:,.1f} {unit}",
+            f"{ratio:.2f}",
+            f"{sign} {promised:g} x",
+            "[green]ok[/green]" if good else "[red]short[/red]",
+        )
+        self.plain.append({"figure": name, "measured": measured, "yardstick": yardstick, "ratio": ratio, "ok": good})
+        console.print(f"  {name}: {measured:,.1f} {unit}, ratio {ratio:.2f} ({sign} {promised:g})")
+
+
+def measure_transitions(figures: Figures, world: worlds.World, seconds: float, stock_rate: float) -> None:
+    """Replace onboarding plans under If-Match and Idempotency-Key, through the whole path."""
+    projects = [world.create_project(f"bench {n}") for n in range(64)]
+    for clients, promised in ((16, 1.3), (64, 1.8)):
+        stats = world.load(lambda n: worlds.replacing_plans(world.owner_key, projects[n]), clients, seconds)
+        console.print(f"  {clients} clients: {dict(stats.statuses)}, p50 {stats.percentile(0.5):.1f} ms")
+        figures.add(
+            f"fenced transitions over HTTP, {clients} clients",
+            stats.rate,
+            "/s",
+            yardstick=stock_rate,
+            promised=promised,
+        )
+        if clients == 16:
+            figures.add(
+                "p99 against p50, 16 clients",
+                stats.percentile(0.99),
+                "ms",
+                yardstick=stats.percentile(0.5),
+                promised=5,
+                most=True,
+            )
+
+
+def measure_ingest(figures: Figures, world: worlds.World, seconds: float) -> None:
+    """Store error events with grouping, beside an echo of the same validated body."""
+    project = world.create_project("ingest")
+    echo = world.load(lambda n: worlds.posting_logs(project["dsn"], "/v1/bench-echo", n), 64, seconds)
+    stored = world.load(lambda n: worlds.posting_logs(project["dsn"], "/v1/logs/", n), 64, seconds)
+    console.print(f"  echo {dict(echo.statuses)}, ingest {dict(stored.statuses)}, p99 {stored.percentile(0.99):.1f} ms")
+    [[kept]] = world.query("select count(*) from log_events where project_id = %s", project["id"])
+    assert kept >= len(stored.latencies), f"{len(stored.latencies)} acknowledged, {kept} stored"
+    figures.add("durable ingest with grouping, 64 connections", stored.rate, "/s", yardstick=echo.rate, promised=0.5)
+
+
+def measure_rebuild(figures: Figures, world: worlds.World, runner_rate: float, events: int) -> None:
+    """Rebuild the read model of the cases from generated history, beside the library's ProjectionRunner."""
+    from service.eventstore.rebuild import rebuild
+    from service.registry import read_models
+
+    world.generate_history(events)
+    model = read_models()["cases"]
+    began = time.perf_counter()
+    receipt = rebuild(world.database_url, model)
+    rate = receipt.events / (time.perf_counter() - began)
+    figures.add(f"rebuild of a read model, {receipt.events:,} events", rate, "ev/s", yardstick=runner_rate, promised=60)
+
+
+def measure_growth(figures: Figures, world: worlds.World, seconds: float, events: int) -> None:
+    """Compare the median of fenced transitions before and after the log has grown a thousandfold."""
+    projects = [world.create_project(f"growth {n}") for n in range(16)]
+
+    def median() -> float:
+        stats = world.load(lambda n: worlds.replacing_plans(world.owner_key, projects[n]), 16, seconds)
+        return stats.percentile(0.5)
+
+    median()
+    before = median()
+    [[stored]] = world.query("select count(*) from events")
+    world.generate_history(events - stored)
+    world.query("analyze")
+    world.settle()
+    median()
+    figures.add(
+        f"p50 of a fenced transition at {events:,} events", median(), "ms", yardstick=before, promised=1.2, most=True
+    )
+
+
+def measure_start(figures: Figures) -> None:
+    """Start `service serve` on an existing embedded database; weigh its idle API process."""
+    with tempfile.TemporaryDirectory(prefix="service-bench-") as directory:
+        environment = worlds.service_environment(Path(directory), port := worlds.free_port())
+        times, weights = [], []
+        for attempt in range(4):
+            began = time.perf_counter()
+            process = subprocess.Popen(
+                [sys.executable, "-m", "service", "serve"], env=environment, stderr=subprocess.DEVNULL
+            )
+            try:
+                worlds.wait_until_ready(port, process, path="/health/live")
+                if attempt:  # The first start makes the database.
+                    times.append(time.perf_counter() - began)
+                worlds.wait_until_ready(port, process)
+                time.sleep(2)
+                weights.append(max(worlds.pss_of_api(process.pid)))
+            finally:
+                process.terminate()
+                process.wait(30)
+        figures.add("start to first 2xx, existing database", max(times), "s", yardstick=1, promised=3, most=True)
+        figures.add("idle API process (PSS)", min(weights), "MB", yardstick=1, promised=140, most=True)
+
+
+def main() -> int:
+    """Run all or the named parts."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", help="transitions ingest rebuild growth start (default: all)")
+    parser.add_argument("--seconds", type=float, default=8.0, help="length of each load")
+    parser.add_argument("--growth-events", type=int, default=1_000_000)
+    arguments = parser.parse_args()
+    wanted = set(arguments.parts) or {"transitions", "ingest", "rebuild", "growth", "start"}
+    figures = Figures()
+    with worlds.World() as world:
+        if "transitions" in wanted:
+            console.print("[bold]stock Application in process, 8 threads[/bold]")
+            stock_rate = stock.stock_transitions(world.fresh_database("stock"), seconds=arguments.seconds)
+            console.print(f"  {stock_rate:,.0f}/s")
+            with world.api():
+                measure_transitions(figures, world, arguments.seconds, stock_rate)
+        if "ingest" in wanted:
+            with world.api():
+                measure_ingest(figures, world, arguments.seconds)
+        if "rebuild" in wanted:
+            runner_rate = stock.stock_projection(world.fresh_database("runner"))
+            console.print(f"[bold]the library's ProjectionRunner[/bold]\n  {runner_rate:,.0f} events/s")
+            measure_rebuild(figures, world, runner_rate, 100_000)
+        if "growth" in wanted:
+            with world.api():
+                measure_growth(figures, world, arguments.seconds / 2, arguments.growth_events)
+        if "start" in wanted:
+            measure_start(figures)
+    console.print(figures.table)
+    return 1 if figures.short else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

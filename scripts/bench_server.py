@@ -1,0 +1,63 @@
+"""The service with one more route, for `make bench`: an echo behind the same gate, authentication and validation.
+
+`python -m scripts.bench_server` with the service's own environment; one API process, stopped by SIGTERM.
+"""
+
+from __future__ import annotations
+
+from granian.constants import HTTPModes, Interfaces, Loops
+from granian.server import Server
+from litestar.types import ASGIApp
+
+from schemas.logs import LogEvent
+from service.app import make_services
+from service.auth.principals import PrincipalKind
+from service.eventstore.commands import Answer
+from service.http.app import create_app
+from service.http.operations import Call, endpoint
+from service.http.routes import all_endpoints
+from service.settings import load_settings
+
+
+@endpoint(
+    method="POST",
+    path="/v1/bench-echo",
+    operation_id="benchEcho",
+    group="extension",
+    summary="Answer a validated log event without storing it.",
+    principals=frozenset({PrincipalKind.DSN}),
+    responses={202: None},
+    body=LogEvent,
+    strict=False,
+    rate="ingest",
+    extension=True,
+)
+async def echo(call: Call[LogEvent, None]) -> Answer:
+    """Give back what came in."""
+    return Answer(202, {"ok": True, "message": call.body.message})
+
+
+def main() -> None:
+    """Serve until SIGTERM."""
+    settings = load_settings()
+    app = create_app(lambda: make_services(settings), [*all_endpoints(), echo])
+
+    def load(_: str) -> ASGIApp:
+        return app
+
+    Server(
+        "service",
+        address=settings.host,
+        port=settings.port,
+        interface=Interfaces.ASGI,
+        workers=1,
+        loop=Loops.uvloop,
+        http=HTTPModes.http1,
+        websockets=False,
+        backlog=1024,
+        runtime_blocking_threads=1,
+    ).serve(target_loader=load)
+
+
+if __name__ == "__main__":
+    main()

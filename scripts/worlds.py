@@ -1,0 +1,266 @@
+"""What the bench and the storms run on: an embedded PostgreSQL, API processes, clients with keys, made-up history."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+import psutil
+import psycopg
+
+from scripts import loadgen
+from service.embedded.attach import Attachment
+from service.embedded.layout import ADMIN, ROLE, Layout
+from service.eventstore import migrations
+from service.eventstore.connection import connect
+from service.eventstore.sequencer import sequence_all
+
+ROOT = Path(__file__).parent.parent
+HOST = "127.0.0.1"
+EVENTS_PER_CASE = 20
+
+
+def free_port() -> int:
+    """Find a loopback port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def service_environment(data_dir: Path, port: int, **more: str) -> dict[str, str]:
+    """Settings for a service on loopback with a data directory of its own."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("SERVICE_")}
+    return {
+        **kept,
+        "SERVICE_DATA_DIR": str(data_dir),
+        "SERVICE_HOST": HOST,
+        "SERVICE_PORT": str(port),
+        "SERVICE_BASE_URL": f"http://{HOST}:{port}",
+        "SERVICE_RATE_LIMITS": "0",
+        "SERVICE_LOG_LEVEL": "warning",
+        **more,
+    }
+
+
+def wait_until_ready(port: int, process: subprocess.Popen[bytes], path: str = "/health/ready") -> None:
+    """Wait for the first 2xx, at most a minute."""
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        if process.poll() is not None:
+            raise SystemExit(f"the service ended with {process.returncode}")
+        try:
+            loadgen.call(HOST, port, ("GET", path, {}, b""))
+        except (OSError, SystemExit, EOFError):
+            time.sleep(0.02)
+        else:
+            return
+    raise SystemExit("the service was not ready within a minute")
+
+
+def pss_of_api(supervisor: int) -> list[float]:
+    """Proportional set size in MB of the API's serving processes below a supervisor."""
+    found = []
+    for process in psutil.Process(supervisor).children(recursive=True):
+        line = " ".join(process.cmdline())
+        if "service.serving" in line and not process.children():
+            found.append(process.memory_full_info().pss / 1e6)
+    return found or [float("nan")]
+
+
+class World:
+    """One PostgreSQL for a whole run. Leaving it stops everything that it started."""
+
+    def __init__(self) -> None:
+        self._directory = tempfile.TemporaryDirectory(prefix="service-bench-")
+        self.data_dir = Path(self._directory.name)
+        self.internal_token = secrets.token_urlsafe(32)
+        self.port = 0
+        self.owner_key = ""
+
+    def __enter__(self) -> Self:
+        self._attachment = Attachment(Layout(self.data_dir))
+        self._layout = self._attachment.layout
+        self.database_url = self.fresh_database("bench")
+        migrations.migrate(self.database_url)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._attachment.release()
+        self._directory.cleanup()
+
+    def fresh_database(self, name: str) -> str:
+        """Make a database; returns its address."""
+        with psycopg.connect(self._layout.admin_url, autocommit=True) as connection:
+            connection.execute(f'create database "{name}" owner {ROLE} template template0'.encode())
+        return self._layout.address(ROLE, name)
+
+    def query(self, query: str, *params: Any, admin: bool = False) -> list[tuple[Any, ...]]:
+        """Run a statement on the bench's database."""
+        url = self.database_url.replace(f"//{ROLE}@", f"//{ADMIN}@") if admin else self.database_url
+        with psycopg.connect(url, autocommit=True) as connection:
+            cursor = connection.execute(query.encode(), params)
+            return cursor.fetchall() if cursor.description else []
+
+    @contextmanager
+    def api(self) -> Iterator[None]:
+        """Run one API process (with the echo route), and a sequencer beside it."""
+        self.port = free_port()
+        secret = {name: secrets.token_hex(32) for name in ("SERVICE_ENCRYPTION_KEY", "SERVICE_SIGNING_KEY")}
+        environment = service_environment(
+            self.data_dir,
+            self.port,
+            SERVICE_DATABASE_URL=self.database_url,
+            SERVICE_INTERNAL_TOKEN=self.internal_token,
+            **secret,
+        )
+        api = subprocess.Popen([sys.executable, "-m", "scripts.bench_server"], env=environment, cwd=ROOT)
+        worker = subprocess.Popen([sys.executable, "-m", "service.worker", str(os.getpid())], env=environment, cwd=ROOT)
+        try:
+            wait_until_ready(self.port, api, path="/health/live")
+            self.owner_key = self._sign_in()
+            yield
+        finally:
+            for process in (api, worker):
+                process.terminate()
+                process.wait(30)
+
+    def _sign_in(self) -> str:
+        start = self.post("/v1/auth/device", {}, None)
+        identity = {"provider": "bench", "subject": secrets.token_hex(8), "email": "bench@example.invalid"}
+        self.post(
+            "/v1/auth/device/authorize", {"user_code": start["user_code"], "identity": identity}, self.internal_token
+        )
+        key: str = self.post("/v1/auth/device/poll", {"device_code": start["device_code"]}, None)["api_key"]
+        return key
+
+    def post(self, path: str, body: Any, secret: str | None) -> Any:
+        """Send one POST."""
+        headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {secret}"} if secret else {})
+        return loadgen.call(HOST, self.port, ("POST", path, headers, json.dumps(body).encode()))
+
+    def create_project(self, name: str) -> dict[str, Any]:
+        """Create a project as the owner."""
+        project: dict[str, Any] = self.post("/v1/projects", {"name": name}, self.owner_key)
+        return project
+
+    def load(self, make_client: Any, clients: int, seconds: float) -> loadgen.Stats:
+        """Drive the API."""
+        return loadgen.run(HOST, self.port, make_client, clients, seconds)
+
+    def settle(self) -> None:
+        """Let the server write out what a bulk load left, so that it does not disturb the next figure."""
+        self.query("checkpoint", admin=True)
+        time.sleep(2)
+
+    def generate_history(self, events: int) -> None:
+        """Add made-up cases (opened, resolved and regressed in turn) to the log, numbered and with their heads."""
+        streams = max(1, events // EVENTS_PER_CASE)
+        self.query(_GENERATE_EVENTS, streams, EVENTS_PER_CASE)
+        self.query(_GENERATE_HEADS)
+        with connect(self.database_url, application="bench", transaction_timeout_ms=60_000) as connection:
+            sequence_all(connection)
+
+
+_GENERATE_EVENTS = """
+with e as (
+    insert into events (project_id, stream_id, revision, kind, topic, payload, event_id, command_id, actor_kind,
+        actor_id, request_id, correlation_id, causation_id, recorded_at, salt, payload_hash, leaf, chain)
+    select 'proj_made_' || n %% 500, 'case_made_' || md5(n::text || clock_timestamp()::text), r, 'case',
+        case when r = 1 then 'case.opened.v1' when r %% 2 = 0 then 'case.resolved.v1' else 'case.regressed.v1' end,
+        case when r = 1 then jsonb_build_object('fingerprint', md5(n::text), 'grouping_version', 1, 'opened_at', r)
+             when r %% 2 = 0 then jsonb_build_object('suppression_id', null, 'run_id', 'run_made', 'resolved_at', r)
+             else jsonb_build_object('regressed_at', r) end,
+        'event_made', 'cmd_made', 'system', 'bench', 'req_made', 'req_made', '', service_now(),
+        '\\x00', '\\x00', '\\x00', '\\x00'
+    from generate_series(1, %s) n, generate_series(1, %s) r order by n, r
+    returning seq)
+insert into unsequenced select seq from e
+"""
+_GENERATE_HEADS = """
+insert into stream_heads (project_id, stream_id, kind, revision, chain)
+select project_id, stream_id, 'case', max(revision), '\\x00' from events where event_id = 'event_made'
+group by project_id, stream_id on conflict do nothing
+"""
+
+
+def plan(question: str) -> dict[str, Any]:
+    """Make the smallest plan that is a plan."""
+    target = [{"file": "app.py", "anchor": "def main():"}]
+    return {
+        "business_question": question,
+        "plan_markdown": "A person enters, pays, and is served.",
+        "source_snapshot": {
+            "git_head_sha": "a" * 40,
+            "source_fingerprint_sha256": "b" * 64,
+            "source_fingerprint_algorithm": "service-source-tree-sha256-v1",
+        },
+        "historical_evidence": None,
+        "milestones": [
+            {
+                "event": "paid",
+                "meaning": "Money moved.",
+                "provider_boundary": "server_provider",
+                "properties": ["amount"],
+                "targets": target,
+            }
+        ],
+        "failures": [
+            {
+                "marker": "declined",
+                "meaning": "It did not.",
+                "provider_boundary": "server_provider",
+                "context": ["step"],
+                "safe_live_proof": True,
+                "targets": target,
+            }
+        ],
+        "deploy": {"environment": "production", "sha_source": "git_head", "targets": target},
+    }
+
+
+def replacing_plans(key: str, project: dict[str, Any]) -> loadgen.Client:
+    """Replace a project's plan again and again, fenced by If-Match and with a fresh Idempotency-Key each time."""
+    path = f"/v1/projects/{project['id']}/onboarding"
+    base = {"authorization": f"Bearer {key}", "content-type": "application/json"}
+    _, headers, _ = yield ("GET", path, base, b"")
+    etag, count = headers.get(b"etag"), 0
+    prefix = secrets.token_hex(6)
+    while True:
+        count += 1
+        body = json.dumps({"intent": "start", "plan": plan(f"How many pay? {prefix} {count}")}).encode()
+        fenced = base | {"idempotency-key": f"{prefix}-{count}"} | ({"if-match": etag.decode()} if etag else {})
+        status, headers, _ = yield ("POST", path, fenced, body)
+        if status < 300:
+            etag = headers[b"etag"]
+        elif status == 412:
+            _, headers, _ = yield ("GET", path, base, b"")
+            etag = headers.get(b"etag")
+
+
+def posting_logs(dsn: str, path: str, number: int) -> loadgen.Client:
+    """Report errors of ten kinds, as an SDK would."""
+    headers = {"authorization": f"Bearer {dsn}", "content-type": "application/json"}
+    count = 0
+    while True:
+        count += 1
+        body = {
+            "level": "error",
+            "message": f"Order {count} of worker {number} failed: timeout after 30 s",
+            "environment": "production",
+            "release": "1.4.2",
+            "user": {"id": f"user-{(number * 7 + count) % 500}"},
+            "tags": {"region": "eu", "shard": str(number % 4)},
+            "extra": {"exception": {"type": f"Error{count % 10}", "frames": [{"file": "app.py", "function": "pay"}]}},
+        }
+        yield ("POST", path, headers, json.dumps(body).encode())
