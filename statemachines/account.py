@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import Any
 
 import msgspec
 
@@ -368,5 +367,3 @@ def evolve_membership(state: Membership, event: Event) -> Membership:
 
 
 MEMBERSHIP = StateMachine("mem", MEMBERSHIP_TABLE, Membership(), evolve_membership, MemberNotFound, Membership)
-
-MACHINES: tuple[StateMachine[Any], ...] = (PERSON, KEY, MEMBERSHIP)

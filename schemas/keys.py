@@ -1,0 +1,39 @@
+"""Wire contracts of a person's own API keys (G-027)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+Epoch = Annotated[int, Meta(ge=0, description="Epoch seconds, UTC.")]
+
+
+class KeyItem(msgspec.Struct, frozen=True, kw_only=True):
+    """A key without its secret."""
+
+    id: str
+    key_prefix: str
+    created_at: Epoch
+    last_used_at: Epoch | None
+    revoked_at: Epoch | None
+
+
+class KeyList(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of the caller's keys, newest first."""
+
+    keys: list[KeyItem]
+    count: int
+    next_cursor: str | None
+    next_action: str
+
+
+class RevokeKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """End a key; takes no members."""
+
+
+class KeyRevokedBody(KeyItem, frozen=True, kw_only=True):
+    """The key as it ended."""
+
+    next_action: str

@@ -1,0 +1,104 @@
+"""Wire contracts of projects and their DSN (R-PROJ, G-023, G-026)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+Epoch = Annotated[int, Meta(ge=0, description="Epoch seconds, UTC.")]
+RoleName = Literal["owner", "member"]
+
+
+class CreateProject(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Make a project; the caller becomes its owner."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=200)]
+
+
+class DsnEndpoints(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the DSN is used."""
+
+    logs_url: str
+    analytics_url: str
+    deploys_url: str
+    deploys_note: str
+
+
+class ProjectCreatedBody(DsnEndpoints, frozen=True, kw_only=True):
+    """A new project. `dsn` is null in a replay of the request."""
+
+    id: str
+    project_id: str
+    name: str
+    role: RoleName
+    dsn: str | None
+    dsn_prefix: str
+    dsn_recoverable: bool
+    created_at: Epoch
+    next_action: str
+
+
+class ProjectItem(msgspec.Struct, frozen=True, kw_only=True):
+    """A project as its members list it; never with the raw DSN."""
+
+    id: str
+    project_id: str
+    name: str
+    role: RoleName
+    dsn_prefix: str
+    dsn_recoverable: bool
+    created_at: Epoch
+
+
+class ProjectList(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of the caller's projects, newest first."""
+
+    projects: list[ProjectItem]
+    count: int
+    next_cursor: str | None
+    next_action: str
+
+
+class DsnBody(msgspec.Struct, frozen=True, kw_only=True):
+    """The DSN, raw where a recovery copy exists."""
+
+    project_id: str
+    dsn_prefix: str
+    raw_available: bool
+    dsn: str | None
+    verify_endpoint: str
+    rotate_endpoint: str
+    next_action: str
+
+
+class VerifyDsn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Ask whether a DSN is this project's."""
+
+    dsn: Annotated[str, Meta(min_length=1, max_length=1000)]
+
+
+class DsnVerified(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether it is; `parsed_project_id` is the project that the text names, whatever its key."""
+
+    ok: bool
+    project_id: str
+    dsn_prefix: str
+    parsed_project_id: str | None
+    stored_for_recovery: bool
+    next_action: str
+
+
+class RotateDsn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Replace the DSN; takes no members."""
+
+
+class DsnRotatedBody(DsnEndpoints, frozen=True, kw_only=True):
+    """The new DSN. `dsn` is null in a replay of the request."""
+
+    id: str
+    name: str
+    dsn: str | None
+    dsn_recoverable: bool
+    next_action: str

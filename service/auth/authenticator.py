@@ -1,0 +1,207 @@
+"""Who sends a request: the early check, at the door (R-AUTH-01 to R-AUTH-13, G-021, G-025 to G-027).
+
+It refuses early and grants nothing: what a command rests on is proven again under its gates (authority.py). Every
+way in which a secret can be bad ends in the same 401: malformed, wrong checksum, unknown, expired, revoked. The
+look-up is by the digest of what was presented, so its time tells nothing about what is stored (threat 5).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from projections import credentials, keys, projects
+from service.auth import secrets
+from service.auth.principals import ANONYMOUS, Principal, PrincipalKind
+from service.auth.secrets import SecretKind
+from service.auth.uses import Uses
+from service.http.errors import NotFound, PrincipalNotAllowed, ScopeMissing, Unauthenticated
+from service.http.operations import Operation
+from statemachines.account import membership_id
+from statemachines.credential import RUNNER
+from statemachines.project import ProjectNotFound
+
+if TYPE_CHECKING:
+    from service.eventstore.store import EventStore
+    from service.settings import Settings
+
+CACHE_SECONDS = 1.0
+CACHE_SIZE = 10_000
+QUERY_DSN_PATHS = ("/v1/logs/", "/v1/analytics/", "/v1/analytics/browser-config")
+
+_NOW = "floor(extract(epoch from service_now()))"
+_BEARER = "bearer "
+
+
+class Standing(NamedTuple):
+    """How a principal stands to a project it may see: its role there, and whether the deletion fence is up."""
+
+    role: str  # owner, member, credential or dsn
+    fenced: bool
+
+
+class Authenticator:
+    """Finds the principal of a request, and what it may see. One per process."""
+
+    def __init__(self, settings: Settings, store: EventStore) -> None:
+        self._settings = settings
+        self._store = store
+        self._known: dict[str, tuple[float, Principal]] = {}
+        self.uses = Uses(store)
+
+    def start(self) -> None:
+        """Start writing the times of use."""
+        self.uses.start()
+
+    async def stop(self) -> None:
+        """Write the last times of use."""
+        await self.uses.stop()
+
+    def forget(self) -> None:
+        """Drop what is remembered, after something in this process ended a secret."""
+        self._known.clear()
+
+    async def authenticate(
+        self, operation: Operation, headers: Mapping[str, str], query: Mapping[str, str | Sequence[str]]
+    ) -> Principal:
+        """Find who sends a request. `headers` by lower-case name; `query` holds the values of each parameter.
+
+        Raises Unauthenticated, PrincipalNotAllowed, ScopeMissing, and NotFound for a test route without a test token.
+        """
+        allowed = operation.principals
+        if PrincipalKind.ANONYMOUS in allowed:
+            return ANONYMOUS
+        if allowed == {PrincipalKind.TEST} and self._settings.test_token is None:
+            raise NotFound
+        secret = _presented(operation, headers, query)
+        principal = await self._identify(secret, remembered=operation.mutation)
+        if principal.kind not in allowed:
+            raise PrincipalNotAllowed
+        scoped = principal.kind in {PrincipalKind.CI, PrincipalKind.RUNNER}
+        if scoped and operation.scope is not None and operation.scope not in principal.scopes:
+            raise ScopeMissing(required_scope=operation.scope)
+        return principal
+
+    async def standing(self, principal: Principal, project_id: str) -> Standing:
+        """Say how the principal stands to a project.
+
+        Raises ProjectNotFound for an absent project, one that the person is no member of, and any project but its
+        own for a credential: these look the same (R-GEN-14).
+        """
+        if principal.kind is PrincipalKind.KEY:
+            assert principal.user_id is not None
+            rows = await self._store.fetch(
+                "select m.role, p.status from memberships m join projects p "
+                "on p.project_id = m.project_id and p.id = m.project_id where m.project_id = %s and m.id = %s",
+                project_id,
+                membership_id(project_id, principal.user_id),
+            )
+        elif principal.project_id == project_id:
+            role = "dsn" if principal.kind is PrincipalKind.DSN else "credential"
+            rows = await self._store.fetch(
+                "select %s, p.status from projects p where p.project_id = %s and p.id = %s",
+                role,
+                project_id,
+                project_id,
+            )
+        else:
+            rows = []
+        for role, status in rows:
+            return Standing(role, status != "active")
+        raise ProjectNotFound("There is no such project.")
+
+    async def visible(self, principal: Principal, project_id: str) -> str:
+        """Return the principal's role in a project it may see. Raises ProjectNotFound as `standing`."""
+        return (await self.standing(principal, project_id)).role
+
+    async def _identify(self, secret: str, *, remembered: bool) -> Principal:
+        """Find the principal of a secret.
+
+        Only operations whose commands prove the principal again may use what is `remembered`: a read has no second
+        check, so it always looks.
+        """
+        for token, kind in (
+            (self._settings.internal_token, PrincipalKind.INTERNAL),
+            (self._settings.test_token, PrincipalKind.TEST),
+        ):
+            if token is not None and secrets.equal(secret, token):
+                return Principal(kind, kind.value)
+        dsn = secrets.parse_dsn(secret)
+        digest = secrets.digest(dsn.key)  # also for what is not looked up, so that garbage takes as long
+        moment = time.monotonic()
+        until, principal = self._known.get(digest, (0.0, ANONYMOUS))
+        if not remembered or until <= moment:
+            principal = await self._look_up(secrets.kind_of(dsn.key), digest)
+            if len(self._known) >= CACHE_SIZE:
+                self._known.clear()
+            self._known[digest] = moment + CACHE_SECONDS, principal
+        if dsn.project_id is not None and dsn.project_id != principal.project_id:
+            raise Unauthenticated  # The path of the DSN names another project (G-026).
+        self._note(principal)
+        return principal
+
+    async def _look_up(self, kind: SecretKind | None, digest: str) -> Principal:
+        match kind:
+            case SecretKind.KEY:
+                return await self._key(digest)
+            case SecretKind.CI | SecretKind.RUNNER:
+                return await self._credential(digest)
+            case SecretKind.DSN:
+                return await self._dsn(digest)
+            case _:
+                raise Unauthenticated
+
+    async def _key(self, digest: str) -> Principal:
+        where = "t.key_hash = %s and t.revoked_at is null"
+        for row in await self._store.find(keys.PROJECTION.table, where, digest, limit=1):
+            return Principal(PrincipalKind.KEY, row.id, scope_id=row.user_id, user_id=row.user_id, secret_hash=digest)
+        raise Unauthenticated
+
+    async def _credential(self, digest: str) -> Principal:
+        where = f"t.secret_hash = %s and t.revoked_at is null and t.expires_at > {_NOW}"
+        for row in await self._store.find(credentials.PROJECTION.table, where, digest, limit=1):
+            return Principal(
+                PrincipalKind.RUNNER if row.kind == RUNNER else PrincipalKind.CI,
+                row.id,
+                scope_id=row.project_id,
+                project_id=row.project_id,
+                scopes=frozenset(row.scopes),
+                automation_id=row.automation_id,
+                runner_id=row.runner_id,
+                secret_hash=digest,
+            )
+        raise Unauthenticated
+
+    async def _dsn(self, digest: str) -> Principal:
+        for row in await self._store.find(projects.PROJECTION.table, "t.dsn_hash = %s", digest, limit=1):
+            return Principal(PrincipalKind.DSN, row.id, scope_id=row.id, project_id=row.id, secret_hash=digest)
+        raise Unauthenticated
+
+    def _note(self, principal: Principal) -> None:
+        match principal.kind:
+            case PrincipalKind.KEY:
+                self.uses.note(keys.KEY_USES, principal.scope_id, principal.id)
+            case PrincipalKind.CI | PrincipalKind.RUNNER:
+                self.uses.note(credentials.CREDENTIAL_USES, principal.scope_id, principal.id)
+            case _:
+                pass
+
+
+def _presented(operation: Operation, headers: Mapping[str, str], query: Mapping[str, str | Sequence[str]]) -> str:
+    """Return the one secret of a request. Raises Unauthenticated for none, and for two that differ."""
+    sent = []
+    authorization = headers.get("authorization", "")
+    if authorization[: len(_BEARER)].lower() == _BEARER:
+        sent.append(authorization[len(_BEARER) :].strip())
+    if "x-service-dsn" in headers and (not sent or PrincipalKind.DSN in operation.principals):
+        sent.append(headers["x-service-dsn"].strip())
+    if operation.path in QUERY_DSN_PATHS:
+        values = query.get("dsn", ())
+        sent.extend([values] if isinstance(values, str) else values)
+    read = [secrets.parse_dsn(value) for value in sent]
+    named = {dsn.project_id for dsn in read} - {None}
+    if len({dsn.key for dsn in read}) != 1 or len(named) > 1:
+        raise Unauthenticated
+    # Of two spellings of one DSN the one that names a project counts: that is checked too.
+    return max(sent, key=len)

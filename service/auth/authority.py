@@ -1,0 +1,134 @@
+"""What a command declares about its principal, so that its authority is proven again under the gates (design §4.4).
+
+Authentication in the handler only refuses early. Between it and the commit a key may be revoked, a DSN rotated, a
+member removed, a project fenced; each of these takes its gate exclusively, so what the check reads under the shared
+gate stays true until the commit (threat 6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from projections import credentials, keys, memberships, people, projects
+from projections.projects import ProjectRow
+from service.auth.principals import Principal, PrincipalKind
+from service.auth.secrets import equal
+from service.eventstore.commands import Lookup, Unit
+from service.http.errors import OwnerRequired, Unauthenticated
+from service.http.operations import Operation
+from statemachines.account import AccountDeletionInProgress, Role, membership_id
+from statemachines.project import ProjectDeletionInProgress, ProjectNotFound
+
+KEYS = keys.PROJECTION.table
+PEOPLE = people.PROJECTION.table
+MEMBERSHIPS = memberships.PROJECTION.table
+PROJECTS = projects.PROJECTION.table
+CREDENTIALS = credentials.PROJECTION.table
+
+DELETION_GROUP = "deletion"  # its operations decide by the state of the deletion, not by the fence
+
+
+class Authority(NamedTuple):
+    """Gates to hold shared, rows to read under them, and the check to run before the decision.
+
+    The check raises Unauthenticated, ProjectNotFound, OwnerRequired, ProjectDeletionInProgress or
+    AccountDeletionInProgress.
+    """
+
+    gates: tuple[str, ...]
+    lookups: tuple[Lookup, ...]
+    check: Callable[[Unit], None]
+
+
+def authority(principal: Principal, project_id: str | None, operation: Operation) -> Authority:
+    """Say what has to hold when a command of `operation` commits. `project_id`: the project in scope, if any."""
+    match principal.kind:
+        case PrincipalKind.KEY:
+            return _person(principal, project_id, operation)
+        case PrincipalKind.CI | PrincipalKind.RUNNER:
+            return _credential(principal, project_id)
+        case PrincipalKind.DSN:
+            return _dsn(principal, project_id)
+        case _:
+            return Authority((), (), lambda _: None)
+
+
+def fence_reaches(principal: Principal, operation: Operation) -> bool:
+    """Whether a deletion fence closes the operation to the principal: reads stay open to people (G-131)."""
+    if operation.group == DELETION_GROUP:
+        return False
+    return operation.mutation or principal.kind is not PrincipalKind.KEY
+
+
+def check_fence(project: ProjectRow) -> None:
+    """Raise ProjectDeletionInProgress for a fenced project."""
+    if project.status != "active":
+        raise ProjectDeletionInProgress(
+            "The project is being deleted.", next_action="Stop using the project; this is final."
+        )
+
+
+def _person(principal: Principal, project_id: str | None, operation: Operation) -> Authority:
+    user_id = principal.user_id
+    assert user_id is not None
+    of_account = (Lookup(KEYS, user_id, principal.id), Lookup(PEOPLE, user_id, user_id))
+
+    def check_account(unit: Unit) -> None:
+        key = unit.row(KEYS, user_id, principal.id)
+        if key is None or key.revoked_at is not None or not equal(key.key_hash, principal.secret_hash):
+            raise Unauthenticated
+        person = unit.row(PEOPLE, user_id, user_id)
+        if person is None:
+            raise Unauthenticated
+        if person.status != "active" and fence_reaches(principal, operation):
+            raise AccountDeletionInProgress("The account is being deleted.")
+
+    if project_id is None:
+        return Authority((user_id,), of_account, check_account)
+    member = membership_id(project_id, user_id)
+
+    def check(unit: Unit) -> None:
+        check_account(unit)
+        project, membership = unit.row(PROJECTS, project_id, project_id), unit.row(MEMBERSHIPS, project_id, member)
+        if project is None or membership is None:
+            raise ProjectNotFound("There is no such project.")
+        if operation.owner and membership.role != Role.OWNER.value:
+            raise OwnerRequired
+        if fence_reaches(principal, operation):
+            check_fence(project)
+
+    lookups = (*of_account, Lookup(PROJECTS, project_id, project_id), Lookup(MEMBERSHIPS, project_id, member))
+    return Authority((project_id, user_id), lookups, check)
+
+
+def _credential(principal: Principal, project_id: str | None) -> Authority:
+    own = principal.project_id
+    assert own is not None
+
+    def check(unit: Unit) -> None:
+        credential, project = unit.row(CREDENTIALS, own, principal.id), unit.row(PROJECTS, own, own)
+        if credential is None or project is None or not credential.active(unit.now):
+            raise Unauthenticated
+        if not equal(credential.secret_hash, principal.secret_hash):
+            raise Unauthenticated
+        if project_id not in {None, own}:
+            raise ProjectNotFound("There is no such project.")
+        check_fence(project)
+
+    return Authority((own,), (Lookup(CREDENTIALS, own, principal.id), Lookup(PROJECTS, own, own)), check)
+
+
+def _dsn(principal: Principal, project_id: str | None) -> Authority:
+    own = principal.project_id
+    assert own is not None
+
+    def check(unit: Unit) -> None:
+        project = unit.row(PROJECTS, own, own)
+        if project is None or not equal(project.dsn_hash, principal.secret_hash):
+            raise Unauthenticated
+        if project_id not in {None, own}:
+            raise ProjectNotFound("There is no such project.")
+        check_fence(project)
+
+    return Authority((own,), (Lookup(PROJECTS, own, own),), check)

@@ -1,0 +1,112 @@
+"""The secrets this service hands out: made, recognised, compared (G-026, G-027).
+
+A secret is its kind's prefix, 37 random base62 characters (220 bits), and six base62 characters of the CRC32 of what
+precedes them. The checksum lets scanners and the edge drop garbage without a look-up; it protects nothing. With that
+much entropy a fast hash is the right one to store: nobody can search the space.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+import string
+import zlib
+from enum import Enum
+from typing import NamedTuple
+
+ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
+RANDOM_LENGTH = 37
+CHECKSUM_LENGTH = 6
+PREFIX_LENGTH = 16  # characters of a secret that may be shown
+DSN_PREFIX_LENGTH = 20
+USER_CODE_ALPHABET = "BCDFGHJKLMNPQRSTVWXZ"  # 20 consonants: no word, no digit to mistake
+USER_CODE_LENGTH = 8
+
+PROJECT_ID = r"[A-Za-z0-9][A-Za-z0-9._:-]{7,199}"
+_DSN = re.compile(rf"https?://(?P<key>[^/@\s]*)@[^/@\s]+/(?P<project>{PROJECT_ID})")
+
+
+class SecretKind(Enum):
+    """What a secret opens; the value is its prefix."""
+
+    KEY = "service_sk_"
+    CI = "service_ci_"
+    RUNNER = "service_runner_"
+    DSN = "service_dsn_"
+    DEVICE = "service_device_"
+
+
+class Secret(NamedTuple):
+    """A fresh secret: its text, shown once, and what may be stored of it."""
+
+    text: str
+    hash: str
+    prefix: str
+
+
+def make(kind: SecretKind) -> Secret:
+    """Make a secret of a kind."""
+    body = kind.value + "".join(secrets.choice(ALPHABET) for _ in range(RANDOM_LENGTH))
+    text = body + checksum(body)
+    length = DSN_PREFIX_LENGTH if kind is SecretKind.DSN else PREFIX_LENGTH
+    return Secret(text, digest(text), text[:length])
+
+
+def checksum(body: str) -> str:
+    """Return the CRC32 of a text as six base62 characters."""
+    number = zlib.crc32(body.encode())
+    letters = []
+    for _ in range(CHECKSUM_LENGTH):
+        number, rest = divmod(number, len(ALPHABET))
+        letters.append(ALPHABET[rest])
+    return "".join(reversed(letters))
+
+
+def kind_of(text: str) -> SecretKind | None:
+    """Kind of a well-formed secret; None for anything else, a wrong checksum included."""
+    for kind in SecretKind:
+        if text.startswith(kind.value):
+            body, check = text[:-CHECKSUM_LENGTH], text[-CHECKSUM_LENGTH:]
+            whole = len(text) == len(kind.value) + RANDOM_LENGTH + CHECKSUM_LENGTH
+            letters = text.removeprefix(kind.value)
+            sound = whole and letters.isascii() and letters.isalnum()
+            return kind if sound and equal(check, checksum(body)) else None
+    return None
+
+
+def digest(text: str) -> str:
+    """Return the SHA-256 of a secret, in hex: the only form that is stored."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def equal(left: str, right: str) -> bool:
+    """Compare in a time that does not depend on where the texts differ."""
+    return hmac.compare_digest(left.encode("utf-8", "surrogatepass"), right.encode("utf-8", "surrogatepass"))
+
+
+class Dsn(NamedTuple):
+    """A DSN as sent: its key, and the project its path names (None for a bare key)."""
+
+    key: str
+    project_id: str | None
+
+
+def make_dsn(base_url: str, dsn_key: str, project_id: str) -> str:
+    """Write a DSN: the key as the user part of the service's own address, the project as its path."""
+    scheme, _, rest = base_url.partition("://")
+    return f"{scheme}://{dsn_key}@{rest.split('/', 1)[0]}/{project_id}"
+
+
+def parse_dsn(text: str) -> Dsn:
+    """Read a DSN or a bare DSN key; what is neither becomes a key that no look-up finds."""
+    found = _DSN.fullmatch(text)
+    return Dsn(found["key"], found["project"]) if found else Dsn(text, None)
+
+
+def make_user_code() -> str:
+    """Make a user code, `XXXX-XXXX` (34 bits; it lives 15 minutes and only an operator token can try it)."""
+    letters = "".join(secrets.choice(USER_CODE_ALPHABET) for _ in range(USER_CODE_LENGTH))
+    half = USER_CODE_LENGTH // 2
+    return f"{letters[:half]}-{letters[half:]}"

@@ -1,0 +1,101 @@
+"""When a key or credential was last used: noted in memory, written in the background (G-040).
+
+Not a command and not an event: losing a note to a crash loses a minute of a hint. Nothing on the hot path waits for
+it, and a row is rewritten at most once a minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import structlog
+
+from projections import credentials, keys
+from projections.kernel import Table
+
+if TYPE_CHECKING:
+    from service.eventstore.store import EventStore
+
+log = structlog.get_logger(__name__)
+
+FLUSH_SECONDS = 1.0
+KEEP_SECONDS = 60  # a newer use within this time is not written
+MOST_NOTES = 10_000
+
+_OWNERS: dict[Table[Any], Table[Any]] = {
+    keys.KEY_USES: keys.PROJECTION.table,
+    credentials.CREDENTIAL_USES: credentials.PROJECTION.table,
+}
+
+
+def _upsert(uses: Table[Any], owners: Table[Any]) -> str:
+    """Write the uses of rows that still exist, in the order of their key so that two processes cannot deadlock."""
+    return (
+        f"insert into {uses.name} (project_id, id, last_used_at) "  # noqa: S608 - names come from declarations
+        "select o.project_id, o.id, floor(extract(epoch from service_now()))::bigint "
+        f"from unnest(%s::text[], %s::text[]) u(project_id, id) join {owners.name} o using (project_id, id) "
+        "order by o.project_id, o.id "
+        "on conflict (project_id, id) do update set last_used_at = excluded.last_used_at "
+        f"where {uses.name}.last_used_at <= excluded.last_used_at - {KEEP_SECONDS}"
+    )
+
+
+class Uses:
+    """The notes of one process, and the task that writes them."""
+
+    def __init__(self, store: EventStore) -> None:
+        self._store = store
+        self._notes: dict[Table[Any], set[tuple[str, str]]] = {table: set() for table in _OWNERS}
+        self._connection: psycopg.AsyncConnection[tuple[Any, ...]] | None = None
+        self._lock = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
+
+    def note(self, table: Table[Any], scope_id: str, id: str) -> None:  # noqa: A002
+        """Note a use; `table` is KEY_USES or CREDENTIAL_USES."""
+        notes = self._notes[table]
+        if len(notes) < MOST_NOTES:
+            notes.add((scope_id, id))
+
+    def start(self) -> None:
+        """Write the notes every second from now on."""
+        self._task = asyncio.create_task(self._run(), name="credential-uses")
+
+    async def stop(self) -> None:
+        """Write what is noted and close the connection."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+        await self.flush()
+        if self._connection is not None:
+            await self._connection.close()
+
+    async def flush(self) -> None:
+        """Write what is noted now. A database that is not there costs the notes and nothing else."""
+        async with self._lock:
+            due = {table: sorted(notes) for table, notes in self._notes.items() if notes}
+            for table in due:
+                self._notes[table].clear()
+            try:
+                for table, names in due.items():
+                    connection = await self._connected()
+                    scopes, ids = [scope for scope, _ in names], [name for _, name in names]
+                    await connection.execute(_upsert(table, _OWNERS[table]).encode(), (scopes, ids))
+            except (psycopg.Error, OSError) as error:
+                log.warning("uses_not_written", cause=type(error).__name__)
+
+    async def _connected(self) -> psycopg.AsyncConnection[tuple[Any, ...]]:
+        if self._connection is None or self._connection.closed:
+            self._connection = await psycopg.AsyncConnection.connect(
+                self._store.conninfo, autocommit=True, application_name="service-uses", connect_timeout=2
+            )
+            await self._connection.execute("set statement_timeout = '2s'")
+        return self._connection
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(FLUSH_SECONDS)
+            await self.flush()

@@ -1,0 +1,65 @@
+"""The page at the verification address: how a sign-in is authorised when no hosted web app does it (G-020).
+
+The page holds no secret, no script and no form: it shows a code and the commands to type. Whoever runs them needs
+the operator's access to the machine, or the internal token; seeing the page gives neither.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Mapping
+
+from service.auth.secrets import USER_CODE_ALPHABET
+from statemachines.sign_in import normal_user_code
+
+_CODE = re.compile(rf"[{USER_CODE_ALPHABET}]{{8}}")
+
+_STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 44rem; margin: 4rem auto; padding: 0 1rem; color: #1a1a1a; }
+code, pre { font: 14px/1.5 ui-monospace, monospace; background: #f3f3f3; border-radius: 4px; }
+code { padding: 0.1rem 0.3rem; } pre { padding: 0.8rem; overflow-x: auto; }
+.code { font-size: 2rem; letter-spacing: 0.15em; }
+"""
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Authorise a device</title>
+<style>{style}</style></head>
+<body>
+<h1>Authorise a device</h1>
+<p>A device asks to sign in with this code:</p>
+<p><code class="code">{code}</code></p>
+<p>Go on only if you started this sign-in yourself and the device shows the same code.</p>
+<h2>On the machine of the service</h2>
+<pre>service keys authorize {code} --email you@example.com</pre>
+<p>Refuse it with <code>service keys deny {code}</code>.</p>
+<h2>From a web app of your own</h2>
+<p>Sign the person in there, then send their identity with the internal token:</p>
+<pre>curl -X POST {base_url}/v1/auth/device/authorize \\
+  -H "Authorization: Bearer $SERVICE_INTERNAL_TOKEN" -H "Content-Type: application/json" \\
+  -d '{{"user_code": "{code}", "identity": {{"provider": "email", "subject": "you@example.com", \
+"email": "you@example.com"}}}}'</pre>
+<p>The device notices by itself and receives its key. The code lives for 15 minutes.</p>
+</body>
+</html>
+"""
+
+_STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
+HEADERS: Mapping[str, str] = {
+    "content-security-policy": (
+        f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'"
+    ),
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+}
+
+
+def render(base_url: str, user_code: str | None) -> bytes:
+    """Write the page; a text that cannot be a user code is not shown."""
+    letters = normal_user_code(user_code or "")
+    code = f"{letters[:4]}-{letters[4:]}" if _CODE.fullmatch(letters) else "XXXX-XXXX"
+    return _PAGE.format(style=_STYLE, code=code, base_url=base_url).encode()

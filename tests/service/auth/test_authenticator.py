@@ -1,0 +1,296 @@
+"""Who a request comes from, decided at the door (R-AUTH, G-021, G-025 to G-027)."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from projections.credentials import CREDENTIAL_USES
+from projections.keys import KEY_USES
+from projections.people import PROJECTION as PEOPLE
+from service.auth import admin, secrets
+from service.auth.authenticator import Authenticator
+from service.auth.principals import ANONYMOUS, PrincipalKind
+from service.auth.secrets import SecretKind
+from service.auth.streams import credential_stream, project_stream
+from service.eventstore.commands import Answer, Command, Origin
+from service.eventstore.store import EventStore
+from service.http.errors import NotFound, PrincipalNotAllowed, ScopeMissing, Unauthenticated
+from service.http.operations import Operation
+from service.ids import new_id
+from statemachines import credential, project
+from statemachines.project import ProjectNotFound
+from tests.support.accounts import make_project
+
+INTERNAL, TEST = "internal-" + "i" * 40, "test-" + "t" * 40
+KIND = PrincipalKind
+
+
+def operation(*kinds: PrincipalKind, path: str = "/v1/x", **more: Any) -> Operation:
+    return Operation(
+        method="POST",
+        path=path,
+        operation_id="x",
+        group="x",
+        summary="x",
+        principals=frozenset(kinds),
+        responses={200: None},
+        **more,
+    )
+
+
+def authenticator(store: EventStore, **tokens: str | None) -> Authenticator:
+    settings = {"internal_token": INTERNAL, "test_token": TEST, **tokens}
+    return Authenticator(SimpleNamespace(**settings), store)  # type: ignore[arg-type]
+
+
+def bearer(text: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {text}"}
+
+
+async def execute(store: EventStore, stream, decide, **more: Any) -> None:
+    def unit_of(unit):
+        unit.append(stream, decide(unit))
+        return Answer(204, None)
+
+    origin = Origin("system", "test", "x", new_id("req"))
+    await store.execute(Command(origin=origin, decide=unit_of, streams=[stream], **more))
+
+
+async def make_credential(store: EventStore, project_id: str, kind: str, lifetime: int = 600) -> tuple[str, str]:
+    """Make a credential; returns id and secret."""
+    stream = credential_stream(project_id, new_id("cred"))
+    secret = secrets.make(SecretKind.RUNNER if kind == credential.RUNNER else SecretKind.CI)
+    wish = credential.CredentialWish(kind, "x", "nightly" if kind == credential.RUNNER else None, lifetime)
+    minted = credential.Minted(secret.hash, secret.prefix, "runner_1" if kind == credential.RUNNER else None)
+    await execute(
+        store,
+        stream,
+        lambda unit: credential.decide_create(
+            unit.state(stream), wish, minted, unit.now, created_by="usr_1", request="r"
+        ),
+    )
+    return stream.id, secret.text
+
+
+async def rotate(store: EventStore, project_id: str) -> str:
+    """Rotate a project's DSN; returns the new key."""
+    stream, secret = project_stream(project_id), secrets.make(SecretKind.DSN)
+    await execute(
+        store,
+        stream,
+        lambda unit: project.decide_rotate(unit.state(stream), secret.hash, secret.prefix, unit.now),
+    )
+    return secret.text
+
+
+async def test_every_kind_comes_from_the_stored_record(accounts):
+    door = authenticator(accounts)
+    ann = await admin.create_key(accounts, admin.email_identity("ann@example.com"))
+    project_id = await make_project(accounts, ann.user_id)
+    ci_id, ci = await make_credential(accounts, project_id, credential.CI)
+    runner_id, runner = await make_credential(accounts, project_id, credential.RUNNER)
+    dsn = await rotate(accounts, project_id)
+    everyone = operation(*set(KIND) - {KIND.ANONYMOUS})
+    for secret, kind, name in (
+        (ann.api_key, KIND.KEY, ann.key_id),
+        (ci, KIND.CI, ci_id),
+        (runner, KIND.RUNNER, runner_id),
+        (dsn, KIND.DSN, project_id),
+        (INTERNAL, KIND.INTERNAL, "internal"),
+        (TEST, KIND.TEST, "test"),
+    ):
+        for again in range(2):
+            principal = await door.authenticate(everyone, bearer(secret), {})
+            assert (principal.kind, principal.id) == (kind, name), again
+        # R-AUTH-12: every other kind of route refuses it, as a credential that is valid and of the wrong kind.
+        with pytest.raises(PrincipalNotAllowed):
+            await door.authenticate(operation(*set(KIND) - {KIND.ANONYMOUS, kind}), bearer(secret), {})
+        assert await door.authenticate(operation(KIND.ANONYMOUS), bearer(secret), {}) is ANONYMOUS
+    runner_principal = await door.authenticate(everyone, bearer(runner), {})
+    assert runner_principal.automation_id == "nightly"
+    assert runner_principal.runner_id == "runner_1"
+    assert runner_principal.scopes == set(credential.SCOPES[credential.RUNNER])
+    await door.authenticate(operation(KIND.RUNNER, scope="runs:write"), bearer(runner), {})
+    with pytest.raises(ScopeMissing):
+        await door.authenticate(operation(KIND.RUNNER, scope="deploys:write"), bearer(runner), {})
+
+
+async def test_all_bad_secrets_look_the_same(accounts):
+    door = authenticator(accounts)
+    ann = await admin.create_key(accounts, admin.email_identity("ann@example.com"))
+    project_id = await make_project(accounts, ann.user_id)
+    _, expired = await make_credential(accounts, project_id, credential.CI, lifetime=0)
+    await admin.revoke_key(accounts, ann.key_id)
+    wrong_checksum = ann.api_key[:-1] + ("a" if ann.api_key[-1] != "a" else "b")
+    refusals = set()
+    for headers in (
+        {},
+        {"authorization": ""},
+        {"authorization": "Bearer"},
+        {"authorization": "Bearer "},
+        {"authorization": f"Basic {ann.api_key}"},
+        bearer(ann.api_key),
+        bearer(expired),
+        bearer(wrong_checksum),
+        bearer(secrets.make(SecretKind.KEY).text),
+        bearer(secrets.make(SecretKind.RUNNER).text),
+        bearer(secrets.make(SecretKind.DSN).text),
+        bearer(secrets.make(SecretKind.DEVICE).text),
+        bearer(INTERNAL + "x"),
+        bearer("x" * 5000),
+        bearer("\xe9\udc80"),
+    ):
+        with pytest.raises(Unauthenticated) as refused:
+            await door.authenticate(operation(*set(KIND) - {KIND.ANONYMOUS}), headers, {})
+        refusals.add((str(refused.value), refused.value.next_action, str(refused.value.details)))
+    assert len(refusals) == 1
+
+
+async def test_operator_tokens_that_are_not_configured(accounts):
+    door = authenticator(accounts, internal_token=None, test_token=None)
+    for token in (INTERNAL, TEST, "None", ""):
+        with pytest.raises(Unauthenticated):
+            await door.authenticate(operation(KIND.INTERNAL), bearer(token), {})
+        with pytest.raises(NotFound):
+            await door.authenticate(operation(KIND.TEST), bearer(token), {})
+    with pytest.raises(NotFound):
+        await door.authenticate(operation(KIND.TEST), {}, {})
+    with pytest.raises(PrincipalNotAllowed):
+        await authenticator(accounts).authenticate(operation(KIND.TEST), bearer(INTERNAL), {})
+
+
+async def test_a_dsn_in_every_place_and_two_that_differ(accounts):
+    door = authenticator(accounts)
+    ann = await admin.create_key(accounts, admin.email_identity("ann@example.com"))
+    mine, other = await make_project(accounts, ann.user_id), await make_project(accounts, ann.user_id)
+    key, other_key = await rotate(accounts, mine), await rotate(accounts, other)
+    dsn, other_dsn = (secrets.make_dsn("https://h.example", k, p) for k, p in ((key, mine), (other_key, other)))
+    logs = operation(KIND.DSN, path="/v1/logs/")
+    for headers, query in (
+        (bearer(dsn), {}),
+        (bearer(key), {}),
+        ({"x-service-dsn": dsn}, {}),
+        ({"x-service-dsn": key}, {}),
+        ({}, {"dsn": [dsn]}),
+        ({}, {"dsn": dsn}),
+        ({}, {"dsn": [key]}),
+        ({**bearer(dsn), "x-service-dsn": key}, {"dsn": [dsn]}),
+    ):
+        principal = await door.authenticate(logs, headers, query)
+        assert (principal.kind, principal.project_id) == (KIND.DSN, mine)
+    strayed = secrets.make_dsn("https://h.example", key, other)
+    for headers, query in (
+        ({**bearer(dsn), "x-service-dsn": other_dsn}, {}),
+        (bearer(dsn), {"dsn": [other_dsn]}),
+        ({}, {"dsn": [dsn, other_dsn]}),
+        ({}, {"dsn": []}),
+        (bearer(strayed), {}),
+        ({**bearer(key), "x-service-dsn": strayed}, {}),
+        ({**bearer(dsn), "x-service-dsn": strayed}, {}),
+        (bearer(secrets.make_dsn("https://h.example", key, "proj_nothing")), {}),
+    ):
+        with pytest.raises(Unauthenticated):
+            await door.authenticate(logs, headers, query)
+    # Query strings end up in logs: only the three routes for browsers read them.
+    with pytest.raises(Unauthenticated):
+        await door.authenticate(operation(KIND.DSN, path="/v1/deploys/"), {}, {"dsn": [dsn]})
+    # Off the ingest routes a DSN beside a key says nothing; alone it is a credential of the wrong kind.
+    assert (
+        await door.authenticate(operation(KIND.KEY), {**bearer(ann.api_key), "x-service-dsn": dsn}, {})
+    ).kind is KIND.KEY
+    with pytest.raises(PrincipalNotAllowed):
+        await door.authenticate(operation(KIND.KEY), {"x-service-dsn": dsn}, {})
+
+
+async def test_what_is_remembered_never_serves_a_read_and_is_short_for_writes(accounts, monkeypatch):
+    door = authenticator(accounts)
+    ann = await admin.create_key(accounts, admin.email_identity("ann@example.com"))
+    write, read = operation(KIND.KEY), operation(KIND.KEY, mutation=False)
+    now = 1_000.0
+    monkeypatch.setattr("service.auth.authenticator.time.monotonic", lambda: now)
+    await door.authenticate(write, bearer(ann.api_key), {})
+    await admin.revoke_key(accounts, ann.key_id)
+    assert (await door.authenticate(write, bearer(ann.api_key), {})).id == ann.key_id  # its command asks again
+    with pytest.raises(Unauthenticated):
+        await door.authenticate(read, bearer(ann.api_key), {})
+    now = 1_001.0
+    with pytest.raises(Unauthenticated):
+        await door.authenticate(write, bearer(ann.api_key), {})
+
+
+async def test_forgetting_is_at_once_and_the_memory_is_bounded(accounts, monkeypatch):
+    monkeypatch.setattr("service.auth.authenticator.CACHE_SIZE", 2)
+    door = authenticator(accounts)
+    keys = [await admin.create_key(accounts, admin.email_identity("ann@example.com")) for _ in range(5)]
+    for key in keys:
+        await door.authenticate(operation(KIND.KEY), bearer(key.api_key), {})
+        assert len(door._known) <= 2
+    await admin.revoke_key(accounts, keys[-1].key_id)
+    door.forget()
+    with pytest.raises(Unauthenticated):
+        await door.authenticate(operation(KIND.KEY), bearer(keys[-1].api_key), {})
+
+
+async def test_standing_in_a_project(accounts):
+    door = authenticator(accounts)
+    ann, bob, eve = [
+        await admin.create_key(accounts, admin.email_identity(f"{name}@example.com")) for name in ("ann", "bob", "eve")
+    ]
+    mine, other = await make_project(accounts, ann.user_id), await make_project(accounts, eve.user_id)
+    await admin.set_member(accounts, mine, bob.user_id, admin.Role.MEMBER)
+    _, ci = await make_credential(accounts, mine, credential.CI)
+    dsn = await rotate(accounts, mine)
+    everyone = operation(*set(KIND) - {KIND.ANONYMOUS})
+    principals = [await door.authenticate(everyone, bearer(s), {}) for s in (ann.api_key, bob.api_key, ci, dsn)]
+    roles = ["owner", "member", "credential", "dsn"]
+    assert [await door.visible(principal, mine) for principal in principals] == roles
+    for principal in principals:
+        refusals = set()
+        for project_id in (other, new_id("proj")):
+            with pytest.raises(ProjectNotFound) as refused:
+                await door.standing(principal, project_id)
+            refusals.add((str(refused.value), str(refused.value.details)))
+        assert len(refusals) == 1  # another's project is like none
+    stream = project_stream(mine)
+    await execute(accounts, stream, lambda unit: project.decide_fence(unit.state(stream), "del_1", unit.now))
+    assert [(await door.standing(p, mine)) for p in principals] == [(role, True) for role in roles]
+    await execute(accounts, stream, lambda unit: project.decide_purge(unit.state(stream), unit.now))
+    for principal in principals:
+        with pytest.raises(ProjectNotFound):
+            await door.standing(principal, mine)
+
+
+async def test_the_time_of_use_is_written_in_the_background(accounts):
+    door = authenticator(accounts)
+    ann = await admin.create_key(accounts, admin.email_identity("ann@example.com"))
+    project_id = await make_project(accounts, ann.user_id)
+    ci_id, ci = await make_credential(accounts, project_id, credential.CI)
+    await door.authenticate(operation(KIND.KEY), bearer(ann.api_key), {})
+    await door.authenticate(operation(KIND.CI), bearer(ci), {})
+    assert await accounts.get(KEY_USES, ann.user_id, ann.key_id) is None
+    before = await accounts.now()
+    door.start()
+    await door.uses.flush()
+    first = await accounts.get(KEY_USES, ann.user_id, ann.key_id)
+    assert first is not None
+    assert before <= first.last_used_at <= before + 5
+    assert (await accounts.get(CREDENTIAL_USES, project_id, ci_id)) is not None
+    await door.authenticate(operation(KIND.KEY), bearer(ann.api_key), {})
+    await door.stop()
+    assert await accounts.get(KEY_USES, ann.user_id, ann.key_id) == first  # once a minute at most
+
+
+async def test_a_use_of_nothing_is_not_written_and_a_lost_database_costs_nothing(accounts):
+    door = authenticator(accounts)
+    door.uses.note(KEY_USES, "usr_nobody", "key_nothing")
+    await door.uses.flush()
+    assert await accounts.get(KEY_USES, "usr_nobody", "key_nothing") is None
+    assert await accounts.get(PEOPLE.table, "usr_nobody", "usr_nobody") is None
+    door.uses._store = SimpleNamespace(conninfo="postgresql://127.0.0.1:1/none")
+    await door.uses._connection.close()
+    door.uses.note(KEY_USES, "usr_nobody", "key_nothing")
+    await door.uses.flush()
+    await door.stop()
