@@ -19,7 +19,7 @@ from service.eventstore.codec import (
     hash_payload,
     microseconds,
 )
-from service.eventstore.folding import fold_history
+from service.eventstore.folding import fold_history, keep_to_the_index
 from service.eventstore.history import EVENT_COLUMNS, StoredEvent
 
 Connection = psycopg.Connection[Any]
@@ -140,6 +140,7 @@ def _check_log(connection: Connection) -> Iterator[Problem]:
 def check_projection(connection: Connection, projection: AnyProjection) -> Iterator[Difference]:
     """Fold all history again and compare with the table row by row, in one snapshot; yields what differs."""
     table = projection.table
+    keep_to_the_index(connection)
     with connection.transaction():
         connection.execute("set transaction isolation level repeatable read, read only")
         query = sql.SQL("select row_to_json(t)::text from {} t order by t.project_id, t.id").format(

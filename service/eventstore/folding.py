@@ -19,13 +19,13 @@ _MODULUS = 1 << 256
 
 _READ = (
     "select e.project_id, e.stream_id, e.revision, e.topic, e.payload::text, "
-    "extract(epoch from e.recorded_at)::bigint, e.actor_kind || ':' || e.actor_id from events e "
+    "floor(extract(epoch from e.recorded_at))::bigint, e.actor_kind || ':' || e.actor_id from events e "
     "where e.kind = any(%s) and (e.project_id, e.stream_id, e.revision) > (%s, %s, %s) "
     "order by e.project_id, e.stream_id, e.revision limit %s"
 )
 _READ_STREAMS = (
     "select e.project_id, e.stream_id, e.revision, e.topic, e.payload::text, "
-    "extract(epoch from e.recorded_at)::bigint, e.actor_kind || ':' || e.actor_id "
+    "floor(extract(epoch from e.recorded_at))::bigint, e.actor_kind || ':' || e.actor_id "
     "from unnest(%s::text[], %s::text[], %s::bigint[]) h(project_id, stream_id, have) "
     "join events e on e.project_id = h.project_id and e.stream_id = h.stream_id and e.revision > h.have "
     "order by e.project_id, e.stream_id, e.revision"
@@ -65,6 +65,15 @@ class RowDigest:
 
 def _row_number(row: Any) -> int:
     return int.from_bytes(hashlib.sha256(canonical(row)).digest(), "big")
+
+
+def keep_to_the_index(connection: psycopg.Connection[Any]) -> None:
+    """Make this session (or transaction) read history in key order by the index.
+
+    Right after a bulk load the planner has no statistics and sorts all of history once for every page.
+    """
+    for setting in ("enable_seqscan", "enable_sort"):
+        connection.execute("select set_config(%s, 'off', false)", (setting,))
 
 
 def fold_history(

@@ -19,7 +19,7 @@ from projections.kernel import AnyProjection
 from service.eventstore import names, statements
 from service.eventstore.cache import StreamName
 from service.eventstore.commands import Answer, Command, Origin, Stream, Unit
-from service.eventstore.folding import Folded, RowDigest, fold_history, fold_tails, row_values
+from service.eventstore.folding import Folded, RowDigest, fold_history, fold_tails, keep_to_the_index, row_values
 from statemachines import rebuilds
 from statemachines.kernel import derived_id
 
@@ -240,6 +240,7 @@ def rebuild(conninfo: str, projection: AnyProjection, progress: Progress = lambd
     Raises RebuildRunning when another process is at it, or when the table never stood still long enough to swap.
     """
     with psycopg.connect(conninfo, autocommit=True, application_name="service-rebuild") as connection:
+        keep_to_the_index(connection)
         number = names.lock_number(f"rebuild:{projection.name}")
         [[free]] = connection.execute("select pg_try_advisory_lock(%s)", (number,)).fetchall()
         if not free:
