@@ -22,7 +22,7 @@ from service.eventstore.cache import StateCache
 from service.eventstore.commands import Command, CommandFailed, CommandNotDone, Outcome
 from service.eventstore.connection import Connection, connect
 from service.eventstore.entry import Entry
-from service.eventstore.loop import CALLERS_DATA, LOST, RETRY, Answers
+from service.eventstore.loop import LOST, RETRY, Answers, is_callers_data
 from service.eventstore.round import Round
 from service.eventstore.unit import Registry
 from service.eventstore.writing import CommitNotConfirmed
@@ -131,8 +131,7 @@ class FenceLane:
                     time.sleep(0.02)
                 elif error.sqlstate not in RETRY:
                     session.rollback()
-                    sqlstate = error.sqlstate or ""
-                    return CommandFailed(sqlstate) if sqlstate[:2] in CALLERS_DATA else error
+                    return CommandFailed(error.sqlstate or "") if is_callers_data(error) else error
                 else:
                     session.rollback()
                     if error.sqlstate == "55P03":

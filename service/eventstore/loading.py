@@ -11,7 +11,7 @@ import msgspec
 from projections.kernel import Table
 from service.eventstore import names, statements
 from service.eventstore.cache import StateCache, StreamName
-from service.eventstore.codec import CHAIN_START, decode_event
+from service.eventstore.codec import decode_event
 from service.eventstore.commands import Lookup, Stream
 from service.eventstore.connection import Connection
 from service.eventstore.entry import Entry, RecordName
@@ -166,6 +166,9 @@ def _collect(cursors: Mapping[str, Iterable[tuple[Any, ...]]]) -> Loaded:
 def fold_stream(registry: Registry, cache: StateCache, stream: Stream, loaded: Loaded) -> Working:
     """Bring a stream to its locked head: from the cache, a snapshot or the beginning, plus the tail."""
     machine, name = stream.machine, stream.name
+    if name not in loaded.heads:
+        # Absent. A stream that is only read may be created between two statements: what came after that is not ours.
+        return Working(stream, 0, machine.initial, {})
     known = cache.get(name)
     revision, state = 0, machine.initial
     rows: Mapping[str, Any] = {}
@@ -184,7 +187,7 @@ def fold_stream(registry: Registry, cache: StateCache, stream: Stream, loaded: L
             at = int(recorded_at.timestamp())
             recorded = Recorded(stream.id, revision, event, stream.project_id, at, actor)
             rows = fold_rows(registry, machine.kind, rows, recorded)
-    head_revision, _ = loaded.heads.get(name, (0, CHAIN_START))
+    head_revision, _ = loaded.heads[name]
     assert revision == head_revision, f"{stream.id} folds to {revision}, its head says {head_revision}"
     return Working(stream, revision, state, rows)
 

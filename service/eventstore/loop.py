@@ -44,6 +44,12 @@ CALLERS_DATA = ("22", "54")
 T = TypeVar("T")
 
 
+def is_callers_data(error: BaseException) -> bool:
+    """Whether the database refused what the caller sent; the driver refuses a NUL itself, without a SQLSTATE."""
+    sqlstate = getattr(error, "sqlstate", None) or ""
+    return isinstance(error, psycopg.DataError) or sqlstate.startswith(CALLERS_DATA)
+
+
 class Answers:
     """Delivers results to their callers: one wake-up per event loop and batch."""
 
@@ -222,6 +228,8 @@ class CommandLoop:
             answers.add(entry, outcome)
         answers.send()
         with self._wake:
+            for entry, _ in result.done:
+                self._parking.got(entry)
             for entry, blockers in result.busy:
                 self._parking.put_back(entry, blockers)
 
@@ -263,7 +271,7 @@ class CommandLoop:
         sqlstate = getattr(error, "sqlstate", None) or ""
         log.error("command_failed", operation=batch[0].command.origin.operation.split(" ")[0], sqlstate=sqlstate)
         answers = Answers()
-        answers.add(batch[0], CommandFailed(sqlstate) if sqlstate[:2] in CALLERS_DATA else error)
+        answers.add(batch[0], CommandFailed(sqlstate) if is_callers_data(error) else error)
         answers.send()
 
     def _connected(self) -> Connection:

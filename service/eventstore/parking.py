@@ -59,10 +59,11 @@ class Parking:
             delay = min(LAST_BACKOFF, backoff.delay * 2) if backoff else FIRST_BACKOFF
             self._backoffs[name] = _Backoff(now + delay * random.uniform(0.5, 1.0), delay)  # noqa: S311 - jitter
 
-    def clear_backoff(self, names_held: Iterable[str]) -> None:
-        """Forget the back-off of names that a round got."""
-        for name in names_held:
-            self._backoffs.pop(name, None)
+    def got(self, entry: Entry) -> None:
+        """Forget the back-offs of names that a round got for this command."""
+        if self._backoffs:
+            for name in _needs(entry):
+                self._backoffs.pop(name, None)
 
     def take(self, size: int) -> tuple[list[Entry], list[Entry]]:
         """Choose the next batch: (runnable, overdue).
@@ -82,7 +83,7 @@ class Parking:
                 overdue.append(entry)
             elif len(batch) >= size // 2 or not held_up.isdisjoint(needed):
                 stay.append(entry)
-                held_up |= needed
+                held_up |= _keeps(entry)
             else:
                 batch.append(entry)
         self._parked = stay
@@ -93,7 +94,7 @@ class Parking:
                 overdue.append(entry)
             elif held_up and not held_up.isdisjoint(needed):
                 stay.append(entry)
-                held_up |= needed
+                held_up |= _keeps(entry)
             else:
                 batch.append(entry)
         for entry in (*batch, *overdue):
@@ -124,13 +125,20 @@ class Parking:
 
 def _needs(entry: Entry) -> frozenset[str]:
     """Every name a command cannot run without, as the rounds report them."""
+    return _keeps(entry).union(map(names.gate, entry.command.gates))
+
+
+def _keeps(entry: Entry) -> frozenset[str]:
+    """The names whose order a waiting command keeps: later ones that need them wait behind it.
+
+    Gates are not among them. They are shared by all that happens in a project, and one stream that is held up must
+    not hold up its project.
+    """
     command = entry.command
-    streams = [*command.streams, *command.reads]
     return frozenset(
         [
             entry.key_name,
-            *map(names.gate, command.gates),
-            *("/".join(stream.name) for stream in streams),
+            *("/".join(stream.name) for stream in (*command.streams, *command.reads)),
             *(names.new_stream(*stream.name) for stream in command.streams),
         ]
     )

@@ -81,16 +81,16 @@ class Round:
             blockers = [n for n in map(names.gate, command.gates) if n not in loaded.gates]
             if entry.key_name not in loaded.names:
                 blockers.append(entry.key_name)
-            for stream in (*command.streams, *command.reads):
-                if stream.name in loaded.heads:
-                    continue
-                if stream.name in loaded.seen:
-                    blockers.append("/".join(stream.name))
-                    result.busy_streams[stream.name] = loaded.seen[stream.name]
+            held = (s.name for s in (*command.streams, *command.reads) if s.name in loaded.seen)
+            blockers += ["/".join(name) for name in held if name not in loaded.heads]
             for stream in command.streams:
                 new_name = names.new_stream(*stream.name)
-                if stream.name not in loaded.seen and new_name not in loaded.names:
-                    blockers.append(new_name)
+                if stream.name not in loaded.seen:
+                    if new_name not in loaded.names:
+                        blockers.append(new_name)
+                elif stream.name not in loaded.heads:
+                    # Reads do not count: they are always tried, and being busy for a moment is no stall.
+                    result.busy_streams[stream.name] = loaded.seen[stream.name]
             if blockers:
                 entry.blocked_by_key = blockers == [entry.key_name]
                 result.busy.append((entry, blockers))
@@ -108,8 +108,12 @@ class Round:
     def _decide(self, runnable: Sequence[Entry], batch: Batch, loaded: Loaded, result: RoundResult) -> list[Accepted]:
         """Run the units in order; returns what goes into the log. Everything is answered in `result`."""
         accepted: list[Accepted] = []
-        records = loaded.records
+        records = dict(loaded.records)
         for entry in runnable:
+            if _is_own(entry, records.get(entry.record)):
+                assert entry.kept is not None
+                result.done.append((entry, entry.kept))
+                continue
             unit = UnitOfWork(batch, entry.command, entry.command_id)
             try:
                 if entry.command.authorize is not None:
@@ -137,12 +141,19 @@ class Round:
         return accepted
 
 
+def _is_own(entry: Entry, record: Record | None) -> bool:
+    """Whether this submission has committed already, and only the acknowledgement was lost.
+
+    Asked before `authorize`: a command may take away its own right (revoke its key, fence its project), and must not
+    be called refused when it was done.
+    """
+    return record is not None and record.command_id == entry.command_id and entry.kept is not None
+
+
 def _replay(entry: Entry, record: Record | None, unit: UnitOfWork) -> Outcome | None:
-    """Answer from the record: one's own attempt, a twin's answer, or a refusal. None: nothing is stored yet."""
+    """Answer from the record: a twin's answer, or a refusal. None: nothing is stored yet."""
     if record is None:
         return None
-    if record.command_id == entry.command_id and entry.kept is not None:
-        return entry.kept  # This submission's own commit, whose acknowledgement was lost.
     if record.fingerprint != entry.command.fingerprint:
         raise KeyReused
     if record.status is None:

@@ -92,15 +92,21 @@ UPSERT_SNAPSHOTS = (
     "on conflict (project_id, stream_id) do update "
     "set revision = excluded.revision, version = excluded.version, state = excluded.state"
 )
+_RECORD_ARRAYS = (
+    "unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::boolean[], %s::int[], "
+    "%s::bytea[], %s::text[]) u(a, b, c, d, e, f, g, h, i, j)"
+)
+# No "on conflict": should a key ever run twice in spite of its lock, the primary key ends the second attempt.
 INSERT_RECORDS = (
-    "insert into idempotency (project_id, principal, operation, key, fingerprint, command_id, client_key, status, "
+    "insert into idempotency (project_id, principal, operation, key, fingerprint, command_id, client_key, status, "  # noqa: S608 - constants only
     "body, headers, created_at) select u.a, u.b, u.c, u.d, u.e, u.f, u.g, u.h, u.i, u.j::jsonb, %s::timestamptz "
-    "from unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::boolean[], %s::int[], "
-    "%s::bytea[], %s::text[]) u(a, b, c, d, e, f, g, h, i, j) "
-    # A pending answer left a record without a status: its replay fills it in.
-    "on conflict (project_id, principal, operation, key) do update set status = excluded.status, "
-    "body = excluded.body, headers = excluded.headers, command_id = excluded.command_id "
-    "where idempotency.status is null"
+    f"from {_RECORD_ARRAYS}"
+)
+# A pending answer left a record without a status: its replay fills it in.
+SETTLE_RECORDS = (
+    "update idempotency i set command_id = u.f, status = u.h, body = u.i, headers = u.j::jsonb "  # noqa: S608
+    f"from {_RECORD_ARRAYS} where i.project_id = u.a and i.principal = u.b and i.operation = u.c and i.key = u.d "
+    "and i.status is null"
 )
 
 # Sessions that hold a gate: what the fence lane ends when one of them stalls.

@@ -63,6 +63,9 @@ def write(
     updates = [(*n, loaded.heads[n][0], w.revision, chains[n]) for n, w in changed.items() if n in loaded.heads]
     inserts = [(*n, w.stream.machine.kind, w.revision, chains[n]) for n, w in changed.items() if n not in loaded.heads]
     snapshots = _snapshots_due(changed, loaded, cache)
+    records = {item.entry.record: _record(item) for item in accepted}  # Of twins with pending answers, the last one.
+    new_records = [record for name, record in records.items() if name not in loaded.records]
+    settled = [record for name, record in records.items() if name in loaded.records]
     execute = connection.execute
     heads = None
     with connection.pipeline():
@@ -75,9 +78,10 @@ def write(
         _write_rows(connection, batch)
         if snapshots:
             execute(statements.UPSERT_SNAPSHOTS, columns(snapshots, 5), prepare=True)
-        if accepted:
-            records = columns([_record(item) for item in accepted], 10)
-            execute(statements.INSERT_RECORDS, (batch.moment, *records), prepare=True)
+        if new_records:
+            execute(statements.INSERT_RECORDS, (batch.moment, *columns(new_records, 10)), prepare=True)
+        if settled:
+            execute(statements.SETTLE_RECORDS, columns(settled, 10), prepare=True)
         write_more(connection, batch)
         commit = execute("commit")
     assert heads is None or heads.rowcount == len(updates), "a locked head moved"

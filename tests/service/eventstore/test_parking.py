@@ -1,0 +1,237 @@
+"""Commands that wait: bounded, in order per name, and never in the way of others."""
+
+from __future__ import annotations
+
+import pytest
+
+from service.eventstore import entry as entry_module
+from service.eventstore import names, parking
+from service.eventstore.commands import CommandNotDone, KeyInProgress, OutcomeUnknown
+from service.eventstore.entry import DEADLINE, DOUBT_DEADLINE, Entry
+from service.eventstore.parking import Parking
+from tests.support.rounds import entry_of
+from tests.support.toy import command, simple_bump, toy_stream
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """A clock that stands still until a test moves it."""
+    made = Clock()
+    monkeypatch.setattr(parking, "time", made)
+    monkeypatch.setattr(entry_module, "time", made)
+    return made
+
+
+def bumped(number: int | str, **more: object) -> Entry:
+    entry = entry_of(simple_bump(number, **more))
+    entry.deadline = entry_module.time.monotonic() + DEADLINE
+    return entry
+
+
+def head(number: int | str, project: str = "proj_a") -> str:
+    return f"{project}/toy_{number}"
+
+
+def filled(*entries: Entry, per_stream: int = 32) -> Parking:
+    made = Parking(capacity=100, per_stream=per_stream)
+    assert all(made.admit(entry) for entry in entries)
+    return made
+
+
+def test_a_stream_has_a_limit_of_its_own():
+    """The bulkhead: commands of one stream cannot fill the queue of the others."""
+    line = filled(*(bumped(1) for _ in range(32)))
+    assert not line.admit(bumped(1))
+    assert line.admit(bumped(2))
+    assert not line.admit(entry_of(command(lambda unit: None, toy_stream(2), toy_stream(1))))
+
+
+def test_the_limit_counts_what_waits_and_not_what_runs():
+    """A batch that was taken makes room, one that is put back takes it again."""
+    line = filled(*(bumped(1) for _ in range(32)))
+    batch, _ = line.take(64)
+    assert len(batch) == 32
+    assert len(line) == 0
+    for entry in batch:
+        line.put_back(entry, [head(1)])
+    assert not line.admit(bumped(1))
+
+
+def test_the_queue_has_a_limit():
+    line = Parking(capacity=3, per_stream=32)
+    assert [line.admit(bumped(n)) for n in range(5)] == [True, True, True, False, False]
+
+
+def test_a_batch_is_taken_in_order_of_arrival():
+    entries = [bumped(n) for n in range(10)]
+    line = filled(*entries)
+    assert line.take(4) == (entries[:4], [])
+    assert line.take(64) == (entries[4:], [])
+    assert line.next_due() is None
+
+
+def test_back_off_doubles_with_jitter_up_to_its_limit(clock: Clock):
+    """From 1 to 32 ms, between half and the whole of it; several commands of one round lengthen it once."""
+    entry, other = bumped(1), bumped(1)
+    line = filled(entry, other)
+    line.take(64)
+    delays = []
+    for _ in range(8):
+        line.put_back(entry, [head(1)])
+        line.put_back(other, [head(1)])
+        due = line.next_due()
+        delays.append(1000 * due)
+        clock.now += due + 1e-6
+        assert line.take(64)[0] == [entry, other]
+    for delay, longest in zip(delays, [1, 2, 4, 8, 16, 32, 32, 32], strict=True):
+        assert longest / 2 <= delay <= longest
+
+
+def test_a_name_that_was_got_starts_anew(clock: Clock):
+    """A success forgets the back-off, so that a busy moment later costs 1 ms and not 32."""
+    entry = bumped(1)
+    line = filled(entry)
+    line.take(64)
+    for _ in range(6):
+        line.put_back(entry, [head(1)])
+        clock.now += 0.1
+        line.take(64)
+    line.got(entry)
+    line.put_back(entry, [head(1)])
+    assert line.next_due() <= 0.001
+
+
+def test_later_commands_wait_behind_a_parked_one_of_their_stream(clock: Clock):
+    """Order per stream is kept: a fresh command does not overtake, and both come when the name is due."""
+    first, second, other = bumped(1), bumped(1), bumped(2)
+    line = filled(first)
+    line.take(64)
+    line.put_back(first, [head(1)])
+    line.admit(second)
+    line.admit(other)
+    assert line.take(64) == ([other], [])
+    clock.now += 0.04
+    assert line.take(64) == ([first, second], [])
+
+
+def test_a_command_over_two_streams_keeps_its_place_on_both(clock: Clock):
+    """While it waits for one, later commands of the other do not overtake it."""
+    both = entry_of(command(lambda unit: None, toy_stream(1), toy_stream(2)))
+    both.deadline = clock.now + DEADLINE
+    later = bumped(2)
+    line = filled(both)
+    line.take(64)
+    line.put_back(both, [head(1)])
+    line.admit(later)
+    assert line.take(64) == ([], [])
+    clock.now += 0.04
+    assert line.take(64) == ([both, later], [])
+
+
+def test_a_stream_that_is_held_up_does_not_hold_up_its_project(clock: Clock):
+    """All of them share the project's gate; only the stream that is held makes its own commands wait."""
+    stuck = [bumped(1) for _ in range(32)]
+    line = filled(*stuck)
+    line.take(64)
+    for entry in stuck:
+        line.put_back(entry, [head(1)])
+    others = [bumped(n) for n in range(2, 10)]
+    for entry in others:
+        line.admit(entry)
+    assert line.take(64) == (others, [])
+
+
+def test_a_gate_that_is_held_does_hold_up_its_project(clock: Clock):
+    """While a fence waits for the gate, all commands of that project wait, those of others go on."""
+    stuck, same, other = bumped(1), bumped(2), bumped(1, project="proj_b")
+    line = filled(stuck)
+    line.take(64)
+    line.put_back(stuck, [names.gate("proj_a")])
+    line.admit(same)
+    line.admit(other)
+    assert line.take(64) == ([other], [])
+    clock.now += 0.04
+    assert line.take(64) == ([stuck, same], [])
+
+
+def test_a_key_that_is_held_holds_up_its_twins_only(clock: Clock):
+    one, twin, other = bumped(1, key="k"), bumped(1, key="k"), bumped(2, key="k")
+    line = filled(one)
+    line.take(64)
+    line.put_back(one, [one.key_name])
+    line.admit(twin)
+    line.admit(other)
+    assert line.take(64) == ([other], [])
+
+
+def test_parked_commands_fill_at_most_half_a_batch(clock: Clock):
+    """However many wait, fresh commands of other streams get the other half."""
+    parked = [bumped(f"p{n}") for n in range(60)]
+    line = filled(*parked)
+    line.take(64)
+    for entry in parked:
+        line.put_back(entry, [head(entry.writes[0][1][4:])])
+    clock.now += 0.04
+    fresh = [bumped(f"f{n}") for n in range(40)]
+    for entry in fresh:
+        line.admit(entry)
+    assert line.take(64) == (parked[:32] + fresh[:32], [])
+
+
+def test_what_is_overdue_is_handed_back_apart(clock: Clock):
+    """Parked and fresh alike, at their deadline and not before; the rest goes on."""
+    parked, fresh = bumped(1), bumped(2)
+    line = filled(parked)
+    line.take(64)
+    line.put_back(parked, [head(1)])
+    line.admit(fresh)
+    clock.now += DEADLINE - 0.001
+    late = bumped(3)
+    line.admit(late)
+    clock.now += 0.001
+    batch, overdue = line.take(64)
+    assert (batch, overdue) == ([late], [parked, fresh])
+
+
+def test_what_a_caller_is_told_who_waited_in_vain(clock: Clock):
+    """Not done, or the key is at work; but never that, once its commit was in doubt."""
+    entry = bumped(1)
+    assert isinstance(entry.given_up, CommandNotDone)
+    entry.blocked_by_key = True
+    assert isinstance(entry.given_up, KeyInProgress)
+    entry.in_doubt = True
+    assert isinstance(entry.given_up, OutcomeUnknown)
+    clock.now += DEADLINE
+    assert not entry.overdue
+    clock.now += DOUBT_DEADLINE
+    assert entry.overdue
+
+
+def test_draining_empties_both_lines():
+    parked, fresh = bumped(1), bumped(2)
+    line = filled(parked)
+    line.take(64)
+    line.put_back(parked, [head(1)])
+    line.admit(fresh)
+    assert line.drain() == [parked, fresh]
+    assert len(line) == 0
+    assert line.next_due() is None
+
+
+def test_back_offs_are_not_kept_for_ever(clock: Clock):
+    """Keys are unique; once nobody waits, nothing is remembered of them."""
+    line = Parking(capacity=100, per_stream=32)
+    entry = bumped(1, key="k")
+    line.put_back(entry, [entry.key_name])
+    clock.now += 1
+    line.take(64)
+    line.got(entry)
+    assert line._backoffs == {}

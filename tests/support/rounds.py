@@ -1,0 +1,85 @@
+"""Rounds by hand: who is in a batch, and when it runs, is the test's choice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+import psycopg
+
+from service.eventstore import round as round_module
+from service.eventstore.cache import StateCache
+from service.eventstore.commands import Command, Outcome
+from service.eventstore.connection import Connection, connect
+from service.eventstore.entry import Entry
+from service.eventstore.round import Round, RoundResult
+from service.eventstore.unit import Registry
+from tests.support import toy
+
+
+def entry_of(command: Command) -> Entry:
+    """Submit a command to nobody: its answer is read from the round."""
+    return Entry(command, Future())
+
+
+class Bench:
+    """A committing session of one's own: a connection, a cache, and rounds over them."""
+
+    def __init__(self, url: str, registry: Registry = toy.REGISTRY) -> None:
+        self.connection: Connection = connect(url, application="test-round")
+        self.cache = StateCache()
+        self.round = Round(registry, self.cache)
+
+    def run(self, *entries: Entry | Command, wait_ms: int | None = 200) -> RoundResult:
+        """Run one round over these, in this order."""
+        made = [e if isinstance(e, Entry) else entry_of(e) for e in entries]
+        return self.round.run(self.connection, made, wait_ms=wait_ms)
+
+    def answers(self, *entries: Entry | Command) -> list[Any]:
+        """Run one round; its answers in the order of the commands: a decoded body, an exception, or "busy"."""
+        made = [e if isinstance(e, Entry) else entry_of(e) for e in entries]
+        result = self.run(*made)
+        found: dict[int, Any] = {id(entry): answer for entry, answer in result.done}
+        return [body(found.get(id(entry), "busy")) for entry in made]
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+def body(answer: Any) -> Any:
+    """Decode an outcome's body; leave anything else as it is."""
+    return msgspec.json.decode(answer.body or b"null") if isinstance(answer, Outcome) else answer
+
+
+@contextmanager
+def between_locks_and_decisions(act: Callable[[], None]) -> Iterator[None]:
+    """For a block, run `act` in each round after its locks and loads, before its units."""
+    original = round_module.lock_and_load
+
+    def interrupted(*args: Any, **kwargs: Any) -> Any:
+        loaded = original(*args, **kwargs)
+        act()
+        return loaded
+
+    round_module.lock_and_load = interrupted
+    try:
+        yield
+    finally:
+        round_module.lock_and_load = original
+
+
+def history(connection: psycopg.Connection[Any], *, of: str = "%") -> list[tuple[str, int, str]]:
+    """Whole history as (stream, revision, topic without its version), in the order of insertion."""
+    rows = connection.execute(
+        "select stream_id, revision, topic from events where stream_id like %s order by seq", (of,)
+    ).fetchall()
+    return [(stream, revision, topic.removesuffix(".v1")) for stream, revision, topic in rows]
+
+
+def count(connection: psycopg.Connection[Any], table: str) -> int:
+    """Rows in a table."""
+    [[number]] = connection.execute(f"select count(*) from {table}".encode()).fetchall()
+    return int(number)
