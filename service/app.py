@@ -1,0 +1,22 @@
+"""Where the parts of a process are put together, from its settings."""
+
+from __future__ import annotations
+
+from service.auth.authenticator import Authenticator
+from service.eventstore.store import EventStore
+from service.ingest.intake import Intake
+from service.registry import registry
+from service.services import Services
+from service.settings import Settings
+
+
+def make_services(settings: Settings) -> Services:
+    """Make the parts of one process, none of them started."""
+    store = EventStore(settings.database_url, registry())
+    return Services(
+        settings=settings,
+        store=store,
+        intake=Intake(settings.database_url, registry()),
+        providers=None,
+        authenticator=Authenticator(settings, store),
+    )

@@ -1,0 +1,63 @@
+"""The command line, `service`: a module a noun, imported when its noun is used."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import click
+
+COMMANDS = {
+    "serve": ("serve", "Run the API, the worker and, by default, the database, until Ctrl-C."),
+    "worker": ("serve", "Run one more worker."),
+    "doctor": ("doctor", "Look for what is wrong with this installation."),
+    "db": ("database", "Migrate, back up and restore the database."),
+    "events": ("events", "Read, export and verify the history."),
+    "projections": ("projections", "Rebuild and verify the read models."),
+    "machines": ("machines", "List and draw the state machines."),
+    "keys": ("keys", "API keys of people, and their sign-ins."),
+    "members": ("members", "Members of projects."),
+}
+
+
+class Commands(click.Group):
+    """The commands by name. Only the one that runs is imported; help shows the lines above."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Names, in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import a command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"service.cli.{COMMANDS[cmd_name][0]}")
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; what is known to go wrong is told in a sentence, with exit code 1."""
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            from service.cli.failures import explain
+
+            sentence = explain(error)
+            if sentence is None:
+                raise
+            raise click.ClickException(sentence) from error
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="service", message="%(version)s")
+def main() -> None:
+    """Observe a software product and coordinate bounded automation around it.
+
+    Settings come from the environment (SERVICE_*), see README. Without SERVICE_DATABASE_URL each command finds, or
+    starts for its own time, the PostgreSQL in SERVICE_DATA_DIR.
+    """

@@ -1,0 +1,147 @@
+"""What commands share: settings, the database, output for people and for programs, progress."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+import msgspec
+
+from service.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from service.eventstore.store import EventStore
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+LOG_LINE_SECONDS = 2.0
+FILE_WIDTH = 1000  # characters a line, when no terminal limits it
+
+json_option: Callable[[F], F] = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+
+
+@contextmanager
+def database(*, current: bool = True) -> Iterator[Settings]:
+    """Settings whose database runs for the block. With `current` its schema must be up to date (MigrationError)."""
+    from service.cli.lookups import require_current
+    from service.embedded.attach import attached
+    from service.embedded.layout import Layout
+    from service.logs import configure
+
+    settings = load_settings()
+    configure("warning" if settings.log_level == "info" else settings.log_level, "cli")
+    if not settings.embedded:
+        if current:
+            require_current(settings)
+        yield settings
+        return
+    with attached(Layout(settings.data_dir)):
+        if current:
+            require_current(settings)
+        yield settings
+
+
+@contextmanager
+def connection() -> Iterator[psycopg.Connection[Any]]:
+    """A connection to the running, current database; autocommit."""
+    import psycopg
+
+    with (
+        database() as settings,
+        psycopg.connect(settings.database_url, autocommit=True, application_name="service-cli") as opened,
+    ):
+        yield opened
+
+
+def with_store(work: Callable[[EventStore], Coroutine[Any, Any, T]]) -> T:
+    """Run asynchronous work on a started event store: commands from here take the one write path too."""
+
+    async def run(settings: Settings) -> T:
+        from service.eventstore.store import EventStore
+        from service.registry import registry
+
+        store = EventStore(settings.database_url, registry())
+        try:
+            await store.start()
+            return await work(store)
+        finally:
+            await store.stop()
+
+    with database() as settings:
+        return asyncio.run(run(settings))
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON value on a line; named tuples as objects, times as ISO text, bytes as hex."""
+    sys.stdout.write(msgspec.json.encode(_plain(value)).decode() + "\n")
+
+
+def print_table(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], *, empty: str) -> None:
+    """Print rows for people; `empty` is said when there are none."""
+    from rich.console import Console
+    from rich.table import Table
+
+    listed = list(rows)
+    if not listed:
+        click.echo(empty)
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column.replace("_", " "), overflow="fold")
+    for row in listed:
+        table.add_row(*("" if row[column] is None else str(row[column]) for column in columns))
+    # Into a pipe or a file goes everything, whatever width a terminal would have.
+    Console(width=None if sys.stdout.isatty() else FILE_WIDTH).print(table)
+
+
+def show(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], *, as_json: bool, empty: str = "None.") -> None:
+    """Print rows as a JSON array or as a table."""
+    if as_json:
+        print_json(list(rows))
+    else:
+        print_table(rows, columns, empty=empty)
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Show how far long work is: give (done, total) to what this yields.
+
+    A bar on a terminal; elsewhere a line on stderr every two seconds.
+    """
+    if sys.stderr.isatty():
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=Console(stderr=True)) as bar:
+            task = bar.add_task(what, total=None)
+            yield lambda done, total: bar.update(task, completed=done, total=total)
+        return
+    said = time.monotonic()
+
+    def say(done: int, total: int) -> None:
+        nonlocal said
+        if time.monotonic() - said >= LOG_LINE_SECONDS:
+            said = time.monotonic()
+            click.echo(f"{what}: {done} of {total}", err=True)
+
+    yield say
+
+
+def _plain(value: Any) -> Any:
+    """Named tuples become objects and bytes hex, at any depth."""
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return _plain(value._asdict())
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return value.hex() if isinstance(value, bytes) else value

@@ -1,0 +1,89 @@
+"""`service db`: the schema, and copies of the data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from service.cli.common import database, json_option, print_table, progress, show
+
+
+@click.group()
+def db() -> None:
+    """Migrate, back up and restore the database."""
+
+
+@db.command()
+def migrate() -> None:
+    """Bring the schema up to date. Safe beside running processes and other runs."""
+    from service.eventstore import migrations
+
+    with database(current=False) as settings:
+        files = migrations.discover()
+        with progress("Migrations") as report:
+            done: list[str] = []
+
+            def applied(name: str) -> None:
+                done.append(name)
+                report(len(done), len(files))
+
+            migrations.migrate(settings.database_url, files, applied)
+    for name in done:
+        click.echo(f"applied {name}")
+    click.echo("The schema is up to date.")
+
+
+@db.command()
+@json_option
+def status(as_json: bool) -> None:
+    """Show each migration and how it stands. Exit code 0 only when all are applied."""
+    import psycopg
+
+    from service.eventstore import migrations
+    from service.eventstore.migrations import Standing
+
+    with (
+        database(current=False) as settings,
+        psycopg.connect(settings.database_url, autocommit=True) as connection,
+    ):
+        rows = [{"migration": name, "status": standing.value} for name, standing in migrations.status(connection)]
+    show(rows, ("migration", "status"), as_json=as_json)
+    if any(row["status"] != Standing.APPLIED.value for row in rows):
+        raise SystemExit(1)
+
+
+@db.command()
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+def backup(file: Path) -> None:
+    """Write everything in the database into FILE, as it is at this moment, while the service runs.
+
+    Keys that seal data are not in it: keep SERVICE_ENCRYPTION_KEY and SERVICE_SIGNING_KEY (or the secrets in the data
+    directory) with it, or what they sealed cannot be read again.
+    """
+    from service.cli.copies import back_up
+
+    with database() as settings, progress("Tables") as report:
+        back_up(settings, file, report)
+    click.echo(f"Wrote {file} ({file.stat().st_size} bytes).")
+
+
+@db.command()
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+def restore(file: Path) -> None:
+    """Fill an empty database from FILE, whole or not at all; then bring its schema up to date."""
+    from service.cli.copies import bring_back
+    from service.cli.lookups import has_tables
+    from service.eventstore import migrations
+
+    with database(current=False) as settings:
+        if has_tables(settings):
+            raise click.ClickException(
+                "The database is not empty. Restore into a new one: set SERVICE_DATA_DIR to a new directory, or "
+                "SERVICE_DATABASE_URL to an empty database."
+            )
+        with progress("Tables") as report:
+            bring_back(settings, file, report)
+        done = migrations.migrate(settings.database_url)
+    print_table([{"migration": name} for name in done], ("migration",), empty="The schema was up to date.")
+    click.echo(f"Restored {file}.")

@@ -1,0 +1,116 @@
+"""`service doctor`: what is wrong with this installation, and what to do about it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import click
+import psycopg
+
+from service.cli.common import database, json_option, show
+from service.eventstore import migrations
+from service.eventstore.migrations import Standing
+from service.eventstore.startup import server_problems
+from service.settings import Settings, unknown_variables
+
+OK, WARNING, WRONG = "ok", "warning", "wrong"
+FREE_BYTES = 1_000_000_000
+UNNUMBERED_SECONDS = 5
+LOCKS_A_PROCESS = 64 * 100  # a full batch of commands that each create many streams
+
+
+class Finding(NamedTuple):
+    """One thing looked at."""
+
+    check: str
+    result: str
+    detail: str
+
+
+@click.command()
+@json_option
+def doctor(as_json: bool) -> None:
+    """Look at settings, database, schema, log and jobs. Exit code 0 only when nothing is wrong (warnings pass)."""
+    findings = [*_surroundings()]
+    with database(current=False) as settings:
+        findings += _files(settings)
+        with psycopg.connect(settings.database_url, autocommit=True) as connection:
+            findings += _server(connection, settings)
+            findings += _schema(connection)
+            if all(finding.result != WRONG for finding in findings):
+                findings += _contents(connection, settings)
+    show([finding._asdict() for finding in findings], Finding._fields, as_json=as_json)
+    if any(finding.result == WRONG for finding in findings):
+        raise SystemExit(1)
+
+
+def _surroundings() -> Iterator[Finding]:
+    """The interpreter and the environment."""
+    yield Finding("python", OK, ".".join(map(str, sys.version_info[:3])))
+    unknown = unknown_variables(os.environ)
+    yield Finding("settings", WARNING if unknown else OK, f"not known: {', '.join(unknown)}" if unknown else "all read")
+    node = shutil.which("node")
+    yield Finding("node", OK if node else WARNING, node or "not found; only the demo needs it")
+
+
+def _files(settings: Settings) -> Iterator[Finding]:
+    """The data directory."""
+    if not settings.embedded:
+        return
+    free = shutil.disk_usage(settings.data_dir).free
+    yield Finding("disk", OK if free > FREE_BYTES else WARNING, f"{free // 1_000_000} MB free")
+    open_files = [path.name for path in (settings.data_dir / "secrets").iterdir() if path.stat().st_mode & 0o077]
+    detail = f"readable by others: {', '.join(open_files)}; chmod 600 them" if open_files else "readable by their owner"
+    yield Finding("secrets", WRONG if open_files else OK, detail)
+
+
+def _server(connection: psycopg.Connection[Any], settings: Settings) -> Iterator[Finding]:
+    """The database server."""
+    version = connection.info.parameter_status("server_version") or "unknown"
+    problems = server_problems(connection)
+    yield Finding(
+        "server", WRONG if problems else OK, " ".join(problems) or f"PostgreSQL {version}, commits are durable"
+    )
+    names = ["data_checksums", "max_locks_per_transaction", "max_connections", "max_prepared_transactions"]
+    query = "select name, setting from pg_settings where name = any(%s)"
+    found: dict[str, str] = dict(connection.execute(query, (names,)).fetchall())
+    checksums = found["data_checksums"] == "on"
+    detail = "on" if checksums else "off: silent disk errors go unnoticed; pg_checksums turns them on"
+    yield Finding("checksums", OK if checksums else WARNING, detail)
+    slots = int(found["max_locks_per_transaction"]) * (
+        int(found["max_connections"]) + int(found["max_prepared_transactions"])
+    )
+    needed = LOCKS_A_PROCESS * (settings.workers + 1)
+    detail = f"room for {slots}" + ("" if slots >= needed else f", {needed} advised: raise max_locks_per_transaction")
+    yield Finding("locks", OK if slots >= needed else WARNING, detail)
+
+
+def _schema(connection: psycopg.Connection[Any]) -> Iterator[Finding]:
+    """The migrations."""
+    wrong = [
+        f"{name} {standing.value}"
+        for name, standing in migrations.status(connection)
+        if standing is not Standing.APPLIED
+    ]
+    detail = f"{', '.join(wrong)}; run `service db migrate`" if wrong else "up to date"
+    yield Finding("schema", WRONG if wrong else OK, detail)
+
+
+def _contents(connection: psycopg.Connection[Any], settings: Settings) -> Iterator[Finding]:
+    """The clock, the log and the jobs."""
+    [[offset]] = connection.execute("select offset_seconds from service_clock").fetchall()
+    moved = f"{offset} seconds ahead" if offset else "real time"
+    yield Finding("clock", WRONG if offset and not settings.test_clock else OK, moved)
+    [[waiting, age]] = connection.execute(
+        "select count(*), coalesce(extract(epoch from service_now() - min(e.recorded_at)), 0)::bigint "
+        "from unsequenced u join events e on e.seq = u.seq"
+    ).fetchall()
+    late = age > UNNUMBERED_SECONDS
+    detail = f"{waiting} events wait for their position" + (f", {age} s by now: is a worker running?" if late else "")
+    yield Finding("log", WARNING if late else OK, detail)
+    [[failed]] = connection.execute("select count(*) from procrastinate_jobs where status = 'failed'").fetchall()
+    yield Finding("jobs", WARNING if failed else OK, f"{failed} failed in the last week")

@@ -1,0 +1,155 @@
+"""`service events`: reading, exporting and verifying the history."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from service.cli.common import connection, json_option, print_json, progress, show
+
+if TYPE_CHECKING:
+    from service.eventstore.history import StoredEvent
+
+COLUMNS = ("position", "recorded_at", "project_id", "stream_id", "revision", "topic", "actor")
+FOLLOW_SECONDS = 0.5
+
+
+@click.group()
+def events() -> None:
+    """Read, export and verify the history."""
+
+
+@events.command()
+@click.option("--count", default=20, show_default=True, help="How many of the last events to print first.")
+@click.option("--project", help="Only of this project.")
+@click.option("--follow", is_flag=True, help="Go on printing new events until Ctrl-C.")
+@json_option
+def tail(count: int, project: str | None, follow: bool, as_json: bool) -> None:
+    """Print the last events of the log; with --json a line each."""
+    from service.eventstore.history import read_log
+    from service.eventstore.sequencer import sequence_all
+
+    with connection() as opened:
+        sequence_all(opened)
+        [[size]] = opened.execute("select size from log_state").fetchall()
+        cursor = max(0, size - count)
+        while True:
+            page = read_log(opened, cursor)
+            for event in page:
+                cursor = event.position or cursor
+                if project is None or event.project_id == project:
+                    _print_event(event, as_json=as_json)
+            sys.stdout.flush()
+            if not page and not follow:
+                return
+            if not page:
+                time.sleep(FOLLOW_SECONDS)
+
+
+@events.command("show")
+@click.argument("stream_id")
+@json_option
+def show_(stream_id: str, as_json: bool) -> None:
+    """Print every event of one stream with its payload."""
+    from service.eventstore.history import read_stream
+
+    with connection() as opened:
+        found = read_stream(opened, stream_id)
+    if not found:
+        raise click.ClickException("There is no such stream.")
+    if as_json:
+        print_json([envelope(event) for event in found])
+        return
+    for event in found:
+        _print_event(event, as_json=False)
+        payload = "(erased)" if event.payload is None else event.payload
+        click.echo(f"    {payload}")
+
+
+@events.command()
+@click.argument("stream_id")
+@click.option("--revision", type=click.IntRange(min=1), help="Stop after this event: the state as it was then.")
+def replay(stream_id: str, revision: int | None) -> None:
+    """Fold a stream into its state and print that as JSON."""
+    from service.eventstore.history import read_stream
+    from service.registry import machines
+    from statemachines.kernel import replay as fold
+
+    with connection() as opened:
+        found = [event for event in read_stream(opened, stream_id) if revision is None or event.revision <= revision]
+    if not found:
+        raise click.ClickException("There is no such stream.")
+    if any(event.payload is None for event in found):
+        raise click.ClickException("The payloads of this stream were erased with its project.")
+    machine = machines()[found[0].kind]
+    state = fold(machine, [event.recorded().event for event in found])
+    print_json({"stream_id": stream_id, "revision": found[-1].revision, "state": msgspec.to_builtins(state)})
+
+
+@events.command()
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="File to write; stdout without it.")
+@click.option("--after", default=0, show_default=True, help="Position to begin after.")
+@click.option("--project", help="Only of this project.")
+def export(out: Path | None, after: int, project: str | None) -> None:
+    """Write the log as JSON lines in canonical form, in order of position."""
+    import rfc8785
+
+    from service.eventstore.history import follow
+    from service.eventstore.sequencer import sequence_all
+
+    with connection() as opened, progress("Events") as report:
+        sequence_all(opened)
+        [[size]] = opened.execute("select size from log_state").fetchall()
+        file = sys.stdout.buffer if out is None else out.open("wb")
+        try:
+            for event in follow(opened, after):
+                if project is None or event.project_id == project:
+                    file.write(rfc8785.dumps(envelope(event)) + b"\n")
+                report((event.position or 0) - after, size - after)
+            file.flush()
+        finally:
+            if out is not None:
+                file.close()
+
+
+@events.command()
+@json_option
+def verify(as_json: bool) -> None:
+    """Recompute every hash and chain and look for holes in the log. Exit code 0 only when all is as it was written."""
+    from service.eventstore.audit import check_history
+
+    with connection() as opened:
+        problems = [problem._asdict() for problem in check_history(opened)]
+        [[count]] = opened.execute("select count(*) from events").fetchall()
+    show(
+        problems,
+        ("what", "project_id", "stream_id", "revision"),
+        as_json=as_json,
+        empty=f"All {count} events are as they were written.",
+    )
+    if problems:
+        raise SystemExit(1)
+
+
+def envelope(event: StoredEvent) -> dict[str, Any]:
+    """An event for programs: its whole envelope, payload as JSON, hashes as hex."""
+    fields = event._asdict()
+    payload = None if event.payload is None else msgspec.json.decode(event.payload)
+    hashes = {name: value.hex() for name, value in fields.items() if isinstance(value, bytes)}
+    return {**fields, **hashes, "payload": payload, "recorded_at": event.recorded_at.isoformat()}
+
+
+def _print_event(event: StoredEvent, *, as_json: bool) -> None:
+    """One event on one line."""
+    if as_json:
+        print_json(envelope(event))
+        return
+    at = event.recorded_at.strftime("%Y-%m-%d %H:%M:%S")
+    place = "-" if event.position is None else event.position
+    who = f"{event.actor_kind}:{event.actor_id}"
+    click.echo(f"{place:>8}  {at}  {event.topic:<40} {event.stream_id} r{event.revision}  {who}")

@@ -1,0 +1,36 @@
+"""What can go wrong for reasons outside of the program, in sentences. Imported only when something did."""
+
+from __future__ import annotations
+
+import psycopg
+from psycopg_pool import PoolTimeout
+
+from service.embedded.programs import EmbeddedError
+from service.eventstore.commands import CommandNotDone, OutcomeUnknown
+from service.eventstore.migrations import MigrationError
+from service.eventstore.rebuild import RebuildRunning
+from service.eventstore.startup import UnfitDatabase
+from service.settings import SettingsError
+from statemachines.kernel import Rejection
+
+
+def explain(error: Exception) -> str | None:
+    """The sentence for an expected failure, None for a bug."""
+    match error:
+        case SettingsError():
+            sentence = "The settings cannot be used.\n  " + "\n  ".join(error.problems)
+        case EmbeddedError() | MigrationError() | UnfitDatabase():
+            sentence = str(error)
+        case Rejection():
+            sentence = " ".join(filter(None, (str(error), error.next_action, f"({error.code})")))
+        case CommandNotDone():
+            sentence = "The database was too busy; nothing was done. Try again."
+        case OutcomeUnknown():
+            sentence = "The database did not confirm; look whether it was done before trying again."
+        case RebuildRunning():
+            sentence = f"The read model is in use, or another process is rebuilding it: {error}"
+        case psycopg.OperationalError() | PoolTimeout():
+            sentence = f"The database cannot be reached: {str(error).strip()}"
+        case _:
+            return None
+    return sentence

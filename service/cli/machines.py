@@ -1,0 +1,113 @@
+"""`service machines`: the state machines, listed and drawn from their own tables."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from service.cli.common import json_option, show
+
+if TYPE_CHECKING:
+    from statemachines.kernel import StateMachine
+
+Edge = tuple[str, str, str]
+LINE_BREAK = "\\n"  # as Graphviz writes it
+
+
+@click.group()
+def machines() -> None:
+    """List and draw the state machines."""
+
+
+@machines.command("list")
+@json_option
+def list_(as_json: bool) -> None:
+    """List the machines with their statuses and events."""
+    rows = [
+        {
+            "machine": name,
+            "kind": machine.kind,
+            "initial": machine.initial.status.name.lower(),
+            "statuses": len(machine.table.states),
+            "events": len({topic for _, topic, _ in edges(machine)}),
+            "transitions": len(edges(machine)),
+        }
+        for name, machine in named().items()
+    ]
+    show(rows, ("machine", "kind", "initial", "statuses", "events", "transitions"), as_json=as_json)
+
+
+@machines.command()
+@click.argument("names", nargs=-1)
+@click.option("--all", "every", is_flag=True, help="Draw every machine.")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Directory for one file a machine.")
+@click.option("--format", "form", type=click.Choice(["mermaid", "dot"]), default="mermaid", show_default=True)
+def diagram(names: tuple[str, ...], every: bool, out: Path | None, form: str) -> None:
+    """Draw the machines NAMES: as text on stdout, or a file each in --out (Mermaid in Markdown, or Graphviz)."""
+    found = named()
+    unknown = sorted(set(names) - set(found))
+    if unknown or bool(names) == every:
+        hint = f"no machine is called {', '.join(unknown)}" if unknown else "name machines, or give --all"
+        raise click.UsageError(f"{hint}; there are: {', '.join(found)}")
+    for name in found if every else names:
+        text = mermaid(found[name]) if form == "mermaid" else dot(found[name])
+        if out is None:
+            click.echo(text)
+            continue
+        out.mkdir(parents=True, exist_ok=True)
+        if form == "mermaid":
+            (out / f"{name}.md").write_text(f"# {name}\n\n```mermaid\n{text}```\n", encoding="utf-8")
+        else:
+            (out / f"{name}.dot").write_text(text, encoding="utf-8")
+
+
+def named() -> dict[str, StateMachine[Any]]:
+    """The machines by the names of their states: `SignIn` is the state of sign_in."""
+    from service.registry import machines as registered
+
+    found = {re.sub(r"(?<!^)(?=[A-Z])", "_", m.state_type.__name__).lower(): m for m in registered().values()}
+    assert len(found) == len(registered()), "two machines have states of one name"
+    return dict(sorted(found.items()))
+
+
+def edges(machine: StateMachine[Any]) -> list[Edge]:
+    """Rows of a machine's table as (source, topic, destination), in the order of the statuses."""
+    order = {name: place for place, name in enumerate(machine.table.states)}
+    rows = [
+        (row.source, topic, row.source if row.dest is None else row.dest)
+        for topic, event in machine.table.events.items()
+        for row in machine.table.get_transitions(topic)
+        if event
+    ]
+    return sorted(rows, key=lambda row: (order[row[0]], order[row[2]], row[1]))
+
+
+def mermaid(machine: StateMachine[Any]) -> str:
+    """A Mermaid state diagram; events between the same two statuses share an arrow."""
+    lines = ["stateDiagram-v2", f"    [*] --> {machine.initial.status.name}"]
+    lines += [f"    {source} --> {dest}: {'<br/>'.join(topics)}" for (source, dest), topics in _joined(machine).items()]
+    return "\n".join(lines) + "\n"
+
+
+def dot(machine: StateMachine[Any]) -> str:
+    """A Graphviz digraph; events between the same two statuses share an arrow."""
+    lines = [f'digraph "{machine.kind}" {{', "    rankdir=LR; node [shape=box, style=rounded];"]
+    lines += [
+        f'    "{name}"{" [penwidth=2]" * (name == machine.initial.status.name)};' for name in machine.table.states
+    ]
+    lines += [
+        f'    "{source}" -> "{dest}" [label="{LINE_BREAK.join(topics)}"];'
+        for (source, dest), topics in _joined(machine).items()
+    ]
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _joined(machine: StateMachine[Any]) -> dict[tuple[str, str], list[str]]:
+    """Topics by (source, destination)."""
+    joined: dict[tuple[str, str], list[str]] = {}
+    for source, topic, dest in edges(machine):
+        joined.setdefault((source, dest), []).append(topic)
+    return joined

@@ -1,0 +1,127 @@
+"""`service projections`: the read models, rebuilt and verified against the history."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from service.cli.common import connection, database, json_option, print_json, progress, show
+
+if TYPE_CHECKING:
+    from projections.kernel import AnyProjection
+    from service.eventstore.rebuild import Receipt
+    from service.settings import Settings
+
+
+@click.group()
+def projections() -> None:
+    """Rebuild and verify the read models."""
+
+
+@projections.command("list")
+@json_option
+def list_(as_json: bool) -> None:
+    """List the read models and the streams that they show."""
+    from service.registry import read_models
+
+    rows = [
+        {"projection": name, "streams": " ".join(found.kinds), "columns": len(found.table.columns)}
+        for name, found in read_models().items()
+    ]
+    show(rows, ("projection", "streams", "columns"), as_json=as_json)
+
+
+@projections.command()
+@json_option
+def status(as_json: bool) -> None:
+    """Show rows, an unfinished rebuild, and how far the log's readers are behind."""
+    from psycopg import sql
+
+    from service.registry import read_models
+
+    rows: list[dict[str, Any]] = []
+    with connection() as opened:
+        unfinished: dict[str, int] = dict(opened.execute("select name, events from rebuilds").fetchall())
+        for name in read_models():
+            [[count]] = opened.execute(sql.SQL("select count(*) from {}").format(sql.Identifier(name))).fetchall()
+            rows.append({"name": name, "rows": count, "behind": 0, "rebuild": unfinished.get(name)})
+        readers = "select c.name, s.size - c.position from checkpoints c, log_state s order by c.name"
+        rows += [
+            {"name": f"reader {name}", "rows": None, "behind": behind, "rebuild": None}
+            for name, behind in opened.execute(readers).fetchall()
+        ]
+    show(rows, ("name", "rows", "behind", "rebuild"), as_json=as_json)
+
+
+@projections.command()
+@click.argument("names", nargs=-1)
+@click.option("--all", "every", is_flag=True, help="Rebuild every read model.")
+@json_option
+def rebuild(names: tuple[str, ...], every: bool, as_json: bool) -> None:
+    """Fold NAMES anew from the history while the service runs, and record a receipt. Resumes after a kill."""
+    chosen = _chosen(names, every=every)
+    receipts: list[Receipt] = []
+    with database() as settings:
+        from service.eventstore.rebuild import rebuild as fold
+
+        for found in chosen:
+            with progress(found.name) as report:
+                receipts.append(fold(settings.database_url, found, report))
+        asyncio.run(_record(settings, receipts))
+    if as_json:
+        print_json(receipts)
+        return
+    for receipt in receipts:
+        same = "unchanged" if receipt.old_digest == receipt.new_digest else "CHANGED"
+        click.echo(f"{receipt.projection}: {receipt.rows} rows from {receipt.events} events, {same}")
+
+
+@projections.command()
+@click.argument("names", nargs=-1)
+@json_option
+def verify(names: tuple[str, ...], as_json: bool) -> None:
+    """Fold the history of NAMES (all without names) and compare row by row. Exit code 0 only when nothing differs."""
+    from service.eventstore.audit import check_projection
+
+    rows: list[dict[str, Any]] = []
+    with connection() as opened:
+        chosen = _chosen(names, every=not names)
+        with progress("Read models") as report:
+            for done, found in enumerate(chosen, 1):
+                rows += [{"projection": found.name, **d._asdict()} for d in check_projection(opened, found)]
+                report(done, len(chosen))
+    empty = f"All {len(chosen)} read models show what happened."
+    show(rows, ("projection", "what", "project_id", "id"), as_json=as_json, empty=empty)
+    if rows:
+        raise SystemExit(1)
+
+
+def _chosen(names: Iterable[str], *, every: bool) -> list[AnyProjection]:
+    """The read models of these names. Raises UsageError."""
+    from service.registry import read_models
+
+    found, named = read_models(), list(names)
+    unknown = sorted(set(named) - set(found))
+    if unknown or bool(named) == every:
+        hint = f"no read model is called {', '.join(unknown)}" if unknown else "name read models, or give --all"
+        raise click.UsageError(f"{hint}; there are: {', '.join(found)}")
+    return [found[name] for name in (found if every else named)]
+
+
+async def _record(settings: Settings, receipts: list[Receipt]) -> None:
+    """Record the receipts in the history, by the one write path."""
+    from service.eventstore.rebuild import receipt_command
+    from service.eventstore.store import EventStore
+    from service.ids import new_id
+    from service.registry import registry
+
+    store = EventStore(settings.database_url, registry())
+    try:
+        await store.start()
+        for receipt in receipts:
+            await store.execute(receipt_command(receipt, new_id("req")))
+    finally:
+        await store.stop()

@@ -1,0 +1,32 @@
+"""`service serve` and `service worker`: the processes that stay."""
+
+from __future__ import annotations
+
+import click
+
+from service.settings import load_settings
+
+
+@click.command()
+def serve() -> None:
+    """Run the API, the worker and, by default, the database, in the foreground.
+
+    The schema is brought up to date first. SIGTERM or Ctrl-C stops everything. With SERVICE_DATABASE_URL, several of
+    these may run on one database.
+    """
+    from service.logs import configure
+    from service.supervisor import Supervisor
+
+    settings = load_settings()
+    configure(settings.log_level, "supervisor")
+    Supervisor(settings).run()
+
+
+@click.command()
+def worker() -> None:
+    """Run one more worker beside `serve`: jobs, the sequencer, the sweep. SIGTERM or Ctrl-C stops it."""
+    from service import worker as process
+    from service.cli.common import database
+
+    with database():
+        process.main()

@@ -1,0 +1,103 @@
+"""Logs: one JSON object a line on stderr, with the request's id bound to everything logged during it.
+
+No secret and no payload is ever logged. Calls name what they log; below them stand two nets: fields whose names say
+that they hold such things are emptied, and an exception shows its type and where it was raised, not its message,
+which may quote what a client sent.
+"""
+
+from __future__ import annotations
+
+import logging
+import logging.config
+import sys
+import traceback
+from collections.abc import Mapping, MutableMapping
+from typing import Any
+
+import structlog
+
+QUIET = ("procrastinate", "psycopg", "httpx2", "httpcore2", "asyncio", "_granian")
+REMOVED = "[removed]"
+SECRET_NAMES = ("authorization", "secret", "password", "token", "api_key", "dsn", "cookie", "payload", "body")
+
+EventDict = MutableMapping[str, Any]
+
+
+def bind_request(request_id: str) -> None:
+    """Begin a request: its id stands in every line logged in this context from now on."""
+    structlog.contextvars.clear_contextvars()
+    structlog.contextvars.bind_contextvars(request_id=request_id)
+
+
+def configure(level: str, process: str) -> None:
+    """Send the logs of this process, ours and the libraries', to stderr. `process` is its role: api, worker, …."""
+    structlog.configure(
+        processors=[*_shared(process), structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=True,
+    )
+    logging.config.dictConfig(stdlib_config(level, process))
+
+
+def stdlib_config(level: str, process: str) -> dict[str, Any]:
+    """The same for loggers of libraries, as the dictionary that the logging module and granian take."""
+    quiet = "DEBUG" if level == "debug" else "WARNING"
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {
+            "json": {
+                "()": structlog.stdlib.ProcessorFormatter,
+                "foreign_pre_chain": _shared(process),
+                "processors": [
+                    structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                    structlog.processors.JSONRenderer(),
+                ],
+            }
+        },
+        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json", "stream": "ext://sys.stderr"}},
+        "root": {"handlers": ["stderr"], "level": level.upper()},
+        # These tell of every job, pool connection and outgoing request; only their warnings are of use.
+        "loggers": {name: {"level": quiet} for name in QUIET},
+    }
+
+
+def _shared(process: str) -> list[Any]:
+    """What is done to every line before it is rendered."""
+
+    def name_process(_: Any, __: str, event: EventDict) -> EventDict:
+        event["process"] = process
+        return event
+
+    return [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        name_process,
+        show_exception,
+        remove_secrets,
+    ]
+
+
+def show_exception(_: Any, __: str, event: EventDict) -> EventDict:
+    """Turn exc_info into the exception's type and the places it passed through."""
+    found = event.pop("exc_info", None)
+    if found is True:
+        found = sys.exc_info()
+    error = found[1] if isinstance(found, tuple) else found
+    if isinstance(error, BaseException):
+        frames = traceback.extract_tb(error.__traceback__)
+        event["exception"] = type(error).__qualname__
+        event["raised_at"] = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
+    return event
+
+
+def remove_secrets(_: Any, __: str, event: EventDict) -> EventDict:
+    """Empty fields that are named like secrets or payloads, nested ones too."""
+    for name, value in event.items():
+        if any(word in name.lower() for word in SECRET_NAMES):
+            event[name] = REMOVED
+        elif isinstance(value, Mapping):
+            event[name] = remove_secrets(None, "", dict(value))
+    return event

@@ -1,0 +1,109 @@
+"""Processes that end together: children that do not outlive who started them, and come back when they die."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+import structlog
+
+log = structlog.get_logger()
+
+PR_SET_PDEATHSIG = 1
+FIRST_PAUSE_SECONDS = 0.1
+LONGEST_PAUSE_SECONDS = 5.0
+STEADY_SECONDS = 10.0  # a child that lived this long starts over with the first pause
+
+
+def die_with_parent(parent: int) -> None:
+    """End this process, at once, when the process numbered `parent` ends, however it ends.
+
+    Call it in the child's main thread. On Linux the kernel does it; elsewhere a thread looks every second.
+    """
+    if platform.system() == "Linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:  # it ended before the call above
+            os._exit(1)
+        return
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="parent-watch", daemon=True).start()
+
+
+class Child:
+    """A module run as a process (`python -m <module> <own process number>`) that is started again when it ends.
+
+    It leads a session of its own, so that a terminal's Ctrl-C reaches only the supervisor, which stops its children
+    in order.
+    """
+
+    def __init__(self, name: str, module: str, environment: dict[str, str]) -> None:
+        self.name = name
+        self._command: Sequence[str] = (sys.executable, "-m", module, str(os.getpid()))
+        self._environment = environment
+        self._process: subprocess.Popen[bytes] | None = None
+        self._started = 0.0
+        self._pause = FIRST_PAUSE_SECONDS
+        self._start_at = 0.0
+
+    @property
+    def pid(self) -> int | None:
+        """Process number, None while it does not run."""
+        return None if self._process is None else self._process.pid
+
+    def start(self) -> None:
+        """Start the process."""
+        self._process = subprocess.Popen(
+            self._command, env=self._environment, stdin=subprocess.DEVNULL, start_new_session=True
+        )
+        self._started = time.monotonic()
+
+    def tend(self) -> None:
+        """Notice when the process has ended, and start it again after a pause that grows while it keeps ending."""
+        now = time.monotonic()
+        if self._process is None:
+            if now >= self._start_at:
+                self.start()
+            return
+        code = self._process.poll()
+        if code is None:
+            return
+        if now - self._started > STEADY_SECONDS:
+            self._pause = FIRST_PAUSE_SECONDS
+        log.error("child_ended", child=self.name, code=code, restart_in_seconds=self._pause)
+        self._kill_group()
+        self._process = None
+        self._start_at = now + self._pause
+        self._pause = min(self._pause * 2, LONGEST_PAUSE_SECONDS)
+
+    def terminate(self) -> None:
+        """Ask the process to end."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.terminate()
+
+    def finish(self, until: float) -> None:
+        """Wait for its end until that time (monotonic), then end it and whatever it started."""
+        if self._process is None:
+            return
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(max(0.0, until - time.monotonic()))
+        self._kill_group()
+        self._process.wait()
+
+    def _kill_group(self) -> None:
+        """End what the process left behind in its session."""
+        assert self._process is not None
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)

@@ -1,0 +1,59 @@
+"""The API as processes: `python -m service.serving <parent process number>`.
+
+The process started here accepts nothing itself: it holds the socket and watches over `SERVICE_WORKERS` processes
+that serve. It makes the application before it forks them, so that they share its memory and a new one is there at
+once. Nothing of it is opened before its lifespan starts in the forked process.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from granian.constants import HTTPModes, Interfaces, Loops
+from granian.server import Server
+from litestar.types import ASGIApp
+
+from service.app import make_services
+from service.http.app import create_app
+from service.logs import configure, stdlib_config
+from service.processes import die_with_parent
+from service.settings import load_settings
+
+STOP_SECONDS = 2  # requests in flight get this long when the service stops
+BACKLOG = 1024
+
+
+def main(parent: int) -> None:
+    """Serve until SIGTERM, or until the parent ends."""
+    die_with_parent(parent)
+    settings = load_settings()
+    configure(settings.log_level, "api")
+    app = create_app(lambda: make_services(settings))
+    own = os.getpid()
+
+    def load(_: str) -> ASGIApp:
+        """Hand out the application, in a process that serves."""
+        die_with_parent(own)
+        return app
+
+    server = Server(
+        "service",
+        address=settings.host,
+        port=settings.port,
+        interface=Interfaces.ASGI,
+        workers=settings.workers,
+        loop=Loops.uvloop,
+        http=HTTPModes.http1,
+        websockets=False,
+        backlog=BACKLOG,
+        runtime_blocking_threads=1,
+        log_dictconfig=stdlib_config(settings.log_level, "api"),
+        respawn_failed_workers=True,
+        workers_kill_timeout=STOP_SECONDS,
+    )
+    server.serve(target_loader=load)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,179 @@
+"""What `service serve` does: everything that the service is, in the foreground.
+
+It owns the embedded database (unless SERVICE_DATABASE_URL names another), brings the schema up to date, and keeps the
+API and the worker running. SIGTERM or SIGINT stops all of it, the database last. When it is killed instead, the
+kernel ends its children with it, and the next start adopts the database.
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from types import FrameType
+
+import psycopg
+import structlog
+
+from service.embedded.attach import Attachment, sole_supervisor
+from service.embedded.layout import Layout
+from service.embedded.programs import EmbeddedError
+from service.eventstore import migrations
+from service.eventstore.startup import check_database
+from service.processes import Child
+from service.settings import Settings
+
+log = structlog.get_logger()
+
+CHILD_STOP_SECONDS = 2.5
+DATABASE_STOP_SECONDS = 1.5
+LOOK_EVERY_SECONDS = 1.0
+LOOK_WHILE_STARTING_SECONDS = 0.02
+
+
+class Stopping(BaseException):
+    """A signal arrived while the service was starting."""
+
+
+class Supervisor:
+    """One `service serve`."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._stopping = False
+        self._starting = True
+        self._children: list[Child] = []
+        self._began = time.monotonic()
+
+    def run(self) -> None:
+        """Run until a signal. Raises EmbeddedError, MigrationError, UnfitDatabase or psycopg.Error before serving."""
+        with self._signals() as wake, ExitStack() as stack:
+            try:
+                attachment = self._database(stack)
+                migrations.migrate(self._settings.database_url, report=lambda name: log.info("migrated", name=name))
+                with psycopg.connect(self._settings.database_url) as connection:
+                    check_database(connection, test_clock=self._settings.test_clock)
+                self._children = [
+                    Child("api", "service.serving", dict(os.environ)),
+                    Child("worker", "service.worker", dict(os.environ)),
+                ]
+                stack.callback(self._stop_children)
+                for child in self._children:
+                    child.start()
+                self._starting = False
+            except Stopping:
+                return
+            self._watch(wake, attachment)
+
+    def _database(self, stack: ExitStack) -> Attachment | None:
+        """Have the embedded server run until the stack unwinds; None with a database of the operator's own."""
+        if not self._settings.embedded:
+            return None
+        layout = Layout(self._settings.data_dir)
+        stack.enter_context(sole_supervisor(layout))
+        attachment = Attachment(layout)
+        stack.callback(attachment.release, patience_seconds=DATABASE_STOP_SECONDS)
+        return attachment
+
+    def _watch(self, wake: int, attachment: Attachment | None) -> None:
+        """Keep everything running until a signal."""
+        ready = False
+        while not self._stopping:
+            for child in self._children:
+                child.tend()
+            if attachment is not None and not attachment.cluster.alive():
+                self._revive(attachment)
+            if not ready and self._answers():
+                ready = True
+                self._announce()
+            pause = LOOK_EVERY_SECONDS if ready else LOOK_WHILE_STARTING_SECONDS
+            if select.select([wake], [], [], pause)[0]:
+                os.read(wake, 1024)
+
+    def _revive(self, attachment: Attachment) -> None:
+        """Start the database again; when that fails, the next look tries once more."""
+        log.error("database_ended")
+        try:
+            attachment.ensure()
+        except EmbeddedError as error:
+            log.error("database_not_started", reason=str(error))  # noqa: TRY400 (the reason says all)
+
+    def _answers(self) -> bool:
+        """Whether the API answers."""
+        host = "127.0.0.1" if self._settings.host in {"0.0.0.0", "::", ""} else self._settings.host  # noqa: S104
+        connection = http.client.HTTPConnection(host, self._settings.port, timeout=1)
+        try:
+            connection.request("GET", "/health/live")
+            return connection.getresponse().status < http.client.INTERNAL_SERVER_ERROR
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+
+    def _announce(self) -> None:
+        """Say on stdout where the service is and how to get a first key."""
+        seconds = time.monotonic() - self._began
+        base_url = self._settings.base_url
+        where = (
+            f"PostgreSQL in {self._settings.data_dir}"
+            if self._settings.embedded
+            else "PostgreSQL of SERVICE_DATABASE_URL"
+        )
+        sys.stdout.write(
+            f"\nService ready after {seconds:.1f} s\n"
+            f"  API        {base_url}\n"
+            f"  Schema     {base_url}/v1/openapi.json\n"
+            f"  Guide      {base_url}/service.md\n"
+            f"  PostgreSQL {where}\n"
+            "\nFirst key, from another terminal:\n"
+            "  .venv/bin/service keys create --email you@example.com\n"
+            f"or by the device flow: POST {base_url}/v1/auth/device\n"
+            "\nCtrl-C stops everything.\n\n"
+        )
+        sys.stdout.flush()
+        log.info("serving", base_url=base_url, seconds=round(seconds, 2))
+
+    def _stop_children(self) -> None:
+        """End the API and the worker together."""
+        self._stopping = True
+        for child in self._children:
+            child.terminate()
+        until = time.monotonic() + CHILD_STOP_SECONDS
+        for child in self._children:
+            child.finish(until)
+        log.info("stopped")
+
+    @contextmanager
+    def _signals(self) -> Iterator[int]:
+        """Have signals wake the watch through a pipe, whose read end is given; put the old handlers back after."""
+        read, write = os.pipe()
+        os.set_blocking(write, False)
+        before_wake = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+        before = {
+            number: signal.signal(number, handler)
+            for number, handler in (
+                (signal.SIGTERM, self._on_stop),
+                (signal.SIGINT, self._on_stop),
+                (signal.SIGHUP, self._on_stop),
+                (signal.SIGCHLD, lambda *_: None),
+            )
+        }
+        try:
+            yield read
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            signal.set_wakeup_fd(before_wake)
+            os.close(read)
+            os.close(write)
+
+    def _on_stop(self, _: int, __: FrameType | None) -> None:
+        if self._starting and not self._stopping:
+            self._stopping = True
+            raise Stopping
+        self._stopping = True

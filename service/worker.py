@@ -1,0 +1,101 @@
+"""The worker: numbers the log, reacts to it, and runs jobs (`python -m service.worker <parent process number>`).
+
+Any number may run: the sequencer and the reactor take turns, jobs are fetched one by one, and scheduled ones are
+deferred once. It may be killed at any time; what it had begun is done again by the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from contextlib import AsyncExitStack, suppress
+
+import procrastinate
+import psycopg
+import structlog
+from procrastinate.exceptions import ConnectorException
+from psycopg_pool import PoolTimeout
+
+from service.app import make_services
+from service.eventstore.reactor import Reactor
+from service.eventstore.sequencer import Sequencer
+from service.jobs import declared, job_app
+from service.logs import configure
+from service.processes import die_with_parent
+from service.services import Services
+from service.settings import Settings, load_settings
+
+log = structlog.get_logger()
+
+CONCURRENCY = 8
+STOP_SECONDS = 1.5  # running jobs get this long; then they are abandoned and run again later
+AGAIN_SECONDS = 1.0
+
+
+async def run(settings: Settings) -> None:
+    """Work until SIGTERM or SIGINT."""
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    tasks, reactions = declared()
+    services = make_services(settings)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(services.store.stop)
+        while not await _started(services):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stopping.wait(), AGAIN_SECONDS)
+            if stopping.is_set():
+                return
+        for thread in (Sequencer(settings.database_url), Reactor(settings.database_url, reactions)):
+            thread.start()
+            stack.callback(thread.stop)
+        log.info("working", tasks=len(tasks), reactions=len(reactions))
+        while not stopping.is_set():
+            jobs = asyncio.create_task(_run_jobs(job_app(services, tasks)))
+            signalled = asyncio.create_task(stopping.wait())
+            await asyncio.wait({jobs, signalled}, return_when=asyncio.FIRST_COMPLETED)
+            signalled.cancel()
+            jobs.cancel()
+            with suppress(asyncio.CancelledError):
+                await jobs
+            if not stopping.is_set():
+                await asyncio.sleep(AGAIN_SECONDS)
+    log.info("stopped")
+
+
+async def _started(services: Services) -> bool:
+    """Start the store, or say that the database is not there yet."""
+    try:
+        await services.store.start()
+    except (psycopg.OperationalError, PoolTimeout) as error:
+        log.warning("database_unreachable", error=type(error).__name__)
+        return False
+    return True
+
+
+async def _run_jobs(app: procrastinate.App) -> None:
+    """Run jobs until cancelled, or until the database is gone."""
+    try:
+        async with app.open_async():
+            await app.run_worker_async(
+                concurrency=CONCURRENCY,
+                install_signal_handlers=False,
+                delete_jobs="successful",
+                shutdown_graceful_timeout=STOP_SECONDS,
+            )
+    except (ConnectorException, psycopg.OperationalError, PoolTimeout) as error:
+        log.warning("jobs_interrupted", error=type(error).__name__)
+
+
+def main(parent: int | None = None) -> None:
+    """Work, as a child that ends with its parent, or alone."""
+    if parent is not None:
+        die_with_parent(parent)
+    settings = load_settings()
+    configure(settings.log_level, "worker")
+    asyncio.run(run(settings))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
