@@ -8,3 +8,4 @@ from tests.support.cluster import (  # noqa: F401 (fixtures are found by name)
     database_url,
     empty_database_url,
 )
+from tests.support.server import server, server_factory  # noqa: F401

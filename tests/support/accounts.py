@@ -1,58 +1,51 @@
-"""A store over the accounts alone: their machines, their read models, and an operator who makes people."""
+"""People, projects and credentials for tests, made over HTTP as a client makes them."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import secrets
+from typing import Any
 
-import pytest_asyncio
-
-from projections import credentials, keys, memberships, people, projects, sign_ins
-from projections.kernel import AnyProjection
-from service.auth.secrets import SecretKind, make
-from service.auth.streams import membership_stream, project_stream
-from service.eventstore.commands import Answer, Command, Origin, Unit
-from service.eventstore.store import EventStore
-from service.eventstore.unit import Registry
-from service.ids import new_id
-from statemachines.account import KEY, MEMBERSHIP, PERSON, OwnerAdded
-from statemachines.credential import CREDENTIAL
-from statemachines.project import PROJECT, ProjectCreated
-from statemachines.sign_in import SIGN_IN
-
-MACHINES = (PERSON, KEY, MEMBERSHIP, SIGN_IN, PROJECT, CREDENTIAL)
-PROJECTIONS: tuple[AnyProjection, ...] = (
-    people.PROJECTION,
-    keys.PROJECTION,
-    memberships.PROJECTION,
-    sign_ins.PROJECTION,
-    projects.PROJECTION,
-    credentials.PROJECTION,
-)
-REGISTRY = Registry(
-    {machine.kind: machine for machine in MACHINES},
-    {kind: tuple(p for p in PROJECTIONS if kind in p.kinds) for kind in (m.kind for m in MACHINES)},
-)
+import httpx2
 
 
-@pytest_asyncio.fixture
-async def accounts(database_url: str) -> AsyncIterator[EventStore]:
-    """A running store."""
-    store = EventStore(database_url, REGISTRY)
-    await store.start()
-    yield store
-    await store.stop()
+def bearer(secret: str) -> dict[str, str]:
+    """The header that presents a secret."""
+    return {"authorization": f"Bearer {secret}"}
 
 
-async def make_project(store: EventStore, owner: str, *, synthetic: bool = False) -> str:
-    """Make a project of a person, past the HTTP edge; returns its id."""
-    project_id, secret = new_id("proj"), make(SecretKind.DSN)
-    project, membership = project_stream(project_id), membership_stream(project_id, owner)
+def identity(subject: str | None = None) -> dict[str, str]:
+    """An identity as the web application tells it; a new person without a subject."""
+    subject = subject or f"user-{secrets.token_hex(6)}"
+    return {"provider": "example", "subject": subject, "email": f"{subject}@example.com", "name": subject}
 
-    def decide(unit: Unit) -> Answer:
-        unit.append(project, [ProjectCreated("shop", owner, synthetic, secret.hash, secret.prefix, unit.now)])
-        unit.append(membership, [OwnerAdded(owner, unit.now)])
-        return Answer(204, None)
 
-    origin = Origin("system", "test", "make project", new_id("req"))
-    await store.execute(Command(origin=origin, decide=decide, streams=[project, membership]))
-    return project_id
+def sign_in(client: httpx2.Client, internal_token: str, subject: str | None = None) -> str:
+    """Sign a person in by the device flow; returns an API key."""
+    started = checked(client.post("/v1/auth/device", json={"client_name": "tests"}))
+    authorized = {"user_code": started["user_code"], "identity": identity(subject)}
+    checked(client.post("/v1/auth/device/authorize", json=authorized, headers=bearer(internal_token)))
+    polled = checked(client.post("/v1/auth/device/poll", json={"device_code": started["device_code"]}))
+    return str(polled["api_key"])
+
+
+def create_project(client: httpx2.Client, key: str, name: str = "Test project") -> dict[str, Any]:
+    """Create a project; returns the answer, whose `dsn` is shown here only once."""
+    return checked(client.post("/v1/projects", json={"name": name}, headers=bearer(key)))
+
+
+def create_credential(
+    client: httpx2.Client, key: str, project_id: str, kind: str = "ci_deploy", **more: Any
+) -> dict[str, Any]:
+    """Create a credential (`ci_deploy`, or `automation_runner` with an automation_id); returns the answer."""
+    body = {"kind": kind, "name": f"{kind} for tests", **more}
+    headers = {**bearer(key), "idempotency-key": secrets.token_hex(12)}
+    return checked(client.post(f"/v1/projects/{project_id}/credentials", json=body, headers=headers))
+
+
+def checked(response: httpx2.Response) -> dict[str, Any]:
+    """The JSON object of a 2xx answer. Fails with the whole answer otherwise."""
+    assert response.is_success, (
+        f"{response.request.method} {response.request.url}: {response.status_code} {response.text}"
+    )
+    answer: dict[str, Any] = response.json()
+    return answer

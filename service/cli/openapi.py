@@ -1,0 +1,23 @@
+"""`service openapi`: the schema document, from the code alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="File to write; stdout without it.")
+@click.option("--base-url", default="http://127.0.0.1:8000", show_default=True, help="Address of the server it names.")
+def openapi(out: Path | None, base_url: str) -> None:
+    """Print the OpenAPI 3.1 document of the API. Needs no database."""
+    from service.http.openapi import build_document
+    from service.http.routes import all_endpoints, bind
+
+    text = json.dumps(build_document(bind(all_endpoints()), base_url), indent=2, ensure_ascii=False) + "\n"
+    if out is None:
+        click.echo(text, nl=False)
+    else:
+        out.write_text(text, encoding="utf-8")

@@ -1,0 +1,182 @@
+"""Settings come from the environment alone, are refused with every reason at once, and keep their secrets."""
+
+import base64
+import json
+import os
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from service.settings import (
+    CLIENT_VARIABLES,
+    VARIABLES,
+    SettingsError,
+    load_settings,
+    settings_table,
+    unknown_variables,
+)
+
+EXTERNAL = {
+    "SERVICE_DATABASE_URL": "postgresql://user:word@db.example/service",
+    "SERVICE_INTERNAL_TOKEN": "an-internal-token-of-length",
+    "SERVICE_ENCRYPTION_KEY": base64.b64encode(bytes(range(32))).decode(),
+    "SERVICE_SIGNING_KEY": bytes(range(32)).hex(),
+}
+
+
+def problems(env: dict[str, str]) -> list[str]:
+    with pytest.raises(SettingsError) as refused:
+        load_settings(env)
+    assert str(refused.value) == "\n".join(refused.value.problems)
+    return refused.value.problems
+
+
+def test_an_empty_environment_gives_the_embedded_mode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Everything has a default; the two keys and the internal token are made, the test token is not."""
+    monkeypatch.chdir(tmp_path)
+    settings = load_settings({})
+    assert settings.embedded
+    assert settings.data_dir == tmp_path / ".data"
+    assert settings.database_url.startswith("postgresql://service@/service?host=")
+    assert (settings.host, settings.port, settings.workers) == ("127.0.0.1", 8000, 1)
+    assert settings.base_url == "http://127.0.0.1:8000"
+    assert settings.rate_limits
+    assert not settings.webhook_allow_private
+    assert not settings.test_clock
+    assert settings.test_token is None
+    assert settings.encryption_key is not None
+    assert len(settings.encryption_key) == len(settings.signing_key) == 32
+    assert settings.plans["free"].events == 100000
+
+
+def test_made_secrets_stay_and_are_private(tmp_path: Path):
+    """A second start reads what the first one made; nobody else can."""
+    env = {"SERVICE_DATA_DIR": str(tmp_path / "data")}
+    first, second = load_settings(env), load_settings(env)
+    assert first == second
+    files = list((tmp_path / "data" / "secrets").iterdir())
+    assert sorted(file.name for file in files) == ["encryption_key", "internal_token", "signing_key"]
+    assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+    assert stat.S_IMODE((tmp_path / "data" / "secrets").stat().st_mode) == 0o700
+
+
+def test_starts_at_once_make_one_set_of_secrets(tmp_path: Path):
+    env = {"SERVICE_DATA_DIR": str(tmp_path / "data")}
+    with ThreadPoolExecutor(8) as pool:
+        loaded = list(pool.map(lambda _: load_settings(env), range(8)))
+    assert all(settings == loaded[0] for settings in loaded)
+
+
+def test_a_database_of_ones_own_needs_every_secret(tmp_path: Path):
+    """Each missing one is named, and nothing is made."""
+    found = problems(
+        {"SERVICE_DATABASE_URL": EXTERNAL["SERVICE_DATABASE_URL"], "SERVICE_DATA_DIR": str(tmp_path / "d")}
+    )
+    assert [problem.partition(":")[0] for problem in found] == [
+        "SERVICE_INTERNAL_TOKEN",
+        "SERVICE_ENCRYPTION_KEY",
+        "SERVICE_SIGNING_KEY",
+    ]
+    assert not (tmp_path / "d").exists()
+    settings = load_settings(EXTERNAL)
+    assert not settings.embedded
+    assert settings.encryption_key == settings.signing_key == bytes(range(32))
+
+
+def test_a_secret_can_be_left_out_on_purpose():
+    """`none` says so; the signing key has no such word, because checkpoints are always signed."""
+    settings = load_settings({**EXTERNAL, "SERVICE_INTERNAL_TOKEN": "none", "SERVICE_ENCRYPTION_KEY": "none"})
+    assert settings.internal_token is None
+    assert settings.encryption_key is None
+    assert problems({**EXTERNAL, "SERVICE_SIGNING_KEY": "none"})[0].startswith("SERVICE_SIGNING_KEY: must be")
+
+
+def test_secrets_come_from_files_too(tmp_path: Path):
+    file = tmp_path / "token"
+    file.write_text("a-token-from-a-file-\n")
+    env = {**EXTERNAL, "SERVICE_TEST_TOKEN_FILE": str(file)}
+    assert load_settings(env).test_token == "a-token-from-a-file-"
+    assert problems({**env, "SERVICE_TEST_TOKEN": "another-token-of-length"}) == [
+        "SERVICE_TEST_TOKEN: both it and SERVICE_TEST_TOKEN_FILE are set; keep one"
+    ]
+    assert "cannot be read" in problems({**EXTERNAL, "SERVICE_TEST_TOKEN_FILE": str(tmp_path / "none")})[0]
+    file.write_text("")
+    assert "is empty" in problems(env)[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("SERVICE_PORT", "70000"),
+        ("SERVICE_PORT", "http"),
+        ("SERVICE_WORKERS", "0"),
+        ("SERVICE_BASE_URL", "elsewhere.test"),
+        ("SERVICE_BASE_URL", "https://service.example/?a=b"),
+        ("SERVICE_DATABASE_URL", "mysql://db/service"),
+        ("SERVICE_INTERNAL_TOKEN", "short"),
+        ("SERVICE_TEST_TOKEN", "aaaaaaaaaaaaaaaaaaaaaaaa"),
+        ("SERVICE_TEST_TOKEN", "has spaces in its middle, it does"),
+        ("SERVICE_ENCRYPTION_KEY", "c2hvcnQ="),
+        ("SERVICE_SIGNING_KEY", "not base64 at all"),
+        ("SERVICE_RATE_LIMITS", "perhaps"),
+        ("SERVICE_LOG_LEVEL", "loud"),
+        ("SERVICE_PLANS", "{broken"),
+        ("SERVICE_PLANS", '{"pro": {"events": 0, "retention_days": 1, "price_cents": 0}}'),
+        ("SERVICE_PLANS", '{"pro": {"events": 1}}'),
+        ("SERVICE_PAYMENT_API_BASE", "ftp://example.com"),
+    ],
+)
+def test_a_bad_value_is_named_and_never_repeated(name: str, value: str):
+    """The value may be a secret that went into the wrong variable."""
+    [problem] = problems({**EXTERNAL, name: value})
+    assert problem.startswith(f"{name}: ")
+    assert value not in problem
+
+
+def test_all_problems_are_told_at_once():
+    assert len(problems({**EXTERNAL, "SERVICE_PORT": "x", "SERVICE_WORKERS": "y", "SERVICE_LOG_LEVEL": "z"})) == 3
+
+
+def test_an_empty_variable_counts_as_unset():
+    assert load_settings({**EXTERNAL, "SERVICE_PORT": "", "SERVICE_TEST_TOKEN": ""}).port == 8000
+
+
+def test_the_test_clock_needs_a_test_token():
+    """G-120: without the token the clock stays real, whatever the switch says."""
+    assert not load_settings({**EXTERNAL, "SERVICE_TEST_CLOCK": "1"}).test_clock
+    assert load_settings({**EXTERNAL, "SERVICE_TEST_CLOCK": "1", "SERVICE_TEST_TOKEN": "x1y2z3x1y2z3x1y2"}).test_clock
+
+
+def test_plans_are_laid_over_the_defaults():
+    plan = {"events": 1, "retention_days": 2, "price_cents": 3}
+    loaded = load_settings({**EXTERNAL, "SERVICE_PLANS": json.dumps({"team": plan, "pro": plan})}).plans
+    assert sorted(loaded) == ["free", "pro", "scale", "team"]
+    assert loaded["pro"].events == 1
+
+
+def test_the_default_address_is_one_that_a_browser_reaches():
+    assert load_settings({**EXTERNAL, "SERVICE_HOST": "::"}).base_url == "http://127.0.0.1:8000"
+    assert load_settings({**EXTERNAL, "SERVICE_HOST": "::1"}).base_url == "http://[::1]:8000"
+    assert load_settings({**EXTERNAL, "SERVICE_BASE_URL": "https://x.example/"}).base_url == "https://x.example"
+
+
+def test_no_secret_shows():
+    """Neither printing the settings nor their documentation shows one."""
+    settings = load_settings(
+        {**EXTERNAL, "SERVICE_PAYMENT_API_KEY": "sk_live_1", "SERVICE_TEST_TOKEN": "t" + os.urandom(16).hex()}
+    )
+    for shown in (repr(settings), str(settings)):
+        assert "word" not in shown
+        assert "sk_live_1" not in shown
+        assert EXTERNAL["SERVICE_INTERNAL_TOKEN"] not in shown
+
+
+def test_every_variable_is_documented_and_known():
+    table = settings_table()
+    for variable in VARIABLES:
+        assert f"`{variable.name}`" in table
+        assert variable.doc.endswith(".")
+    known = {variable.name for variable in VARIABLES} | CLIENT_VARIABLES | {"SERVICE_SIGNING_KEY_FILE"}
+    assert unknown_variables({**dict.fromkeys(known, "x"), "SERVICE_PROT": "1", "PATH": "y"}) == ["SERVICE_PROT"]

@@ -1,0 +1,211 @@
+"""Real servers for tests: `service serve` as a process, on a loopback port and a database of its own."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import httpx2
+import psutil
+import pytest
+
+from tests.support.cluster import TestCluster
+
+START_SECONDS = 30.0
+ENCRYPTION_KEY = "11" * 32
+SIGNING_KEY = "22" * 32
+
+
+def free_port() -> int:
+    """A loopback port that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def clean_environment(**more: str) -> dict[str, str]:
+    """The environment of this process without any setting of the service, and with `more`."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("SERVICE_")}
+    return {**kept, "PYTHONUNBUFFERED": "1", **more}
+
+
+class ServerHandle:
+    """One `service serve` process and its children.
+
+    `env` are settings that differ from a test server's usual ones: internal and test token and test clock on, rate
+    limits off. With a `database_url` the server uses that database, else the embedded one in `data_dir`.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        database_url: str | None = None,
+        data_dir: Path | None = None,
+        env: dict[str, str] | None = None,
+    ) -> None:
+        self.directory = directory
+        self.port = free_port()
+        self.base_url = f"http://127.0.0.1:{self.port}"
+        self.internal_token = secrets.token_hex(24)
+        self.test_token = secrets.token_hex(24)
+        self.database_url = database_url
+        settings = {
+            "SERVICE_DATA_DIR": str(data_dir or directory / "data"),
+            "SERVICE_HOST": "127.0.0.1",
+            "SERVICE_PORT": str(self.port),
+            "SERVICE_INTERNAL_TOKEN": self.internal_token,
+            "SERVICE_TEST_TOKEN": self.test_token,
+            "SERVICE_TEST_CLOCK": "1",
+            "SERVICE_RATE_LIMITS": "0",
+            "SERVICE_WEBHOOK_ALLOW_PRIVATE": "1",
+            "SERVICE_LOG_LEVEL": "info",
+        }
+        if database_url is not None:
+            settings |= {
+                "SERVICE_DATABASE_URL": database_url,
+                "SERVICE_ENCRYPTION_KEY": ENCRYPTION_KEY,
+                "SERVICE_SIGNING_KEY": SIGNING_KEY,
+            }
+        self.env = clean_environment(**{**settings, **(env or {})})
+        self.log_path = directory / "server.log"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def begin(self) -> None:
+        """Start the processes without waiting for them."""
+        with self.log_path.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "service", "serve"],
+                env=self.env,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.directory,
+            )
+
+    def start(self) -> float:
+        """Start, or start again, and wait until it answers; returns the seconds that took."""
+        began = time.monotonic()
+        self.begin()
+        self.wait_until_ready()
+        return time.monotonic() - began
+
+    def wait_until_ready(self, seconds: float = START_SECONDS) -> None:
+        """Wait for a 2xx of GET /health/ready. Fails the test with the log when there is none in time."""
+        give_up = time.monotonic() + seconds
+        with self.client() as client:
+            while time.monotonic() < give_up:
+                if self.process is None or self.process.poll() is not None:
+                    break
+                with suppress(httpx2.HTTPError):
+                    if client.get("/health/ready").is_success:
+                        return
+                time.sleep(0.02)
+        pytest.fail(f"The server was not ready within {seconds:.0f} s:\n{self.log()}")
+
+    def client(self, key: str | None = None) -> httpx2.Client:
+        """A client of this server, with an API key or other bearer secret when given."""
+        headers = {"authorization": f"Bearer {key}"} if key else {}
+        return httpx2.Client(base_url=self.base_url, headers=headers, timeout=20)
+
+    def advance(self, seconds: int) -> None:
+        """Move the test clock forward."""
+        with self.client(self.test_token) as client:
+            client.post("/v1/test-clock/advance", json={"seconds": seconds}).raise_for_status()
+
+    def log(self) -> str:
+        """Everything the processes said so far."""
+        return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
+
+    def processes(self, module: str = "") -> list[psutil.Process]:
+        """Descendants of the server whose command line holds `module` (service.serving, service.worker)."""
+        if self.process is None or self.process.poll() is not None:
+            return []
+        children = psutil.Process(self.process.pid).children(recursive=True)
+        return [child for child in children if _runs(child, module)]
+
+    def kill(self) -> None:
+        """End the supervisor with SIGKILL and wait until its API and worker are gone too."""
+        assert self.process is not None
+        left = [*self.processes("service.serving"), *self.processes("service.worker")]
+        self.process.kill()
+        self.process.wait()
+        _, alive = psutil.wait_procs(left, timeout=5)
+        assert not alive, f"outlived the supervisor: {alive}"
+
+    def stop(self, seconds: float = 10.0) -> float:
+        """End it with SIGTERM; returns the seconds that took. Fails when it does not end or leaves anything."""
+        if self.process is None or self.process.poll() is not None:
+            return 0.0
+        left = self.processes()
+        began = time.monotonic()
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            pytest.fail(f"The server did not stop within {seconds} s:\n{self.log()}")
+        taken = time.monotonic() - began
+        assert not [child for child in left if child.is_running()], "left processes behind"
+        return taken
+
+
+def _runs(process: psutil.Process, module: str) -> bool:
+    with suppress(psutil.Error):
+        return module in " ".join(process.cmdline())
+    return False
+
+
+class ServerFactory:
+    """Starts servers for one test, and ends them after it."""
+
+    def __init__(self, directory: Path, cluster: TestCluster, stack: ExitStack) -> None:
+        self._directory = directory
+        self._cluster = cluster
+        self._stack = stack
+        self._count = 0
+
+    def __call__(self, *, database_url: str | None = None, env: dict[str, str] | None = None) -> ServerHandle:
+        """Start a server on `database_url`, on a fresh database without one."""
+        server = self.prepare(database_url=database_url or self._stack.enter_context(self._cluster.database()), env=env)
+        server.start()
+        return server
+
+    def prepare(
+        self, *, database_url: str | None = None, data_dir: Path | None = None, env: dict[str, str] | None = None
+    ) -> ServerHandle:
+        """A server that is not started; without `database_url` it is an embedded one."""
+        self._count += 1
+        directory = self._directory / f"server{self._count}"
+        directory.mkdir()
+        server = ServerHandle(directory, database_url=database_url, data_dir=data_dir, env=env)
+        self._stack.callback(server.stop)
+        return server
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, cluster: TestCluster) -> Iterator[ServerHandle]:
+    """A running server that the tests of a module share, on a database of its own."""
+    with cluster.database() as url:
+        handle = ServerHandle(tmp_path_factory.mktemp("server"), database_url=url)
+        try:
+            handle.start()
+            yield handle
+        finally:
+            handle.stop()
+
+
+@pytest.fixture
+def server_factory(tmp_path: Path, cluster: TestCluster) -> Iterator[ServerFactory]:
+    """Servers of a test's own: several on one database, killed ones, ones with other settings."""
+    with ExitStack() as stack:
+        yield ServerFactory(tmp_path, cluster, stack)
