@@ -20,13 +20,14 @@ MAX_DEPTH = 64
 MAX_INTEGER = 2**53 - 1
 BODY_SECONDS = 10.0
 
-_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
-_NUMBER = re.compile(rb"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+_INTEGER = re.compile(rb"(?<![0-9.eE+-])-?([0-9]{16,})(?![0-9.eE])")
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _ONE_BRACKET = bytes.maketrans(b"{}", b"[]")
+_OPEN = ord("[")
 _DIGITS_AS_ZERO = bytes.maketrans(b"123456789", b"0" * 9)
 _LONG_INTEGER = b"0" * len(str(MAX_INTEGER))
+_SHALLOW = 8
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
@@ -59,20 +60,32 @@ def _fault(reason: str) -> InvalidPayload:
     return InvalidPayload("The body is not acceptable JSON.", invalid=[("", f"the body {reason}")])
 
 
+def _outside_strings(raw: bytes) -> bytes:
+    """What is left of a well-formed text without its strings; of any other, something that need not mean much."""
+    if b"\\" in raw:
+        raw = raw.replace(b"\\\\", b"").replace(b'\\"', b"")  # quotes that are left begin or end a string
+    return b"".join(raw.split(b'"')[::2])
+
+
 def _is_deep(raw: bytes) -> bool:
-    """Whether brackets outside strings nest beyond the limit: each pass takes away the innermost level."""
-    brackets = _STRING.sub(b"", raw).translate(_ONE_BRACKET, _NOT_BRACKETS)
-    for _ in range(MAX_DEPTH):
+    """Whether brackets nest beyond the limit. Each replacement takes away the innermost level, most texts have few."""
+    brackets = _outside_strings(raw).translate(_ONE_BRACKET, _NOT_BRACKETS)
+    for _ in range(_SHALLOW):
         brackets = brackets.replace(b"[]", b"")
-    return bool(brackets)
+        if not brackets:
+            return False
+    depth = _SHALLOW
+    for bracket in brackets:
+        depth += 1 if bracket == _OPEN else -1
+        if depth > MAX_DEPTH:
+            return True
+    return False
 
 
 def _has_wide_integer(raw: bytes) -> bool:
-    """Whether an integer outside strings is too large; its digits are counted before they are converted."""
-    tokens = (token.group().lstrip(b"-") for token in _NUMBER.finditer(_STRING.sub(b'""', raw)))
-    return any(
-        digits.isdigit() and (len(digits) > len(_LONG_INTEGER) or int(digits) > MAX_INTEGER) for digits in tokens
-    )
+    """Whether an integer is too large; its digits are counted before they are converted."""
+    found = (match.group(1) for match in _INTEGER.finditer(_outside_strings(raw)))
+    return any(len(digits) > len(_LONG_INTEGER) or int(digits) > MAX_INTEGER for digits in found)
 
 
 def _has_duplicates(raw: bytes, value: Any) -> bool:
@@ -82,7 +95,7 @@ def _has_duplicates(raw: bytes, value: Any) -> bool:
     """
     if b"\\u003" not in raw:
         return raw.count(b":") != _encode(value).count(b":")
-    return _STRING.sub(b"", raw).count(b":") != _STRING.sub(b"", _encode(value)).count(b":")
+    return _outside_strings(raw).count(b":") != _outside_strings(_encode(value)).count(b":")
 
 
 async def read_body(

@@ -12,6 +12,8 @@ from msgspec import inspect
 from service.auth.principals import PrincipalKind
 from service.http.operations import Endpoint
 
+TEST_CLOCK_PATH = "/v1/test-clock/advance"  # exists only with a test clock (G-120)
+
 # The routes that browsers call from other origins, and no others (G-016).
 CORS_PATHS = frozenset({"/v1/logs/", "/v1/analytics/", "/v1/analytics/browser-config", "/v1/public/q/{publication_id}"})
 CORS = {
@@ -57,6 +59,17 @@ class Bound:
     def decode(self, raw: bytes) -> Any:
         """Decode a body into the declared type. Raises msgspec.ValidationError."""
         return self._decoder.decode(raw)
+
+    @cached_property
+    def needs_body(self) -> bool:
+        """Whether an absent body, which equals `{}`, is refused (G-003)."""
+        if self.raw_body:
+            return False
+        try:
+            self.decode(b"{}")
+        except msgspec.ValidationError:
+            return True
+        return False
 
     @cached_property
     def body_info(self) -> inspect.Type:

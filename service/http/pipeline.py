@@ -23,9 +23,10 @@ from service.auth.principals import ANONYMOUS, Principal
 from service.eventstore.commands import Answer, Command, Decide, Lookup, Origin, Outcome, StoredAnswer, Stream, Unit
 from service.eventstore.loop import CAPACITY
 from service.http.body_gate import check_body, read_body
-from service.http.bound import Bound, is_id, is_project_id
+from service.http.bound import TEST_CLOCK_PATH, Bound, is_id, is_project_id
 from service.http.errors import (
     InvalidPayload,
+    NotFound,
     OwnerRequired,
     ServiceUnavailable,
     encode_failure,
@@ -115,12 +116,14 @@ class Pipeline:
             self.running -= 1
 
     def _admitting(self, operation: Operation) -> Services:
-        """The services of a process that is up and has room. Raises ServiceUnavailable."""
+        """The services of a process that is up and has room. Raises ServiceUnavailable (or NotFound, see below)."""
         services = self.services
         if services is None or self.running >= MAX_RUNNING or self.reading >= MAX_READING:
             raise ServiceUnavailable
         if operation.mutation and services.store.loop.depth >= CAPACITY:
             raise ServiceUnavailable
+        if operation.path == TEST_CLOCK_PATH and not services.settings.test_clock:
+            raise NotFound
         return services
 
     async def _read(self, request: Request[Any, Any, Any], head: Head, limit: int) -> bytes:

@@ -13,7 +13,7 @@ from schemas.operations import Auth, DocumentedOperation, documented_operations
 from service.auth.principals import PrincipalKind
 from service.eventstore.commands import Answer, Outcome
 from service.http.errors import NotBuiltYet
-from service.http.operations import Call, Endpoint, Operation, Presence
+from service.http.operations import Call, Endpoint, Handler, Operation, Presence
 
 INGEST_MAX_BODY = 262_144
 DEFAULT_MAX_BODY = 1_048_576
@@ -51,9 +51,9 @@ def unbuilt_endpoints(built: Iterable[Endpoint]) -> list[Endpoint]:
     ]
 
 
-def is_unbuilt(endpoint: Endpoint) -> bool:
-    """Whether an endpoint only holds the place of an operation."""
-    return endpoint.handler is answer_not_built
+def is_unbuilt(handler: Handler) -> bool:
+    """Whether a handler only holds the place of an operation."""
+    return handler is answer_not_built
 
 
 def operation_of(row: DocumentedOperation) -> Operation:

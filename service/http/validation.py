@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -21,6 +22,9 @@ MAX_FAULTS = 50  # of each sort
 MAX_NAME = 200  # characters of an unknown name
 GENERAL_REASON = "must have the form that the schema shows"
 
+_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,15})")
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,15})(?:\.[0-9]{1,17})?")
+_BOOLEANS = {"true": True, "false": False}
 _PLACE = re.compile(r" - at `\$\.?(?P<path>[^`]*)`\Z")
 
 
@@ -62,37 +66,46 @@ def _from_decoder(error: msgspec.ValidationError) -> tuple[str, str]:
 
 
 def decode_query(parameters: Mapping[str, str], expected: type[msgspec.Struct]) -> msgspec.Struct:
-    """Convert the known parameters, ignoring others (G-005). Raises InvalidPayload that names each bad one."""
-    known = {name: value for name, value in parameters.items() if name in _names(expected)}
+    """Convert known parameters, spelt as JSON spells them. Raises InvalidPayload that names each bad one (G-005)."""
+    types = _field_types(expected)
+    given = {name: _spelt(text, types[name]) for name, text in parameters.items()}
+    bad = [name for name, value in given.items() if _is_wide(value) or not _converts({name: value}, expected)]
+    if bad:
+        invalid = [(name, f"must be {_noun(types[name])}") for name in bad]
+        raise InvalidPayload("A parameter is not acceptable.", invalid=invalid)
+    return msgspec.convert(given, expected)
+
+
+@cache
+def _field_types(struct: type[msgspec.Struct]) -> dict[str, inspect.Type]:
+    described = inspect.type_info(struct)
+    assert isinstance(described, inspect.StructType)
+    return {field.encode_name: field.type for field in described.fields}
+
+
+def _spelt(text: str, expected: inspect.Type) -> Any:
+    """The value that a text spells where its type is not a string; the text where it spells none."""
+    bare = _bare(expected)
+    kinds = {type(_bare(member)) for member in (bare.types if isinstance(bare, inspect.UnionType) else [bare])}
+    if inspect.IntType in kinds and _INTEGER.fullmatch(text):
+        return int(text)
+    if inspect.FloatType in kinds and _NUMBER.fullmatch(text):
+        return float(text)
+    if inspect.BoolType in kinds and text in _BOOLEANS:
+        return _BOOLEANS[text]
+    return text
+
+
+def _converts(value: dict[str, Any], expected: type[msgspec.Struct]) -> bool:
     try:
-        query = msgspec.convert(known, expected, strict=False)
+        msgspec.convert(value, expected)
     except msgspec.ValidationError:
-        faults = Faults()
-        for name, value in known.items():
-            try:
-                msgspec.convert({name: value}, expected, strict=False)
-            except msgspec.ValidationError:
-                faults.invalid.append((name, f"must be {_noun(_field(expected, name))}"))
-        raise faults.refuse("A parameter is not acceptable.", None) from None
-    wide = [name for name, value in msgspec.structs.asdict(query).items() if _is_wide(value)]
-    if wide:
-        reason = "must be an integer within +-(2^53 - 1)"
-        raise InvalidPayload("A parameter is not acceptable.", invalid=[(name, reason) for name in wide])
-    return query
+        return False
+    return True
 
 
 def _is_wide(value: Any) -> bool:
     return isinstance(value, int) and abs(value) > MAX_INTEGER
-
-
-def _names(struct: type[msgspec.Struct]) -> tuple[str, ...]:
-    return struct.__struct_encode_fields__
-
-
-def _field(struct: type[msgspec.Struct], name: str) -> inspect.Type:
-    described = inspect.type_info(struct)
-    assert isinstance(described, inspect.StructType)
-    return next(field.type for field in described.fields if field.encode_name == name)
 
 
 def _walk(value: Any, expected: inspect.Type, path: str, faults: Faults) -> None:
