@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -83,3 +84,37 @@ def count(connection: psycopg.Connection[Any], table: str) -> int:
     """Rows in a table."""
     [[number]] = connection.execute(f"select count(*) from {table}".encode()).fetchall()
     return int(number)
+
+
+class Spy:
+    """A connection that writes down what it is asked, and may say something else instead."""
+
+    def __init__(self, connection: Connection, instead: dict[str, str] | None = None) -> None:
+        self._connection = connection
+        self._instead = instead or {}
+        self.said: list[str] = []
+
+    def execute(self, query: str, *args: Any, **kwargs: Any) -> Any:
+        self.said.append(query)
+        return self._connection.execute(self._instead.get(query, query).encode(), *args, **kwargs)
+
+    @contextmanager
+    def pipeline(self) -> Iterator[None]:
+        self.said.append("[")
+        with self._connection.pipeline():
+            yield
+        self.said.append("]")
+
+
+def wait_until(true: Callable[[], object], timeout: float = 5.0) -> None:
+    """Look every few milliseconds until something is true."""
+    end = time.monotonic() + timeout
+    while not true():
+        assert time.monotonic() < end, "this did not come true in time"
+        time.sleep(0.005)
+
+
+def is_waiting(watcher: psycopg.Connection[Any], session: psycopg.Connection[Any]) -> bool:
+    """Whether a session waits for a lock."""
+    rows = watcher.execute("select wait_event_type from pg_stat_activity where pid = %s", (session.info.backend_pid,))
+    return rows.fetchone() == ("Lock",)
