@@ -16,9 +16,9 @@ from schemas.errors import CATALOGUE, ErrorCatalogue, ErrorCatalogueEntry
 from service.auth.principals import PrincipalKind
 from service.eventstore.commands import Answer, Outcome
 from service.http.headers import head_of
-from service.http.openapi import FLOWS, build_document
+from service.http.openapi import build_document
 from service.http.operations import Call, endpoint
-from service.http.schema_filters import check_filters, index_of, select
+from service.http.schema_filters import FLOWS, check_filters, index_of, select
 from service.http.unbuilt import is_unbuilt
 
 PUBLIC = frozenset({PrincipalKind.ANONYMOUS})
@@ -55,7 +55,7 @@ def schema_document(base_url: str) -> dict[str, Any]:
     """The whole schema document of this version."""
     from service.http.routes import all_endpoints, bind
 
-    return select(build_document(bind(all_endpoints()), base_url))
+    return build_document(bind(all_endpoints()), base_url)
 
 
 @lru_cache(maxsize=1)

@@ -8,23 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
-from typing import Any, get_args
+from typing import Any
 
 import msgspec
 
-from schemas.discovery import Flow
 from schemas.errors import CATALOGUE, ClosedErrorEnvelope, ErrorEnvelope
 from schemas.operations import documented_operations
 from service.auth.principals import PrincipalKind
 from service.http.bound import TEST_CLOCK_PATH, Bound
 from service.http.headers import REQUEST_ID_HEADER
 from service.http.operations import Operation
+from service.http.schema_filters import select
 from service.http.unbuilt import is_unbuilt
 
 OPENAPI_VERSION = "3.1.0"
 SCHEMA_VERSION = "2026-05-20"
 TITLE = "Telemetry, case, onboarding and automation service"
-FLOWS: tuple[str, ...] = get_args(Flow)
 EXTENSION_TAG = "extension"
 HIDDEN_PATHS = frozenset({TEST_CLOCK_PATH})  # served for tests, never documented (G-120)
 
@@ -91,7 +90,7 @@ _PATH_PATTERNS: Mapping[str, Json] = {
 
 
 def build_document(endpoints: Iterable[Bound], base_url: str) -> Json:
-    """Generate the whole document; `base_url` is the one server. Components that nothing refers to are left in."""
+    """Generate the whole document; `base_url` is the one server."""
     shown = [bound for bound in endpoints if bound.operation.path not in HIDDEN_PATHS]
     types = _types_of(shown)
     schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
@@ -101,7 +100,7 @@ def build_document(endpoints: Iterable[Bound], base_url: str) -> Json:
         operation = bound.operation
         paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(bound, schema_of, components)
     tags = sorted({tag for item in paths.values() for described in item.values() for tag in described["tags"]})
-    return {
+    document = {
         "openapi": OPENAPI_VERSION,
         "info": {"title": TITLE, "version": SCHEMA_VERSION, "description": DESCRIPTION},
         "servers": [{"url": base_url}],
@@ -114,6 +113,7 @@ def build_document(endpoints: Iterable[Bound], base_url: str) -> Json:
             "securitySchemes": dict(SECURITY_SCHEMES),
         },
     }
+    return select(document)  # without the components that nothing refers to, such as the query structs
 
 
 def _types_of(shown: Sequence[Bound]) -> list[Any]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, get_args
 
+from schemas.discovery import Flow
 from service.http.errors import InvalidPayload, refusal
-from service.http.openapi import FLOWS
 
 Json = dict[str, Any]
-Keep = Callable[[str, str, Json], bool]  # path, method, operation
+FLOWS: tuple[str, ...] = get_args(Flow)
 
 
 def check_filters(document: Json, tag: str | None, path: str | None, method: str | None) -> None:
