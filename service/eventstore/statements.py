@@ -53,7 +53,7 @@ _EVENT_COLUMNS = (
     ("revision", "bigint"),
     ("kind", "text"),
     ("topic", "text"),
-    ("payload", "text"),
+    ("payload", "jsonb"),
     ("event_id", "text"),
     ("command_id", "text"),
     ("actor_kind", "text"),
@@ -67,12 +67,14 @@ _EVENT_COLUMNS = (
     ("chain", "bytea"),
 )
 _NAMES = ", ".join(name for name, _ in _EVENT_COLUMNS)
-_VALUES = ", ".join(f"u.{name}{'::jsonb' if name == 'payload' else ''}" for name, _ in _EVENT_COLUMNS)
-_ARRAYS = ", ".join(f"%s::{kind}[]" for _, kind in _EVENT_COLUMNS)
+_VALUES = ", ".join(f"decode(u.{n}, 'hex')" if kind == "bytea" else f"u.{n}" for n, kind in _EVENT_COLUMNS)
+_TYPES = ", ".join(f"{name} {'text' if kind == 'bytea' else kind}" for name, kind in _EVENT_COLUMNS)
+# One JSON array: arrays of this many columns cost the driver more than everything else in a round.
 INSERT_EVENTS = (
     f"with e as (insert into events ({_NAMES}, recorded_at) "  # noqa: S608 - constants only
-    f"select {_VALUES}, %s::timestamptz from unnest({_ARRAYS}) with ordinality as u({_NAMES}, place) "
-    "order by u.place returning seq) insert into unsequenced select seq from e"
+    f"select {_VALUES}, %s::timestamptz from rows from (jsonb_to_recordset(%s::jsonb) as ({_TYPES})) "
+    f"with ordinality as u({_NAMES}, place) order by u.place returning seq) "
+    "insert into unsequenced select seq from e"
 )
 
 UPDATE_HEADS = (
@@ -92,21 +94,21 @@ UPSERT_SNAPSHOTS = (
     "on conflict (project_id, stream_id) do update "
     "set revision = excluded.revision, version = excluded.version, state = excluded.state"
 )
-_RECORD_ARRAYS = (
-    "unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::boolean[], %s::int[], "
-    "%s::bytea[], %s::text[]) u(a, b, c, d, e, f, g, h, i, j)"
+_RECORDS = (
+    "jsonb_to_recordset(%s::jsonb) u(project_id text, principal text, operation text, key text, fingerprint text, "
+    "command_id text, client_key boolean, status int, body text, headers jsonb)"
 )
 # No "on conflict": should a key ever run twice in spite of its lock, the primary key ends the second attempt.
 INSERT_RECORDS = (
     "insert into idempotency (project_id, principal, operation, key, fingerprint, command_id, client_key, status, "  # noqa: S608 - constants only
-    "body, headers, created_at) select u.a, u.b, u.c, u.d, u.e, u.f, u.g, u.h, u.i, u.j::jsonb, %s::timestamptz "
-    f"from {_RECORD_ARRAYS}"
+    "body, headers, created_at) select u.project_id, u.principal, u.operation, u.key, u.fingerprint, u.command_id, "
+    f"u.client_key, u.status, convert_to(u.body, 'UTF8'), u.headers, %s::timestamptz from {_RECORDS}"
 )
 # A pending answer left a record without a status: its replay fills it in.
 SETTLE_RECORDS = (
-    "update idempotency i set command_id = u.f, status = u.h, body = u.i, headers = u.j::jsonb "  # noqa: S608
-    f"from {_RECORD_ARRAYS} where i.project_id = u.a and i.principal = u.b and i.operation = u.c and i.key = u.d "
-    "and i.status is null"
+    "update idempotency i set command_id = u.command_id, status = u.status, "  # noqa: S608 - constants only
+    f"body = convert_to(u.body, 'UTF8'), headers = u.headers from {_RECORDS} where i.project_id = u.project_id "
+    "and i.principal = u.principal and i.operation = u.operation and i.key = u.key and i.status is null"
 )
 
 # Sessions that hold a gate: what the fence lane ends when one of them stalls.

@@ -43,8 +43,45 @@ class Accepted(NamedTuple):
     outcome: Outcome
 
 
+class _EventRow(msgspec.Struct, frozen=True):
+    """An event as its insert takes it; hashes and salt in hex."""
+
+    project_id: str
+    stream_id: str
+    revision: int
+    kind: str
+    topic: str
+    payload: msgspec.Raw
+    event_id: str
+    command_id: str
+    actor_kind: str
+    actor_id: str
+    request_id: str
+    correlation_id: str
+    causation_id: str
+    salt: str
+    payload_hash: str
+    leaf: str
+    chain: str
+
+
+class _RecordRow(msgspec.Struct, frozen=True):
+    """An idempotency record as its insert takes it."""
+
+    project_id: str
+    principal: str
+    operation: str
+    key: str
+    fingerprint: str
+    command_id: str
+    client_key: bool
+    status: int | None
+    body: str | None
+    headers: Mapping[str, str]
+
+
 class _Written(NamedTuple):
-    rows: list[tuple[Any, ...]]
+    rows: list[_EventRow]
     chains: dict[StreamName, bytes]
     weights: dict[StreamName, int]
 
@@ -70,7 +107,7 @@ def write(
     heads = None
     with connection.pipeline():
         if events:
-            execute(statements.INSERT_EVENTS, (batch.moment, *columns(events, 17)), prepare=True)
+            execute(statements.INSERT_EVENTS, (batch.moment, _encode(events).decode()), prepare=True)
         if updates:
             heads = execute(statements.UPDATE_HEADS, columns(updates, 5), prepare=True)
         if inserts:
@@ -79,9 +116,9 @@ def write(
         if snapshots:
             execute(statements.UPSERT_SNAPSHOTS, columns(snapshots, 5), prepare=True)
         if new_records:
-            execute(statements.INSERT_RECORDS, (batch.moment, *columns(new_records, 10)), prepare=True)
+            execute(statements.INSERT_RECORDS, (batch.moment, _encode(new_records).decode()), prepare=True)
         if settled:
-            execute(statements.SETTLE_RECORDS, columns(settled, 10), prepare=True)
+            execute(statements.SETTLE_RECORDS, (_encode(settled).decode(),), prepare=True)
         write_more(connection, batch)
         commit = execute("commit")
     assert heads is None or heads.rowcount == len(updates), "a locked head moved"
@@ -106,13 +143,13 @@ def _assemble(batch: Batch, loaded: Loaded) -> _Written:
         written.chains[name] = chain
         written.weights[name] = written.weights.get(name, 0) + len(payload)
         written.rows.append(
-            (
+            _EventRow(
                 envelope.project_id,
                 envelope.stream_id,
                 envelope.revision,
                 envelope.kind,
                 envelope.topic,
-                payload.decode(),
+                msgspec.Raw(payload),
                 envelope.event_id,
                 envelope.command_id,
                 envelope.actor_kind,
@@ -120,10 +157,10 @@ def _assemble(batch: Batch, loaded: Loaded) -> _Written:
                 envelope.request_id,
                 envelope.correlation_id,
                 envelope.causation_id,
-                salt,
-                payload_hash,
-                leaf,
-                chain,
+                salt.hex(),
+                envelope.payload_hash,
+                leaf.hex(),
+                chain.hex(),
             )
         )
     return written
@@ -179,18 +216,18 @@ def _write_rows(connection: Connection, batch: Batch) -> None:
         connection.execute(statements.delete_rows(table), columns(row_names, 2), prepare=True)
 
 
-def _record(accepted: Accepted) -> tuple[Any, ...]:
+def _record(accepted: Accepted) -> _RecordRow:
     """Lay out an idempotency record; a pending answer binds key and fingerprint only."""
     entry, answer, outcome = accepted
     body = outcome.body if answer.stored is None else _encode(answer.stored)
-    return (
+    return _RecordRow(
         *entry.record,
-        entry.command.fingerprint,
-        entry.command_id,
-        entry.command.key is not None,
-        None if answer.pending else answer.status,
-        None if answer.pending else body,
-        _encode(dict(answer.headers)).decode(),
+        fingerprint=entry.command.fingerprint,
+        command_id=entry.command_id,
+        client_key=entry.command.key is not None,
+        status=None if answer.pending else answer.status,
+        body=None if answer.pending else body.decode(),
+        headers=answer.headers,
     )
 
 
