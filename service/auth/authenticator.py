@@ -48,6 +48,7 @@ class Authenticator:
         self._settings = settings
         self._store = store
         self._known: dict[str, tuple[float, Principal]] = {}
+        self._standings: dict[tuple[str, str], tuple[float, Standing]] = {}
         self.uses = Uses(store)
 
     def start(self) -> None:
@@ -61,6 +62,7 @@ class Authenticator:
     def forget(self) -> None:
         """Drop what is remembered, after something in this process ended a secret."""
         self._known.clear()
+        self._standings.clear()
 
     async def authenticate(
         self, operation: Operation, headers: Mapping[str, str], query: Mapping[str, str | Sequence[str]]
@@ -83,12 +85,16 @@ class Authenticator:
             raise ScopeMissing(required_scope=operation.scope)
         return principal
 
-    async def standing(self, principal: Principal, project_id: str) -> Standing:
-        """Say how the principal stands to a project.
+    async def standing(self, principal: Principal, project_id: str, *, remembered: bool = False) -> Standing:
+        """Say how the principal stands to a project. What is `remembered` is at most a second old (see _identify).
 
         Raises ProjectNotFound for an absent project, one that the person is no member of, and any project but its
         own for a credential: these look the same (R-GEN-14).
         """
+        moment = time.monotonic()
+        found = self._standings.get((principal.id, project_id)) if remembered else None
+        if found is not None and found[0] > moment:
+            return found[1]
         if principal.kind is PrincipalKind.KEY:
             assert principal.user_id is not None
             rows = await self._store.fetch(
@@ -108,7 +114,11 @@ class Authenticator:
         else:
             rows = []
         for role, status in rows:
-            return Standing(role, status != "active")
+            standing = Standing(role, status != "active")
+            if len(self._standings) >= CACHE_SIZE:
+                self._standings.clear()
+            self._standings[(principal.id, project_id)] = moment + CACHE_SECONDS, standing
+            return standing
         raise ProjectNotFound("There is no such project.")
 
     async def visible(self, principal: Principal, project_id: str) -> str:

@@ -187,7 +187,7 @@ async def _find_subject(services: Services, subject: Subject, path: Mapping[str,
 async def _check_standing(services: Services, principal: Principal, project_id: str, operation: Operation) -> None:
     """Visibility, owner and fence, in this order. An object of a project not visible is itself not found."""
     try:
-        standing = await services.authenticator.standing(principal, project_id)
+        standing = await services.authenticator.standing(principal, project_id, remembered=operation.mutation)
     except ProjectNotFound:
         if operation.subject is not None:
             raise refusal(operation.subject.not_found) from None
