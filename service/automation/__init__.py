@@ -1,0 +1,1 @@
+"""Automation as the service carries it out: readiness, schedules, materiality, verification."""

@@ -1,0 +1,176 @@
+"""The playbook catalogue, and rendering a disabled candidate (R-PB, G-100). Nothing here writes anything."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from schemas.playbooks import (
+    MAX_RENDER_BYTES,
+    Candidate,
+    Playbook,
+    PlaybookCatalog,
+    PlaybookEndpoints,
+    PlaybookQuery,
+    RelatedOperation,
+    RenderRequest,
+)
+from service.auth.principals import PrincipalKind
+from service.eventstore.commands import Answer
+from service.http.document_faults import refuse_document
+from service.http.operations import KEY, Call, endpoint
+from statemachines.automation_documents import contract_input
+from statemachines.playbook_templates import Template
+from statemachines.playbooks import (
+    LOCKED,
+    assemble_entry,
+    assertion_gaps,
+    check_assertions,
+    check_bindings,
+    find_template,
+    latest_templates,
+    reference,
+    sha256_of,
+    template_hash,
+    versions_of,
+)
+from statemachines.shapes import INVALID, Problem, json_schema
+
+_PUBLIC = {"cache-control": "public, max-age=300"}
+_ANYONE = frozenset({PrincipalKind.ANONYMOUS})
+_FLOWS = frozenset({"automation"})
+
+
+@cache
+def operation_ids() -> dict[tuple[str, str], str]:
+    """The id of each operation of the API by method and path, as the schema document has it (G-117)."""
+    from service.http.routes import all_endpoints
+
+    return {(e.operation.method, e.operation.path): e.operation.operation_id for e in all_endpoints()}
+
+
+def show_playbook(template: Template) -> Playbook:
+    """Catalogue entry of one version."""
+    versions = [published.version for published in versions_of(template.id)]
+    return Playbook(
+        id=template.id,
+        version=template.version,
+        latest=template.version == versions[-1],
+        title=template.title,
+        description=template.description,
+        trigger_kind=template.trigger_kind,
+        output_kind=template.output_kind,
+        locked_invariants={**template.locked_invariants, "forbidden_overrides": list(template.forbidden_overrides)},
+        render_request_schema=json_schema(template.request),
+        run_output_schema=json_schema(template.output),
+        related_operations=[
+            RelatedOperation(operation_ids()[method, path], method, path) for method, path in template.operations
+        ],
+        latest_version=versions[-1],
+        available_versions=versions,
+        endpoints=PlaybookEndpoints(
+            detail=f"/v1/automation-playbooks/{template.id}",
+            render=f"/v1/projects/{{project_id}}/automation-playbooks/{template.id}/render",
+        ),
+        template_hash=template_hash(template.id, template.version),
+        next_action=template.next_action,
+    )
+
+
+@endpoint(
+    method="GET",
+    path="/v1/automation-playbooks",
+    operation_id="list_automation_playbooks",
+    group="automation",
+    summary="List the automation playbooks at their latest versions",
+    principals=_ANYONE,
+    responses={200: PlaybookCatalog},
+    mutation=False,
+    rate="none",
+    closed_errors=True,
+    flows=_FLOWS,
+)
+async def list_playbooks(_: Call[None, None]) -> Answer:
+    """List every template at its latest version."""
+    playbooks = [show_playbook(template) for template in latest_templates()]
+    catalog = PlaybookCatalog(
+        count=len(playbooks),
+        playbooks=playbooks,
+        next_action="Choose a playbook, read the project's signal map, and render a disabled candidate.",
+    )
+    return Answer(200, catalog, _PUBLIC)
+
+
+@endpoint(
+    method="GET",
+    path="/v1/automation-playbooks/{id}",
+    operation_id="get_automation_playbook",
+    group="automation",
+    summary="Read one playbook version, the latest by default",
+    principals=_ANYONE,
+    query=PlaybookQuery,
+    responses={200: Playbook},
+    mutation=False,
+    rate="none",
+    closed_errors=True,
+    flows=_FLOWS,
+    errors=("playbook_not_found", "playbook_version_not_found"),
+)
+async def get_playbook(call: Call[None, PlaybookQuery]) -> Answer:
+    """Read one version."""
+    return Answer(200, show_playbook(find_template(call.path["id"], call.query.version)), _PUBLIC)
+
+
+@endpoint(
+    method="POST",
+    path="/v1/projects/{project_id}/automation-playbooks/{id}/render",
+    operation_id="render_automation_playbook",
+    group="automation",
+    summary="Render a disabled candidate from bindings, without saving anything",
+    principals=KEY,
+    body=RenderRequest,
+    max_body=MAX_RENDER_BYTES,
+    responses={200: Candidate},
+    mutation=False,
+    idempotency="optional",
+    closed_errors=True,
+    flows=_FLOWS,
+    errors=("playbook_not_found",),
+)
+async def render_playbook(call: Call[RenderRequest, None]) -> Answer:
+    """Render bindings into a disabled candidate: a function of the request alone (R-PB-05 to R-PB-07)."""
+    assert call.project_id is not None
+    template = find_template(call.path["id"])
+    bindings, assertions = call.body.bindings, call.body.readiness_assertions
+    _check_request(template, call.body)
+    entry = assemble_entry(template, bindings, assertions)
+    document: dict[str, Any] = contract_input([entry])
+    candidate = Candidate(
+        project_id=call.project_id,
+        playbook=reference(template),
+        automation=entry["policy"],
+        contract_input=document,
+        candidate_sha256=sha256_of(document),
+        readiness_gaps=assertion_gaps(template, assertions),
+        next_action="Review the policy and validate contract_input; an owner saves it with PUT, and it stays disabled.",
+    )
+    return Answer(200, candidate)
+
+
+def _check_request(template: Template, request: RenderRequest) -> None:
+    """Refuse a request with any fault, naming all of them. Raises InvalidPayload."""
+    found = []
+    if request.version != template.version:
+        found.append(Problem("version", INVALID, f"Has to be `{template.version}`."))
+    found += check_bindings(template, request.bindings, "bindings")
+    found += check_assertions(template, request.readiness_assertions, request.bindings, "readiness_assertions")
+    if found:
+        raise refuse_document(
+            "The bindings do not fit this playbook.",
+            found,
+            json_schema(template.request),
+            [problem.path for problem in found if problem.code == LOCKED],
+        )
+
+
+ENDPOINTS = [list_playbooks, get_playbook, render_playbook]

@@ -1,0 +1,184 @@
+"""A project as automation needs it: people, a verified signal map, credentials; and a client that speaks for each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import httpx2
+import msgspec
+
+from schemas.onboarding import Plan, Receipt
+from service.auth.admin import set_member
+from service.auth.secrets import digest
+from service.auth.streams import project_stream
+from service.eventstore.commands import Answer, Command, Origin, Stream, Unit
+from service.eventstore.store import EventStore
+from service.ids import new_id
+from service.registry import registry
+from statemachines import signal_map
+from statemachines.account import Role
+from statemachines.kernel import Event
+from statemachines.project import ProjectFenced
+from tests.support.accounts import create_project, sign_in
+from tests.support.plans import make_plan, snapshot_body, target
+from tests.support.server import ServerHandle
+
+EVENTS = ("signed_up", "project_created", "checkout_completed")
+_keys = count(1)
+
+
+@dataclass
+class World:
+    """A project with an owner, a member and a stranger; `secrets` holds what each presents."""
+
+    url: str
+    client: httpx2.Client
+    project_id: str = ""
+    other_project_id: str = ""
+    secrets: dict[str, str] = field(default_factory=dict)
+    users: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def contract(self) -> str:
+        """Path of the contract."""
+        return f"/v1/projects/{self.project_id}/automation-contract"
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        who: str | None = "owner",
+        key: str | None = None,
+        etag: str | None = None,
+        client: httpx2.Client | None = None,
+    ) -> httpx2.Response:
+        """Send a request as somebody (None: nobody); `etag` goes out as If-Match, `key` as Idempotency-Key."""
+        headers = {}
+        if who is not None:
+            headers["authorization"] = f"Bearer {self.secrets[who]}"
+        if key is not None:
+            headers["idempotency-key"] = key
+        if etag is not None:
+            headers["if-match"] = etag
+        content = None
+        if body is not None:
+            headers["content-type"] = "application/json"
+            content = body if isinstance(body, bytes) else msgspec.json.encode(body)
+        return (client or self.client).request(method, path, headers=headers, content=content)
+
+    def mint(self, kind: str, automation_id: str | None = None) -> dict[str, Any]:
+        """Have the owner make a credential; its secret is kept under the automation's id, or `ci`."""
+        body = {"kind": kind, "name": kind} | ({} if automation_id is None else {"automation_id": automation_id})
+        answer = self.call("POST", f"/v1/projects/{self.project_id}/credentials", body, key=f"mint-{next(_keys)}")
+        assert answer.status_code == 200, answer.text
+        made: dict[str, Any] = answer.json()
+        self.secrets[automation_id or "ci"] = made["credential"]
+        return made
+
+    def record(self, stream: Stream, *events: Event) -> None:
+        """Append events past the edge."""
+
+        def decide(unit: Unit) -> Answer:
+            unit.append(stream, events)
+            return Answer(204, None)
+
+        self.run(lambda store: _execute(store, decide, stream))
+
+    def map_signals(self, *events: str, verified: bool = True) -> None:
+        """Approve a plan with these events, and verify its source."""
+        plan = make_plan(
+            milestones=[
+                {
+                    "event": event,
+                    "meaning": "It happened.",
+                    "provider_boundary": "server_provider",
+                    "properties": [],
+                    "targets": [target()],
+                }
+                for event in events
+            ]
+        )
+        stream = Stream(signal_map.MACHINE, self.project_id, signal_map.signal_map_stream_id(self.project_id))
+        recorded = signal_map.SignalMapRecorded(plan=plan, plan_sha256="d" * 64, recorded_at=1)
+        proven = [signal_map.SignalMapVerified(receipt=_receipt(plan))] if verified else []
+        self.record(stream, recorded, *proven)
+
+    def withdraw_signals(self) -> None:
+        """Take the approved plan back."""
+        stream = Stream(signal_map.MACHINE, self.project_id, signal_map.signal_map_stream_id(self.project_id))
+        self.record(stream, signal_map.SignalMapWithdrawn(withdrawn_at=2))
+
+    def fence(self) -> None:
+        """Accept a deletion of the project, past the edge."""
+        self.record(project_stream(self.project_id), ProjectFenced("del_test", 1))
+
+    def run(self, work: Callable[[EventStore], Awaitable[Any]]) -> Any:
+        """Do something with a store of the test's own."""
+        return asyncio.run(_with_store(self.url, work))
+
+
+def _receipt(plan: Plan) -> Receipt:
+    body = {
+        "evidence_status": "source_verified",
+        "source_verified_at": 2,
+        "analytics": [
+            {
+                "event": milestone.event,
+                "provider_boundary": "server_provider",
+                "required_properties": [],
+                "observed_properties": [],
+                "row_count": 1,
+            }
+            for milestone in plan.milestones
+        ],
+        "error": {
+            "marker": "payment_declined",
+            "provider_boundary": "server_provider",
+            "required_context": [],
+            "observed_context": [],
+            "row_count": 1,
+        },
+        "deploy": {"environment": "production", "source_snapshot": snapshot_body(), "row_count": 1},
+    }
+    return msgspec.convert(body, Receipt)
+
+
+async def _with_store(url: str, work: Callable[[EventStore], Awaitable[Any]]) -> Any:
+    store = EventStore(url, registry())
+    await store.start()
+    try:
+        return await work(store)
+    finally:
+        await store.stop()
+
+
+async def _execute(store: EventStore, decide: Callable[[Unit], Answer], *streams: Stream) -> None:
+    origin = Origin("system", "test", "seed", new_id("req"))
+    await store.execute(Command(origin=origin, decide=decide, streams=streams))
+
+
+async def _user_of(store: EventStore, secret: str) -> str:
+    [[user_id]] = await store.fetch("select project_id from api_keys where key_hash = %s", digest(secret))
+    return str(user_id)
+
+
+@contextmanager
+def open_world(server: ServerHandle) -> Iterator[World]:
+    """Make a project with its people on a running service."""
+    assert server.database_url is not None
+    with server.client() as client:
+        world = World(server.database_url, client)
+        for name in ("owner", "member", "stranger"):
+            secret = world.secrets[name] = sign_in(client, server.internal_token)
+            world.users[name] = world.run(lambda store, secret=secret: _user_of(store, secret))
+        world.project_id = create_project(client, world.secrets["owner"])["id"]
+        world.other_project_id = create_project(client, world.secrets["stranger"])["id"]
+        world.run(lambda store: set_member(store, world.project_id, world.users["member"], Role.MEMBER))
+        yield world
