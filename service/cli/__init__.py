@@ -17,6 +17,7 @@ COMMANDS = {
     "machines": ("machines", "List and draw the state machines."),
     "keys": ("keys", "API keys of people, and their sign-ins."),
     "members": ("members", "Members of projects."),
+    "demo": ("demo", "Show the whole job with a small real product."),
     "openapi": ("openapi", "Print the schema document of the API."),
 }
 

@@ -1,0 +1,17 @@
+"""`service demo`: the whole job, told by a real product."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command()
+def demo() -> None:
+    """Carry a small product through the whole job over HTTP, on a database of its own, and leave nothing running."""
+    from service.demo.stage import DemoFailed
+    from service.demo.story import run
+
+    try:
+        run()
+    except DemoFailed as failure:
+        raise click.ClickException(str(failure)) from None
