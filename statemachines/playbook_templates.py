@@ -27,7 +27,7 @@ _RUN = "/v1/automation-runs/{run_id}"
 _ROUTE = tuple[Literal["GET", "POST", "PUT", "PATCH"], str]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Template:
     """One published version: what can be bound, what is locked, what a run hands over."""
 

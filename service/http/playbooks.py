@@ -49,6 +49,7 @@ def operation_ids() -> dict[tuple[str, str], str]:
     return {(e.operation.method, e.operation.path): e.operation.operation_id for e in all_endpoints()}
 
 
+@cache
 def show_playbook(template: Template) -> Playbook:
     """Catalogue entry of one version."""
     versions = [published.version for published in versions_of(template.id)]
