@@ -182,3 +182,13 @@ def open_world(server: ServerHandle) -> Iterator[World]:
         world.other_project_id = create_project(client, world.secrets["stranger"])["id"]
         world.run(lambda store: set_member(store, world.project_id, world.users["member"], Role.MEMBER))
         yield world
+
+
+def closed(answer: httpx2.Response, status: int, code: str) -> dict[str, Any]:
+    """The error object of a refusal, which has the closed form (G-018)."""
+    assert answer.status_code == status, answer.text
+    error: dict[str, Any] = answer.json()["error"]
+    assert error["code"] == code
+    assert set(error) <= {"code", "message", "next_action", "details"}
+    assert answer.headers["x-service-request-id"]
+    return error

@@ -11,8 +11,7 @@ import msgspec
 import pytest
 
 from statemachines.playbooks import assemble_entry, find_template, sha256_of
-from tests.service.http.test_playbooks import closed
-from tests.support.automation_world import EVENTS, World, open_world
+from tests.support.automation_world import EVENTS, World, closed, open_world
 from tests.support.playbook_samples import CASE, REVIEW, assertions_of, bindings_of, drop, put
 from tests.support.server import ServerFactory, ServerHandle
 

@@ -12,7 +12,7 @@ import pytest
 import rfc8785
 
 from service.http.routes import all_endpoints
-from tests.support.automation_world import World, open_world
+from tests.support.automation_world import World, closed, open_world
 from tests.support.playbook_samples import CASE, REVIEW, VERSIONS, drop, put, render_request
 from tests.support.server import ServerHandle
 
@@ -25,16 +25,6 @@ def world(server: ServerHandle) -> Iterator[World]:
 
 def render(world: World, playbook: str, body: Any, **how: Any) -> httpx2.Response:
     return world.call("POST", f"/v1/projects/{world.project_id}/automation-playbooks/{playbook}/render", body, **how)
-
-
-def closed(answer: httpx2.Response, status: int, code: str) -> dict[str, Any]:
-    """The error object of a refusal, which has the closed form (G-018)."""
-    assert answer.status_code == status, answer.text
-    error: dict[str, Any] = answer.json()["error"]
-    assert error["code"] == code
-    assert set(error) <= {"code", "message", "next_action", "details"}
-    assert answer.headers["x-service-request-id"]
-    return error
 
 
 def test_catalogue_is_public_and_names_real_operations(world: World) -> None:
