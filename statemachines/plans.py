@@ -5,15 +5,14 @@ Reasons name the rule and never repeat the text that breaks it: a refused secret
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import msgspec
-import rfc8785
 
 from schemas.onboarding import Plan
+from statemachines.canonical import canonical_sha256
 from statemachines.validation import FieldIssue, InvalidPayload
 
 # G-086: names of direct personal data, compared whole after normalization.
@@ -139,7 +138,7 @@ def check_plan(plan: Plan, path: str = "plan") -> None:
 
 def hash_plan(plan: Plan) -> str:
     """Hash a plan: lowercase hex SHA-256 of its RFC 8785 form (G-081)."""
-    return hashlib.sha256(rfc8785.dumps(msgspec.to_builtins(plan))).hexdigest()
+    return canonical_sha256(msgspec.to_builtins(plan))
 
 
 def _secret_issues(value: Any, path: str) -> Iterator[FieldIssue]:

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from statemachines.canonical import canonical_payload
 from statemachines.kernel import TOPICS, Event
 
 CHAIN_START = bytes(32)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_canonical = msgspec.json.Encoder(order="sorted")
 
 
 class Envelope(msgspec.Struct, frozen=True):
@@ -49,7 +49,7 @@ class Hashes(NamedTuple):
 
 def canonical(value: Any) -> bytes:
     """Encode an event payload (or its decoded JSON) in canonical form."""
-    return _canonical.encode(value)
+    return canonical_payload(value)
 
 
 def microseconds(moment: datetime) -> int:
@@ -65,7 +65,7 @@ def hash_payload(salt: bytes, payload: bytes) -> bytes:
 
 def hash_leaf(envelope: Envelope) -> bytes:
     """Hash the canonical envelope (with the payload's hash in it): the leaf of chain and tree."""
-    return hashlib.sha256(b"\x00" + _canonical.encode(envelope)).digest()
+    return hashlib.sha256(b"\x00" + canonical_payload(envelope)).digest()
 
 
 def hash_chain(previous: bytes, leaf: bytes) -> bytes:

@@ -7,7 +7,6 @@ from a read is checked again there under the locks; this only refuses early.
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
@@ -15,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qs
 
 import msgspec
-import rfc8785
 
 from schemas.errors import CATALOGUE
 from service.auth.authority import authority, fence_reaches
@@ -48,6 +46,7 @@ from service.http.operations import Call, Operation, Subject
 from service.http.rate_limit import RateLimiter, take_token
 from service.http.reply import Reply
 from service.http.validation import decode_query, explain_body
+from statemachines.canonical import canonical_sha256
 from statemachines.kernel import Rejection
 from statemachines.project import ProjectDeletionInProgress, ProjectNotFound
 
@@ -275,7 +274,7 @@ def _reconcile(key: str | None, stand_in: str) -> str:
 
 def fingerprint(value: Any) -> str:
     """SHA-256 of the RFC 8785 form of a parsed body, in hex: what makes two requests with one key the same (G-008)."""
-    return hashlib.sha256(rfc8785.dumps(value)).hexdigest()
+    return canonical_sha256(value)
 
 
 def _success(outcome: Outcome | Answer, operation: Operation, added: Mapping[str, str], request_id: str) -> Reply:
