@@ -39,4 +39,4 @@ def _is_plain(value: Any) -> bool:
         return all(map(_is_plain, value))
     if kind is int:
         return -(2**53) < value < 2**53
-    return kind is str or kind is bool or value is None
+    return value is None or kind in (str, bool)
