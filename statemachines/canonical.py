@@ -39,4 +39,4 @@ def _is_plain(value: Any) -> bool:
         return all(map(_is_plain, value))
     if kind is int:
         return -(2**53) < value < 2**53
-    return value is None or kind in (str, bool)
+    return isinstance(value, str | bool | None)
