@@ -38,5 +38,5 @@ def _is_plain(value: Any) -> bool:
     if kind is list:
         return all(map(_is_plain, value))
     if kind is int:
-        return -(2**53) < value < 2**53
+        return bool(-(2**53) < value < 2**53)
     return isinstance(value, str | bool | None)
