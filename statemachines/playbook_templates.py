@@ -38,7 +38,6 @@ class Template:
     trigger_kind: Literal["unhandled_cases", "schedule"]
     output_kind: Literal["pull_request", "funnel_review"]
     locked_invariants: dict[str, Any]
-    forbidden_overrides: tuple[str, ...]  # paths inside `bindings`
     required_assertions: tuple[str, ...]  # false ones are readiness gaps
     request: type[RenderErrorToDraftPr | RenderWeeklyFunnelReview]
     bindings: type[Bindings]
@@ -46,6 +45,11 @@ class Template:
     output: type[SelfHealingOutput | FunnelReviewOutput]
     operations: tuple[_ROUTE, ...]
     next_action: str
+
+    @property
+    def forbidden_overrides(self) -> tuple[str, ...]:
+        """Paths inside `bindings` that the playbook decides itself."""
+        return tuple(self.locked_invariants["forbidden_overrides"])
 
     @property
     def allowed_actions(self) -> tuple[str, ...]:
@@ -110,17 +114,17 @@ ERROR_TO_DRAFT_PR = Template(
             "deploy": "exact_trusted_recurrence_outcome",
             "traffic": "approved_sample",
         },
+        "forbidden_overrides": [
+            "enabled",
+            "allowed_actions",
+            "mode",
+            "merge",
+            "deploy",
+            "rollback",
+            "verification.blueprint_id",
+            "data_boundary",
+        ],
     },
-    forbidden_overrides=(
-        "enabled",
-        "allowed_actions",
-        "mode",
-        "merge",
-        "deploy",
-        "rollback",
-        "verification.blueprint_id",
-        "data_boundary",
-    ),
     required_assertions=(
         "repository_pull_request_access_confirmed",
         "ci_proof_callback_configured",
@@ -174,16 +178,16 @@ WEEKLY_FUNNEL_REVIEW = Template(
         "telemetry_instruction_authority": "none",
         "max_prs_per_day": 0,
         "max_attempts_per_case_revision": 1,
+        "forbidden_overrides": [
+            "enabled",
+            "allowed_actions",
+            "draft_pr",
+            "publish",
+            "send",
+            "report_plan.blueprint_id",
+            "data_boundary",
+        ],
     },
-    forbidden_overrides=(
-        "enabled",
-        "allowed_actions",
-        "draft_pr",
-        "publish",
-        "send",
-        "report_plan.blueprint_id",
-        "data_boundary",
-    ),
     required_assertions=("scheduler_execution_configured",),
     request=RenderWeeklyFunnelReview,
     bindings=WeeklyFunnelReviewBindings,

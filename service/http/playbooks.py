@@ -61,7 +61,7 @@ def show_playbook(template: Template) -> Playbook:
         description=template.description,
         trigger_kind=template.trigger_kind,
         output_kind=template.output_kind,
-        locked_invariants={**template.locked_invariants, "forbidden_overrides": list(template.forbidden_overrides)},
+        locked_invariants=template.locked_invariants,
         render_request_schema=json_schema(template.request),
         run_output_schema=json_schema(template.output),
         related_operations=[

