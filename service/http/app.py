@@ -30,6 +30,7 @@ from service.http.pipeline import Pipeline
 from service.http.rate_limit import LIMITS, RateLimiter
 from service.http.reply import Reply
 from service.http.routes import all_endpoints, bind
+from service.logs import bind_request
 from service.services import Services
 
 ROOT_ALIAS = "/v1"  # answers like / (G-016)
@@ -69,6 +70,7 @@ class Edge:
             return
         head = read_head(scope["headers"])
         cast("dict[str, Any]", scope)[HEAD_KEY] = head
+        bind_request(head.request_id)
         if is_plain_path(scope["raw_path"], self._slash_allowed):
             await self.app(scope, receive, send)
         else:
@@ -77,7 +79,7 @@ class Edge:
     def refuse(self, error: Exception, request_id: str, route: Route | None = None) -> Reply:
         """Answer a request that reaches no operation, in the envelope of its path."""
         failure = failure_of(error)
-        log_failure(error, failure, request_id, UNROUTED)
+        log_failure(error, failure, UNROUTED)
         self.metrics.answered(UNROUTED, failure.status, failure.code, 0.0)
         body = encode_failure(failure, request_id, closed=route is not None and route.closed)
         return Reply(failure.status, body, failure.headers, request_id)

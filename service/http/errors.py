@@ -217,7 +217,14 @@ _TRANSLATIONS: tuple[tuple[tuple[type[Exception], ...], Failure], ...] = (
     ((KeyInProgress,), _failure("idempotency_in_progress")),
     ((KeyReused,), _failure("idempotency_key_reused")),
     (
-        (CommandFailed, psycopg.DataError, psycopg.errors.ProgramLimitExceeded),
+        (
+            CommandFailed,
+            psycopg.DataError,  # SQLSTATE class 22, and the four of class 54
+            psycopg.errors.ProgramLimitExceeded,
+            psycopg.errors.StatementTooComplex,
+            psycopg.errors.TooManyArguments,
+            psycopg.errors.TooManyColumns,
+        ),
         _unacceptable("The database cannot store a value of this request."),
     ),
     ((UnicodeError, RecursionError), _unacceptable("A value of this request cannot be processed.")),
@@ -259,9 +266,9 @@ def encode_failure(failure: Failure, request_id: str, *, closed: bool) -> bytes:
     )
 
 
-def log_failure(error: Exception, failure: Failure, request_id: str, operation: str) -> None:
-    """Log what a person has to look at: bugs with their stack, unavailability without."""
+def log_failure(error: Exception, failure: Failure, operation: str) -> None:
+    """Log what a person has to look at: bugs with their stack, unavailability without. The edge bound the request id."""
     if failure.code == "internal_error":
-        log.error("request_failed", request_id=request_id, operation=operation, exc_info=error)
+        log.error("request_failed", operation=operation, exc_info=error)
     elif failure.status >= HTTPStatus.INTERNAL_SERVER_ERROR and not isinstance(error, Rejection):
-        log.warning("request_not_served", request_id=request_id, operation=operation, cause=type(error).__name__)
+        log.warning("request_not_served", operation=operation, cause=type(error).__name__)

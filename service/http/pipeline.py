@@ -89,7 +89,7 @@ class Pipeline:
             reply = _success(outcome, bound.operation, added, head.request_id)
         except Exception as error:  # noqa: BLE001 - this is the edge: whatever it is, the client gets an envelope
             failure = failure_of(error)
-            log_failure(error, failure, head.request_id, bound.name)
+            log_failure(error, failure, bound.name)
             code = failure.code
             body = encode_failure(failure, head.request_id, closed=bound.operation.closed_errors)
             reply = Reply(failure.status, body, {**added, **failure.headers}, head.request_id)
