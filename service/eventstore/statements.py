@@ -117,7 +117,7 @@ GATE_HOLDERS = (
     "and l.database = (select oid from pg_database where datname = current_database()) "
     "and ((l.classid::bigint << 32) | l.objid::bigint) = %s::bigint and l.pid <> pg_backend_pid()"
 )
-TERMINATE = "select pg_terminate_backend(%s)"
+TERMINATE = "select pg_terminate_backend(%s::int)"
 
 
 @cache

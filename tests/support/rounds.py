@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import msgspec
 import psycopg
 
+from service.eventstore import names
 from service.eventstore import round as round_module
 from service.eventstore.cache import StateCache
 from service.eventstore.commands import Command, Outcome
@@ -118,3 +119,27 @@ def is_waiting(watcher: psycopg.Connection[Any], session: psycopg.Connection[Any
     """Whether a session waits for a lock."""
     rows = watcher.execute("select wait_event_type from pg_stat_activity where pid = %s", (session.info.backend_pid,))
     return rows.fetchone() == ("Lock",)
+
+
+@contextmanager
+def holding(url: str, *statements: tuple[str, tuple[Any, ...]]) -> Iterator[psycopg.Connection[Any]]:
+    """A stalled peer: a transaction that has taken something and says no more. It may be ended from outside."""
+    connection = psycopg.connect(url)
+    try:
+        for statement, parameters in statements:
+            connection.execute(statement.encode(), parameters)
+        yield connection
+        with suppress(psycopg.OperationalError):
+            connection.rollback()
+    finally:
+        connection.close()
+
+
+def head(stream: str) -> tuple[str, tuple[Any, ...]]:
+    """Hold the head of a stream, as a writer does."""
+    return "select 1 from stream_heads where stream_id = %s for no key update", (stream,)
+
+
+def name(name: str, *, shared: bool = False) -> tuple[str, tuple[Any, ...]]:
+    """Hold a name: a gate, a key, a stream that does not exist."""
+    return f"select pg_advisory_xact_lock{'_shared' if shared else ''}(%s)", (names.lock_number(name),)

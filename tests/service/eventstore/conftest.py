@@ -1,3 +1,8 @@
 """Fixtures of the event store's tests."""
 
+import structlog
+
 from tests.support.toy_fixtures import peer_store, sql, store, toys_url  # noqa: F401 (fixtures are found by name)
+
+# The log's pretty tracebacks take longer than the tests that provoke them.
+structlog.configure(processors=[structlog.processors.JSONRenderer()])

@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,7 @@ from service.eventstore.store import EventStore
 from statemachines.kernel import PreconditionFailed
 from tests.support import toy
 from tests.support.proxy import Fault, PostgresProxy, in_order
-from tests.support.rounds import body, count, history
+from tests.support.rounds import body, count, head, history, holding, name
 from tests.support.toy import Bump, ToyBumped, ToyConflict, ToyOpened, bump, command, simple_bump, toy_stream
 
 Sql = psycopg.Connection[Any]
@@ -42,24 +41,6 @@ async def answers(store: EventStore, *commands: Command) -> list[Any]:
     """Execute all at once; bodies and exceptions in the order of the commands."""
     outcomes = await asyncio.gather(*(store.execute(c) for c in commands), return_exceptions=True)
     return [body(outcome) for outcome in outcomes]
-
-
-@contextmanager
-def holding(url: str, *statements: tuple[str, tuple[Any, ...]]) -> Iterator[Sql]:
-    """A stalled peer: a transaction that has taken something and says no more."""
-    with psycopg.connect(url) as connection:
-        for statement, parameters in statements:
-            connection.execute(statement.encode(), parameters)
-        yield connection
-        connection.rollback()
-
-
-def head(stream: str) -> tuple[str, tuple[Any, ...]]:
-    return "select 1 from stream_heads where stream_id = %s for no key update", (stream,)
-
-
-def name(name: str) -> tuple[str, tuple[Any, ...]]:
-    return "select pg_advisory_xact_lock(%s)", (names.lock_number(name),)
 
 
 # ---- answers ------------------------------------------------------------------------------------------------------
