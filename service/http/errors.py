@@ -267,7 +267,7 @@ def encode_failure(failure: Failure, request_id: str, *, closed: bool) -> bytes:
 
 
 def log_failure(error: Exception, failure: Failure, operation: str) -> None:
-    """Log what a person has to look at: bugs with their stack, unavailability without. The edge bound the request id."""
+    """Log what a person has to look at: bugs with their stack, unavailability without. The request id is bound."""
     if failure.code == "internal_error":
         log.error("request_failed", operation=operation, exc_info=error)
     elif failure.status >= HTTPStatus.INTERNAL_SERVER_ERROR and not isinstance(error, Rejection):

@@ -113,7 +113,9 @@ def build_document(endpoints: Iterable[Bound], base_url: str) -> Json:
             "securitySchemes": dict(SECURITY_SCHEMES),
         },
     }
-    return select(document)  # without the components that nothing refers to, such as the query structs
+    # Components that nothing refers to, such as the query structs, are left out. Defaults become plain JSON.
+    plain: Json = msgspec.json.decode(msgspec.json.encode(select(document)))
+    return plain
 
 
 def _types_of(shown: Sequence[Bound]) -> list[Any]:
