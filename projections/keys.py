@@ -24,6 +24,11 @@ class KeyRow(Row, frozen=True, kw_only=True):
         """The person it belongs to."""
         return self.project_id
 
+    @property
+    def status(self) -> str:
+        """How it stands: live or revoked."""
+        return "live" if self.revoked_at is None else "revoked"
+
 
 class UseRow(msgspec.Struct, frozen=True, kw_only=True):
     """A fact outside streams: when a key or credential was last used, at most a minute old (G-040)."""

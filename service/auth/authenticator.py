@@ -20,6 +20,7 @@ from service.http.errors import NotFound, PrincipalNotAllowed, ScopeMissing, Una
 from service.http.operations import Operation
 from statemachines.account import membership_id
 from statemachines.credential import RUNNER
+from statemachines.kernel import Rejection
 from statemachines.project import ProjectNotFound
 
 if TYPE_CHECKING:
@@ -77,12 +78,13 @@ class Authenticator:
         if allowed == {PrincipalKind.TEST} and self._settings.test_token is None:
             raise NotFound
         secret = _presented(operation, headers, query)
+        # What is remembered may let somebody through to the second check; a refusal rests on a fresh look, so that
+        # a secret that has just ended is nobody's everywhere, and not of the wrong kind here and there.
         principal = await self._identify(secret, remembered=operation.mutation)
-        if principal.kind not in allowed:
-            raise PrincipalNotAllowed
-        scoped = principal.kind in {PrincipalKind.CI, PrincipalKind.RUNNER}
-        if scoped and operation.scope is not None and operation.scope not in principal.scopes:
-            raise ScopeMissing(required_scope=operation.scope)
+        if operation.mutation and _refusal(operation, principal) is not None:
+            principal = await self._identify(secret, remembered=False)
+        if (refusal := _refusal(operation, principal)) is not None:
+            raise refusal
         return principal
 
     async def standing(self, principal: Principal, project_id: str, *, remembered: bool = False) -> Standing:
@@ -115,9 +117,11 @@ class Authenticator:
             rows = []
         for role, status in rows:
             standing = Standing(role, status != "active")
-            if len(self._standings) >= CACHE_SIZE:
-                self._standings.clear()
-            self._standings[(principal.id, project_id)] = moment + CACHE_SECONDS, standing
+            # What may refuse is not remembered: a member who has just become an owner is one.
+            if role != "member" and not standing.fenced:
+                if len(self._standings) >= CACHE_SIZE:
+                    self._standings.clear()
+                self._standings[(principal.id, project_id)] = moment + CACHE_SECONDS, standing
             return standing
         raise ProjectNotFound("There is no such project.")
 
@@ -196,6 +200,16 @@ class Authenticator:
                 self.uses.note(credentials.CREDENTIAL_USES, principal.scope_id, principal.id)
             case _:
                 pass
+
+
+def _refusal(operation: Operation, principal: Principal) -> Rejection | None:
+    """Say why an operation is not for a principal; None when it is."""
+    if principal.kind not in operation.principals:
+        return PrincipalNotAllowed()
+    scoped = principal.kind in {PrincipalKind.CI, PrincipalKind.RUNNER}
+    if scoped and operation.scope is not None and operation.scope not in principal.scopes:
+        return ScopeMissing(required_scope=operation.scope)
+    return None
 
 
 def _presented(operation: Operation, headers: Mapping[str, str], query: Mapping[str, str | Sequence[str]]) -> str:

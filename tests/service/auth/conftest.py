@@ -1,3 +1,3 @@
 """Fixtures of the tests of authentication."""
 
-from tests.support.accounts import accounts  # noqa: F401 (fixtures are found by name)
+from tests.support.accounts_store import accounts  # noqa: F401 (fixtures are found by name)

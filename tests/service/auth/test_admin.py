@@ -17,7 +17,7 @@ from service.eventstore.store import EventStore
 from statemachines import account, sign_in
 from statemachines.account import Role
 from statemachines.project import ProjectNotFound
-from tests.support.accounts import PROJECTIONS, make_project
+from tests.support.accounts_store import PROJECTIONS, make_project
 
 ANN, BOB = email_identity("ann@example.com", "Ann"), email_identity("bob@example.com")
 

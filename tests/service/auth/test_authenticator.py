@@ -22,7 +22,7 @@ from service.http.operations import Operation
 from service.ids import new_id
 from statemachines import credential, project
 from statemachines.project import ProjectNotFound
-from tests.support.accounts import make_project
+from tests.support.accounts_store import make_project
 
 INTERNAL, TEST = "internal-" + "i" * 40, "test-" + "t" * 40
 KIND = PrincipalKind
@@ -214,6 +214,9 @@ async def test_what_is_remembered_never_serves_a_read_and_is_short_for_writes(ac
     await door.authenticate(write, bearer(ann.api_key), {})
     await admin.revoke_key(accounts, ann.key_id)
     assert (await door.authenticate(write, bearer(ann.api_key), {})).id == ann.key_id  # its command asks again
+    with pytest.raises(Unauthenticated):  # a refusal looks again: not "of the wrong kind"
+        await door.authenticate(operation(KIND.CI), bearer(ann.api_key), {})
+    assert (await door.authenticate(write, bearer(ann.api_key), {})).id == ann.key_id
     with pytest.raises(Unauthenticated):
         await door.authenticate(read, bearer(ann.api_key), {})
     now = 1_001.0

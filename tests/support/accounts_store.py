@@ -1,0 +1,58 @@
+"""A store over the accounts alone: their machines, their read models, and an operator who makes people."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest_asyncio
+
+from projections import credentials, keys, memberships, people, projects, sign_ins
+from projections.kernel import AnyProjection
+from service.auth.secrets import SecretKind, make
+from service.auth.streams import membership_stream, project_stream
+from service.eventstore.commands import Answer, Command, Origin, Unit
+from service.eventstore.store import EventStore
+from service.eventstore.unit import Registry
+from service.ids import new_id
+from statemachines.account import KEY, MEMBERSHIP, PERSON, OwnerAdded
+from statemachines.credential import CREDENTIAL
+from statemachines.project import PROJECT, ProjectCreated
+from statemachines.sign_in import SIGN_IN
+
+MACHINES = (PERSON, KEY, MEMBERSHIP, SIGN_IN, PROJECT, CREDENTIAL)
+PROJECTIONS: tuple[AnyProjection, ...] = (
+    people.PROJECTION,
+    keys.PROJECTION,
+    memberships.PROJECTION,
+    sign_ins.PROJECTION,
+    projects.PROJECTION,
+    credentials.PROJECTION,
+)
+REGISTRY = Registry(
+    {machine.kind: machine for machine in MACHINES},
+    {kind: tuple(p for p in PROJECTIONS if kind in p.kinds) for kind in (m.kind for m in MACHINES)},
+)
+
+
+@pytest_asyncio.fixture
+async def accounts(database_url: str) -> AsyncIterator[EventStore]:
+    """A running store."""
+    store = EventStore(database_url, REGISTRY)
+    await store.start()
+    yield store
+    await store.stop()
+
+
+async def make_project(store: EventStore, owner: str, *, synthetic: bool = False) -> str:
+    """Make a project of a person, past the HTTP edge; returns its id."""
+    project_id, secret = new_id("proj"), make(SecretKind.DSN)
+    project, membership = project_stream(project_id), membership_stream(project_id, owner)
+
+    def decide(unit: Unit) -> Answer:
+        unit.append(project, [ProjectCreated("shop", owner, synthetic, secret.hash, secret.prefix, unit.now)])
+        unit.append(membership, [OwnerAdded(owner, unit.now)])
+        return Answer(204, None)
+
+    origin = Origin("system", "test", "make project", new_id("req"))
+    await store.execute(Command(origin=origin, decide=decide, streams=[project, membership]))
+    return project_id
