@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from service.analytics.port import AnalyticsProviders
+from service.analytics.port import AnalyticsProviders
 from service.auth.authenticator import Authenticator
 from service.eventstore.store import EventStore
 from service.ingest.intake import Intake
@@ -17,6 +19,6 @@ def make_services(settings: Settings) -> Services:
         settings=settings,
         store=store,
         intake=Intake(settings.database_url, registry()),
-        providers=None,
+        providers=AnalyticsProviders(settings, store),
         authenticator=Authenticator(settings, store),
     )

@@ -109,7 +109,7 @@ class Supervisor:
         connection = http.client.HTTPConnection(host, self._settings.port, timeout=1)
         try:
             connection.request("GET", "/health/live")
-            return connection.getresponse().status < http.client.INTERNAL_SERVER_ERROR
+            return connection.getresponse().status == http.client.OK
         except (OSError, http.client.HTTPException):
             return False
         finally:
@@ -130,9 +130,9 @@ class Supervisor:
             f"  Schema     {base_url}/v1/openapi.json\n"
             f"  Guide      {base_url}/service.md\n"
             f"  PostgreSQL {where}\n"
-            "\nFirst key, from another terminal:\n"
+            "\nA first key, from another terminal:\n"
             "  .venv/bin/service keys create --email you@example.com\n"
-            f"or by the device flow: POST {base_url}/v1/auth/device\n"
+            f"or by the device flow: POST {base_url}/v1/auth/device, then {base_url}/device\n"
             "\nCtrl-C stops everything.\n\n"
         )
         sys.stdout.flush()

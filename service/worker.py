@@ -39,14 +39,11 @@ async def run(settings: Settings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     tasks, reactions = declared()
-    services = make_services(settings)
     async with AsyncExitStack() as stack:
-        stack.push_async_callback(services.store.stop)
-        while not await _started(services):
-            with suppress(TimeoutError):
-                await asyncio.wait_for(stopping.wait(), AGAIN_SECONDS)
-            if stopping.is_set():
-                return
+        services = await _start(settings, stopping)
+        if services is None:
+            return
+        stack.push_async_callback(_close, services)
         for thread in (Sequencer(settings.database_url), Reactor(settings.database_url, reactions)):
             thread.start()
             stack.callback(thread.stop)
@@ -64,14 +61,26 @@ async def run(settings: Settings) -> None:
     log.info("stopped")
 
 
-async def _started(services: Services) -> bool:
-    """Start the store, or say that the database is not there yet."""
-    try:
-        await services.store.start()
-    except (psycopg.OperationalError, PoolTimeout) as error:
-        log.warning("database_unreachable", error=type(error).__name__)
-        return False
-    return True
+async def _start(settings: Settings, stopping: asyncio.Event) -> Services | None:
+    """Start the parts as soon as the database is there; None when the process has to end before that."""
+    while not stopping.is_set():
+        services = make_services(settings)
+        try:
+            await services.store.start()
+        except (psycopg.OperationalError, PoolTimeout) as error:
+            log.warning("database_unreachable", error=type(error).__name__)
+            await _close(services)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stopping.wait(), AGAIN_SECONDS)
+        else:
+            return services
+    return None
+
+
+async def _close(services: Services) -> None:
+    """Close the parts, started or not."""
+    await services.store.stop()
+    await services.providers.stop()
 
 
 async def _run_jobs(app: procrastinate.App) -> None:

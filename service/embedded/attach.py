@@ -30,7 +30,7 @@ class Attachment:
         try:
             self.ensure()
         except BaseException:
-            self._users.close()
+            self.release()
             raise
 
     def ensure(self) -> None:

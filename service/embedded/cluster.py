@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from service.embedded.layout import ADMIN, DATABASE, ROLE, Layout
-from service.embedded.programs import EmbeddedError, Programs, programs_for
+from service.embedded.programs import EmbeddedError, Programs, end_session, programs_for
 
 # What durability and privacy rest on stands on the command line, where no configuration file can change it.
 OPTIONS = {
@@ -141,10 +141,14 @@ class Cluster:
             self._process = programs.start(
                 "postgres", ["-D", str(self.layout.cluster), *arguments], output=log, bind=False
             )
-        while not self.alive():
-            if self._process.poll() is not None:
-                raise EmbeddedError(f"PostgreSQL did not start; the end of {self.layout.log}:\n{self._log_tail()}")
-            time.sleep(0.01)
+        try:
+            while not self.alive() and self._process.poll() is None:
+                time.sleep(0.01)
+        except BaseException:
+            end_session(self._process)  # interrupted: what nobody can reach yet, nobody else would stop
+            raise
+        if self._process.poll() is not None:
+            raise EmbeddedError(f"PostgreSQL did not start; the end of {self.layout.log}:\n{self._log_tail()}")
 
     def _wait_until_ready(self) -> None:
         """Wait until the server takes commands. Raises EmbeddedError when it ends or takes too long."""

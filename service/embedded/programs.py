@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import pwd
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -74,10 +75,21 @@ class Programs:
     def run(self, name: str, arguments: Sequence[str], *, given: str = "") -> str:
         """Run a program to its end with `given` as its input; returns its output. Raises EmbeddedError."""
         process = self.start(name, arguments, output=subprocess.PIPE, bind=True, stdin=subprocess.PIPE)
-        printed = process.communicate(given.encode())[0].decode(errors="replace")
+        try:
+            printed = process.communicate(given.encode())[0].decode(errors="replace")
+        except BaseException:
+            end_session(process)
+            raise
         if process.returncode != 0:
             raise EmbeddedError(f"{name} failed with code {process.returncode}:\n{printed.strip()[-2000:]}")
         return printed
+
+
+def end_session(process: subprocess.Popen[bytes]) -> None:
+    """End a program that is not wanted any more, and whatever it started."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
 
 
 def programs_for(layout: Layout, directory: Path | None = None) -> Programs:

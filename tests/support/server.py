@@ -138,8 +138,10 @@ class ServerHandle:
         left = [*self.processes("service.serving"), *self.processes("service.worker")]
         self.process.kill()
         self.process.wait()
-        _, alive = psutil.wait_procs(left, timeout=5)
-        assert not alive, f"outlived the supervisor: {alive}"
+        give_up = time.monotonic() + 5
+        while not all(map(_gone, left)):
+            assert time.monotonic() < give_up, f"outlived the supervisor: {left}"
+            time.sleep(0.01)
 
     def stop(self, seconds: float = 10.0) -> float:
         """End it with SIGTERM; returns the seconds that took. Fails when it does not end or leaves anything."""
@@ -155,8 +157,15 @@ class ServerHandle:
             self.process.wait()
             pytest.fail(f"The server did not stop within {seconds} s:\n{self.log()}")
         taken = time.monotonic() - began
-        assert not [child for child in left if child.is_running()], "left processes behind"
+        assert not [child for child in left if not _gone(child)], "left processes behind"
         return taken
+
+
+def _gone(process: psutil.Process) -> bool:
+    """Whether a process has ended, be it that nobody took its exit code yet."""
+    with suppress(psutil.Error):
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    return True
 
 
 def _runs(process: psutil.Process, module: str) -> bool:
