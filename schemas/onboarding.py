@@ -8,7 +8,7 @@ plans stay readable.
 from __future__ import annotations
 
 from enum import Enum
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -19,9 +19,9 @@ _END = r"(?!\n)$"
 SAFE_INTEGER = 9007199254740991
 MAX_PLAN_BYTES = 524288
 MAX_PROOF_BYTES = 4096
-PROOF_PROPERTY = "service_onboarding_proof"
-PROOF_VARIABLE = "SERVICE_ONBOARDING_PROOF"
-PROOF_HEADER = "X-Service-Onboarding-Proof"
+PROOF_PROPERTY: Final = "service_onboarding_proof"
+PROOF_VARIABLE: Final = "SERVICE_ONBOARDING_PROOF"
+PROOF_HEADER: Final = "X-Service-Onboarding-Proof"
 
 Sha256 = Annotated[str, Meta(min_length=64, max_length=64, pattern=f"^[0-9a-f]{{64}}{_END}")]
 GitSha = Annotated[str, Meta(min_length=7, max_length=64, pattern=f"^[0-9a-f]{{7,64}}{_END}")]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from service.analytics.port import AnalyticsProviders
-from service.analytics.port import AnalyticsProviders
 from service.auth.authenticator import Authenticator
 from service.eventstore.store import EventStore
 from service.ingest.intake import Intake

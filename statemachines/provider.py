@@ -113,10 +113,11 @@ class ConnectWish(msgspec.Struct, frozen=True):
 
 
 class Granted(msgspec.Struct, frozen=True):
-    """The provider's yes: what it covers."""
+    """The provider's yes: its scopes, the project it reads, and whether it covers the project that was asked for."""
 
     scopes: tuple[str, ...]
     provider_project_id: int | None
+    covers_project: bool = True
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -161,7 +162,7 @@ def decide_reply(state: Connection, reply: Reply, now: int) -> list[Event]:
         return []
     match reply:
         case Granted():
-            fault = scope_fault(reply.scopes)
+            fault = scope_fault(reply.scopes) or (None if reply.covers_project else Reason.MISSING_SCOPE)
             if fault is not None:
                 return [ConnectionDenied(reason=fault, denied_at=now)]
             return [

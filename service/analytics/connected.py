@@ -1,0 +1,255 @@
+"""The adapter for connected projects: bounded queries to the customer's provider over read-only OAuth (R-GEN-08).
+
+The provider's server says when it received a row (`created_at`); the client's own time of an event is not looked at.
+Markers are compared here by their hash: the raw ones are known to nobody but the customer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, Literal
+
+import httpx2
+import msgspec
+import structlog
+
+from projections.projects import PROJECTION as PROJECTS
+from projections.provider import CONNECTIONS, GRANTS, ConnectionRow, GrantRow
+from schemas.onboarding import PROOF_PROPERTY
+from service.analytics.http import HttpAnswer, cause_of, exchange, failure, parse
+from service.analytics.oauth import ProviderOAuth, Secret
+from service.analytics.probes import ErrorProbe, EventProbe
+from service.auth.authority import check_fence
+from service.eventstore.commands import Answer, Command, CommandNotDone, Lookup, Origin, Stream, Unit
+from service.eventstore.store import EventStore
+from service.ids import new_id
+from statemachines.project import ProjectNotFound
+from statemachines.proof import ErrorSighting, EventSighting, carried_markers
+from statemachines.provider import MACHINE, scope_fault
+from statemachines.readings import ReadFailed
+
+log = structlog.get_logger(__name__)
+
+MAX_QUERY_BYTES = 16 * 1024 * 1024
+MAX_ROWS = 2000
+LATE_SECONDS = 86400  # a client's own time may be this far from the time of receipt; it only narrows the scan
+EARLY_SECONDS = 60  # before its end a token is replaced
+STORE_ATTEMPTS = 3
+BROWSER_LIBRARIES = frozenset({"web", "js"})
+_EXCEPTION = "$exception"
+
+_QUERY = f"""
+select event, toUnixTimestamp(created_at), properties from events
+where event in {{events}} and isNotNull(properties.{PROOF_PROPERTY})
+  and timestamp >= toDateTime({{earliest}})
+  and created_at >= toDateTime({{since}}) and created_at < toDateTime({{until}})
+order by created_at desc limit {MAX_ROWS}
+"""  # noqa: S608 - put together from constants
+
+
+class _Rows(msgspec.Struct):
+    """The provider's own answer to a query."""
+
+    results: list[tuple[str, int, str | dict[str, Any]]]
+
+
+class ConnectedAnalytics:
+    """Reads one project of the customer's provider."""
+
+    source: Literal["provider_cloud"] = "provider_cloud"
+
+    def __init__(
+        self,
+        store: EventStore,
+        client: httpx2.AsyncClient,
+        oauth: ProviderOAuth,
+        connection: ConnectionRow,
+        refreshing: asyncio.Lock,
+    ) -> None:
+        self._store = store
+        self._client = client
+        self._oauth = oauth
+        self._connection = connection
+        self._refreshing = refreshing
+
+    async def proof_events(self, probe: EventProbe) -> Sequence[EventSighting] | ReadFailed:
+        """Find analytics events that carry a proof marker."""
+        rows = await self._rows(list(dict.fromkeys(probe.events)), probe.since, probe.until)
+        if isinstance(rows, ReadFailed):
+            return rows
+        wanted = frozenset(probe.properties)
+        return [
+            EventSighting(
+                event=event,
+                received_at=at,
+                markers=carried_markers(properties),
+                properties={name: properties[name] for name in wanted & properties.keys()},
+                boundary=boundary_of(properties),
+            )
+            for event, at, properties in rows
+        ]
+
+    async def proof_errors(self, probe: ErrorProbe) -> Sequence[ErrorSighting] | ReadFailed:
+        """Find exceptions that carry a proof marker. A provider keeps tags and extra among an event's properties."""
+        rows = await self._rows([_EXCEPTION], probe.since, probe.until)
+        if isinstance(rows, ReadFailed):
+            return rows
+        return [
+            ErrorSighting(
+                message=message_of(properties),
+                received_at=at,
+                markers=carried_markers(properties),
+                tags=properties,
+                extra={},
+                user={},
+                boundary=boundary_of(properties),
+            )
+            for _, at, properties in rows
+        ]
+
+    async def _rows(
+        self, events: list[str], since: int, until: int
+    ) -> list[tuple[str, int, dict[str, Any]]] | ReadFailed:
+        values = {"events": events, "since": since, "until": until, "earliest": max(0, since - LATE_SECONDS)}
+        answer = await self._query(values)
+        if isinstance(answer, ReadFailed):
+            return answer
+        rows = []
+        for event, at, properties in answer.results:
+            if isinstance(properties, str):
+                try:
+                    properties = json.loads(properties)  # noqa: PLW2901 - the same thing, opened
+                except (ValueError, RecursionError):
+                    return failure("malformed")
+            if not isinstance(properties, dict):
+                return failure("malformed")
+            rows.append((event, at, properties))
+        return rows
+
+    async def _query(self, values: Mapping[str, Any]) -> _Rows | ReadFailed:
+        """Ask with the token at hand, and once more with a fresh one when it is not accepted."""
+        answer = await self._ask(values, token := await self._token(None))
+        if isinstance(answer, HttpAnswer) and answer.status == HTTPStatus.UNAUTHORIZED and isinstance(token, str):
+            answer = await self._ask(values, await self._token(token))
+        if isinstance(answer, ReadFailed):
+            return answer
+        if answer.status != HTTPStatus.OK:
+            return failure(cause_of(answer.status))
+        rows: _Rows | ReadFailed = parse(answer.body, _Rows)
+        return rows
+
+    async def _ask(self, values: Mapping[str, Any], token: str | ReadFailed) -> HttpAnswer | ReadFailed:
+        if isinstance(token, ReadFailed):
+            return token
+        project = self._connection.provider_project_id or "@current"
+        return await exchange(
+            self._client,
+            "POST",
+            f"{self._connection.host}/api/projects/{project}/query/",
+            max_bytes=MAX_QUERY_BYTES,
+            headers={"authorization": f"Bearer {token}", "accept": "application/json"},
+            json={"query": {"kind": "HogQLQuery", "query": _QUERY, "values": values}, "refresh": "force_blocking"},
+        )
+
+    async def _token(self, rejected: str | None) -> str | ReadFailed:
+        """Return an access token that is neither about to end nor the one that the provider just rejected."""
+        if not self._oauth.configured:
+            return failure("unconfigured")
+        async with self._refreshing:
+            grant = await self._grant()
+            if grant is None:
+                return failure("unauthorized")
+            _, secret = grant
+            if secret.access_token not in {None, rejected} and secret.expires_at - EARLY_SECONDS > time.time():
+                return secret.access_token or failure("unauthorized")
+            return await self._refresh(*grant)
+
+    async def _refresh(self, row: GrantRow, secret: Secret) -> str | ReadFailed:
+        if secret.refresh_token is None:
+            return failure("unauthorized")
+        tokens = await self._oauth.refresh(self._connection.host, secret.refresh_token)
+        if isinstance(tokens, ReadFailed):
+            # Another process may have used the refresh token first: then its tokens are stored by now.
+            now = await self._grant()
+            return tokens if now is None or now[0].generation == row.generation else now[1].access_token or tokens
+        if scope_fault(tokens.scopes) is not None:
+            return failure("refused")
+        await self._keep(row, tokens.secret)
+        return tokens.secret.access_token or failure("malformed")
+
+    async def _grant(self) -> tuple[GrantRow, Secret] | None:
+        """Return the stored grant, opened; None when there is none or its key is gone."""
+        row = await self._store.get(GRANTS, self._connection.project_id, self._connection.id)
+        if row is None:
+            return None
+        secret = self._oauth.unseal(self._connection.project_id, self._connection.id, row.sealed)
+        return None if secret is None else (row, secret)
+
+    async def _keep(self, before: GrantRow, secret: Secret) -> None:
+        """Store fresh tokens, unless somebody has stored others meanwhile."""
+        connection = self._connection
+        sealed = self._oauth.seal(connection.project_id, connection.id, secret)
+        stream = Stream(MACHINE, connection.project_id, connection.id)
+
+        def authorize(unit: Unit) -> None:
+            project = unit.row(PROJECTS.table, connection.project_id, connection.project_id)
+            if project is None:
+                raise ProjectNotFound("There is no such project.")
+            check_fence(project)
+
+        def decide(unit: Unit) -> Answer:
+            row = unit.row(GRANTS, connection.project_id, connection.id)
+            if row is not None and row.generation == before.generation:
+                fresh = msgspec.structs.replace(row, generation=row.generation + 1, sealed=sealed)
+                unit.put(stream, GRANTS, fresh)
+            return Answer(200, None)
+
+        for _ in range(STORE_ATTEMPTS):
+            command = Command(
+                origin=Origin("system", "provider", "refresh of a provider grant", new_id("req")),
+                decide=decide,
+                streams=[stream],
+                lookups=[
+                    Lookup(GRANTS, connection.project_id, connection.id),
+                    Lookup(PROJECTS.table, connection.project_id, connection.project_id),
+                ],
+                gates=[connection.project_id],
+                authorize=authorize,
+            )
+            try:
+                await self._store.execute(command)
+            except CommandNotDone:
+                continue
+            return
+        log.error("provider_tokens_not_kept")
+
+
+def boundary_of(properties: Mapping[str, Any]) -> str:
+    """Side of the product that captured an event: the library in the browser names itself, all else is a server."""
+    return "browser_provider" if properties.get("$lib") in BROWSER_LIBRARIES else "server_provider"
+
+
+def message_of(properties: Mapping[str, Any]) -> str:
+    """Text of an exception, from wherever the provider's libraries put it."""
+    texts: list[str] = []
+    for name in ("$exception_message", "$exception_values"):
+        value = properties.get(name)
+        texts += [text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)]
+    listed = properties.get("$exception_list")
+    for entry in listed if isinstance(listed, list) else []:
+        if isinstance(entry, dict) and isinstance(entry.get("value"), str):
+            texts.append(entry["value"])
+    return "\n".join(texts)
+
+
+CONNECTED = "t.project_id = %s and t.status = 'connected'"
+
+
+async def current_connection(store: EventStore, project_id: str) -> ConnectionRow | None:
+    """Return the connection that a project reads through: the newest that was granted."""
+    rows = await store.find(CONNECTIONS, CONNECTED, project_id, order_by="t.connected_at desc, t.id desc", limit=1)
+    return rows[0] if rows else None

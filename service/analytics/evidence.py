@@ -1,0 +1,100 @@
+"""Gathering the evidence for one verify: provider reads, recorded deploys, CI credentials, whose markers are whose.
+
+All of it is read before the unit of work and handed to it as an argument; the fence on the proving revision proves
+it still apt (design §4.5). What telemetry says goes no further than the matching.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import psycopg
+
+from projections.deploys import PROJECTION as DEPLOYS
+from schemas.onboarding import Plan
+from service.analytics.local import failed
+from service.analytics.probes import AnalyticsProvider, ErrorProbe, EventProbe
+from service.eventstore.commands import CommandNotDone
+from service.eventstore.store import EventStore
+from statemachines.credential import CI
+from statemachines.onboarding import SESSION_SECONDS
+from statemachines.proof import (
+    DeploySighting,
+    Evidence,
+    Findings,
+    ProofSession,
+    assess,
+    safe_failure,
+    unknown_markers,
+)
+from statemachines.readings import ReadFailed
+
+MARGIN_SECONDS = SESSION_SECONDS  # how far beside the session one looks for what came too early or too late
+MAX_DEPLOYS = 500
+MAX_STRANGE_MARKERS = 500
+_FOREIGN = (
+    "select m.marker from unnest(%s::text[]) m(marker) where exists (select from onboarding o "
+    "where (o.runtime_marker_sha256 = m.marker or o.ci_marker_sha256 = m.marker) and o.project_id <> %s)"
+)
+_LIVE_CI = (
+    "select from credentials where project_id = %s and kind = %s and revoked_at is null and expires_at > %s limit 1"
+)
+
+
+async def find_proof(
+    store: EventStore, provider: AnalyticsProvider, project_id: str, plan: Plan, session: ProofSession, now: int
+) -> Findings:
+    """Read everything that bears on a live session and match it against its plan. Reads that fail become blockers."""
+    since, until = session.started_at - MARGIN_SECONDS, session.expires_at + MARGIN_SECONDS
+    failure = safe_failure(plan)
+    marker = session.runtime_marker_sha256
+    events, errors, (deploys, ci_live) = await asyncio.gather(
+        provider.proof_events(
+            EventProbe(
+                events=tuple(milestone.event for milestone in plan.milestones),
+                properties=tuple({name for milestone in plan.milestones for name in milestone.properties}),
+                marker_sha256=marker,
+                since=since,
+                until=until,
+            )
+        ),
+        provider.proof_errors(ErrorProbe(failure.marker, failure.context, marker, since, until)),
+        _deploys(store, project_id, plan.deploy.environment, since, until, now),
+    )
+    evidence = Evidence(events, errors, deploys, ci_credential_live=ci_live)
+    strange = sorted(unknown_markers(session, evidence))[:MAX_STRANGE_MARKERS]
+    if strange:
+        foreign = await store.fetch(_FOREIGN, strange, project_id)
+        evidence = evidence._replace(foreign_markers=frozenset(marker for (marker,) in foreign))
+    return await asyncio.to_thread(assess, plan, session, evidence)
+
+
+async def _deploys(
+    store: EventStore, project_id: str, environment: str, since: int, until: int, now: int
+) -> tuple[list[DeploySighting] | ReadFailed, bool]:
+    """Read the trusted deploys to an environment, and whether a CI credential is live that could record one."""
+    try:
+        rows = await store.find(
+            DEPLOYS.table,
+            "t.project_id = %s and t.recorded_at >= %s and t.recorded_at < %s and t.trusted and t.environment = %s",
+            project_id,
+            since,
+            until,
+            environment,
+            order_by="t.recorded_at desc, t.id desc",
+            limit=MAX_DEPLOYS,
+        )
+        live = await store.fetch(_LIVE_CI, project_id, CI, now)
+    except (psycopg.Error, CommandNotDone) as error:
+        return failed(error), False
+    deploys = [
+        DeploySighting(
+            environment=row.environment,
+            sha=row.sha,
+            trusted=row.trusted,
+            marker_sha256=row.proof_marker_hash,
+            recorded_at=row.recorded_at,
+        )
+        for row in rows
+    ]
+    return deploys, bool(live)

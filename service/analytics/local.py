@@ -1,0 +1,117 @@
+"""The adapter for projects without a connection: what this service itself has ingested (G-032).
+
+Ingest keeps of a marker only its hash, and this file asks for the properties that a plan names and for no others.
+Long values are read as `true`: whether a value is empty is all that matters, and a row may hold many kilobytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import psycopg
+import structlog
+from psycopg_pool import PoolTimeout
+
+from service.analytics.probes import ROWS_PER_EVENT, STRAY_ROWS, ErrorProbe, EventProbe
+from service.eventstore.commands import CommandNotDone
+from service.eventstore.store import EventStore
+from statemachines.proof import FAILURE_KEY, ErrorSighting, EventSighting
+from statemachines.readings import Cause, ReadFailed
+
+log = structlog.get_logger(__name__)
+
+_ABRIDGED = (
+    "coalesce((select jsonb_object_agg(m.key, case when octet_length(m.value::text) > 200 then 'true'::jsonb "
+    "else m.value end) from jsonb_each({0}) m where m.key = any(%(names)s)), '{{}}')"
+)
+# Strays are found through the index over marked rows alone, which are few; how busy an event is does not matter.
+_EVENTS = f"""
+select w.event, r.received_at, r.marker_hash, {_ABRIDGED.format("r.properties")}
+from unnest(%(events)s::text[]) w(event)
+cross join lateral (
+    select received_at, marker_hash, properties from analytics_events
+    where project_id = %(project_id)s and marker_hash = %(marker)s and event = w.event
+      and received_at >= %(since)s and received_at < %(until)s
+    order by received_at desc limit {ROWS_PER_EVENT}
+) r
+union all
+select s.event, max(s.received_at), s.marker_hash, '{{}}'::jsonb from (
+    select event, received_at, marker_hash from analytics_events
+    where project_id = %(project_id)s and marker_hash is not null and marker_hash <> %(marker)s
+      and event = any(%(events)s::text[]) and received_at >= %(since)s and received_at < %(until)s
+    limit {STRAY_ROWS}
+) s group by s.event, s.marker_hash
+"""  # noqa: S608 - put together from constants
+_SHOWS = "(tags ->> %(key)s = %(failure)s or extra ->> %(key)s = %(failure)s or strpos(message, %(failure)s) > 0)"
+_ERRORS = f"""
+select r.message, r.received_at, r.marker_hash, {_ABRIDGED.format("r.tags")}, {_ABRIDGED.format("r.extra")},
+       {_ABRIDGED.format("r.user_data")}
+from (
+    (select message, received_at, marker_hash, tags, extra, user_data from log_events
+     where project_id = %(project_id)s and marker_hash = %(marker)s and level in ('error', 'fatal')
+       and received_at >= %(since)s and received_at < %(until)s and {_SHOWS}
+     order by received_at desc limit {ROWS_PER_EVENT})
+    union all
+    (select message, received_at, marker_hash, tags, extra, null from log_events
+     where project_id = %(project_id)s and marker_hash is not null and marker_hash <> %(marker)s
+       and level in ('error', 'fatal') and received_at >= %(since)s and received_at < %(until)s and {_SHOWS}
+     limit {STRAY_ROWS})
+) r
+"""  # noqa: S608 - put together from constants
+
+
+class LocalAnalytics:
+    """Reads the telemetry of one project from our own tables. It cannot tell a provider boundary."""
+
+    source: Literal["local"] = "local"
+
+    def __init__(self, store: EventStore, project_id: str) -> None:
+        self._store = store
+        self._project_id = project_id
+
+    async def proof_events(self, probe: EventProbe) -> Sequence[EventSighting] | ReadFailed:
+        """Find analytics events that carry a proof marker."""
+        rows = await self._read(
+            _EVENTS,
+            events=list(dict.fromkeys(probe.events)),
+            names=list(probe.properties),
+            marker=probe.marker_sha256,
+            since=probe.since,
+            until=probe.until,
+        )
+        if isinstance(rows, ReadFailed):
+            return rows
+        return [EventSighting(event, at, (marker,), properties) for event, at, marker, properties in rows]
+
+    async def proof_errors(self, probe: ErrorProbe) -> Sequence[ErrorSighting] | ReadFailed:
+        """Find errors that carry a proof marker and show the failure."""
+        rows = await self._read(
+            _ERRORS,
+            names=[*probe.context, FAILURE_KEY],
+            key=FAILURE_KEY,
+            failure=probe.failure_marker,
+            marker=probe.marker_sha256,
+            since=probe.since,
+            until=probe.until,
+        )
+        if isinstance(rows, ReadFailed):
+            return rows
+        return [
+            ErrorSighting(message, at, (marker,), tags, extra, user) for message, at, marker, tags, extra, user in rows
+        ]
+
+    async def _read(self, query: str, **parameters: Any) -> list[tuple[Any, ...]] | ReadFailed:
+        try:
+            async with self._store.connection() as connection:
+                cursor = await connection.execute(query.encode(), {"project_id": self._project_id, **parameters})
+                return await cursor.fetchall()
+        except (psycopg.Error, CommandNotDone) as error:
+            return failed(error)
+
+
+def failed(error: Exception) -> ReadFailed:
+    """Turn what the database did into a failed read, and log it."""
+    cause: Cause = "timeout" if isinstance(error, psycopg.errors.QueryCanceled | PoolTimeout) else "unreachable"
+    log.warning("telemetry_read_failed", cause=cause, error=type(error).__name__)
+    return ReadFailed(cause)

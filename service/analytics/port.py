@@ -1,0 +1,42 @@
+"""The analytics port: picks the adapter that answers for a project (G-032, design §7).
+
+A project with a connection is read through it, also while the operator has taken the adapter's configuration away:
+its reads then fail. They never fall back to local records, which would be another answer to the same question.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from weakref import WeakValueDictionary
+
+import httpx2
+
+from service.analytics.connected import ConnectedAnalytics, current_connection
+from service.analytics.http import make_client
+from service.analytics.local import LocalAnalytics
+from service.analytics.oauth import ProviderOAuth
+from service.analytics.probes import AnalyticsProvider
+from service.eventstore.store import EventStore
+from service.settings import Settings
+
+
+class AnalyticsProviders:
+    """The adapters of one process. `oauth` is what makes connections."""
+
+    def __init__(self, settings: Settings, store: EventStore) -> None:
+        self._store = store
+        self._client: httpx2.AsyncClient = make_client()
+        self.oauth = ProviderOAuth(settings, self._client)
+        self._refreshing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def for_project(self, project_id: str) -> AnalyticsProvider:
+        """Return the adapter that answers for a project now."""
+        connection = await current_connection(self._store, project_id)
+        if connection is None:
+            return LocalAnalytics(self._store, project_id)
+        lock = self._refreshing.setdefault(connection.id, asyncio.Lock())
+        return ConnectedAnalytics(self._store, self._client, self.oauth, connection, lock)
+
+    async def stop(self) -> None:
+        """Close connections to providers."""
+        await self._client.aclose()

@@ -1,0 +1,52 @@
+"""What verification asks an analytics provider, in terms of no provider in particular (G-032, G-085)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+import msgspec
+
+from statemachines.proof import ErrorSighting, EventSighting
+from statemachines.readings import ReadFailed
+
+ROWS_PER_EVENT = 200  # rows with the right marker that are looked at, newest first
+STRAY_ROWS = 1000  # rows with another marker that are looked at for the reason why they do not count
+
+
+class EventProbe(msgspec.Struct, frozen=True):
+    """Analytics events that carry a proof marker: which ones, which properties of them, and when they came in.
+
+    `since` and `until` are epoch seconds, the end excluded. Rows under `marker_sha256` are looked for; some under
+    other markers are told too.
+    """
+
+    events: tuple[str, ...]
+    properties: tuple[str, ...]
+    marker_sha256: str
+    since: int
+    until: int
+
+
+class ErrorProbe(msgspec.Struct, frozen=True):
+    """Errors that carry a proof marker and show a failure: which failure, which context, and when they came in."""
+
+    failure_marker: str
+    context: tuple[str, ...]
+    marker_sha256: str
+    since: int
+    until: int
+
+
+class AnalyticsProvider(Protocol):
+    """Where a project's telemetry can be read. A read that fails says so; it never looks like an empty one."""
+
+    @property
+    def source(self) -> Literal["local", "provider_cloud"]:
+        """What evidence from here is called."""
+
+    async def proof_events(self, probe: EventProbe) -> Sequence[EventSighting] | ReadFailed:
+        """Find analytics events that carry a proof marker."""
+
+    async def proof_errors(self, probe: ErrorProbe) -> Sequence[ErrorSighting] | ReadFailed:
+        """Find errors that carry a proof marker and show the failure."""

@@ -1,0 +1,51 @@
+"""Reading the signal map (R-MAP-01 to R-MAP-03, G-060)."""
+
+from __future__ import annotations
+
+from projections.signal_map import SIGNAL_MAPS
+from schemas.signal_map import SignalMap
+from service.eventstore.commands import Answer
+from service.http.onboarding_states import evidence_status
+from service.http.operations import KEY, Call, endpoint
+from statemachines.signal_map import SignalMapNotFound, signal_map_stream_id
+
+
+@endpoint(
+    method="GET",
+    path="/v1/projects/{project_id}/signal-map",
+    operation_id="get_signal_map",
+    group="signal_map",
+    summary="Read what a project's events and failures mean",
+    principals=KEY,
+    responses={200: SignalMap},
+    mutation=False,
+    flows=frozenset({"install", "onboarding", "automation"}),
+    errors=("signal_map_not_found",),
+)
+async def get_signal_map(call: Call[None, None]) -> Answer:
+    """Show the approved plan as a map; 404 while none is approved."""
+    assert call.project_id is not None
+    row = await call.services.store.get(SIGNAL_MAPS, call.project_id, signal_map_stream_id(call.project_id))
+    if row is None:
+        raise SignalMapNotFound(
+            "No plan has been approved for this project.",
+            next_action="Start an onboarding, and have its plan approved by a human.",
+        )
+    plan = row.plan
+    body = SignalMap(
+        project_id=row.project_id,
+        plan_sha256=row.plan_sha256,
+        business_question=plan.business_question,
+        plan_markdown=plan.plan_markdown,
+        source_snapshot=plan.source_snapshot,
+        historical_evidence=plan.historical_evidence,
+        evidence_status=evidence_status(plan, row.receipt),
+        milestones=plan.milestones,
+        failures=plan.failures,
+        deploy=plan.deploy,
+        receipt=row.receipt,
+    )
+    return Answer(200, body)
+
+
+ENDPOINTS = [get_signal_map]

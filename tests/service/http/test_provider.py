@@ -1,0 +1,446 @@
+"""Connecting an analytics provider over HTTP, and verifying through it (G-022, G-032, R-AUTH-21, R-ONB-62)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import pytest
+import pytest_asyncio
+
+from tests.support.api import World, at_once, ok, refused
+from tests.support.cluster import TestCluster
+from tests.support.onboarding import Onboarding, onboard
+from tests.support.plans import history_body, plan_body
+from tests.support.provider import FakeProvider, running_provider
+from tests.support.server import ServerHandle
+
+START, POLL = "/v1/auth/provider", "/v1/auth/provider/poll"
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[FakeProvider]:
+    with running_provider() as provider:
+        yield provider
+
+
+@pytest.fixture(scope="module")
+def server(
+    tmp_path_factory: pytest.TempPathFactory, cluster: TestCluster, running: FakeProvider
+) -> Iterator[ServerHandle]:
+    """A server whose regions both lead to the fake provider."""
+    env = {
+        "SERVICE_PROVIDER_CLIENT_ID": running.client_id,
+        "SERVICE_PROVIDER_CLIENT_SECRET": "client-secret",
+        "SERVICE_PROVIDER_US_URL": running.url,
+        "SERVICE_PROVIDER_EU_URL": running.url + "/eu",
+        "NO_PROXY": "127.0.0.1",
+    }
+    with cluster.database() as url:
+        handle = ServerHandle(tmp_path_factory.mktemp("connected"), database_url=url, env=env)
+        try:
+            handle.start()
+            yield handle
+        finally:
+            handle.stop()
+
+
+@pytest_asyncio.fixture
+async def world(server: ServerHandle) -> Any:
+    async with httpx2.AsyncClient(base_url=server.base_url, timeout=30) as client:
+        yield World(client, server)
+
+
+@pytest.fixture
+def provider(running: FakeProvider) -> FakeProvider:
+    """The provider, forgetful between tests."""
+    running.scope, running.teams, running.token_seconds = "project:read query:read", None, 3600
+    for part in (running.events, running.fail, running.devices, running.requests, running.issued):
+        part.clear()
+    running.access_tokens.clear()
+    running.refresh_tokens.clear()
+    return running
+
+
+async def connect(onb: Onboarding, provider: FakeProvider, **members: Any) -> dict[str, Any]:
+    """Connect a project; returns the connection as polled."""
+    started = ok(await onb.owner.post(START, {"project_id": onb.project_id, **members}))
+    provider.decide("granted")
+    return ok(await onb.owner.post(POLL, {"connection_id": started["connection_id"]}))
+
+
+async def test_a_human_grants_read_access(world: World, provider: FakeProvider) -> None:
+    """Pending with an address for the human, then connected; tokens are nowhere to be seen (G-022)."""
+    onb = await onboard(world)
+    started = ok(await onb.owner.post(START, {"project_id": onb.project_id, "provider_project_id": 42}))
+    assert {**started, "connection_id": "", "next_action": ""} == {
+        "connection_id": "",
+        "status": "pending",
+        "authorization_url": f"{provider.url}/device?user_code=WXYZ-1234",
+        "user_code": "WXYZ-1234",
+        "scopes": ["project:read", "query:read"],
+        "expires_in": 900,
+        "interval": 5,
+        "next_action": "",
+    }
+    assert started["connection_id"].startswith("conn_")
+    [asked] = provider.calls("/oauth/device_authorization/")
+    assert asked["scope"] == "project:read query:read"
+    assert asked["client_secret"] == "client-secret"
+    poll = {"connection_id": started["connection_id"]}
+    pending = ok(await onb.owner.post(POLL, poll))
+    expected = {
+        "status": "pending",
+        "connection_id": started["connection_id"],
+        "project_id": onb.project_id,
+        "provider": "provider_cloud",
+        "provider_project_id": 42,
+        "scopes": ["project:read", "query:read"],
+        "connected_at": None,
+    }
+    assert {name: pending[name] for name in expected} == expected
+    provider.decide("granted")
+    connected = ok(await onb.owner.post(POLL, poll))
+    assert connected["status"] == "connected"
+    assert connected["connected_at"] > 0
+    assert ok(await onb.owner.post(POLL, poll)) == connected, "a second poll is told the same"
+    for table in ("events", "provider_connections", "provider_grants", "idempotency"):
+        for secret in (*provider.issued, *provider.devices):
+            [[found]] = await world.sql(
+                f"select count(*) from {table} t where to_jsonb(t)::text like %s", f"%{secret}%"
+            )
+            assert found == 0, table
+    assert not any(secret in world.server.log() for secret in (*provider.issued, *provider.devices))
+
+
+async def test_a_human_says_no(world: World, provider: FakeProvider) -> None:
+    """A denial is final for its connection; another one can be started."""
+    onb = await onboard(world)
+    started = ok(await onb.owner.post(START, {"project_id": onb.project_id}))
+    provider.decide("denied")
+    poll = {"connection_id": started["connection_id"]}
+    assert ok(await onb.owner.post(POLL, poll))["status"] == "denied"
+    assert ok(await onb.owner.post(POLL, poll))["status"] == "denied"
+    assert (await connect(onb, provider))["status"] == "connected"
+
+
+@pytest.mark.parametrize(
+    ("scope", "status"),
+    [
+        ("project:read query:read", "connected"),
+        (None, "connected"),
+        ("project:read query:read query:write", "denied"),
+        ("*", "denied"),
+        ("project:read", "denied"),
+    ],
+)
+async def test_anything_but_reading_is_refused(
+    world: World, provider: FakeProvider, scope: str | None, status: str
+) -> None:
+    """A grant with a write scope is thrown away whole (R-AUTH-21)."""
+    onb = await onboard(world)
+    provider.scope = scope
+    answer = await connect(onb, provider)
+    assert answer["status"] == status
+    [[sealed]] = await world.sql("select sealed from provider_grants where id = %s", answer["connection_id"])
+    assert (sealed is not None) == (status == "connected")
+
+
+@pytest.mark.parametrize(
+    ("asked", "teams", "status", "project"),
+    [
+        (None, [9], "connected", 9),
+        (None, [8, 9], "connected", None),
+        (8, [8, 9], "connected", 8),
+        (7, [8, 9], "denied", 7),
+        (7, None, "connected", 7),
+    ],
+)
+async def test_which_project_a_grant_reads(
+    world: World, provider: FakeProvider, asked: int | None, teams: list[int] | None, status: str, project: int | None
+) -> None:
+    """The project asked for if the grant covers it, else the only one that it covers."""
+    onb = await onboard(world)
+    provider.teams = teams
+    members = {} if asked is None else {"provider_project_id": asked}
+    answer = await connect(onb, provider, **members)
+    assert (answer["status"], answer["provider_project_id"]) == (status, project)
+
+
+async def test_nobody_answers(world: World, provider: FakeProvider) -> None:
+    """After fifteen minutes an unanswered connection is expired, without asking the provider again."""
+    onb = await onboard(world)
+    started = ok(await onb.owner.post(START, {"project_id": onb.project_id}))
+    await world.wait(900)
+    provider.requests.clear()
+    poll = {"connection_id": started["connection_id"]}
+    assert ok(await onb.owner.post(POLL, poll))["status"] == "expired"
+    assert provider.requests == []
+    provider.decide("granted")
+    assert ok(await onb.owner.post(POLL, poll))["status"] == "expired"
+
+
+async def test_a_crowd_polls_and_one_grant_is_kept(world: World, provider: FakeProvider) -> None:
+    """Polls at once redeem the code once, and none of them takes the grant away from the one that did."""
+    onb = await onboard(world)
+    started = ok(await onb.owner.post(START, {"project_id": onb.project_id}))
+    provider.decide("granted")
+    poll = {"connection_id": started["connection_id"]}
+    answers = await at_once(8, lambda _: onb.owner.post(POLL, poll))
+    assert {ok(answer)["status"] for answer in answers} <= {"pending", "connected"}
+    assert ok(await onb.owner.post(POLL, poll))["status"] == "connected"
+    [[events]] = await world.sql("select count(*) from events where stream_id = %s", started["connection_id"])
+    assert events == 2
+
+
+async def test_who_may_connect(world: World, provider: FakeProvider) -> None:
+    """The owner of the project; connections of others do not exist (G-025)."""
+    onb = await onboard(world)
+    body = {"project_id": onb.project_id}
+    stranger, member = await world.sign_in(), await onb.add_member()
+    refused(await world.post(START, body), 401, "unauthenticated")
+    refused(await stranger.post(START, body), 404, "project_not_found")
+    refused(await member.post(START, body), 403, "owner_required")
+    started = ok(await onb.owner.post(START, body))
+    poll = {"connection_id": started["connection_id"]}
+    unknown = {"connection_id": "conn_00000000000000000000000000"}
+    refused(await world.post(POLL, poll), 401, "unauthenticated")
+    for caller, told in ((stranger, poll), (stranger, unknown), (onb.owner, unknown)):
+        refused(await caller.post(POLL, told), 404, "not_found")
+    refused(await member.post(POLL, poll), 403, "owner_required")
+    await world.sql("update projects set status = 'fenced' where project_id = %s", onb.project_id)
+    refused(await onb.owner.post(START, body), 409, "project_deletion_in_progress")
+    refused(await onb.owner.post(POLL, poll), 409, "project_deletion_in_progress")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"project_id": "short"},
+        {"region": "us"},
+        {"region": "mars"},
+        {"host": "http://provider.example"},
+        {"host": "https://user:pass@provider.example"},
+        {"host": "https://provider.example?x=1"},
+        {"host": "https://127.0.0.1"},
+        {"host": "https://localhost"},
+        {"host": "https://169.254.169.254"},
+        {"host": "https://10.0.0.1:8443"},
+        {"host": "https://does-not-exist.invalid"},
+        {"provider_project_id": 0},
+        {"provider_project_id": "42"},
+        {"surplus": 1},
+    ],
+)
+async def test_bodies_that_are_refused(world: World, provider: FakeProvider, body: dict[str, Any]) -> None:
+    """A connection starts from its declared members alone, and never towards an address inside (threat: SSRF)."""
+    onb = await onboard(world)
+    if set(body) - {"project_id"} and body != {"region": "us"}:
+        body = {"project_id": onb.project_id, **body}
+    refused(await onb.owner.post(START, body), 400, "invalid_payload")
+    assert provider.requests == []
+
+
+async def test_a_repeated_start_is_one_connection(world: World, provider: FakeProvider) -> None:
+    """The same key is answered with the same connection (G-008)."""
+    onb = await onboard(world)
+    first = ok(await onb.owner.post(START, {"project_id": onb.project_id}, key="c1"))
+    again = await onb.owner.post(START, {"project_id": onb.project_id}, key="c1")
+    assert ok(again) == first
+    assert again.headers["idempotent-replayed"] == "true"
+
+
+async def test_a_provider_that_fails(world: World, provider: FakeProvider) -> None:
+    """While the provider fails, start and poll are 502 and nothing is lost."""
+    onb = await onboard(world)
+    body = {"project_id": onb.project_id}
+
+    async def failing(path: str, body: Any) -> None:
+        answer = await onb.owner.client.post(path, json=body, headers={"authorization": f"Bearer {onb.owner.secret}"})
+        error = refused(answer, 502, "upstream_error")
+        assert error["retryable"] is True
+
+    for how in (500, 404, lambda handler: handler.reply(200, b"<html>"), lambda handler: handler.reply(200, b"{}")):
+        provider.fail = {"/oauth/device_authorization/": how}
+        await failing(START, body)
+    provider.fail = {"/oauth/": lambda handler: handler.reply(302, b"", {"location": f"{provider.url}/elsewhere"})}
+    await failing(START, body)
+    assert provider.calls("/elsewhere") == [], "redirects are not followed"
+    provider.fail = {}
+    started = ok(await onb.owner.post(START, body))
+    provider.decide("granted")
+    poll = {"connection_id": started["connection_id"]}
+    provider.fail = {"/oauth/token/": lambda handler: handler.reply(503, b"")}
+    await failing(POLL, poll)
+    provider.fail = {}
+    assert ok(await onb.owner.post(POLL, poll))["status"] == "connected"
+
+
+async def test_without_configuration(world: World, server_factory: Any) -> None:
+    """An operator who has configured no provider: 503, and what to set (G-022)."""
+    bare = server_factory(database_url=world.server.database_url)
+    onb = await onboard(world)
+    async with httpx2.AsyncClient(base_url=bare.base_url, timeout=30) as client:
+        headers = {"authorization": f"Bearer {onb.owner.secret}"}
+        answer = await client.post(START, json={"project_id": onb.project_id}, headers=headers)
+        error = refused(answer, 503, "service_unavailable")
+        assert "SERVICE_PROVIDER_CLIENT_ID" in error["next_action"]
+        assert error["retryable"] is True
+
+
+# ---- verification through the provider
+
+
+def captured(provider: FakeProvider, begun: dict[str, Any], **changes: Any) -> None:
+    """Capture at the provider what the plan asks for, just after the session began by the service's clock."""
+    at = begun["state"]["proof_session"]["started_at"] + 1
+    proof = {"service_onboarding_proof": begun["one_time_markers"]["runtime"]["value"]}
+    provider.capture("order_created", at, order_kind="book", **{"$lib": "web"}, **proof)
+    provider.capture("order_paid", at, **{"amount": 1, "currency": "eur", "$lib": "service-node", **changes}, **proof)
+    provider.capture(
+        "$exception",
+        at,
+        **{"$exception_message": "payment_declined", "$lib": "service-node", "decline_code": "51"},
+        **proof,
+    )
+
+
+async def proving(world: World, provider: FakeProvider) -> tuple[Onboarding, dict[str, Any]]:
+    """A connected project that is proving, its deploy recorded."""
+    onb = await onboard(world)
+    await connect(onb, provider, provider_project_id=42)
+    begun = await onb.to_proving(plan_body(historical_evidence=history_body()))
+    await onb.deploy(begun)
+    return onb, begun
+
+
+async def test_verification_reads_the_connected_provider_alone(world: World, provider: FakeProvider) -> None:
+    """With a connection only the provider's rows count; our own records are another source (R-ONB-62, G-032)."""
+    onb, begun = await proving(world, provider)
+    await onb.exercise(begun)
+    owed = ok(await onb.verify(begun["state"]))["remaining"]
+    assert len(owed["analytics"]["milestones"]) == 2
+    assert owed["safe_error"]["marker_missing"]
+    assert owed["deploy"] is None
+    captured(provider, begun)
+    done = ok(await onb.verify(begun["state"]))
+    assert done["ok"] is True, done["remaining"]
+    paths = {path for path, _, _ in provider.requests if path.startswith("/api")}
+    assert paths == {"/api/projects/42/query/"}
+
+
+async def test_the_boundary_is_checked_at_the_provider(world: World, provider: FakeProvider) -> None:
+    """A server event captured in the browser is not the approved one."""
+    onb, begun = await proving(world, provider)
+    captured(provider, begun, **{"$lib": "web"})
+    owed = ok(await onb.verify(begun["state"]))["remaining"]
+    assert [m["event"] for m in owed["analytics"]["milestones"]] == ["order_paid"]
+
+
+async def test_rows_received_beside_the_session_do_not_count(world: World, provider: FakeProvider) -> None:
+    """The provider's own time of receipt decides (R-ONB-59)."""
+    onb, begun = await proving(world, provider)
+    captured(provider, begun)
+    for event in provider.events:
+        event["created_at"] = begun["state"]["proof_session"]["started_at"] - 5
+    owed = ok(await onb.verify(begun["state"]))["remaining"]
+    assert owed["analytics"]["blockers"] == owed["safe_error"]["blockers"] == ["proof_session_outside_window"]
+
+
+def stall(handler: Any) -> None:
+    """Answer more than is taken."""
+    handler.reply(200, b'{"results": [' + b" " * (17 * 1024 * 1024) + b"]}")
+
+
+FAILURES: dict[str, Any] = {
+    "server error": 500,
+    "throttled": 429,
+    "refused": 400,
+    "forbidden": 403,
+    "no json": lambda handler: handler.reply(200, b"<html>"),
+    "other json": lambda handler: handler.reply(200, b'{"results": null}'),
+    "no results": lambda handler: handler.reply(200, b"{}"),
+    "broken properties": lambda handler: handler.reply(200, b'{"results": [["order_paid", 1, "{"]]}'),
+    "properties of no object": lambda handler: handler.reply(200, b'{"results": [["order_paid", 1, "[]"]]}'),
+    "too much": stall,
+    "hang up": lambda handler: handler.connection.close(),
+}
+
+
+@pytest.mark.parametrize("how", FAILURES)
+async def test_a_failed_read_is_never_an_empty_one(world: World, provider: FakeProvider, how: str) -> None:
+    """However the provider fails, verify answers 200 with the two read blockers and claims nothing (G-085)."""
+    onb, begun = await proving(world, provider)
+    captured(provider, begun)
+    provider.fail = {"/api/": FAILURES[how]}
+    answer = ok(await onb.verify(begun["state"]))
+    assert answer["ok"] is False
+    assert answer["state"] == begun["state"]
+    assert answer["remaining"]["analytics"] == {
+        "blockers": ["analytics_read_failed"],
+        "milestones": [],
+        "properties": [],
+    }
+    assert answer["remaining"]["safe_error"]["blockers"] == ["safe_error_read_failed"]
+    assert answer["remaining"]["safe_error"]["marker_missing"] is False
+    assert answer["remaining"]["deploy"] is None
+    provider.fail = {}
+    assert ok(await onb.verify(begun["state"]))["ok"] is True
+
+
+async def test_tokens_are_refreshed_and_rotated(world: World, provider: FakeProvider) -> None:
+    """A rejected or ending token is replaced once, the new pair kept sealed, and reads go on."""
+    onb, begun = await proving(world, provider)
+    for _ in range(3):
+        provider.revoke_access()
+        owed = ok(await onb.verify(begun["state"]))["remaining"]
+        assert owed["analytics"]["blockers"] == []
+    assert len([form for form in provider.calls("/oauth/token/") if form["grant_type"] == "refresh_token"]) == 3
+    [[generation]] = await world.sql("select generation from provider_grants where project_id = %s", onb.project_id)
+    assert generation == 5
+    provider.token_seconds = 30  # about to end as soon as it is issued
+    provider.revoke_access()
+    ok(await onb.verify(begun["state"]))
+    before = len(provider.calls("/oauth/token/"))
+    ok(await onb.verify(begun["state"]))
+    assert len(provider.calls("/oauth/token/")) > before
+    provider.refresh_tokens.clear()
+    owed = ok(await onb.verify(begun["state"]))["remaining"]
+    assert owed["analytics"]["blockers"] == ["analytics_read_failed"], "the grant is gone"
+
+
+async def test_a_refresh_that_brings_more_than_reading_is_refused(world: World, provider: FakeProvider) -> None:
+    """Later grants are held to the same scopes as the first."""
+    onb, begun = await proving(world, provider)
+    provider.revoke_access()
+    provider.scope = "project:read query:read query:write"
+    owed = ok(await onb.verify(begun["state"]))["remaining"]
+    assert owed["analytics"]["blockers"] == ["analytics_read_failed"]
+
+
+async def test_a_connection_outlives_its_configuration_as_a_failure(
+    world: World, provider: FakeProvider, server_factory: Any
+) -> None:
+    """With the adapter's settings gone, reads of a connected project fail; they never turn into local ones."""
+    onb, begun = await proving(world, provider)
+    await onb.exercise(begun)
+    bare = server_factory(database_url=world.server.database_url)
+    async with httpx2.AsyncClient(base_url=bare.base_url, timeout=30) as client:
+        headers = {"authorization": f"Bearer {onb.owner.secret}", "if-match": begun["state"]["etag"]}
+        owed = ok(await client.post(f"{onb.path}/verify", headers=headers))["remaining"]
+    assert owed["analytics"]["blockers"] == ["analytics_read_failed"]
+
+
+async def test_the_newest_connection_reads(world: World, provider: FakeProvider) -> None:
+    """A second connection takes over once it is granted, not before."""
+    onb, begun = await proving(world, provider)
+    ok(await onb.owner.post(START, {"project_id": onb.project_id, "provider_project_id": 43}))
+    ok(await onb.verify(begun["state"]))
+    await world.wait(1)
+    await connect(onb, provider, provider_project_id=44)
+    ok(await onb.verify(begun["state"]))
+    paths = [path for path, _, _ in provider.requests if path.startswith("/api")]
+    assert set(paths[:2]) == {"/api/projects/42/query/"}
+    assert set(paths[2:]) == {"/api/projects/44/query/"}
