@@ -1,0 +1,272 @@
+"""States that are kept: in memory between batches, and as snapshots of long streams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import psycopg
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.eventstore import statements
+from service.eventstore.cache import Known, StateCache
+from service.eventstore.codec import decode_event
+from service.eventstore.commands import Answer, Unit
+from service.eventstore.unit import Registry
+from service.eventstore.writing import SNAPSHOT_EVERY
+from statemachines.kernel import replay
+from tests.support import toy
+from tests.support.rounds import Bench, Spy, count, entry_of
+from tests.support.toy import LIVE_TOYS, TOY, TOYS, Stream, Toy, command, simple_bump, toy_stream
+
+Sql = psycopg.Connection[Any]
+NAME = ("proj_a", "toy_1")
+
+
+@pytest.fixture
+def bench(toys_url: str) -> Iterator[Bench]:
+    made = Bench(toys_url)
+    yield made
+    made.close()
+
+
+def replayed(sql: Sql, stream: str = "toy_1") -> Toy:
+    """Fold the whole history of a toy, as an auditor would."""
+    rows = sql.execute(
+        "select topic, payload::text from events where stream_id = %s order by revision", (stream,)
+    ).fetchall()
+    return replay(TOY, [decode_event(topic, payload) for topic, payload in rows])
+
+
+def state_seen(bench: Bench, stream: Stream) -> Any:
+    """The state that a unit is given, in this bench's cache or cold."""
+    seen: list[Any] = []
+
+    def look(unit: Unit) -> Answer:
+        seen.append((unit.state(stream), unit.revision(stream), unit.row(TOYS.table, *stream.name)))
+        return Answer(200, None)
+
+    bench.run(command(look, stream))
+    return seen[0]
+
+
+# ---- in memory ----------------------------------------------------------------------------------------------------
+
+
+def test_cold_and_warm_decide_on_the_same(toys_url: str, bench: Bench, sql: Sql):
+    """A process that has the stream in memory, one that has an older state of it, and one that has nothing."""
+    older = Bench(toys_url)
+    older.run(simple_bump(op="0"))
+    for n in range(1, 4):
+        bench.run(simple_bump(op=str(n), by=n))
+    warm = state_seen(bench, toy_stream())
+    assert state_seen(older, toy_stream()) == warm
+    cold = Bench(toys_url)
+    assert state_seen(cold, toy_stream()) == warm
+    assert warm[0] == replayed(sql)
+    assert warm[1] == 5
+    kept, fresh = bench.cache.get(NAME), cold.cache.get(NAME)
+    assert (kept.state, kept.rows, kept.revision, kept.chain) == (fresh.state, fresh.rows, fresh.revision, fresh.chain)
+    older.close()
+    cold.close()
+
+
+def test_only_the_tail_is_read_again(toys_url: str, bench: Bench):
+    """What is in memory is not loaded a second time; what another process appended is."""
+    asked: list[tuple[Any, ...]] = []
+
+    class Listening(Spy):
+        def execute(self, query: str, *args: Any, **kwargs: Any) -> Any:
+            cursor = super().execute(query, *args, **kwargs)
+            if query == statements.TAILS:
+                asked.append(args[0][2])
+            return cursor
+
+    other = Bench(toys_url)
+    bench.run(simple_bump())
+    other.run(simple_bump())
+    listening = Listening(bench.connection)
+    bench.round.run(listening, [entry_of(simple_bump())], wait_ms=200)
+    bench.round.run(listening, [entry_of(simple_bump())], wait_ms=200)
+    assert asked == [[2], [4]]
+    other.close()
+
+
+def test_nothing_is_remembered_before_it_is_committed(bench: Bench):
+    """A batch that fails while it writes leaves the memory as it was."""
+    bench.run(simple_bump())
+    before = bench.cache.get(NAME)
+    with pytest.raises(psycopg.DataError):
+        bench.run(simple_bump(), simple_bump(2, note="\0"))
+    bench.connection.execute("rollback")
+    assert bench.cache.get(NAME) is before
+    assert bench.cache.get(("proj_a", "toy_2")) is None
+
+
+def test_streams_that_are_only_read_are_remembered_too(bench: Bench):
+    bench.run(simple_bump(1), simple_bump(2))
+    bench.cache.clear()
+    bench.run(command(lambda unit: Answer(200, None), toy_stream(1), reads=(toy_stream(2), toy_stream("absent"))))
+    assert bench.cache.get(NAME).revision == 2
+    assert bench.cache.get(("proj_a", "toy_2")).revision == 2
+    assert bench.cache.get(("proj_a", "toy_absent")) is None
+
+
+def known(size: int) -> Known:
+    return Known(1, b"", None, {}, size)
+
+
+def test_the_memory_is_bounded_in_number_and_weight():
+    """The least recently used go first; a stream heavier than the bound is not kept at all."""
+    cache = StateCache(max_entries=3, max_bytes=100)
+    for n in range(3):
+        cache.put(("p", str(n)), known(10))
+    cache.get(("p", "0"))
+    cache.put(("p", "3"), known(10))
+    assert [cache.get(("p", str(n))) is not None for n in range(4)] == [True, False, True, True]
+    cache.put(("p", "2"), known(85))
+    assert [cache.get(("p", str(n))) is not None for n in range(4)] == [False, False, True, True]
+    cache.put(("p", "heavy"), known(101))
+    assert len(cache) == 0
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 60))))
+def test_the_weight_is_kept_exactly(puts: list[tuple[int, int]]):
+    cache = StateCache(max_entries=5, max_bytes=100)
+    for number, size in puts:
+        cache.put(("p", str(number)), known(size))
+        kept = [cache._entries[name].size for name in cache._entries]
+        assert cache._bytes == sum(kept) <= 100
+        assert len(kept) <= 5
+    cache.clear()
+    assert (len(cache), cache._bytes) == (0, 0)
+
+
+# ---- snapshots ----------------------------------------------------------------------------------------------------
+
+
+def grow(bench: Bench, events: int, number: int = 1) -> None:
+    """Append this many events to a toy, in batches."""
+    stream = toy_stream(number)
+
+    def more(size: int) -> Any:
+        def decide(unit: Unit) -> Answer:
+            opening = [] if unit.revision(stream) else [toy.ToyOpened("long")]
+            wanted = size - len(opening)
+            unit.append(stream, [*opening, *(toy.ToyBumped(n, f"op{n}") for n in range(wanted))])
+            return Answer(200, None)
+
+        return command(decide, stream)
+
+    while events:
+        bench.run(more(min(events, 30)))
+        events -= min(events, 30)
+
+
+def snapshots(sql: Sql) -> list[tuple[Any, ...]]:
+    return sql.execute("select stream_id, revision, version from snapshots order by stream_id").fetchall()
+
+
+def test_a_long_stream_keeps_a_snapshot_at_most_so_many_events_old(bench: Bench, sql: Sql):
+    grow(bench, SNAPSHOT_EVERY - 10)
+    assert snapshots(sql) == []
+    for n in range(40):
+        grow(bench, 13 + n % 3)
+        [[head]] = sql.execute("select revision from stream_heads").fetchall()
+        [(_, revision, version)] = snapshots(sql) or [("", 0, 1)]
+        assert head - revision < SNAPSHOT_EVERY
+        assert version == TOY.version
+    [[stored]] = sql.execute("select state::text from snapshots").fetchall()
+    [(_, revision, _)] = snapshots(sql)
+    rows = sql.execute("select topic, payload::text from events where revision <= %s order by revision", (revision,))
+    assert msgspec.json.decode(stored, type=Toy) == replay(TOY, [decode_event(*row) for row in rows.fetchall()])
+
+
+def test_snapshot_and_tail_equal_replay(toys_url: str, bench: Bench, sql: Sql):
+    """A cold process starts at the snapshot, reads only what came after it, and stands where a replay ends."""
+    grow(bench, 257)
+    cold = Bench(toys_url)
+    read: list[int] = []
+
+    class Listening(Spy):
+        def execute(self, query: str, *args: Any, **kwargs: Any) -> Any:
+            cursor = super().execute(query, *args, **kwargs)
+            if query == statements.TAILS:
+                read.append(cursor)
+            return cursor
+
+    bench_entry = entry_of(simple_bump(by=5))
+    cold.round.run(Listening(cold.connection), [bench_entry], wait_ms=200)
+    [(_, at, _)] = snapshots(sql)
+    assert at > 200
+    assert read[0].rowcount == 257 - at
+    assert cold.cache.get(NAME).state == replayed(sql)
+    assert cold.cache.get(NAME).rows["toys"].revision == 258
+    assert cold.cache.get(NAME).snapshot_revision == at
+    cold.close()
+
+
+def test_a_snapshot_of_another_evolve_is_dropped(toys_url: str, bench: Bench, sql: Sql):
+    """A raised version folds all history anew, and replaces the old snapshot; the old version ignores the new one."""
+    grow(bench, 150)
+    sql.execute("update snapshots set state = jsonb_set(state, '{total}', '-1')")
+
+    def doubled(state: Toy, event: Any) -> Toy:
+        event = msgspec.structs.replace(event, by=2 * event.by) if isinstance(event, toy.ToyBumped) else event
+        return toy.evolve(state, event)
+
+    newer = TOY._replace(evolve=doubled, version=2)
+    stream = Stream(newer, *NAME)
+    cold = Bench(toys_url, Registry({"toy": newer}, {"toy": (TOYS, LIVE_TOYS)}))
+    assert state_seen(cold, stream)[0].total == 2 * replayed(sql).total
+
+    def touch(unit: Unit) -> Answer:
+        unit.append(stream, [toy.ToyBumped(0)])
+        return Answer(200, None)
+
+    cold.run(command(touch, stream))
+    assert [(revision, version) for _, revision, version in snapshots(sql)] == [(151, 2)]
+    other = Bench(toys_url)
+    assert state_seen(other, toy_stream())[0] == replayed(sql)
+    cold.close()
+    other.close()
+
+
+def test_without_its_snapshot_a_state_is_what_its_events_say(toys_url: str, bench: Bench, sql: Sql):
+    """Snapshots are a convenience; a lost one is made again with the next command."""
+    grow(bench, 150)
+    sql.execute("delete from snapshots")
+    cold = Bench(toys_url)
+    assert state_seen(cold, toy_stream())[0] == replayed(sql)
+    cold.run(simple_bump())
+    assert [revision for _, revision, _ in snapshots(sql)] == [151]
+    cold.close()
+
+
+def test_machines_without_snapshots_have_none(bench: Bench, sql: Sql):
+    plain = TOY._replace(snapshots=False)
+    stream = Stream(plain, *NAME)
+
+    def many(unit: Unit) -> Answer:
+        unit.append(stream, [toy.ToyOpened("x"), *(toy.ToyBumped(1) for _ in range(150))])
+        return Answer(200, None)
+
+    bench.run(command(many, stream))
+    assert count(sql, "snapshots") == 0
+    bench.cache.clear()
+    assert state_seen(bench, stream)[0].total == 150
+
+
+@pytest.mark.parametrize("cold_every", [1, 3, 1000])
+def test_however_it_is_loaded_a_history_is_the_same(bench: Bench, sql: Sql, cold_every: int):
+    """The same commands, with the memory emptied now and then: same log, same rows, same state."""
+    for n in range(12):
+        if n % cold_every == 0:
+            bench.cache.clear()
+        grow(bench, 25)
+        assert state_seen(bench, toy_stream())[0] == replayed(sql)
+    assert replayed(sql).total == sum(range(24)) + 11 * sum(range(25))
+    assert sql.execute("select total from toys").fetchall() == [(replayed(sql).total,)]

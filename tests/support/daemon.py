@@ -1,0 +1,66 @@
+"""The background parts of the store in processes of their own, to be killed.
+
+`python -m tests.support.daemon sequencer|reactor URL`
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from service.eventstore.history import StoredEvent
+from service.eventstore.reactor import Job, Reactor
+from service.eventstore.sequencer import Sequencer
+from tests.support.toy import ToyBumped, ToyClosed
+
+ROOT = Path(__file__).parents[2]
+
+
+def one_job_each(event: StoredEvent) -> Job:
+    """Make one job for each bump, which names its event."""
+    return Job("bumped", {"event_id": event.event_id, "revision": event.revision})
+
+
+def one_job_waiting(event: StoredEvent) -> Job | None:
+    """Make a job of which one waits at a time: but none for some streams."""
+    if event.stream_id.endswith("_quiet"):
+        return None
+    return Job("closed", {"project": event.project_id}, queue="slow", once=f"closed:{event.project_id}")
+
+
+REACTIONS = {ToyBumped.TOPIC: one_job_each, ToyClosed.TOPIC: one_job_waiting}
+
+
+class Daemon:
+    """Such a process, as a test handles it."""
+
+    def __init__(self, name: str, url: str) -> None:
+        self._arguments = [sys.executable, "-m", "tests.support.daemon", name, url]
+        self._process: subprocess.Popen[bytes] | None = None
+        self.killed = 0
+
+    def start(self) -> None:
+        """Start it, without waiting for anything."""
+        self._process = subprocess.Popen(self._arguments, cwd=ROOT, stdout=subprocess.DEVNULL)
+
+    def kill(self) -> None:
+        """End it without a word."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+            self.killed += 1
+
+
+def main(name: str, url: str) -> None:
+    """Run one of them until killed."""
+    running = Sequencer(url) if name == "sequencer" else Reactor(url, REACTIONS)
+    running.start()
+    while True:
+        time.sleep(60)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
