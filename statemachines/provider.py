@@ -28,7 +28,7 @@ class ConnectionNotFound(Rejection):
 class ConnectionConflict(Rejection):
     """The connection has had its answer."""
 
-    code = "not_found"
+    code = "provider_not_provisioned"
 
 
 class Status(Enum):

@@ -145,6 +145,8 @@ class ConnectedAnalytics:
     async def _ask(self, values: Mapping[str, Any], token: str | ReadFailed) -> HttpAnswer | ReadFailed:
         if isinstance(token, ReadFailed):
             return token
+        if not await self._oauth.may_reach(self._connection.host):
+            return failure("refused")
         project = self._connection.provider_project_id or "@current"
         return await exchange(
             self._client,

@@ -20,6 +20,7 @@ log = structlog.get_logger(__name__)
 
 USER_AGENT = "service-analytics/3"
 TIMEOUT = httpx2.Timeout(10.0, connect=5.0)
+LOOKUP_SECONDS = 5.0
 DEADLINE_SECONDS = 20.0  # of one exchange as a whole, however slowly its bytes arrive
 
 
@@ -82,9 +83,11 @@ def parse(body: bytes, expected: type[Any]) -> Any:
 async def is_public(url: str) -> bool:
     """Whether every address behind a URL's host is a public one: a caller must not aim this service at its inside."""
     parts = urlsplit(url)
+    loop = asyncio.get_running_loop()
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(parts.hostname, parts.port or 443, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError):
+        async with asyncio.timeout(LOOKUP_SECONDS):
+            found = await loop.getaddrinfo(parts.hostname, parts.port or 443, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):  # a timeout is an OSError
         return False
     addresses = {ipaddress.ip_address(entry[4][0]) for entry in found}
     return bool(addresses) and all(address.is_global and not address.is_multicast for address in addresses)

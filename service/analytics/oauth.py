@@ -14,7 +14,7 @@ import httpx2
 import msgspec
 
 from schemas.provider import CONNECT_SECONDS, POLL_INTERVAL, READ_SCOPES, ConnectRequest
-from service.analytics.http import cause_of, exchange, failure, parse
+from service.analytics.http import cause_of, exchange, failure, is_public, parse
 from service.auth.sealing import seal, unseal
 from service.settings import Settings
 from statemachines.provider import Refused, Waiting
@@ -104,6 +104,13 @@ class ProviderOAuth:
         """Whether the operator vouches for a host."""
         return host in {self._settings.provider_us_url, self._settings.provider_eu_url}
 
+    async def may_reach(self, host: str) -> bool:
+        """Whether requests may go to a host now: one that the operator vouches for, or one with public addresses.
+
+        Asked before every exchange, because the owner of a name can change where it leads.
+        """
+        return self.is_configured_host(host) or await is_public(host)
+
     def seal(self, project_id: str, connection_id: str, secret: Secret) -> str | None:
         """Seal a secret for its connection."""
         text = msgspec.json.encode(secret).decode()
@@ -167,6 +174,8 @@ class ProviderOAuth:
     async def _post(self, host: str, path: str, **form: str) -> tuple[int, bytes] | ReadFailed:
         if not self.configured:
             return failure("unconfigured")
+        if not await self.may_reach(host):
+            return failure("refused")
         assert self._settings.provider_client_id is not None
         form["client_id"] = self._settings.provider_client_id
         if self._settings.provider_client_secret is not None and self.is_configured_host(host):

@@ -11,7 +11,6 @@ import msgspec
 
 from projections.provider import CONNECTIONS, GRANTS, ConnectionRow, GrantRow
 from schemas.provider import ConnectionStarted, ConnectionStatus, ConnectRequest, PollRequest
-from service.analytics.http import is_public
 from service.analytics.oauth import Secret, Tokens
 from service.eventstore.commands import Answer, CommandNotDone, Lookup, Outcome, Stream, Unit
 from service.http.errors import EdgeRefusal, InvalidPayload, OwnerRequired, ServiceUnavailable, refusal
@@ -61,7 +60,7 @@ async def connect_provider(call: Call[ConnectRequest, None]) -> Outcome:
     if not oauth.configured:
         raise _unconfigured()
     host = oauth.host_of(wish)
-    if not oauth.is_configured_host(host) and not await is_public(host):
+    if not await oauth.may_reach(host):
         raise InvalidPayload(
             "The provider's address cannot be used.",
             invalid=[("host", "must lead to public addresses")],

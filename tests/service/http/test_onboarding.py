@@ -534,7 +534,8 @@ async def test_each_part_is_needed_and_named(world: World) -> None:
     assert owed["deploy"] == {"environment": "production", "blockers": ["deploy_not_observed"]}
     await onb.send_event(begun, "order_paid", amount=0, currency=False)
     await onb.send_error(begun, message="card: payment_declined", extra={"decline_code": 0})
-    await onb.deploy(begun, sha=begun["state"]["implementation_source_snapshot"]["git_head_sha"][:7])
+    deploy = await onb.deploy(begun, sha=begun["state"]["implementation_source_snapshot"]["git_head_sha"][:7])
+    assert deploy["onboarding_proof_matched"] is True
     assert ok(await onb.verify(begun["state"]))["ok"] is True
 
 

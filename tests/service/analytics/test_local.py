@@ -1,0 +1,223 @@
+"""The local adapter over our own telemetry, and the evidence gathered from it (G-032, G-085)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import psycopg
+import pytest
+import pytest_asyncio
+
+from service.analytics.evidence import find_proof
+from service.analytics.http import is_public
+from service.analytics.local import LocalAnalytics
+from service.analytics.probes import ROWS_PER_EVENT, ErrorProbe, EventProbe
+from service.eventstore.store import EventStore
+from service.registry import registry
+from statemachines.proof import ErrorSighting, EventSighting, Findings, ProofSession
+from statemachines.readings import ReadFailed
+from tests.support.plans import make_plan, make_snapshot
+
+PROJECT, OTHER = "proj_0001", "proj_0002"
+OURS, THEIRS = "a" * 64, "b" * 64
+START, END = 1_700_000_000, 1_700_007_200
+EVENTS = EventProbe(("order_created", "order_paid"), ("amount", "note"), OURS, START - 7200, END + 7200)
+ERRORS = ErrorProbe("payment_declined", ("decline_code",), OURS, START - 7200, END + 7200)
+
+
+class Telemetry:
+    """Rows as ingest leaves them."""
+
+    def __init__(self, url: str, store: EventStore) -> None:
+        self.connection = psycopg.connect(url, autocommit=True)
+        self.store = store
+        self.analytics = LocalAnalytics(store, PROJECT)
+        self.number = 0
+
+    def event(self, event: str, at: int, marker: str | None, project: str = PROJECT, /, **properties: Any) -> None:
+        self.number += 1
+        self.connection.execute(
+            "insert into analytics_events values (%s, %s, %s, %s, 'someone', %s, %s)",
+            (project, at, f"evt_{self.number}", event, json.dumps(properties), marker),
+        )
+
+    def error(self, message: str, at: int, marker: str | None, level: str = "error", **parts: Any) -> None:
+        self.number += 1
+        tags, extra = json.dumps(parts.get("tags", {})), json.dumps(parts.get("extra", {}))
+        user = json.dumps(parts["user"]) if "user" in parts else None
+        self.connection.execute(
+            "insert into log_events (project_id, received_at, id, level, message, environment, tags, extra, user_data, "
+            "marker_hash) values (%s, %s, %s, %s, %s, 'production', %s, %s, %s, %s)",
+            (parts.get("project", PROJECT), at, f"log_{self.number}", level, message, tags, extra, user, marker),
+        )
+
+
+@pytest_asyncio.fixture
+async def telemetry(database_url: str) -> AsyncIterator[Telemetry]:
+    store = EventStore(database_url, registry())
+    await store.start()
+    held = Telemetry(database_url, store)
+    yield held
+    held.connection.close()
+    await store.stop()
+
+
+async def test_marked_rows_of_the_project_are_found(telemetry: Telemetry) -> None:
+    """Rows under the marker with the asked properties, and strays under other markers; nothing unmarked or foreign."""
+    telemetry.event("order_paid", START, OURS, amount=0, note="x" * 5000, secret="not asked for")
+    telemetry.event("order_paid", START + 1, THEIRS, amount=1)
+    telemetry.event("order_paid", START + 2, THEIRS, amount=1)
+    telemetry.event("order_paid", START, None, amount=1)
+    telemetry.event("order_paid", START, OURS, OTHER, amount=1)
+    telemetry.event("other", START, OURS, amount=1)
+    telemetry.event("order_created", START - 7201, OURS, amount=1)
+    telemetry.event("order_created", END + 7200, OURS, amount=1)
+    telemetry.event("order_created", START - 7200, OURS)
+    found = await telemetry.analytics.proof_events(EVENTS)
+    assert not isinstance(found, ReadFailed)
+    assert sorted(found, key=lambda row: (row.event, row.received_at)) == [
+        EventSighting("order_created", START - 7200, (OURS,), {}),
+        EventSighting("order_paid", START, (OURS,), {"amount": 0, "note": True}),
+        EventSighting("order_paid", START + 2, (THEIRS,), {}),
+    ]
+
+
+@pytest.mark.parametrize("value", [None, "", [], {}, 0, False, "x", {"a": 1}, "✓" * 90])
+async def test_values_keep_what_matters_of_them(telemetry: Telemetry, value: Any) -> None:
+    """A value that is not long comes as it was sent, so that empty and zero stay apart."""
+    telemetry.event("order_paid", START, OURS, amount=value)
+    [row] = await telemetry.analytics.proof_events(EVENTS)  # type: ignore[misc]
+    assert row.properties == {"amount": value if len(json.dumps(value, ensure_ascii=False).encode()) <= 200 else True}
+
+
+async def test_a_busy_event_is_read_up_to_its_bound(telemetry: Telemetry) -> None:
+    """The newest rows are looked at, and one event leaves room for the next."""
+    telemetry.connection.execute(
+        "insert into analytics_events select %s, %s + n, 'evt_' || n, 'order_paid', 'x', '{}', %s "
+        "from generate_series(1, %s) n",
+        (PROJECT, START, OURS, ROWS_PER_EVENT + 50),
+    )
+    telemetry.event("order_created", START, OURS)
+    found = await telemetry.analytics.proof_events(EVENTS)
+    assert not isinstance(found, ReadFailed)
+    paid = [row.received_at for row in found if row.event == "order_paid"]
+    assert len(paid) == ROWS_PER_EVENT
+    assert min(paid) == START + 51
+    assert [row.event for row in found].count("order_created") == 1
+
+
+async def test_marked_errors_that_show_the_failure_are_found(telemetry: Telemetry) -> None:
+    """In tags, extra or message; errors only, of this project only; the asked context and nothing else of them."""
+    context = {"decline_code": "51", "unasked": "x"}
+    telemetry.error("boom", START, OURS, tags={"failure_marker": "payment_declined", **context})
+    telemetry.error("boom", START + 1, OURS, "fatal", extra={"failure_marker": "payment_declined", **context})
+    telemetry.error("a payment_declined b", START + 2, OURS, user={"id": "u", "decline_code": "52"})
+    telemetry.error("payment_declined", START + 3, THEIRS, tags=context)
+    telemetry.error("payment_declined", START, OURS, "warning", tags=context)
+    telemetry.error("payment_declined", START, None, tags=context)
+    telemetry.error("something else", START, OURS, tags=context)
+    telemetry.error("payment_declined", START, OURS, tags=context, project=OTHER)
+    found = await telemetry.analytics.proof_errors(ERRORS)
+    assert not isinstance(found, ReadFailed)
+    code = {"decline_code": "51"}
+    assert sorted(found, key=lambda row: row.received_at) == [
+        ErrorSighting("boom", START, (OURS,), {"failure_marker": "payment_declined", **code}, {}, {}),
+        ErrorSighting("boom", START + 1, (OURS,), {}, {"failure_marker": "payment_declined", **code}, {}),
+        ErrorSighting("a payment_declined b", START + 2, (OURS,), {}, {}, {"decline_code": "52"}),
+        ErrorSighting("payment_declined", START + 3, (THEIRS,), code, {}, {}),
+    ]
+
+
+async def test_wildcards_and_quotes_are_text(telemetry: Telemetry) -> None:
+    """A marker is compared, never interpreted (R-ONB-10)."""
+    for marker in ("100%", "a_b", "o'neil", '"', "\\", "{}"):
+        telemetry.error(f"<{marker}>", START, OURS)
+        probe = msgspec.structs.replace(ERRORS, failure_marker=marker)
+        found = await telemetry.analytics.proof_errors(probe)
+        assert not isinstance(found, ReadFailed)
+        assert [row.message for row in found] == [f"<{marker}>"]
+        telemetry.connection.execute("delete from log_events")
+        telemetry.error("1000 axb oneil", START, OURS)
+        assert await telemetry.analytics.proof_errors(probe) == []
+        telemetry.connection.execute("delete from log_events")
+
+
+SESSION = ProofSession("ps_1", make_snapshot("d" * 40), OURS, "c" * 64, START, END)
+
+
+async def judge(telemetry: Telemetry) -> Findings:
+    return await find_proof(telemetry.store, telemetry.analytics, PROJECT, make_plan(), SESSION, START + 10)
+
+
+@pytest.mark.parametrize(
+    ("table", "part", "blocker"),
+    [
+        ("analytics_events", "analytics", "analytics_read_failed"),
+        ("log_events", "safe_error", "safe_error_read_failed"),
+        ("deploys", "deploy", "deploy_read_failed"),
+        ("credentials", "deploy", "deploy_read_failed"),
+    ],
+)
+async def test_a_table_that_cannot_be_read_blocks_its_part(
+    telemetry: Telemetry, table: str, part: str, blocker: str
+) -> None:
+    """A read that fails is named, the other parts are judged as they are, and nothing is proven (R-ONB-34)."""
+    before = msgspec.to_builtins((await judge(telemetry)).remaining)
+    telemetry.connection.execute(f"alter table {table} rename to {table}_away")
+    findings = await judge(telemetry)
+    assert not findings.complete
+    after = msgspec.to_builtins(findings.remaining)
+    assert after[part]["blockers"] == (blocker,)
+    assert {name: after[name] for name in after if name != part} == {n: before[n] for n in before if n != part}
+
+
+async def test_a_read_that_takes_too_long_has_failed(telemetry: Telemetry) -> None:
+    """A lock that does not go away ends the read by its time limit, as a failure."""
+    async with telemetry.store.connection() as connection:
+        await connection.execute("set statement_timeout = '50ms'")
+    with telemetry.connection.transaction():
+        telemetry.connection.execute("lock table analytics_events in access exclusive mode")
+        assert await telemetry.analytics.proof_events(EVENTS) == ReadFailed("timeout")
+    assert await telemetry.analytics.proof_events(EVENTS) == []
+
+
+async def test_a_complete_exercise_is_found(telemetry: Telemetry) -> None:
+    """Rows, deploy and markers together: what the pure matching calls complete."""
+    telemetry.event("order_created", START, OURS, order_kind="x")
+    telemetry.event("order_paid", START, OURS, amount=1, currency="eur")
+    telemetry.error("payment_declined", START, OURS, tags={"decline_code": "1"})
+    telemetry.connection.execute(
+        "insert into deploys values (%s, 'dep_1', 1, '1', 'production', %s, null, 'ci', true, 'cred_1', %s, 'ps_1', "
+        "null, %s)",
+        (PROJECT, "d" * 40, "c" * 64, START),
+    )
+    findings = await judge(telemetry)
+    assert findings.complete, findings.remaining
+    assert (findings.deploy_count, len(findings.analytics)) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("url", "public"),
+    [
+        ("https://127.0.0.1", False),
+        ("https://localhost:8443", False),
+        ("https://10.1.2.3", False),
+        ("https://192.168.0.1", False),
+        ("https://169.254.169.254", False),
+        ("https://0.0.0.0", False),
+        ("https://100.64.0.1", False),
+        ("https://224.0.0.1", False),
+        ("https://[::1]", False),
+        ("https://[::ffff:10.0.0.1]", False),
+        ("https://[fd00::1]", False),
+        ("https://nowhere.invalid", False),
+        ("https://8.8.8.8", True),
+        ("https://[2001:4860:4860::8888]", True),
+    ],
+)
+async def test_only_public_addresses_are_reached(url: str, public: bool) -> None:
+    """A provider's host may not lead into the network that this service runs in."""
+    assert await is_public(url) is public
