@@ -35,7 +35,7 @@ def _is_plain(value: Any) -> bool:
     kind = type(value)
     if kind is dict:
         return all(type(key) is str and key.isascii() and _is_plain(item) for key, item in value.items())
-    if kind is list:
+    if kind is list or kind is tuple:
         return all(map(_is_plain, value))
     if kind is int:
         return bool(-(2**53) < value < 2**53)
