@@ -31,6 +31,8 @@ def explain(error: Exception) -> str | None:
             sentence = f"The read model is in use, or another process is rebuilding it: {error}"
         case psycopg.OperationalError() | PoolTimeout():
             sentence = f"The database cannot be reached: {str(error).strip()}"
+        case OSError(strerror=str(reason), filename=str() | bytes() as name):
+            sentence = f"{reason}: {name!s}"
         case _:
             return None
     return sentence
