@@ -1,0 +1,140 @@
+"""Background jobs run with the services, fail alone, come back from killed workers, and wait at most once."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import procrastinate
+import psycopg
+import pytest
+
+from service import jobs
+from service.app import make_services
+from service.eventstore.reactor import Job
+from service.jobs import Task, defer, job_app
+from service.services import Services
+from service.settings import load_settings
+from tests.support.server import ENCRYPTION_KEY, SIGNING_KEY
+
+ran: list[tuple[str, Mapping[str, Any]]] = []
+
+
+async def note(services: Services, args: Mapping[str, Any]) -> None:
+    ran.append((services.settings.base_url, args))
+
+
+async def fail_once(_: Services, args: Mapping[str, Any]) -> None:
+    ran.append(("failing", args))
+    if len(ran) == 1:
+        raise RuntimeError
+
+
+NOTE = Task("test.note", note)
+FAILING = Task("test.failing", fail_once, retry=procrastinate.RetryStrategy(max_attempts=2))
+
+
+@pytest.fixture
+def services(database_url: str) -> Services:
+    ran.clear()
+    return make_services(
+        load_settings(
+            {
+                "SERVICE_DATABASE_URL": database_url,
+                "SERVICE_INTERNAL_TOKEN": "an-internal-token-of-length",
+                "SERVICE_ENCRYPTION_KEY": ENCRYPTION_KEY,
+                "SERVICE_SIGNING_KEY": SIGNING_KEY,
+            }
+        )
+    )
+
+
+async def work_off(services: Services, tasks: list[Task], *wanted: Job) -> list[tuple[str, str]]:
+    """Defer jobs and run until none is left; returns (task, status) of what stays in the table."""
+    async with await psycopg.AsyncConnection.connect(services.settings.database_url, autocommit=True) as connection:
+        for job in wanted:
+            await defer(connection, job)
+        app = job_app(services, tasks)
+        async with app.open_async():
+            await app.run_worker_async(
+                wait=False, install_signal_handlers=False, delete_jobs="successful", listen_notify=False
+            )
+        cursor = await connection.execute(
+            "select task_name, status::text from procrastinate_jobs where task_name like 'test.%' order by id"
+        )
+        return await cursor.fetchall()
+
+
+async def test_a_deferred_job_runs_with_its_arguments(services: Services):
+    assert await work_off(services, [NOTE], Job("test.note", {"id": "x", "count": 2})) == []
+    assert ran == [("http://127.0.0.1:8000", {"id": "x", "count": 2})]
+
+
+async def test_of_jobs_that_wait_once_one_waits(services: Services):
+    once = Job("test.note", {}, once="the-one")
+    assert await work_off(services, [NOTE], once, once, once) == []
+    assert len(ran) == 1
+    await work_off(services, [NOTE], once)
+    assert len(ran) == 2, "once it ran, another one may wait"
+
+
+async def test_a_failure_is_tried_again_and_kept_when_it_stays(services: Services):
+    assert await work_off(services, [FAILING, NOTE], Job("test.failing", {}), Job("test.note", {})) == []
+    assert [name for name, _ in ran].count("failing") == 2
+    never = Task("test.never", _raise)
+    assert await work_off(services, [never], Job("test.never", {})) == [("test.never", "failed")]
+
+
+async def _raise(_: Services, __: Mapping[str, Any]) -> None:
+    raise RuntimeError
+
+
+async def test_a_job_of_a_killed_worker_is_given_back(services: Services):
+    """What a worker held when it was killed runs again once its heartbeat is old."""
+    async with await psycopg.AsyncConnection.connect(services.settings.database_url, autocommit=True) as connection:
+        await defer(connection, Job("test.note", {"id": "abandoned"}))
+        await connection.execute(
+            "with w as (insert into procrastinate_workers (last_heartbeat) values (now() - interval '1 hour') "
+            "returning id) update procrastinate_jobs set status = 'doing', worker_id = w.id from w"
+        )
+        await defer(connection, Job("jobs.tidy", {"timestamp": 0}))
+    assert await work_off(services, [NOTE]) == []
+    assert [args for _, args in ran] == [{"id": "abandoned"}]
+
+
+def test_names_are_unique(monkeypatch: pytest.MonkeyPatch):
+    """Two tasks of one name, or two reactions to one topic, stop the start."""
+    tasks, _reactions = jobs.declared()
+    assert len({task.name for task in tasks}) == len(tasks)
+
+    class Module:
+        TASKS = (NOTE,)
+        REACTIONS = {"a.b.v1": lambda _: None}  # noqa: RUF012
+
+    class Other(Module):
+        TASKS = ()
+
+    monkeypatch.setattr(jobs, "_modules", lambda: [Module, Module])
+    with pytest.raises(AssertionError, match=r"two tasks are named test\.note"):
+        jobs.declared()
+    monkeypatch.setattr(jobs, "_modules", lambda: [Module, Other])
+    with pytest.raises(AssertionError, match=r"two reactions to a\.b\.v1"):
+        jobs.declared()
+
+
+def test_a_scheduled_task_is_deferred_once_by_many_workers(services: Services):
+    """Two workers that look at the same minute leave one job."""
+    scheduled = Task("test.minute", note, cron="* * * * *")
+
+    async def look() -> int:
+        apps = [job_app(services, [scheduled]) for _ in range(2)]
+        for app in apps:
+            await app.open_async()
+        deferrers = [procrastinate.periodic.PeriodicDeferrer(registry=app.periodic_registry) for app in apps]
+        for deferrer in deferrers:
+            await deferrer.defer_jobs(list(deferrer.get_previous_tasks(at=1_000_000_020)))
+        found = await apps[0].job_manager.list_jobs_async(task="test.minute")
+        for app in apps:
+            await app.close_async()
+        return len(list(found))
+
+    assert asyncio.run(look()) == 1
