@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -19,6 +20,8 @@ from service.http.errors import InvalidPayload, PayloadTooLarge
 MAX_DEPTH = 64
 MAX_INTEGER = 2**53 - 1
 BODY_SECONDS = 10.0
+DISCARD_SECONDS = 1.0
+DISCARD_BYTES = 8 * 1024 * 1024
 
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 _INTEGER = re.compile(rb"(?<![0-9.eE+-])-?([0-9]{16,})(?![0-9.eE])")
@@ -110,21 +113,22 @@ async def read_body(
     InvalidPayload when the body does not end in time or the client goes away.
     """
     announced = int(content_length) if content_length is not None and content_length.isdigit() else None
-    if announced is not None and announced > limit:
-        raise too_large(limit)
     if announced == 0:
         return b""
     try:
         async with asyncio.timeout(seconds):
-            return await _receive_all(receive, announced, limit)
+            if announced is None or announced <= limit:
+                return await _receive_all(receive, announced, limit)
     except TimeoutError:
         raise InvalidPayload(
             "The body did not arrive in time.", invalid=[("", f"the body must arrive within {seconds:g} seconds")]
         ) from None
+    await _discard(receive, announced)
+    raise too_large(limit)
 
 
 async def _receive_all(receive: Receive, announced: int | None, limit: int) -> bytes:
-    body = b""
+    """Collect the chunks. Raises PayloadTooLarge, and InvalidPayload when the client goes away."""
     chunks: list[bytes] = []
     size = 0
     more = True
@@ -137,8 +141,27 @@ async def _receive_all(receive: Receive, announced: int | None, limit: int) -> b
         chunks.append(body)
         size += len(body)
         if size > limit:
+            if more:
+                await _discard(receive, None)
             raise too_large(limit)
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+async def _discard(receive: Receive, announced: int | None) -> None:
+    """Read and forget what is still on its way, within bounds.
+
+    A connection that is closed with unread bytes is reset, and the client would lose the refusal with it.
+    """
+    if announced is not None and announced > DISCARD_BYTES:
+        return
+    with suppress(TimeoutError):
+        async with asyncio.timeout(DISCARD_SECONDS):
+            size = 0
+            while size < DISCARD_BYTES:
+                message: Any = await receive()
+                size += len(message.get("body", b""))
+                if not message.get("more_body", False):
+                    return
 
 
 def too_large(limit: int) -> PayloadTooLarge:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from service.http.body_gate import check_body, read_body
+from service.http.body_gate import DISCARD_BYTES, check_body, read_body
 from service.http.errors import InvalidPayload, PayloadTooLarge
 from tests.service.http import slow_json
 
@@ -217,14 +217,41 @@ async def test_limit_is_exact_for_announced_and_chunked_bodies(announced: bool, 
         assert await reading == body
 
 
-async def test_nothing_is_read_of_an_announced_body_that_is_too_large() -> None:
+async def test_nothing_is_read_of_a_body_announced_as_huge() -> None:
     """Content-Length alone refuses."""
 
     async def receive() -> Any:
         raise AssertionError("read")
 
     with pytest.raises(PayloadTooLarge):
-        await read_body(receive, "4097", 4096)
+        await read_body(receive, str(DISCARD_BYTES + 1), 4096)
+
+
+async def test_what_is_too_large_is_read_to_its_end_and_forgotten() -> None:
+    """Else the connection is reset and the refusal lost with it."""
+    for announced in ("9000", None):
+        left = [b"x" * 1000] * 9
+
+        async def receive(left: list[bytes] = left) -> Any:
+            return {"type": "http.request", "body": left.pop(), "more_body": bool(left)}
+
+        with pytest.raises(PayloadTooLarge):
+            await read_body(receive, announced, 4096)
+        assert left == []
+
+
+async def test_an_endless_body_is_not_read_for_ever() -> None:
+    """Forgetting has its bound too."""
+    count = 0
+
+    async def receive() -> Any:
+        nonlocal count
+        count += 1
+        return {"type": "http.request", "body": b"x" * 65536, "more_body": True}
+
+    with pytest.raises(PayloadTooLarge):
+        await read_body(receive, None, 4096)
+    assert count <= DISCARD_BYTES // 65536 + 2
 
 
 async def test_a_slow_body_is_given_up() -> None:
