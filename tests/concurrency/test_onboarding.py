@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -163,3 +165,17 @@ async def test_many_proof_starts_leave_one_pair(worlds: list[World]) -> None:
         [begun] = [answer.json() for answer in answers if answer.status_code == 201]
         await both[1].exercise(begun)
         assert ok(await both[1].verify(begun["state"]))["ok"] is True
+
+
+async def test_read_models_are_what_their_history_says(worlds: list[World]) -> None:
+    """After everything above: each row equals the fold of its stream, and a rebuild changes nothing."""
+    here, _ = await pair(worlds)
+    begun = await here.to_proving()
+    ok(await here.start(plan_body("withdraws the map"), headers={"if-match": begun["state"]["etag"]}))
+    server = here.world.server
+    for arguments in (["verify"], ["rebuild"], ["verify"]):
+        command = [sys.executable, "-m", "service", "projections", *arguments, "onboarding", "signal_maps", "--json"]
+        run = await asyncio.to_thread(subprocess.run, command, env=server.env, capture_output=True, check=False)
+        assert run.returncode == 0, run.stdout + run.stderr
+    assert ok(await here.read())["status"] == "planned"
+    assert (await here.owner.get(here.map_path)).status_code == 404
