@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from typing import Any
 
+import httpx2
 import pytest
 
 from service.auth import admin
@@ -293,3 +294,30 @@ async def test_a_credential_opens_its_own_project_only(world: World):
     rows = await world.sql("select project_id from events where actor_id = %s", ci["id"])
     assert rows == [(mine["id"],)]
     assert await listed(owner, other["id"]) == {}
+
+
+async def test_an_end_in_one_process_holds_in_the_others(server_factory: Any):
+    """Two processes serve; whichever answers next, what has ended is nobody's, to reads and to commands."""
+    server = server_factory(env={"SERVICE_WORKERS": "2"})
+    async with httpx2.AsyncClient(base_url=server.base_url, timeout=30) as client:
+        world = World(client, server)
+        for turn in range(5):
+            owner, helper = await world.sign_in(f"owner-{turn}"), await world.sign_in(f"owner-{turn}")
+            project = await owner.create_project()
+            ci = await owner.create_credential(project["id"], "k")
+            secrets = (ci["credential"], project["dsn"], helper.secret)
+            work = {secret: ("/v1/deploys/", {"version": "1"}) for secret in secrets[:2]}
+            work[helper.secret] = ("/v1/projects", {"name": "x"})
+            for secret in secrets:  # every process has seen every secret
+                for answer in await at_once(8, lambda _, s=secret, w=work[secret]: world.having(s).post(*w)):
+                    assert answer.status_code in {201, 202}
+            keys = ok(await owner.get("/v1/keys"))["keys"]
+            [helpers] = [key["id"] for key in keys if key["key_prefix"] == helper.secret[:16]]
+            ok(await owner.post(f"/v1/project-credentials/{ci['id']}/revoke"))
+            ok(await owner.post(f"/v1/projects/{project['id']}/dsn/rotate"))
+            ok(await owner.post(f"/v1/keys/{helpers}/revoke"))
+            for secret in secrets:
+                for answer in await at_once(8, lambda _, s=secret, w=work[secret]: world.having(s).post(*w)):
+                    refused(answer, 401, "unauthenticated")
+                for answer in await at_once(8, lambda _, s=secret: world.having(s).get("/v1/projects")):
+                    refused(answer, 401, "unauthenticated")

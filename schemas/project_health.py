@@ -1,0 +1,43 @@
+"""Wire contract of a project's health (R-PROJ-12, R-PROJ-13)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+Epoch = Annotated[int, Meta(ge=0, description="Epoch seconds, UTC.")]
+Count = Annotated[int, Meta(ge=0)]
+
+
+class UsageThisMonth(msgspec.Struct, frozen=True, kw_only=True):
+    """What the project has sent in the current UTC month; `errors` counts every log event."""
+
+    period: Annotated[str, Meta(pattern=r"^\d{4}-\d{2}$")]
+    total_events: Count
+    errors: Count
+    analytics: Count
+    deploys: Count
+
+
+class WebhookHealth(msgspec.Struct, frozen=True, kw_only=True):
+    """How the latest delivery of a webhook went."""
+
+    id: str
+    last_status: int | None
+    last_error: str | None
+
+
+class ProjectHealth(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether data arrives, and what waits for attention."""
+
+    project_id: str
+    last_event_received_at: Epoch | None
+    last_deploy_at: Epoch | None
+    seconds_since_last_event: Count | None
+    open_cases: Count
+    events_last_hour: Count
+    usage_this_month: UsageThisMonth
+    webhooks: list[WebhookHealth]
+    next_action: str

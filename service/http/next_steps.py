@@ -1,0 +1,41 @@
+"""What to do next in a project (R-PROJ-08 to R-PROJ-11, G-024)."""
+
+from __future__ import annotations
+
+from schemas.next_steps import NextSteps
+from service.eventstore.commands import Answer
+from service.http.operations import KEY, Call, endpoint
+from service.projects.progress import read_progress
+from service.projects.suggestions import suggest
+
+
+@endpoint(
+    method="GET",
+    path="/v1/projects/{project_id}/next-steps",
+    operation_id="get_next_steps",
+    group="projects",
+    summary="Read how far a project has come and what to do next",
+    principals=KEY,
+    responses={200: NextSteps},
+    mutation=False,
+    flows=frozenset({"install"}),
+)
+async def get_next_steps(call: Call[None, None]) -> Answer:
+    """Show the project's state and what follows from it."""
+    assert call.project_id is not None
+    progress = await read_progress(call.services.store, call.project_id)
+    suggestions = suggest(progress)
+    first = next((suggestion for suggestion in suggestions if suggestion.status == "available"), suggestions[0])
+    return Answer(
+        200,
+        NextSteps(
+            project_state=progress.state,
+            count=len(suggestions),
+            suggestions=suggestions,
+            next_steps=[suggestion.id for suggestion in suggestions],
+            next_action=first.description,
+        ),
+    )
+
+
+ENDPOINTS = [get_next_steps]

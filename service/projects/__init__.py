@@ -1,0 +1,1 @@
+"""What a project's records say about how far it has come."""

@@ -1,0 +1,142 @@
+"""How far a project has come, and what is suggested for it (R-PROJ-08 to R-PROJ-11, G-024, G-062)."""
+
+from __future__ import annotations
+
+import itertools
+
+import msgspec
+import psycopg
+import pytest
+
+from schemas.next_steps import ProjectState
+from schemas.onboarding import AnalyticsReceipt, DeployReceipt, ErrorReceipt, Milestone, Receipt
+from schemas.operations import documented_operations
+from service.projects.progress import (
+    NEWEST_ROWS,
+    Arrived,
+    Progress,
+    Questions,
+    assess,
+    assess_questions,
+    read_progress,
+)
+from service.projects.suggestions import STEPS, suggest
+from statemachines.signal_map import signal_map_stream_id
+from tests.support.plans import make_snapshot, plan_body
+
+NOTHING = Arrived(
+    logs=False, analytics=False, deploys=False, cases=False, open_cases=False, connected=False, onboarding=False
+)
+
+
+def milestone(event: str, *properties: str) -> Milestone:
+    return Milestone(event, "meaning", "browser_provider", properties, ())
+
+
+RECEIPT = Receipt(
+    "source_verified",
+    1_000,
+    (AnalyticsReceipt("order_paid", "server_provider", (), (), 1),),
+    ErrorReceipt("declined", "server_provider", (), (), 1),
+    DeployReceipt("production", make_snapshot(), 1),
+)
+SIGNUP, PAID = milestone("signup", "plan"), milestone("paid", "plan", "amount")
+
+
+@pytest.mark.parametrize(
+    ("seen", "error_seen", "expected"),
+    [
+        ({}, False, Questions(gaps=3, blocked=0, pending=3)),
+        ({"signup": frozenset({"plan"})}, True, Questions(gaps=1, blocked=0, pending=2)),
+        ({"signup": frozenset()}, True, Questions(gaps=2, blocked=2, pending=1)),
+        ({"signup": frozenset({"plan"}), "paid": frozenset({"plan"})}, True, Questions(gaps=1, blocked=2, pending=0)),
+        (
+            {"signup": frozenset({"plan"}), "paid": frozenset({"plan", "amount", "more"})},
+            True,
+            Questions(gaps=0, blocked=0, pending=0),
+        ),
+        (
+            {"signup": frozenset({"plan"}), "paid": frozenset({"plan", "amount"})},
+            False,
+            Questions(gaps=1, blocked=0, pending=0),
+        ),
+    ],
+)
+def test_questions_without_their_data_are_counted(seen, error_seen, expected):
+    assert assess_questions([SIGNUP, PAID], seen, error_seen=error_seen) == expected
+
+
+def test_a_project_without_anything_has_come_nowhere():
+    state = assess(NOTHING, None, {})
+    assert {name for name, value in msgspec.to_builtins(state).items() if value} == set()
+
+
+@pytest.mark.parametrize("arrived", [Arrived(*bits) for bits in itertools.product([False, True], repeat=7)])
+def test_every_state_has_suggestions_that_fit_it(arrived):
+    state = assess(arrived, None, {})
+    suggestions = suggest(Progress(state, arrived, mapped=False))
+    ids = [suggestion.id for suggestion in suggestions]
+    assert len(ids) == len(set(ids)) > 0
+    assert ids == [step.id for step in STEPS if step.id in ids]
+    assert ("send_first_event" in ids) == (not state.has_events)
+    assert ("record_deploys" in ids) == (not state.has_deploys)
+    for suggestion in suggestions:
+        missing = [name for name in suggestion.requires if not getattr(state, name)]
+        assert suggestion.status == ("preview" if missing else "available")
+    assert state.minimum_install_complete == (arrived.logs and arrived.analytics and arrived.deploys)
+    assert not state.answer_ready  # without an approved map there is no question
+
+
+def test_suggestions_name_documented_operations_and_members_of_the_state():
+    documented = {f"{operation.method} {operation.path}" for operation in documented_operations()}
+    for step in STEPS:
+        assert set(step.uses) <= documented, step.id
+        assert set(step.requires) <= set(ProjectState.__struct_fields__), step.id
+
+
+async def test_what_came_lately_is_held_against_the_approved_map(accounts, database_url):
+    """Events and properties are read from the newest rows of each event; a receipt settles all of it."""
+    project_id = "proj_one"
+    with psycopg.connect(database_url, autocommit=True) as connection:
+
+        def arrive(event: str, at: int, **properties: object) -> None:
+            connection.execute(
+                "insert into analytics_events (project_id, received_at, id, event, distinct_id, properties) "
+                "values (%s, %s, gen_random_uuid()::text, %s, 'u', %s::jsonb)",
+                (project_id, at, event, msgspec.json.encode(properties).decode()),
+            )
+
+        plan = msgspec.json.encode(plan_body()).decode()
+        connection.execute(
+            "insert into signal_maps (project_id, id, revision, plan, plan_sha256, recorded_at) "
+            "values (%s, %s, 1, %s::jsonb, %s, 5)",
+            (project_id, signal_map_stream_id(project_id), plan, "0" * 64),
+        )
+        needed = {m["event"]: m["properties"] for m in plan_body()["milestones"]}
+        progress = await read_progress(accounts, project_id)
+        assert progress.mapped
+        assert progress.state.signal_types == ["analytics", "errors", "deploys"]
+        assert progress.state.pending_real_data_count == len(needed) + 1
+        assert progress.state.readiness_gaps_count == len(needed) + 1  # the error is missing too
+        for event in needed:
+            arrive(event, 10)
+        progress = await read_progress(accounts, project_id)
+        assert progress.state.pending_real_data_count == 0
+        assert progress.state.blocked_answer_contract_count == len(needed) + 1
+        assert progress.state.readiness_gaps_count == sum(map(len, needed.values())) + 1
+        for event, names in needed.items():
+            for name in names:
+                arrive(event, 11, **{name: 1, "more": 2})
+        progress = await read_progress(accounts, project_id)
+        assert progress.state.blocked_answer_contract_count == 0
+        assert progress.state.readiness_gaps_count == 1
+        assert not progress.state.answer_ready
+        for event in needed:  # what only older rows had is gone
+            for at in range(20, 20 + NEWEST_ROWS):
+                arrive(event, at)
+        assert (await read_progress(accounts, project_id)).state.blocked_answer_contract_count == len(needed) + 1
+        receipt = msgspec.json.encode(RECEIPT).decode()
+        connection.execute("update signal_maps set receipt = %s::jsonb", (receipt,))
+    state = (await read_progress(accounts, project_id)).state
+    assert all((state.install_verified, state.minimum_install_complete, state.readiness_complete, state.answer_ready))
+    assert (state.readiness_gaps_count, state.blocked_answer_contract_count, state.pending_real_data_count) == (0, 0, 0)
