@@ -50,7 +50,7 @@ AnyCall = Call[ConnectRequest, None] | Call[PollRequest, None]
     responses={200: ConnectionStarted},
     idempotency="optional",
     flows=FLOW,
-    errors=("service_unavailable", "upstream_error", "upstream_timeout"),
+    errors=("project_not_found", "service_unavailable", "upstream_error", "upstream_timeout"),
 )
 async def connect_provider(call: Call[ConnectRequest, None]) -> Outcome:
     """Get a code for the human from the provider, and remember what it will be exchanged for."""
