@@ -1,0 +1,46 @@
+"""Wire contract of `POST /v1/analytics/` and of the browser configuration (R-ING-02, R-ING-05, G-030)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+
+class AnalyticsEvent(msgspec.Struct, frozen=True):
+    """A product event. Names are opaque; unknown keys are ignored (R-ONB-10)."""
+
+    event: Annotated[str, Meta(min_length=1, max_length=200)]
+    distinct_id: Annotated[str, Meta(min_length=1, max_length=200)]
+    properties: Annotated[dict[str, Any], Meta(max_length=200)] | None = None
+
+
+class AnalyticsAccepted(msgspec.Struct, frozen=True):
+    """The event is stored."""
+
+    id: str
+    project_id: str
+    received_at: int
+    event: str
+    next_action: str
+    ok: Literal[True] = True
+    accepted: Literal[True] = True
+
+
+class BrowserReplay(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Whether a browser records sessions, and with what. `reason` says why not."""
+
+    enabled: bool
+    provider: str
+    token: str | msgspec.UnsetType = msgspec.UNSET
+    api_host: str | msgspec.UnsetType = msgspec.UNSET
+    reason: str | msgspec.UnsetType = msgspec.UNSET
+
+
+class BrowserConfig(msgspec.Struct, frozen=True):
+    """What a browser needs to know before it captures."""
+
+    ok: bool
+    replay: BrowserReplay
+    next_action: str

@@ -1,0 +1,51 @@
+"""Wire contract of deploys: recording one, and the record (R-ING-03, R-ING-09, G-030, G-052)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+
+class DeployEvent(msgspec.Struct, frozen=True):
+    """A deploy that has really succeeded. Unknown keys are ignored; null stands for an absent optional key."""
+
+    version: Annotated[str, Meta(min_length=1, max_length=200)]
+    environment: Annotated[str, Meta(min_length=1, max_length=160)] | None = None
+    sha: Annotated[str, Meta(pattern=r"^[0-9a-f]{7,64}(?!\n)$")] | None = None
+    branch: Annotated[str, Meta(min_length=1, max_length=300)] | None = None
+    message: Annotated[str, Meta(max_length=2000)] | None = None
+
+
+class DeployAccepted(msgspec.Struct, frozen=True):
+    """The deploy is recorded. `automation_run_id` names the run it is bound to, or is null."""
+
+    id: str
+    project_id: str
+    received_at: int
+    trusted: bool
+    onboarding_proof_matched: bool
+    automation_run_id: str | None
+    next_action: str
+    ok: Literal[True] = True
+    accepted: Literal[True] = True
+
+
+class DeployRecord(msgspec.Struct, frozen=True):
+    """A deploy as members see it. `trusted` is true only for a CI credential."""
+
+    id: str
+    deploy_id: str
+    project_id: str
+    version: str
+    environment: str
+    sha: str | None
+    branch: str | None
+    message: str | None
+    source: Literal["dsn", "ci"]
+    trusted: bool
+    credential_id: str | None
+    onboarding_proof: bool
+    automation_run_id: str | None
+    recorded_at: int

@@ -1,0 +1,68 @@
+"""Wire contract of `POST /v1/logs/`: a log or error event, and the answer to one (R-ING-01, G-030)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+MAX_INGEST_BYTES = 262144
+MAX_EXTRA_BYTES = 65536
+
+Level = Literal["debug", "info", "warning", "error", "fatal"]
+LEVELS: dict[str, Level] = {
+    "debug": "debug",
+    "info": "info",
+    "warning": "warning",
+    "warn": "warning",
+    "error": "error",
+    "fatal": "fatal",
+    "critical": "fatal",
+}
+"""What each accepted spelling of a level is stored as."""
+
+ERROR_LEVELS = frozenset({"error", "fatal"})
+"""Levels that make cases (R-ING-07)."""
+
+Environment = Annotated[str, Meta(min_length=1, max_length=100)]
+Release = Annotated[str, Meta(min_length=1, max_length=200)]
+TagName = Annotated[str, Meta(min_length=1, max_length=200)]
+TagValue = Annotated[str, Meta(max_length=500)]
+
+
+class LogUser(msgspec.Struct, frozen=True):
+    """Whom the event happened to. Further keys are kept as they are."""
+
+    id: Annotated[str, Meta(min_length=1, max_length=200)]
+    email: Annotated[str, Meta(max_length=320)] | None = None
+
+
+class LogEvent(msgspec.Struct, frozen=True):
+    """A log event. Unknown keys are ignored; null stands for an absent optional key.
+
+    `extra` holds at most 65536 bytes when written as JSON; `extra.exception` (`type`, `frames` of `file`, `function`,
+    `in_app`) refines the grouping.
+    """
+
+    message: Annotated[str, Meta(min_length=1, max_length=8192)]
+    level: Literal["debug", "info", "warning", "warn", "error", "fatal", "critical"] = "error"
+    environment: Environment | None = None
+    release: Release | None = None
+    user: LogUser | None = None
+    tags: Annotated[dict[TagName, TagValue], Meta(max_length=50)] | None = None
+    extra: dict[str, Any] | None = None
+
+
+class LogAccepted(msgspec.Struct, frozen=True):
+    """The event is stored and counted in its case. `case_id` and `fingerprint` are null below error level."""
+
+    id: str
+    project_id: str
+    received_at: int
+    level: Level
+    case_id: str | None
+    fingerprint: str | None
+    next_action: str
+    ok: Literal[True] = True
+    accepted: Literal[True] = True

@@ -1,0 +1,104 @@
+"""`POST /v1/deploys/`: a deploy that really happened, recorded once (R-ING-03, R-ING-08 to R-ING-10, G-052)."""
+
+from __future__ import annotations
+
+import hashlib
+
+from projections.deploys import DEPLOY_NOTES, USAGE_DEPLOYS, DeployNoteRow, UsageDeployRow
+from schemas.deploys import DeployAccepted, DeployEvent
+from schemas.logs import MAX_INGEST_BYTES
+from schemas.onboarding import PROOF_HEADER
+from service.auth.principals import PrincipalKind
+from service.auth.secrets import equal
+from service.eventstore.commands import Answer, Outcome, Stream, Unit
+from service.http.headers import head_of
+from service.http.operations import Call, endpoint
+from service.ids import new_id
+from service.ingest.tally import DAY
+from service.ingest.usage import account_of
+from statemachines import onboarding
+from statemachines.deploy import DEPLOY, RecordDeploy, decide_record
+
+DEFAULT_ENVIRONMENT = "production"
+NEXT_TRUSTED = "Nothing has to be done. Record the next deploy after it has succeeded."
+NEXT_UNTRUSTED = "Nothing has to be done. For trusted attribution, record deploys with a CI credential."
+
+
+@endpoint(
+    method="POST",
+    path="/v1/deploys/",
+    operation_id="record_deploy",
+    group="ingest",
+    summary="Record a deploy that has succeeded",
+    principals=frozenset({PrincipalKind.DSN, PrincipalKind.CI}),
+    scope="deploys:write",
+    body=DeployEvent,
+    strict=False,
+    max_body=MAX_INGEST_BYTES,
+    responses={202: DeployAccepted},
+    idempotency="optional",
+    rate="ingest",
+    flows=frozenset({"onboarding", "automation"}),
+)
+async def record_deploy(call: Call[DeployEvent, None]) -> Outcome:
+    """Record a deploy. A proof marker is looked at and never decides whether the deploy is recorded."""
+    project_id, store = call.project_id, call.services.store
+    assert project_id is not None
+    stream = Stream(DEPLOY, project_id, new_id("dep"))
+    session = Stream(onboarding.MACHINE, project_id, onboarding.onboarding_stream_id(project_id))
+    trusted = call.principal.kind is PrincipalKind.CI
+    marker = head_of(call.request.scope).headers.get(PROOF_HEADER.lower())
+    marker_hash = hashlib.sha256(marker.encode()).hexdigest() if marker else None
+    [version, environment, branch, message], scrubbed = call.services.intake.scrubber.parts(
+        call.body.version, call.body.environment or DEFAULT_ENVIRONMENT, call.body.branch, call.body.message
+    )
+    account_id = await account_of(store, project_id)
+    looks_at_session = trusted and marker_hash is not None
+
+    def decide(unit: Unit) -> Answer:
+        matched = _matched(unit.state(session), marker_hash or "", unit.now) if looks_at_session else None
+        wish = RecordDeploy(
+            version=version,
+            environment=environment,
+            sha=call.body.sha,
+            branch=branch,
+            credential_id=call.principal.id if trusted else None,
+            proof_marker_hash=marker_hash,
+            proof_session_id=matched,
+        )
+        unit.append(stream, decide_record(unit.state(stream), wish, unit.now))
+        if message:
+            unit.put(stream, DEPLOY_NOTES, DeployNoteRow(project_id=project_id, id=stream.id, message=message))
+        usage = UsageDeployRow(
+            project_id=project_id,
+            id=stream.id,
+            account_id=account_id,
+            day=unit.now - unit.now % DAY,
+            scrubbed=scrubbed,
+        )
+        unit.put(stream, USAGE_DEPLOYS, usage)
+        return Answer(
+            202,
+            DeployAccepted(
+                id=stream.id,
+                project_id=project_id,
+                received_at=unit.now,
+                trusted=trusted,
+                onboarding_proof_matched=matched is not None,
+                automation_run_id=None,
+                next_action=NEXT_TRUSTED if trusted else NEXT_UNTRUSTED,
+            ),
+        )
+
+    return await call.execute(decide, streams=[stream], reads=[session] if looks_at_session else [])
+
+
+def _matched(state: onboarding.Onboarding, marker_hash: str, now: int) -> str | None:
+    """Id of the open proof session that the marker belongs to, within its time (G-084, G-085)."""
+    session = state.session
+    if state.status is not onboarding.Status.PROVING or session is None or not session.covers(now):
+        return None
+    return session.proof_session_id if equal(session.ci_marker_sha256, marker_hash) else None
+
+
+ENDPOINTS = [record_deploy]

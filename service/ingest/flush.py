@@ -1,0 +1,322 @@
+"""One flush: one transaction that puts a batch of records into their tables, cases and counters.
+
+It follows the order of a command loop's round and shares its pieces: gates and names are tried, heads of cases too
+(here nothing waits for them: what is held goes into the next flush), what is read is read in a later statement. A
+case that stays as it is, is only counted, under a shared lock on its head; one that opens or regresses gets a unit of
+its own, together with the rules of its project. The telemetry goes in by COPY, then events and read models, and the
+counters, in sorted order, last: they are the only rows here that another flush may hold, and it is about to commit.
+
+A flush is recognised by its number, written in the same transaction. The name of the flusher is locked throughout, so
+that whoever asks what became of a number waits until a transaction that lost its client has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+
+from service.eventstore import names
+from service.eventstore.cache import StateCache, StreamName
+from service.eventstore.commands import Answer, Command, KeyReused, Origin, Outcome, Stream
+from service.eventstore.connection import Connection
+from service.eventstore.entry import RecordName
+from service.eventstore.loading import Loaded, Plan, Record, fold_stream, lock_and_load
+from service.eventstore.unit import Batch, Registry, UnitOfWork
+from service.eventstore.writing import write
+from service.http.errors import Unauthenticated
+from service.ingest import statements
+from service.ingest.grouping import Grouping
+from service.ingest.items import NULL, Assignment, Item
+from service.ingest.tally import RecordTally, Tally
+from statemachines import case, suppressions
+from statemachines.case import CASE
+from statemachines.project import ProjectDeletionInProgress
+from statemachines.suppressions import SUPPRESSIONS
+
+ACCEPTED = 202
+_NO_CASE = f"{NULL}\t{NULL}\t{NULL}"
+_encode = msgspec.json.Encoder().encode
+
+
+class Project(NamedTuple):
+    """A sender's project as it stands under its gate; `account_id` is its first owner (G-071)."""
+
+    dsn_hash: str
+    status: str
+    account_id: str
+
+
+class Assigned(NamedTuple):
+    """The case that an error goes into, why, and how that case stands then."""
+
+    case_id: str
+    grouping: Grouping
+    status: case.Status
+
+
+class Stored(NamedTuple):
+    """A record that the transaction stores: its answer, and whether a rule keeps it out of attention."""
+
+    item: Item
+    outcome: Outcome
+    suppressed: bool
+
+
+@dataclass(slots=True)
+class Attempt:
+    """A flush and what becomes of its records: stored (once it is committed), settled without it, or held."""
+
+    number: int
+    items: Sequence[Item]
+    stored: list[Stored] = field(default_factory=list)
+    settled: list[tuple[Item, Outcome | Exception]] = field(default_factory=list)
+    held: list[Item] = field(default_factory=list)
+    committing: bool = False
+
+
+@dataclass(slots=True)
+class _Work:
+    """What the steps of one flush share. `counted` are the cases that stay as they are, with their states."""
+
+    plan: Plan
+    loaded: Loaded
+    batch: Batch
+    now: int
+    projects: Mapping[str, Project]
+    counted: dict[StreamName, case.Case] = field(default_factory=dict)
+    tally: Tally = field(default_factory=Tally)
+
+
+def record_name(item: Item) -> RecordName:
+    """Where the idempotency record of a keyed record is."""
+    sender = item.sender
+    assert sender.key is not None, "only a keyed record has one"
+    return sender.project_id, f"dsn:{sender.project_id}", item.operation, sender.key
+
+
+def flusher_name(flusher_id: str) -> str:
+    """Name that a flusher holds for as long as a transaction of its own is open."""
+    return f"flush:{flusher_id}"
+
+
+class Flush:
+    """Runs flushes on a connection. Belongs to one thread, as does its cache."""
+
+    def __init__(self, registry: Registry, flusher_id: str) -> None:
+        self._registry = registry
+        self._flusher_id = flusher_id
+        self._cache = StateCache()
+        self._moved: set[StreamName] = set()  # cases that were only counted but have to change: locked to write next
+
+    def forget(self) -> None:
+        """Empty the cache, after any error."""
+        self._cache.clear()
+        self._moved.clear()
+
+    def run(self, connection: Connection, attempt: Attempt) -> None:
+        """Carry out a flush and fill in `attempt`.
+
+        Raises psycopg.Error as it comes, with the transaction still open or the connection broken, and
+        CommitNotConfirmed.
+        """
+        plan = self._plan(attempt.items)
+        loaded = lock_and_load(connection, plan, None)
+        if flusher_name(self._flusher_id) not in loaded.names:
+            attempt.held.extend(attempt.items)  # A transaction of ours that lost its connection is not over yet.
+            connection.execute("rollback")
+            return
+        project_ids = sorted({item.sender.project_id for item in attempt.items})
+        moment, facts = connection.execute(statements.FACTS, (project_ids,), prepare=True).fetchone() or (None, None)
+        assert isinstance(moment, datetime)
+        batch = Batch(self._registry, moment, {}, loaded.rows)
+        projects = {project_id: Project(*rest) for project_id, *rest in msgspec.json.decode(facts or "[]")}
+        work = _Work(plan, loaded, batch, batch.now, projects)
+        self._fold(work)
+        for item in attempt.items:
+            self._take(item, work, attempt)
+        if not attempt.stored:
+            connection.execute("rollback")
+            return
+        self._copy(connection, work.tally)
+        attempt.committing = True
+        counts = (moment, self._flusher_id, attempt.number, *work.tally.parameters())
+
+        def count(connection: Connection, _: Batch) -> None:
+            connection.execute(statements.COUNT, counts, prepare=True)
+
+        write(connection, batch, loaded, (), self._cache, count)
+
+    # -- what is needed ----------------------------------------------------------------------------------------
+
+    def _plan(self, items: Sequence[Item]) -> Plan:
+        writes: dict[StreamName, Stream] = {}
+        counted: dict[StreamName, Stream] = {}
+        for item in items:
+            project_id = item.sender.project_id
+            for offered in item.offered:
+                name = (project_id, offered.case_id)
+                if name in counted or name in writes:
+                    continue
+                known = self._cache.get(name)
+                stays = known is not None and name not in self._moved and not case.moves_on_error(known.state)
+                (counted if stays else writes)[name] = Stream(CASE, project_id, offered.case_id)
+        reads = []
+        for project_id in {project_id for project_id, _ in writes}:
+            rules = _rules(project_id)
+            if self._cache.get(rules.name):
+                reads.append(rules)
+            else:
+                writes[rules.name] = rules
+        keyed = [record_name(item) for item in items if item.sender.key is not None]
+        return Plan(
+            self._registry,
+            self._cache,
+            gates={item.sender.project_id for item in items},
+            writes=writes.values(),
+            reads=reads,
+            names_wanted=[flusher_name(self._flusher_id), *(names.key(*name) for name in keyed)],
+            records=sorted(set(keyed)),
+            counted=counted.values(),
+        )
+
+    def _fold(self, work: _Work) -> None:
+        """Bring every stream that may change to its head; one that is held stays out of the batch.
+
+        A counted case is as the cache has it when its head says so; one that another process has moved is held here,
+        and locked to be written in the next flush.
+        """
+        loaded = work.loaded
+        for name, stream in work.plan.streams.items():
+            absent = name not in loaded.seen and name in work.plan.writes and names.new_stream(*name) in loaded.names
+            if name in loaded.heads or absent:
+                work.batch.streams[name] = fold_stream(self._registry, self._cache, stream, loaded)
+        for name in work.plan.shared:
+            if name in loaded.heads and name not in work.batch.streams:
+                known = self._cache.get(name)
+                if known is not None and known.revision == loaded.heads[name][0]:
+                    work.counted[name] = known.state
+                else:
+                    self._moved.add(name)
+
+    # -- one record --------------------------------------------------------------------------------------------
+
+    def _take(self, item: Item, work: _Work, attempt: Attempt) -> None:
+        """Decide what becomes of a record: refused, answered from the record of its key, held, or stored."""
+        sender = item.sender
+        project_id = sender.project_id
+        if names.gate(project_id) not in work.loaded.gates:
+            attempt.held.append(item)
+            return
+        project = work.projects.get(project_id)
+        if project is None or project.dsn_hash != sender.dsn_hash:
+            attempt.settled.append((item, Unauthenticated()))
+            return
+        if project.status != "active":
+            attempt.settled.append((item, ProjectDeletionInProgress("The project is being deleted.")))
+            return
+        if sender.key is not None:
+            if names.key(*record_name(item)) not in work.loaded.names:
+                attempt.held.append(item)
+                return
+            record = work.loaded.records.get(record_name(item))
+            if record is not None:
+                attempt.settled.append((item, _replay(record, sender.fingerprint)))
+                return
+        assigned = self._assign(item, work) if item.offered else None
+        if assigned is None and item.offered:
+            attempt.held.append(item)
+            return
+        attempt.stored.append(self._store(item, assigned, project.account_id, work))
+
+    def _assign(self, item: Item, work: _Work) -> Assigned | None:
+        """Find the case of an error, opening or reopening it if need be; None while something it needs is held."""
+        project_id = item.sender.project_id
+        chosen = item.offered[-1]
+        if len(item.offered) > 1:
+            # An old grouping that knows the error keeps it; only what none knows opens a case, under the newest.
+            for offered in reversed(item.offered):
+                name = (project_id, offered.case_id)
+                if name not in work.counted and name not in work.batch.streams:
+                    return None
+                if name in work.counted or work.batch.streams[name].revision:
+                    chosen = offered
+        name = (project_id, chosen.case_id)
+        state = work.counted.get(name)
+        if state is None:
+            working = work.batch.streams.get(name)
+            if working is None:
+                return None
+            state = working.state
+            if case.moves_on_error(state):
+                if not self._move(item, chosen, work):
+                    return None
+                state = work.batch.streams[name].state
+        return Assigned(*chosen, state.status)
+
+    def _move(self, item: Item, chosen: Assignment, work: _Work) -> bool:
+        """Run the unit of a case that may open or regress; False while the rules of its project are held."""
+        project_id = item.sender.project_id
+        stream, rules = Stream(CASE, project_id, chosen.case_id), _rules(project_id)
+        if rules.name not in work.batch.streams:
+            return False
+        origin = Origin("dsn", project_id, item.operation, item.sender.request_id)
+        unit = UnitOfWork(work.batch, Command(origin=origin, decide=_decided, streams=[stream], reads=[rules]), item.id)
+        fingerprint = chosen.grouping.fingerprint
+        rule = suppressions.settling_rule(unit.state(rules).rules, fingerprint)
+        unit.append(stream, case.decide_error(unit.state(stream), fingerprint, chosen.grouping.version, rule, unit.now))
+        unit.accept()
+        self._moved.discard(stream.name)
+        return True
+
+    def _store(self, item: Item, assigned: Assigned | None, account_id: str, work: _Work) -> Stored:
+        """Write a record's row and counts into the tally, and make its answer."""
+        now, sender, tally = work.now, item.sender, work.tally
+        suppressed = False
+        if not item.is_log:
+            tally.analytics.append(f"{sender.project_id}\t{now}{item.row}{item.rest}")
+            answer = msgspec.structs.replace(item.answer, received_at=now)
+        elif assigned is None:
+            tally.logs.append(f"{sender.project_id}\t{now}{item.row}{_NO_CASE}{item.rest}")
+            answer = msgspec.structs.replace(item.answer, received_at=now)
+        else:
+            case_id, (_, fingerprint, why), status = assigned
+            tally.logs.append(f"{sender.project_id}\t{now}{item.row}{case_id}\t{fingerprint}\t{why}{item.rest}")
+            tally.count_case(item, case_id)
+            suppressed = status is not case.Status.OPEN
+            answer = msgspec.structs.replace(item.answer, received_at=now, case_id=case_id, fingerprint=fingerprint)
+        tally.count_usage(item, account_id, suppressed=suppressed)
+        body = _encode(answer)
+        if sender.key is not None:
+            name = record_name(item)
+            tally.records.append(RecordTally(*name, sender.fingerprint, item.id, ACCEPTED, body.decode()))
+            work.loaded.records[name] = Record(sender.fingerprint, item.id, ACCEPTED, body, {})
+        return Stored(item, Outcome(ACCEPTED, body, {}), suppressed)
+
+    # -- writing -----------------------------------------------------------------------------------------------
+
+    def _copy(self, connection: Connection, tally: Tally) -> None:
+        with connection.cursor() as cursor:
+            for statement, rows in ((statements.COPY_LOGS, tally.logs), (statements.COPY_ANALYTICS, tally.analytics)):
+                if rows:
+                    with cursor.copy(statement) as copy:
+                        copy.write("".join(rows))
+
+
+def _rules(project_id: str) -> Stream:
+    return Stream(SUPPRESSIONS, project_id, suppressions.suppressions_id(project_id))
+
+
+def _decided(_unit: Any) -> Answer:
+    """Stand in for the decision of a command: a flush decides by itself and answers its records one by one."""
+    return Answer(ACCEPTED, None)
+
+
+def _replay(record: Record, fingerprint: str) -> Outcome | Exception:
+    if record.fingerprint != fingerprint:
+        return KeyReused()
+    assert record.status is not None, "the answer of a telemetry record is final"
+    return Outcome(record.status, record.body, record.headers, replayed=True)

@@ -1,0 +1,108 @@
+"""Which case an error belongs to, and why (G-031). Pure functions over the already scrubbed event.
+
+A grouping is a version: a way to turn an event into a fingerprint. Versions are only ever added. An event is offered
+the fingerprint of every version; the oldest one that already has a case wins, and only an event that no version
+knows opens a case under the newest. So a new version can merge what is new, but never tears an old case apart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+TEMPLATE_LENGTH = 500
+TITLE_LENGTH = 200
+_CACHED_MESSAGE = 1024
+
+# A single quote opens quoted text only where no word ends: an apostrophe ("can't") is none.
+_VARIABLE = re.compile(
+    r'"[^"]*"'
+    r"|(?<!\w)'[^']*'(?!\w)"
+    r"|`[^`]*`"
+    r"|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+    r"|0x[0-9a-f]+"
+    r"|[0-9a-f]{8,}"
+    r"|\d+(?:[.,]\d+)*"
+)
+
+
+class Evidence(NamedTuple):
+    """What grouping looks at: the exception's type, its top in-app frame, and the message."""
+
+    exception_type: str | None
+    frame: str | None
+    message: str
+
+
+class Grouping(NamedTuple):
+    """An assignment: the version that made it, the fingerprint, and what it rests on."""
+
+    version: int
+    fingerprint: str
+    why: str
+
+
+def message_template(message: str) -> str:
+    """Reduce a message to what its repetitions share: lowercase, variable parts as `#`, one space between words."""
+    return " ".join(_VARIABLE.sub("#", message.lower()).split())[:TEMPLATE_LENGTH]
+
+
+def _version_1(evidence: Evidence) -> str:
+    return f"{evidence.exception_type or ''}|{evidence.frame or ''}|{message_template(evidence.message)}"
+
+
+GROUPINGS: Mapping[int, Callable[[Evidence], str]] = {1: _version_1}
+"""Every version ever released, oldest first: the text whose hash is the fingerprint."""
+
+
+def _why(version: int, evidence: Evidence) -> str:
+    parts = ["type"] if evidence.exception_type else []
+    parts += ["frame"] if evidence.frame else []
+    return f"v{version}:{'+'.join([*parts, 'message'])}"
+
+
+def group(evidence: Evidence, groupings: Mapping[int, Callable[[Evidence], str]] = GROUPINGS) -> tuple[Grouping, ...]:
+    """Offer the assignment of every version, oldest first."""
+    return tuple(
+        Grouping(version, hashlib.sha256(text(evidence).encode()).hexdigest()[:32], _why(version, evidence))
+        for version, text in groupings.items()
+    )
+
+
+_remembered = lru_cache(maxsize=4096)(group)
+
+
+def assignments(evidence: Evidence) -> tuple[Grouping, ...]:
+    """Do what `group` does; errors repeat themselves, so the recent ones are remembered."""
+    return _remembered(evidence) if len(evidence.message) <= _CACHED_MESSAGE else group(evidence)
+
+
+def gather(message: str, extra: Mapping[str, Any] | None) -> Evidence:
+    """Find the evidence in a log event. `extra.exception` is free form: whatever does not fit is as if absent."""
+    exception = extra.get("exception") if extra else None
+    if not isinstance(exception, dict):
+        return Evidence(None, None, message)
+    kind = exception.get("type")
+    return Evidence(kind if isinstance(kind, str) and kind else None, _top_frame(exception.get("frames")), message)
+
+
+def _top_frame(frames: Any) -> str | None:
+    """Name the first in-app entry as `file:function`."""
+    if not isinstance(frames, list):
+        return None
+    for frame in frames:
+        if isinstance(frame, dict) and frame.get("in_app") is True:
+            file, function = frame.get("file"), frame.get("function")
+            if isinstance(file, str) or isinstance(function, str):
+                return f"{file if isinstance(file, str) else ''}:{function if isinstance(function, str) else ''}"
+    return None
+
+
+def title(evidence: Evidence) -> str:
+    """Name a case after its first error: the exception's type and the first line of the message."""
+    lines = evidence.message.strip().splitlines()
+    line = lines[0].strip() if lines else ""
+    return f"{evidence.exception_type}: {line}"[:TITLE_LENGTH] if evidence.exception_type else line[:TITLE_LENGTH]

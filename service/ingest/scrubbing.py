@@ -1,0 +1,103 @@
+"""What must not be stored: values under telling names, and this service's own secrets (G-033, G-086). Pure.
+
+The usual event has nothing to hide, so a few searches over its bytes decide whether to look at all. They may only
+err on the side of looking: a name counts when it appears anywhere once case and separators are gone, and an escape
+that could spell it otherwise always leads to the exact walk.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+SCRUBBED = "[scrubbed]"
+
+CONTAINED_NAMES = (
+    "password",
+    "passwd",
+    "secret",
+    "apikey",
+    "accesstoken",
+    "refreshtoken",
+    "authtoken",
+    "privatekey",
+    "bearer",
+    "cookie",
+)
+"""The "containing" list of G-086, normalized."""
+
+_SEPARATORS = "_-. "
+_DROP_SEPARATORS = str.maketrans("", "", _SEPARATORS)
+_SEPARATOR_BYTES = _SEPARATORS.encode()
+_SECRET = re.compile(r"service_(?:sk|ci|runner|dsn)_[A-Za-z0-9]{16,}")
+# What the quick look searches for in the bytes: pieces that every name of the list, and every secret, contains.
+_PIECES = (b"passw", b"secret", b"token", b"apikey", b"privatekey", b"bearer", b"cookie")
+_SECRET_PIECE = b"service_"
+_ESCAPE = b"\\u"
+_KELVIN = "\u212a".encode()  # the one character outside ASCII whose lowercase form is an ASCII letter
+_LOWER = bytes.maketrans(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ", b"abcdefghijklmnopqrstuvwxyz")
+
+
+def normalize(name: str) -> str:
+    """Bring a name into the form that the lists use: lowercase, without `_`, `-`, `.` and space."""
+    return name.lower().translate(_DROP_SEPARATORS)
+
+
+class Scrubber:
+    """The rules in force. `more_names` are added to the list, in any spelling."""
+
+    def __init__(self, more_names: Iterable[str] = ()) -> None:
+        self._names = (*CONTAINED_NAMES, *filter(None, map(normalize, more_names)))
+        self._ascii = all(name.isascii() for name in self._names)
+        self._pieces = (*_PIECES, *(name.encode() for name in self._names[len(CONTAINED_NAMES) :]))
+
+    def suspicious(self, raw: bytes) -> bool:
+        """Whether the JSON text may hold anything to scrub. False is certain, True is not."""
+        if _ESCAPE in raw or _SECRET_PIECE in raw:
+            return True
+        if not raw.isascii() and (_KELVIN in raw or not self._ascii):
+            return True
+        squeezed = raw.translate(_LOWER, _SEPARATOR_BYTES)
+        for piece in self._pieces:  # noqa: SIM110 - twice as fast as any(), and every event comes by here
+            if piece in squeezed:
+                return True
+        return False
+
+    def _telling(self, name: str) -> bool:
+        normalized = normalize(name)
+        return any(part in normalized for part in self._names)
+
+    def text(self, value: str) -> tuple[str, int]:
+        """Scrub one string: returns it, or the mark, and how many values were scrubbed."""
+        return (SCRUBBED, 1) if _SECRET.search(value) else (value, 0)
+
+    def tree(self, value: Any) -> tuple[Any, int]:
+        """Scrub a decoded JSON value at any depth; returns a new value and how many values were scrubbed.
+
+        A telling name hides its value whole, whatever it is; a name that holds a secret is a string like any other.
+        """
+        match value:
+            case str():
+                return self.text(value)
+            case dict():
+                return self._members(value)
+            case list():
+                return self.parts(*value)
+            case _:
+                return value, 0
+
+    def parts(self, *values: Any) -> tuple[list[Any], int]:
+        """Scrub several values: returns them in their order, and how many values were scrubbed."""
+        pairs = [self.tree(value) for value in values]
+        return [value for value, _ in pairs], sum(count for _, count in pairs)
+
+    def _members(self, members: dict[str, Any]) -> tuple[dict[str, Any], int]:
+        result: dict[str, Any] = {}
+        total = 0
+        for name, value in members.items():
+            shown, hidden_name = self.text(name)
+            clean, hidden = (SCRUBBED, 1) if self._telling(name) else self.tree(value)
+            result[shown] = clean
+            total += hidden + hidden_name
+        return result, total

@@ -1,0 +1,140 @@
+"""What one batch adds to the counters: summed here, so that each counter row is touched once (G-031, R-ING-12)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from service.ingest.grouping import title
+from service.ingest.items import Item
+
+DAY = 86400  # seconds
+_encode = msgspec.json.Encoder().encode
+
+
+class CaseTally(msgspec.Struct):
+    """What is added to a row of case_stats; field names are its columns."""
+
+    project_id: str
+    id: str
+    title: str
+    message: str
+    culprit: str | None
+    level: str
+    environment: str
+    release: str | None
+    environments: list[str]
+    releases: list[str]
+    unmarked: bool
+    event_count: int = 0
+
+
+class UserTally(msgspec.Struct):
+    """What is added to a row of case_users."""
+
+    project_id: str
+    case_id: str
+    user_id: str
+    user_email: str | None = None
+    error_count: int = 0
+
+
+class UsageTally(msgspec.Struct):
+    """What is added to a row of usage_days."""
+
+    project_id: str
+    account_id: str
+    errors: int = 0
+    analytics: int = 0
+    suppressed: int = 0
+    scrubbed: int = 0
+
+
+class RecordTally(msgspec.Struct):
+    """An idempotency record to write; `body` is the answer as text."""
+
+    project_id: str
+    principal: str
+    operation: str
+    key: str
+    fingerprint: str
+    command_id: str
+    status: int
+    body: str
+
+
+class Tally:
+    """Everything a batch counts, and the rows that it copies."""
+
+    def __init__(self) -> None:
+        self.logs: list[str] = []
+        self.analytics: list[str] = []
+        self.records: list[RecordTally] = []
+        self._cases: dict[tuple[str, str], CaseTally] = {}
+        self._users: dict[tuple[str, str, str], UserTally] = {}
+        self._usage: dict[str, UsageTally] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.logs or self.analytics)
+
+    def count_usage(self, item: Item, account_id: str, *, suppressed: bool) -> None:
+        """Count a record toward its account."""
+        project_id = item.sender.project_id
+        usage = self._usage.get(project_id)
+        if usage is None:
+            usage = self._usage[project_id] = UsageTally(project_id, account_id)
+        if item.is_log:
+            usage.errors += 1
+        else:
+            usage.analytics += 1
+        usage.suppressed += suppressed
+        usage.scrubbed += item.scrubbed
+
+    def count_case(self, item: Item, case_id: str) -> None:
+        """Count an error into its case."""
+        assert item.evidence is not None, "an error has evidence"
+        key = (item.sender.project_id, case_id)
+        found = self._cases.get(key)
+        if found is None:
+            found = self._cases[key] = CaseTally(
+                *key,
+                title=title(item.evidence),
+                message=item.evidence.message,
+                culprit=item.evidence.frame,
+                level="",
+                environment="",
+                release=None,
+                environments=[],
+                releases=[],
+                unmarked=False,
+            )
+        found.event_count += 1
+        found.level = item.level
+        found.environment, found.release = item.environment, item.release
+        found.unmarked = found.unmarked or not item.marked
+        if item.environment not in found.environments:
+            found.environments.append(item.environment)
+        if item.release is not None and item.release not in found.releases:
+            found.releases.append(item.release)
+        if item.person is not None:
+            user_key = (*key, item.person.id)
+            user = self._users.get(user_key)
+            if user is None:
+                user = self._users[user_key] = UserTally(*user_key)
+            user.error_count += 1
+            user.user_email = item.person.email or user.user_email
+
+    def parameters(self) -> tuple[str | None, ...]:
+        """Rows for idempotency, case_stats, case_users and usage_days, each as one JSON array (None: no rows)."""
+        records = _encode(self.records).decode() if self.records else None
+        return records, _rows(self._cases), _rows(self._users), _rows(self._usage)
+
+
+def _rows(tallies: dict[Any, Any]) -> str | None:
+    """Counter rows are locked as they are written; every batch anywhere writes them in this one order."""
+    if not tallies:
+        return None
+    rows: Iterable[Any] = (tallies[key] for key in sorted(tallies))
+    return _encode(list(rows)).decode()

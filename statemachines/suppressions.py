@@ -1,0 +1,151 @@
+"""Rules that steer attention to cases: one stream per project, so that a new rule and a new case have an order.
+
+An error that would open a case reads this stream under its lock. A rule therefore either is seen by that error or
+commits after the case exists, and then finds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+
+import msgspec
+
+from statemachines.kernel import Event, Rejection, StateMachine, derived_id, destination, transition_table
+
+MAX_RULES = 500
+"""Rules a project may have: each error that opens a case is held against all of them."""
+
+
+class SuppressionConflict(Rejection):
+    """The rule cannot be recorded."""
+
+    code = "invalid_payload"
+
+
+class TooManyRules(SuppressionConflict):
+    """The project has as many rules as it may have."""
+
+
+class HintMissing(SuppressionConflict):
+    """A `prompt_hint` rule says nothing (G-053)."""
+
+
+class Action(Enum):
+    """What a matching rule does (R-CASE-12)."""
+
+    AUTO_IGNORE = "auto_ignore"
+    AUTO_RESOLVE = "auto_resolve"
+    PROMPT_HINT = "prompt_hint"
+
+
+class Status(Enum):
+    """Whether the project has rules."""
+
+    NONE = "none"
+    SOME = "some"
+
+
+class SuppressionCreated(Event, frozen=True):
+    """A member made a rule."""
+
+    TOPIC = "suppression.created.v1"
+    id: str
+    fingerprint_pattern: str
+    action: str
+    reason: str | None
+    hint_text: str | None
+    created_at: int
+
+
+TABLE = transition_table(
+    Status,
+    Status.NONE,
+    [
+        [SuppressionCreated.TOPIC, Status.NONE, Status.SOME],
+        [SuppressionCreated.TOPIC, Status.SOME, Status.SOME],
+    ],
+)
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """A rule as decisions need it."""
+
+    id: str
+    fingerprint_pattern: str
+    action: Action
+
+
+class Suppressions(msgspec.Struct, frozen=True):
+    """The rules of a project, oldest first."""
+
+    status: Status = Status.NONE
+    rules: tuple[Rule, ...] = ()
+
+
+def suppressions_id(project_id: str) -> str:
+    """Id of the one stream of rules of a project."""
+    return derived_id("sups", project_id)
+
+
+def matches(pattern: str, fingerprint: str) -> bool:
+    """Whether a pattern matches the whole fingerprint: `*` is any run of characters, all else literal (G-053).
+
+    Each literal piece is taken at its first place, which is enough for `*` alone and never backtracks: a pattern made
+    to be slow costs no more than its length.
+    """
+    first, *rest = pattern.split("*")
+    if not rest:
+        return fingerprint == first
+    *middle, last = rest
+    if not fingerprint.startswith(first):
+        return False
+    place = len(first)
+    for piece in middle:
+        found = fingerprint.find(piece, place)
+        if found < 0:
+            return False
+        place = found + len(piece)
+    return fingerprint.endswith(last) and len(fingerprint) - len(last) >= place
+
+
+def settling_rule(rules: Iterable[Rule], fingerprint: str) -> Rule | None:
+    """Find the newest matching rule of auto_ignore and auto_resolve: the one that counts. Rules come oldest first."""
+    found = None
+    for rule in rules:
+        if rule.action is not Action.PROMPT_HINT and matches(rule.fingerprint_pattern, fingerprint):
+            found = rule
+    return found
+
+
+def decide_create(
+    state: Suppressions,
+    *,
+    id: str,  # noqa: A002
+    fingerprint_pattern: str,
+    action: Action,
+    reason: str | None,
+    hint_text: str | None,
+    now: int,
+) -> list[Event]:
+    """Add a rule; one that exists under this id is not added again. Raises TooManyRules, HintMissing."""
+    if any(rule.id == id for rule in state.rules):
+        return []
+    if action is Action.PROMPT_HINT and not hint_text:
+        raise HintMissing("A rule with the action prompt_hint needs a hint_text.", next_action="Add hint_text.")
+    if len(state.rules) >= MAX_RULES:
+        raise TooManyRules(f"A project has at most {MAX_RULES} rules.", next_action="Use a broader pattern.")
+    return [SuppressionCreated(id, fingerprint_pattern, action.value, reason, hint_text, now)]
+
+
+def evolve(state: Suppressions, event: Event) -> Suppressions:
+    """Fold an event of the rules."""
+    status = Status[destination(TABLE, event, state.status)]
+    if isinstance(event, SuppressionCreated):
+        rule = Rule(event.id, event.fingerprint_pattern, Action(event.action))
+        return Suppressions(status, (*state.rules, rule))
+    return state
+
+
+SUPPRESSIONS = StateMachine("sups", TABLE, Suppressions(), evolve, SuppressionConflict, Suppressions, snapshots=True)
+MACHINE = SUPPRESSIONS

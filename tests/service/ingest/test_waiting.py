@@ -1,0 +1,179 @@
+"""The waiting records: bounded by number and bytes, fair between projects, none lost (design §6)."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from service.ingest.waiting import Waiting
+from tests.support.ingest import analytics_item, sender
+
+
+def item(project: str = "a", *, size: int = 1, late: bool = False):
+    made = analytics_item(of=sender(project))
+    made.size = size
+    if late:
+        made.deadline = 0.0
+    return made
+
+
+def projects(items):
+    return [found.sender.project_id for found in items]
+
+
+def test_the_queue_is_bounded_in_number():
+    waiting = Waiting(capacity=4)
+    assert [waiting.admit(item(name)) for name in "abcde"] == [True] * 4 + [False]
+
+
+def test_the_queue_is_bounded_in_bytes():
+    waiting = Waiting(capacity_bytes=100)
+    assert [waiting.admit(item(name, size=40)) for name in "abc"] == [True, True, False]
+    assert waiting.bytes == 80
+
+
+def test_one_project_leaves_room_for_the_others():
+    waiting = Waiting(capacity=10, capacity_bytes=100)
+    assert [waiting.admit(item("a")) for _ in range(7)] == [True] * 5 + [False] * 2
+    assert waiting.admit(item("b", size=40))
+    assert not waiting.admit(item("b", size=20))
+    assert waiting.admit(item("c", size=20))
+
+
+def test_projects_take_turns():
+    waiting = Waiting()
+    for name in "aaaaaaaabbc":
+        waiting.admit(item(name))
+    batch, _ = waiting.take(6)
+    assert sorted(projects(batch)) == list("aaabbc")
+    assert projects(waiting.take(100)[0]) == list("aaaaa")
+
+
+def test_no_project_waits_behind_a_flood():
+    waiting = Waiting()
+    for _ in range(50):
+        waiting.admit(item("flood"))
+    served = []
+    for number in range(10):
+        waiting.admit(item(f"quiet{number}"))
+        served += projects(waiting.take(4)[0])
+    assert {f"quiet{number}" for number in range(10)} <= set(served)
+
+
+def test_held_records_wait_longer_each_time_and_fill_half_a_batch():
+    waiting = Waiting()
+    held = [item("a") for _ in range(6)]
+    waiting.put_back(held)
+    assert [round(found.delay, 3) for found in held] == [0.001] * 6
+    waiting.put_back(held[:1])
+    assert held[0].delay == 0.002
+    for _ in range(9):
+        waiting.put_back(held[:1])
+    assert held[0].delay == 0.032
+    waiting.drain()
+    waiting.put_back(held)
+    for found in held:
+        found.due = 0.0
+    waiting.admit(item("b"))
+    batch, _ = waiting.take(6)
+    assert sorted(projects(batch)) == list("aaab")
+
+
+def test_what_is_not_due_stays():
+    waiting = Waiting()
+    held = item("a")
+    waiting.put_back([held])
+    held.due = time.monotonic() + 5
+    assert waiting.take(8) == ([], [])
+    assert 4 < waiting.next_due() <= 5
+
+
+def test_there_is_something_to_do_now_later_or_never():
+    waiting = Waiting()
+    assert waiting.next_due() is None
+    waiting.put_back([item("a")])
+    assert 0 < waiting.next_due() < 0.01
+    waiting.admit(item("a"))
+    assert waiting.next_due() == 0.0
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_what_is_overdue_is_given_up(held):
+    waiting = Waiting()
+    late = item("a", late=True)
+    if held:
+        waiting.put_back([late])
+    else:
+        waiting.admit(late)
+    assert waiting.expire() == [late]
+    assert (waiting.fresh, waiting.next_due()) == (0, None)
+    waiting.admit(item("a", late=True))
+    assert [len(part) for part in waiting.take(8)] == [0, 1]
+
+
+def test_a_batch_is_bounded_in_bytes():
+    waiting = Waiting()
+    for _ in range(5):
+        waiting.admit(item("a", size=40))
+    assert [len(waiting.take(9, 100)[0]) for _ in range(3)] == [3, 2, 0]
+
+
+class WaitingMachine(RuleBasedStateMachine):
+    """Nothing is lost, nothing is handed out twice, and the sums are those of what is not done."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting = Waiting(capacity=12, capacity_bytes=60)
+        self.inside = {}
+        self.outside = []
+
+    @rule(name=st.sampled_from("abc"), size=st.integers(1, 20), late=st.booleans())
+    def admit(self, name, size, late):
+        made = item(name, size=size, late=late)
+        if self.waiting.admit(made):
+            self.inside[made.id] = made
+
+    def leave(self, found):
+        self.waiting.done(found)
+        for gone in found:
+            del self.inside[gone.id]
+
+    @rule(size=st.integers(1, 5), max_bytes=st.integers(1, 40))
+    def take(self, size, max_bytes):
+        self.waiting.put_back(self.outside)
+        batch, overdue = self.waiting.take(size, max_bytes)
+        assert len(batch) <= size
+        assert sum(found.size for found in batch[:-1]) < max_bytes
+        assert all(found.deadline for found in batch)
+        assert not any(found.deadline for found in overdue)
+        self.leave(overdue)
+        self.outside = batch
+
+    @rule()
+    def finish(self):
+        self.leave(self.outside)
+        self.outside = []
+
+    @rule()
+    def expire(self):
+        self.leave(self.waiting.expire())
+        outside = {found.id for found in self.outside}
+        assert all(found.deadline for id_, found in self.inside.items() if id_ not in outside)
+
+    @rule()
+    def drain(self):
+        drained = self.waiting.drain()
+        assert {found.id for found in (*drained, *self.outside)} == set(self.inside)
+        assert len(drained) + len(self.outside) == len(self.inside)
+        self.leave(drained)
+
+    @invariant()
+    def sums(self):
+        assert self.waiting.count == len(self.inside)
+        assert self.waiting.bytes == sum(found.size for found in self.inside.values())
+
+
+TestWaiting = WaitingMachine.TestCase
