@@ -1,4 +1,4 @@
-"""Wire contracts of onboarding: the plan, the four states, the proof session with its markers, and the receipt.
+"""Wire contracts of onboarding: the plan, the four states with their proof session, and the receipt.
 
 Every object is closed: an unknown key is refused at every level (R-ONB-01 to R-ONB-35). The shapes under a plan are
 also what the onboarding and signal map events hold; within `/v1` their bounds only ever widen (G-013), so stored
@@ -7,7 +7,6 @@ plans stay readable.
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -301,114 +300,3 @@ class VerifiedState(Common, frozen=True, kw_only=True, tag_field="status", tag="
 
 
 OnboardingState = PlannedState | ApprovedState | ProvingState | VerifiedState
-
-
-# ---- proof
-
-
-MarkerValue = Annotated[str, Meta(min_length=20, max_length=1000)]
-
-
-class RuntimeMarker(Closed, frozen=True):
-    """Where the running product puts its marker (R-ONB-28)."""
-
-    property_name: Literal["service_onboarding_proof"]
-    value: MarkerValue
-    environment_variable: Literal["SERVICE_ONBOARDING_PROOF"]
-    browser_session_storage_key: Literal["service_onboarding_proof"]
-
-
-class CiMarker(Closed, frozen=True):
-    """Where the deploy job puts its marker (R-ONB-29)."""
-
-    header_name: Literal["X-Service-Onboarding-Proof"]
-    value: MarkerValue
-    environment_variable: Literal["SERVICE_ONBOARDING_PROOF"]
-
-
-class OneTimeMarkers(Closed, frozen=True):
-    """The pair that is shown once (R-ONB-30)."""
-
-    runtime: RuntimeMarker
-    ci: CiMarker
-
-
-class ProofStarted(Closed, frozen=True):
-    """Answer to a proof start (R-ONB-52)."""
-
-    state: ProvingState
-    one_time_markers: OneTimeMarkers
-
-
-class ProofBlocker(Enum):
-    """Why something that may have happened does not count (R-ONB-34)."""
-
-    PROJECT_MISMATCH = "proof_session_project_mismatch"
-    NOT_ACTIVE = "proof_session_not_active"
-    OUTSIDE_WINDOW = "proof_session_outside_window"
-    RUNTIME_MARKER_INVALID = "runtime_marker_binding_invalid"
-    CI_CREDENTIAL_UNAVAILABLE = "ci_credential_binding_unavailable"
-    GIT_SHA_MISSING = "source_git_sha_missing"
-    ANALYTICS_READ_FAILED = "analytics_read_failed"
-    SAFE_ERROR_READ_FAILED = "safe_error_read_failed"
-    DEPLOY_READ_FAILED = "deploy_read_failed"
-    DEPLOY_NOT_OBSERVED = "deploy_not_observed"
-
-
-class RemainingMilestone(Closed, frozen=True):
-    """An approved event that was not seen at all."""
-
-    milestone_index: Annotated[int, Meta(ge=0)]
-    event: Name
-    provider_boundary: Boundary
-
-
-class RemainingProperties(Closed, frozen=True):
-    """An approved event that was seen, but never with all its properties at once."""
-
-    milestone_index: Annotated[int, Meta(ge=0)]
-    event: Name
-    properties: Annotated[tuple[PropertyName, ...], Meta(min_length=1)]
-    requirement: Literal["present_and_nonempty_together"] = "present_and_nonempty_together"
-
-
-class RemainingAnalytics(Closed, frozen=True):
-    """What analytics still owe (R-ONB-31)."""
-
-    blockers: tuple[ProofBlocker, ...] = ()
-    milestones: tuple[RemainingMilestone, ...] = ()
-    properties: tuple[RemainingProperties, ...] = ()
-
-
-class RemainingSafeError(Closed, frozen=True):
-    """What the safe error still owes (R-ONB-32)."""
-
-    marker: Name
-    provider_boundary: Boundary
-    marker_missing: bool
-    context: tuple[PropertyName, ...]
-    blockers: tuple[ProofBlocker, ...] = ()
-    context_requirement: Literal["present_and_nonempty_together"] = "present_and_nonempty_together"
-
-
-class RemainingDeploy(Closed, frozen=True):
-    """What the deploy still owes (R-ONB-33)."""
-
-    environment: Annotated[str, Meta(min_length=1, max_length=160)]
-    blockers: Annotated[tuple[ProofBlocker, ...], Meta(min_length=1)]
-
-
-class Remaining(Closed, frozen=True):
-    """All that keeps a proof from being complete; empty in every member when nothing does."""
-
-    analytics: RemainingAnalytics = RemainingAnalytics()
-    safe_error: RemainingSafeError | None = None
-    deploy: RemainingDeploy | None = None
-
-
-class VerifyAnswer(Closed, frozen=True):
-    """Answer to a verify (R-ONB-54)."""
-
-    ok: bool
-    state: ProvingState | VerifiedState
-    remaining: Remaining

@@ -12,7 +12,8 @@ from typing import Any
 
 import msgspec
 
-from schemas.onboarding import DeployReceipt, Plan, Receipt, Remaining, SourceSnapshot
+from schemas.onboarding import DeployReceipt, Plan, Receipt, SourceSnapshot
+from schemas.proof import Remaining
 from statemachines.kernel import (
     Event,
     PreconditionFailed,

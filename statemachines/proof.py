@@ -20,6 +20,9 @@ from schemas.onboarding import (
     Failure,
     Milestone,
     Plan,
+    SourceSnapshot,
+)
+from schemas.proof import (
     ProofBlocker,
     Remaining,
     RemainingAnalytics,
@@ -27,7 +30,6 @@ from schemas.onboarding import (
     RemainingMilestone,
     RemainingProperties,
     RemainingSafeError,
-    SourceSnapshot,
 )
 from statemachines.readings import ReadFailed
 

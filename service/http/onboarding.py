@@ -16,20 +16,16 @@ from schemas.onboarding import (
     PROOF_PROPERTY,
     PROOF_VARIABLE,
     ApproveRequest,
-    CiMarker,
     OnboardingState,
-    OneTimeMarkers,
     Plan,
     PlannedState,
     ProofRequest,
-    ProofStarted,
     ProvingState,
     ReviewRequest,
-    RuntimeMarker,
     StartRequest,
     VerifiedState,
-    VerifyAnswer,
 )
+from schemas.proof import CiMarker, OneTimeMarkers, ProofStarted, RuntimeMarker, VerifyAnswer
 from service import onboarding_helper
 from service.analytics.evidence import find_proof
 from service.auth.principals import PrincipalKind

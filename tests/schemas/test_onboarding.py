@@ -10,7 +10,6 @@ import pytest
 
 from schemas.onboarding import (
     OnboardingState,
-    OneTimeMarkers,
     Plan,
     ProofRequest,
     ProvingState,
@@ -18,6 +17,7 @@ from schemas.onboarding import (
     ReviewRequest,
     StartRequest,
 )
+from schemas.proof import OneTimeMarkers
 from tests.support.plans import history_body, make_plan, make_snapshot, plan_body, snapshot_body, target
 
 Path = tuple[str | int, ...]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.onboarding import ProofBlocker, Remaining
+from schemas.proof import ProofBlocker, Remaining
 from statemachines.proof import (
     DeploySighting,
     ErrorSighting,

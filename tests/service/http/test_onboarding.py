@@ -12,7 +12,8 @@ import msgspec
 import pytest
 import rfc8785
 
-from schemas.onboarding import OnboardingState, ProofStarted, VerifyAnswer
+from schemas.onboarding import OnboardingState
+from schemas.proof import ProofStarted, VerifyAnswer
 from service import onboarding_helper
 from tests.support.api import World, ok, refused, without_request_id
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
