@@ -52,7 +52,6 @@ STRONGEST = (
     (Kind.INTERNAL, "internal"),
     (Kind.TEST, "test"),
 )
-KIND_OF = {name: kind for kind, name in STRONGEST} | {"stranger": Kind.KEY, "nobody": Kind.ANONYMOUS}
 
 
 def make_callers(server: ServerHandle) -> Callers:
