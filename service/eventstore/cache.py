@@ -6,6 +6,7 @@ Filled only after COMMIT was answered, and emptied on every error: a cached stat
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +33,18 @@ class StateCache:
         self._max_entries = max_entries
         self._max_bytes = max_bytes
         self._bytes = 0
+        self._tables: dict[str, int] = {}
+
+    def keeps_to(self, tables: Mapping[str, int]) -> bool:
+        """Check that the read models are still the tables (name to oid) whose rows are kept here.
+
+        When one was replaced by a rebuild, everything is forgotten: its rows may be what the rebuild has mended.
+        """
+        kept = all(self._tables.get(name, oid) == oid for name, oid in tables.items())
+        if not kept:
+            self.clear()
+        self._tables.update(tables)
+        return kept
 
     def get(self, name: StreamName) -> Known | None:
         """Return what is known of a stream."""

@@ -45,7 +45,11 @@ class Loaded:
 
 
 class Plan:
-    """What a batch needs: gates, names, streams and rows, worked out before the transaction begins."""
+    """What a batch needs: gates, names, streams and rows, worked out before the transaction begins.
+
+    Streams that are `counted` are locked like those that are read, but nothing of them is loaded: their heads alone
+    show whether what is cached still holds.
+    """
 
     def __init__(
         self,
@@ -59,13 +63,18 @@ class Plan:
         records: Sequence[RecordName],
         lookups: Iterable[Lookup] = (),
         exclusive: Iterable[str] = (),
+        counted: Iterable[Stream] = (),
     ) -> None:
         self.exclusive = sorted(names.gate(scope) for scope in exclusive)
-        self.gates = sorted({names.gate(scope) for scope in gates} - set(self.exclusive))
+        self.gates = sorted({names.READ_MODELS, *(names.gate(scope) for scope in gates)} - set(self.exclusive))
         self.writes = {s.name: s for s in writes}
         self.reads = {s.name: s for s in reads if s.name not in self.writes}
         self.streams = self.writes | self.reads
+        self.shared = {**self.reads, **{s.name: s for s in counted if s.name not in self.writes}}
         self.records = records
+        self.cache = cache
+        kinds = {stream.machine.kind for stream in self.streams.values()}
+        self.tables = sorted({p.table.name for kind in kinds for p in registry.inline.get(kind, ())})
         known = {name: cache.get(name) for name in self.streams}
         cold = [stream for name, stream in self.streams.items() if known[name] is None]
         # A stream in the cache exists; any other may have to be created, which takes the lock of its name.
@@ -104,7 +113,11 @@ class Plan:
 
 
 def lock_and_load(connection: Connection, plan: Plan, wait_ms: int | None) -> Loaded:
-    """Run the pipeline. `wait_ms` bounds every wait in it (None: heads are tried); only heads and fences wait."""
+    """Run the pipeline. `wait_ms` bounds every wait in it (None: heads are tried); only heads and fences wait.
+
+    While a read model is swapped, and when one was since its rows were cached, nothing is got: the batch is busy, and
+    the next one finds an empty cache.
+    """
     execute = connection.execute
     cursors: dict[str, Iterable[tuple[Any, ...]]] = {}
     gates = {names.lock_number(name): name for name in plan.gates}
@@ -115,14 +128,13 @@ def lock_and_load(connection: Connection, plan: Plan, wait_ms: int | None) -> Lo
             execute(statements.LOCK_TIMEOUT, (f"{wait_ms}ms",), prepare=True)
         for name in plan.exclusive:
             execute(statements.WAIT_GATE, (names.lock_number(name),), prepare=True)
-        if gates:
-            cursors["gates"] = execute(statements.TRY_GATES, (list(gates),), prepare=True)
+        cursors["gates"] = execute(statements.TRY_GATES, (list(gates),), prepare=True)
         cursors["names"] = execute(statements.TRY_NAMES, (list(wanted),), prepare=True)
         if plan.writes:
             lock_heads = statements.TRY_HEADS if wait_ms is None else statements.WAIT_HEADS
             cursors["writes"] = execute(lock_heads, columns(plan.writes, 2), prepare=True)
-        if plan.reads:
-            cursors["reads"] = execute(statements.SHARE_HEADS, columns(plan.reads, 2), prepare=True)
+        if plan.shared:
+            cursors["reads"] = execute(statements.SHARE_HEADS, columns(plan.shared, 2), prepare=True)
         if plan.streams:
             cursors["seen"] = execute(statements.SEE_HEADS, columns(plan.streams, 2), prepare=True)
         if plan.records:
@@ -135,8 +147,12 @@ def lock_and_load(connection: Connection, plan: Plan, wait_ms: int | None) -> Lo
             (table, ids, execute(statements.load_rows(table), columns(ids, 2), prepare=True))
             for table, ids in plan.rows.items()
         ]
+        if plan.tables:
+            cursors["tables"] = execute(statements.TABLES, (plan.tables,), prepare=True)
     loaded = _collect(cursors)
-    loaded.gates = {*plan.exclusive, *(gates[n] for n, ok in cursors.get("gates", ()) if ok)}
+    loaded.gates = {*plan.exclusive, *(gates[n] for n, ok in cursors["gates"] if ok)}
+    if names.READ_MODELS not in loaded.gates or not plan.cache.keeps_to(dict(cursors.get("tables", ()))):
+        return Loaded()
     loaded.names = {wanted[n] for n, ok in cursors["names"] if ok}
     for table, ids, cursor in rows:
         loaded.rows.update({(table.name, *name): None for name in ids})

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import hashlib
 
+# Held shared by every round, and exclusively by a rebuild while it swaps a read model's table.
+READ_MODELS = "read-models"
+
 
 def lock_number(name: str) -> int:
     """Map a name to the signed 64-bit number that advisory locks take."""

@@ -7,6 +7,7 @@ not yet numbered too), and renames. A writer that waited meanwhile resolves the 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -171,6 +172,8 @@ class _Rebuild:
             try:
                 with self.connection.transaction():
                     self.connection.execute(statements.LOCK_TIMEOUT, (f"{LOCK_TIMEOUT_MS}ms",))
+                    # No round spans the swap: one that wrote afterwards what it had read before would undo it.
+                    self.connection.execute(statements.WAIT_GATE, (names.lock_number(names.READ_MODELS),))
                     self._run("lock table {table} in exclusive mode")
                     # One statement, one snapshot: numbered after the cursor, or committed and not yet numbered.
                     self._refold(
@@ -180,8 +183,9 @@ class _Rebuild:
                     )
                     self._rename()
                     self.connection.execute("delete from rebuilds where name = %s", (self.table.name,))
-            except psycopg.errors.LockNotAvailable:
+            except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
                 self.digest, self.rows = RowDigest(before[0]), before[1]
+                time.sleep(LOCK_TIMEOUT_MS / 1000)  # While the swap waits, nobody else gets in: they have a turn now.
                 self.catch_up()
             else:
                 return

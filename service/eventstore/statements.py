@@ -45,6 +45,13 @@ SNAPSHOTS = (
     "join snapshots s on s.project_id = h.project_id and s.stream_id = h.stream_id and s.version = h.version"
 )
 
+# Which tables the names stand for: the swap of a rebuild changes that. By the catalog as this statement's snapshot
+# shows it; a regclass would be looked up in a cache that may be older than the lock.
+TABLES = (
+    "select c.relname::text, c.oid::bigint from pg_class c "
+    "where c.relname = any(%s::name[]) and c.relnamespace = current_schema()::regnamespace"
+)
+
 NOW = "select service_now()"
 
 _EVENT_COLUMNS = (

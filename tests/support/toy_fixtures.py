@@ -9,6 +9,7 @@ import psycopg
 import pytest
 import pytest_asyncio
 
+from service.eventstore.sequencer import Sequencer
 from service.eventstore.store import EventStore
 from tests.support import toy
 
@@ -43,3 +44,12 @@ async def peer_store(toys_url: str) -> AsyncIterator[EventStore]:
     await running.start()
     yield running
     await running.stop()
+
+
+@pytest.fixture
+def sequencer(toys_url: str) -> Iterator[Sequencer]:
+    """A running sequencer over it."""
+    running = Sequencer(toys_url)
+    running.start()
+    yield running
+    running.stop()

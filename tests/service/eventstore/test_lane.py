@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -34,15 +33,7 @@ from tests.support.toy import (
 Sql = psycopg.Connection[Any]
 
 
-@pytest.fixture
-async def sequenced(toys_url: str) -> AsyncIterator[None]:
-    running = Sequencer(toys_url)
-    running.start()
-    yield
-    await asyncio.to_thread(running.stop)
-
-
-async def test_nothing_passes_a_fence(store: EventStore, peer_store: EventStore, sql: Sql, sequenced: None):
+async def test_nothing_passes_a_fence(store: EventStore, peer_store: EventStore, sql: Sql, sequencer: Sequencer):
     """32 writers in two processes, 60 fences: after an acknowledgement nothing it forbids is committed.
 
     Checked twice: no command that started after the acknowledgement succeeded, and in the log no bump stands between

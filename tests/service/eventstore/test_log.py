@@ -208,9 +208,9 @@ async def until_size(store: EventStore, size: int) -> None:
             await asyncio.sleep(0.005)
 
 
-async def test_the_sequencer_survives_the_end_of_its_session(toys_url: str, store: EventStore, sql: Sql):
-    running = Sequencer(toys_url)
-    running.start()
+async def test_the_sequencer_survives_the_end_of_its_session(
+    toys_url: str, store: EventStore, sql: Sql, sequencer: Sequencer
+):
     await store.execute(simple_bump(1))
     await until_size(store, 2)
     sql.execute(
@@ -219,7 +219,6 @@ async def test_the_sequencer_survives_the_end_of_its_session(toys_url: str, stor
     )
     await store.execute(simple_bump(1))
     await until_size(store, 3)
-    await asyncio.to_thread(running.stop)
 
 
 def test_streams_can_be_read_by_their_name(bench: Bench, sql: Sql):
@@ -322,7 +321,7 @@ def test_two_reactors_do_not_react_twice(reacting: Bench, toys_url: str, sql: Sq
 
 
 async def test_jobs_are_exactly_those_of_committed_events_though_reactors_die(
-    toys_url: str, store: EventStore, sql: Sql
+    toys_url: str, store: EventStore, sql: Sql, sequencer: Sequencer
 ):
     """Two reactors and a sequencer, killed again and again under load."""
     stopped = asyncio.Event()
@@ -332,8 +331,6 @@ async def test_jobs_are_exactly_those_of_committed_events_though_reactors_die(
             poison = "\0" if random.random() < 0.02 else None
             await asyncio.gather(store.execute(simple_bump(worker, note=poison)), return_exceptions=True)
 
-    sequencer = Sequencer(toys_url)
-    sequencer.start()
     writers = [asyncio.create_task(write(worker)) for worker in range(8)]
     daemons = [Daemon("reactor", toys_url) for _ in range(2)]
     for _ in range(4):
@@ -353,7 +350,6 @@ async def test_jobs_are_exactly_those_of_committed_events_though_reactors_die(
         wait_until, lambda: sql.execute("select position from checkpoints").fetchone() == (total,), 30
     )
     await asyncio.to_thread(reactor.stop)
-    await asyncio.to_thread(sequencer.stop)
     assert Counter(job["event_id"] for job in jobs(sql, "bumped")) == expected_jobs(sql)
     assert sum(expected_jobs(sql).values()) > 200
     assert {stream for stream, _, _ in history(sql)} == {f"toy_{n}" for n in range(8)}

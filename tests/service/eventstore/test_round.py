@@ -81,6 +81,7 @@ def test_locks_come_in_one_order_and_what_they_protect_is_read_later(bench: Benc
         statements.load_rows(toy.FLAGS.table),
         statements.load_rows(TOYS.table),
         statements.load_rows(toy.LIVE_TOYS.table),
+        statements.TABLES,
         "]",
         statements.NOW,
         "[",
