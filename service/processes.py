@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import platform
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -40,6 +42,33 @@ def die_with_parent(parent: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, name="parent-watch", daemon=True).start()
+
+
+class CannotListen(Exception):
+    """The address that the API shall listen on cannot be had; the message says why."""
+
+
+def wait_for_port(host: str, port: int, seconds: float) -> None:
+    """Wait until the address is free: the processes of a killed server take a moment. Raises CannotListen."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except OSError as error:
+        raise CannotListen(f"SERVICE_HOST is no address of this machine: {host}.") from error
+    give_up = time.monotonic() + seconds
+    while True:
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(address)
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE or time.monotonic() > give_up:
+                    reason = os.strerror(error.errno or 0)
+                    raise CannotListen(
+                        f"Port {port} of {host} cannot be had ({reason}); stop who has it or set SERVICE_PORT."
+                    ) from error
+            else:
+                return
+        time.sleep(0.05)
 
 
 class Child:

@@ -25,13 +25,14 @@ from service.embedded.layout import Layout
 from service.embedded.programs import EmbeddedError
 from service.eventstore import migrations
 from service.eventstore.startup import check_database
-from service.processes import Child
+from service.processes import Child, wait_for_port
 from service.settings import Settings
 
 log = structlog.get_logger()
 
 CHILD_STOP_SECONDS = 2.5
 DATABASE_STOP_SECONDS = 1.5
+PORT_SECONDS = 3.0
 LOOK_EVERY_SECONDS = 1.0
 LOOK_WHILE_STARTING_SECONDS = 0.02
 
@@ -51,7 +52,10 @@ class Supervisor:
         self._began = time.monotonic()
 
     def run(self) -> None:
-        """Run until a signal. Raises EmbeddedError, MigrationError, UnfitDatabase or psycopg.Error before serving."""
+        """Run until a signal.
+
+        Raises CannotListen, EmbeddedError, MigrationError, UnfitDatabase or psycopg.Error when it cannot start.
+        """
         with self._signals() as wake, ExitStack() as stack:
             try:
                 attachment = self._database(stack)
@@ -72,10 +76,12 @@ class Supervisor:
 
     def _database(self, stack: ExitStack) -> Attachment | None:
         """Have the embedded server run until the stack unwinds; None with a database of the operator's own."""
+        layout = Layout(self._settings.data_dir)
+        if self._settings.embedded:
+            stack.enter_context(sole_supervisor(layout))
+        wait_for_port(self._settings.host, self._settings.port, PORT_SECONDS)
         if not self._settings.embedded:
             return None
-        layout = Layout(self._settings.data_dir)
-        stack.enter_context(sole_supervisor(layout))
         attachment = Attachment(layout)
         stack.callback(attachment.release, patience_seconds=DATABASE_STOP_SECONDS)
         return attachment

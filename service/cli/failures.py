@@ -10,6 +10,7 @@ from service.eventstore.commands import CommandNotDone, OutcomeUnknown
 from service.eventstore.migrations import MigrationError
 from service.eventstore.rebuild import RebuildRunning
 from service.eventstore.startup import UnfitDatabase
+from service.processes import CannotListen
 from service.settings import SettingsError
 from statemachines.kernel import Rejection
 
@@ -19,7 +20,7 @@ def explain(error: Exception) -> str | None:
     match error:
         case SettingsError():
             sentence = "The settings cannot be used.\n  " + "\n  ".join(error.problems)
-        case EmbeddedError() | MigrationError() | UnfitDatabase():
+        case CannotListen() | EmbeddedError() | MigrationError() | UnfitDatabase():
             sentence = str(error)
         case Rejection():
             sentence = " ".join(filter(None, (str(error), error.next_action, f"({error.code})")))

@@ -2,6 +2,7 @@
 
 import http.client
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -175,6 +176,27 @@ def test_a_moved_clock_is_refused_without_the_setting(server_factory: ServerFact
     assert real.process is not None
     assert real.process.wait(20) == 1
     assert "3600 seconds ahead" in real.log()
+
+
+def test_a_port_in_use_is_told_in_a_sentence(server_factory: ServerFactory, database_url: str):
+    """Rather than starting again for ever, or taking another program's answers for its own."""
+    server = server_factory.prepare(database_url=database_url)
+    with socket.create_server(("127.0.0.1", server.port)):
+        server.begin()
+        assert server.process is not None
+        assert server.process.wait(20) == 1
+    assert f"Port {server.port} of 127.0.0.1 cannot be had" in server.log()
+
+
+def test_several_processes_serve_when_asked(server_factory: ServerFactory):
+    server = server_factory(env={"SERVICE_WORKERS": "2"})
+    assert len(server.processes("service.serving")) == 3
+    with server.client() as client:
+        key = sign_in(client, server.internal_token)
+        create_project(client, key)
+    for _ in range(20):
+        with server.client(key) as client:
+            assert client.get("/v1/projects").json()["count"] == 1
 
 
 def test_bad_settings_end_it_with_a_sentence(server_factory: ServerFactory, database_url: str):
