@@ -1,0 +1,143 @@
+"""What an owner enabled, as decisions need it: the typed policy of one automation, and whether it holds now.
+
+An *authority* is read from the contract under its lock each time. Its `generation` is the contract revision at which
+the automation was last turned on: a receipt, grant or approval made under another generation is void, so that one
+pause ends all of them at once, before anything has touched their streams (G-103, G-104, G-114).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from statemachines.automation_refusals import AutomationDisabled, AutomationNotFound, AutomationPaused
+
+DeliveryMode = Literal["review_required", "auto_merge"]
+
+
+class Playbook(msgspec.Struct, frozen=True):
+    """The immutable playbook that a policy was rendered from."""
+
+    id: str = ""
+    version: str = ""
+    template_hash: str = ""
+
+
+class Thresholds(msgspec.Struct, frozen=True):
+    """When a case matters enough (R-AUT-22)."""
+
+    minimum_event_count: int = 1
+    maximum_last_seen_age_seconds: int = 60
+
+
+class CaseTrigger(msgspec.Struct, frozen=True):
+    """How often unhandled cases wake the automation."""
+
+    max_cases_per_sweep: int = 1
+    cooldown_seconds: int = 60
+    materiality: Thresholds = Thresholds()
+
+
+class ScheduleTrigger(msgspec.Struct, frozen=True):
+    """When a schedule wakes the automation, and how many days its report looks back."""
+
+    cron: str
+    timezone: str
+    start_window_seconds: int
+    period_days: int
+
+
+class Scope(msgspec.Struct, frozen=True):
+    """What one pull request may touch, and the commands that have to pass (G-109)."""
+
+    allowed_paths: list[str] = []
+    test_commands: list[str] = []
+    max_files_changed: int = 0
+    max_changed_lines: int = 0
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """Budgets; the cost is an exact decimal in US dollars, as a string."""
+
+    max_runs_per_day: int = 0
+    max_prs_per_day: int = 0
+    max_attempts_per_case_revision: int = 0
+    max_turns_per_run: int = 0
+    max_runtime_seconds: int = 0
+    max_cost_usd_per_run: str = "0"
+
+
+class Delivery(msgspec.Struct, frozen=True):
+    """How code reaches the default branch. `merge_method` and the checks belong to auto_merge alone."""
+
+    mode: DeliveryMode = "review_required"
+    merge_method: str | None = None
+    required_status_checks: list[str] = []
+
+
+class VerificationTerms(msgspec.Struct, frozen=True):
+    """How long recurrence is watched for, and how much traffic proves anything (G-111)."""
+
+    observation_window_seconds: int = 0
+    max_wait_seconds: int = 0
+    min_sample_size: int = 1
+    traffic_sample_event: str = ""
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    """One automation's policy. A case trigger comes with repository and scope, a schedule trigger without them."""
+
+    playbook: Playbook = Playbook()
+    case_trigger: CaseTrigger | None = None
+    schedule_trigger: ScheduleTrigger | None = None
+    repository: str = ""
+    default_branch: str = ""
+    environment: str | None = None
+    scope: Scope = Scope()
+    limits: Limits = Limits()
+    delivery: Delivery = Delivery()
+    verification: VerificationTerms = VerificationTerms()
+
+
+class Authority(msgspec.Struct, frozen=True, kw_only=True):
+    """Where one automation stands in the contract now. `policy` is None when the contract does not have it."""
+
+    automation_id: str
+    enabled: bool = False
+    paused: bool = False
+    generation: int = 0
+    contract_revision: int = 0
+    policy_sha256: str = ""
+    policy: Policy | None = None
+
+    def upholds(self, generation: int, policy_sha256: str) -> bool:
+        """Whether something made under this generation and policy still has force."""
+        return self.enabled and not self.paused and (self.generation, self.policy_sha256) == (generation, policy_sha256)
+
+
+def require_enabled(authority: Authority, policy_sha256: str | None = None) -> Policy:
+    """Return the policy in force, or refuse (G-114).
+
+    With `policy_sha256`, a run that began under another policy is refused too: a narrower policy must not be
+    outlived by a run that the wider one started. Raises AutomationNotFound, AutomationPaused, AutomationDisabled.
+    """
+    if authority.paused:
+        raise AutomationPaused(
+            "Automation is paused for this project.",
+            next_action="An owner reviews the contract and enables it again.",
+        )
+    if authority.policy is None:
+        raise AutomationNotFound(
+            "The contract has no such automation.", next_action="Read the contract and name one of its automations."
+        )
+    if not authority.enabled:
+        raise AutomationDisabled(
+            "The automation is disabled.", next_action="An owner reviews the contract and enables the automation."
+        )
+    if policy_sha256 not in (None, authority.policy_sha256):
+        raise AutomationDisabled(
+            "The policy that this run began under is no longer enabled.",
+            next_action="Stop this run; a new receipt follows the policy that is enabled now.",
+        )
+    return authority.policy

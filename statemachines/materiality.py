@@ -1,0 +1,84 @@
+"""Whether a case matters enough to wake an automation: a deterministic policy over counts and server times (R-AUT-22).
+
+No text of telemetry and no judgment of a model is an input (R-AUT-23). A decision carries its inputs, its thresholds
+and the result of each check, so that anyone can decide it again and must come to the same answer.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from statemachines.automation_policy import Thresholds
+
+REQUIRED_TRUST = "customer_provider"
+ACTIVE_STATUS = "open"
+
+
+class CaseFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a case without any of its texts. Times are epoch seconds of the server's clock."""
+
+    case_id: str
+    revision: int
+    status: str
+    trust: str
+    event_count: int
+    first_seen_at: int | None
+    last_seen_at: int | None
+
+
+class Check(msgspec.Struct, frozen=True):
+    """One question, its answer, and what was compared (numbers and status words, as strings)."""
+
+    check: str
+    passed: bool
+    observed: str | None
+    required: str
+
+
+class MaterialityDecision(msgspec.Struct, frozen=True, kw_only=True):
+    """A complete record of one decision. `passed` is true when every check passed."""
+
+    decided_at: int
+    inputs: CaseFacts
+    thresholds: Thresholds
+    checks: list[Check]
+    age_seconds: int | None
+    passed: bool
+
+
+def decide_materiality(inputs: CaseFacts, thresholds: Thresholds, now: int) -> MaterialityDecision:
+    """Judge a case at `now`. Anything missing, stale or from the future fails closed."""
+    age = None if inputs.last_seen_at is None else now - inputs.last_seen_at
+    seen = None if inputs.last_seen_at is None else str(inputs.last_seen_at)
+    maximum_age = thresholds.maximum_last_seen_age_seconds
+    checks = [
+        Check("lifecycle_active", inputs.status == ACTIVE_STATUS, inputs.status, ACTIVE_STATUS),
+        Check("trusted_source", inputs.trust == REQUIRED_TRUST, inputs.trust, REQUIRED_TRUST),
+        Check(
+            "event_count",
+            inputs.event_count >= thresholds.minimum_event_count,
+            str(inputs.event_count),
+            f">={thresholds.minimum_event_count}",
+        ),
+        Check("last_seen_present", age is not None, seen, "present"),
+        Check("last_seen_not_future", age is not None and age >= 0, seen, f"<={now}"),
+        Check(
+            "last_seen_age",
+            age is not None and age <= maximum_age,
+            None if age is None else str(age),
+            f"<={maximum_age}",
+        ),
+    ]
+    return MaterialityDecision(
+        decided_at=now,
+        inputs=inputs,
+        thresholds=thresholds,
+        checks=checks,
+        age_seconds=age,
+        passed=all(check.passed for check in checks),
+    )
+
+
+def replays(decision: MaterialityDecision) -> bool:
+    """Whether deciding again from the recorded inputs gives exactly the recorded answer."""
+    return decide_materiality(decision.inputs, decision.thresholds, decision.decided_at) == decision
