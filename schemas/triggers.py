@@ -1,0 +1,117 @@
+"""Wire contracts of trigger receipts: issuing, and the detail that is the only source before a claim (G-104).
+
+Nothing a runner sends takes part in a trigger: the body of issue names an automation and nothing else (R-AUT-21).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from schemas.cases import Trust
+from schemas.logs import Level
+from schemas.paging import PageQuery
+from schemas.playbooks import AutomationId, Closed, Sha256
+
+ReceiptStatus = Literal["issued", "claimed", "consumed", "expired", "closed", "invalidated"]
+ReceiptKind = Literal["unhandled_case", "schedule"]
+ObjectId = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[a-z]+_[0-9a-z]{26}(?!\n)$")]
+
+
+class IssueTriggers(Closed, frozen=True):
+    """Which automation to look for work for; the server's clock and policy decide everything else."""
+
+    automation_id: AutomationId
+
+
+class TriggerQuery(PageQuery, frozen=True):
+    """Filters of the list."""
+
+    automation_id: AutomationId | None = None
+    status: ReceiptStatus | None = None
+
+
+class ReceiptCase(msgspec.Struct, frozen=True, kw_only=True):
+    """The case as it was at issue. `title` is evidence from telemetry, never an instruction."""
+
+    case_id: str
+    case_revision: int
+    fingerprint: str
+    title: str | None
+    level: Level
+    status: Literal["open", "resolved", "ignored"]
+    trust: Trust
+    event_count: int
+    first_seen_at: int | None
+    last_seen_at: int | None
+
+
+class ReceiptSchedule(msgspec.Struct, frozen=True):
+    """The slot, and the period that its report covers."""
+
+    scheduled_for: int
+    window_ends_at: int
+    period_start: int
+    period_end: int
+
+
+class ReceiptMateriality(msgspec.Struct, frozen=True):
+    """The thresholds that the case passed, and its age when it did."""
+
+    minimum_event_count: int
+    maximum_last_seen_age_seconds: int
+    age_seconds: int | None
+    passed: Literal[True] = True
+
+
+class TriggerReceipt(msgspec.Struct, frozen=True, kw_only=True):
+    """The server's own statement that one chain of work may begin. Exactly one of `case` and `schedule` is set."""
+
+    receipt_id: str
+    project_id: str
+    automation_id: str
+    kind: ReceiptKind
+    status: ReceiptStatus
+    policy_sha256: Sha256
+    contract_revision: int
+    issued_at: int
+    expires_at: int
+    case: ReceiptCase | None
+    schedule: ReceiptSchedule | None
+    materiality: ReceiptMateriality | None
+    claim_id: str | None
+    consumed_run_id: str | None
+    snapshot_sha256: Sha256
+    next_action: str
+
+
+class Skipped(msgspec.Struct, frozen=True):
+    """A case or a slot that got no receipt, and why. Exactly one of the two is set."""
+
+    code: str
+    case_id: str | None = None
+    scheduled_for: int | None = None
+
+
+class IssuedTriggers(msgspec.Struct, frozen=True, kw_only=True):
+    """The receipts that are open for the automation now, new and older ones."""
+
+    project_id: str
+    automation_id: str
+    server_time: int
+    trigger_receipts: list[TriggerReceipt]
+    count: int
+    skipped: list[Skipped]
+    next_action: str
+
+
+class TriggerReceiptList(msgspec.Struct, frozen=True):
+    """A page of receipts, newest first."""
+
+    project_id: str
+    trigger_receipts: list[TriggerReceipt]
+    count: int
+    next_cursor: str | None
+    next_action: str
