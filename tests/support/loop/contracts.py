@@ -1,0 +1,43 @@
+"""Contracts for the loop: one automation, with limits small enough to run into them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from statemachines.automation_documents import Document, check_contract, make_document
+from statemachines.automation_readiness import Facts
+from statemachines.playbooks import assemble_entry, find_template
+from tests.support.playbook_samples import AUTO_MERGE, CASE, assertions_of, bindings_of
+
+AUTOMATIONS = ("heal",)
+EVENT = "checkout_completed"
+READY = Facts(
+    map_verified=True,
+    approved_events=frozenset({EVENT}),
+    observed_events=frozenset({EVENT}),
+    ci_credential=True,
+    runner_credentials=frozenset(AUTOMATIONS),
+)
+
+
+def make(mode: str, **budgets: Any) -> Document:
+    """Make the contract of an automation that delivers in this mode."""
+    bindings = bindings_of(CASE, "heal")
+    bindings["trigger"] = {
+        "max_cases_per_sweep": 2,
+        "cooldown_seconds": 60,
+        "materiality": {"minimum_event_count": 2, "maximum_last_seen_age_seconds": 86400},
+    }
+    bindings["budgets"] |= {"max_runs_per_day": 12, "max_attempts_per_case_revision": 6} | budgets
+    bindings["verification"] = {"observation_window_seconds": 120, "max_wait_seconds": 900, "min_sample_size": 2}
+    assertions = assertions_of(CASE)
+    if mode == "auto_merge":
+        bindings["code_delivery"] = AUTO_MERGE
+        assertions |= {
+            "provider_auto_merge_access_confirmed": True,
+            "branch_protection_required_checks_confirmed": True,
+        }
+    entries = [assemble_entry(find_template(CASE), bindings, assertions)]
+    checked = check_contract(entries)
+    assert not checked.errors
+    return make_document(entries, checked)

@@ -1,0 +1,112 @@
+"""The service in memory: the product's own plans, units, folds and views over dicts, fenced as the database fences.
+
+A command reads where its streams are, decides on the states it loaded, and commits only when every declared stream
+is still at the revision it was loaded at; otherwise it decides again. Between the three steps other requests may run.
+`fenced=False` drops that comparison: the game has to notice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import msgspec
+
+from projections import approvals, automation_contract, cases, claims, grants, ledgers, runs, triggers
+from projections.kernel import AnyProjection, Table
+from service.automation.chains import Plan
+from service.eventstore.commands import Command, Origin, Stream
+from service.eventstore.unit import Batch, Registry, UnitOfWork, Working
+from statemachines.kernel import replay
+from tests.support.loop.port import Entry
+
+T = TypeVar("T")
+R = TypeVar("R", bound=msgspec.Struct)
+
+PROJECTIONS: tuple[AnyProjection, ...] = (
+    triggers.PROJECTION, claims.CLAIMS, claims.LEASES, runs.PROJECTION, approvals.PROJECTION, grants.PROJECTION,
+    ledgers.PROJECTION, cases.PROJECTION, automation_contract.PROJECTION,
+)  # fmt: skip
+REGISTRY = Registry({}, {kind: (projection,) for projection in PROJECTIONS for kind in projection.kinds})
+
+
+class MemoryStore:
+    """Streams, rows and a clock."""
+
+    def __init__(self, *, fenced: bool = True, now: int = 1_800_000_000) -> None:
+        self.fenced = fenced
+        self.now = now
+        self.streams: dict[tuple[str, str], Working] = {}
+        self.rows: dict[tuple[str, str, str], Any] = {}
+        self.entries: list[Entry] = []
+
+    def row(self, table: Table[R], project_id: str, id: str) -> R | None:  # noqa: A002
+        """Read a row by its key."""
+        found: R | None = self.rows.get((table.name, project_id, id))
+        return found
+
+    def all(self, table: Table[R]) -> list[R]:
+        """Read every row of a table, by id."""
+        return [row for (name, _, _), row in sorted(self.rows.items()) if name == table.name and row is not None]
+
+    def put(self, table: Table[R], row: R) -> None:
+        """Write a fact."""
+        self.rows[(table.name, row.project_id, row.id)] = row  # type: ignore[attr-defined]
+
+    def _load(self, stream: Stream) -> Working:
+        return self.streams.get(stream.name) or Working(stream, 0, stream.machine.initial, {})
+
+    def execute(self, actor: str, plan: Plan[T], interleave: Callable[[], None]) -> T:
+        """Carry out a plan. Raises its refusal, and Moved."""
+        declared = {stream.name: stream for stream in (*plan.streams, *plan.reads)}
+        while True:
+            loaded = {name: self._load(stream) for name, stream in declared.items()}
+            facts = {(table.name, p, i): self.row(table, p, i) for table, p, i in plan.lookups}
+            batch = Batch(REGISTRY, datetime.fromtimestamp(self.now, UTC), dict(loaded), facts)
+            command = Command(
+                origin=Origin(actor, actor, "game", "req_game"),
+                decide=lambda _: (_ for _ in ()).throw(AssertionError),
+                streams=plan.streams,
+                reads=plan.reads,
+                lookups=plan.lookups,
+            )
+            unit = UnitOfWork(batch, command, "cmd_game")
+            interleave()
+            result = plan.decide(unit)
+            moved = any(self._load(stream).revision != loaded[name].revision for name, stream in declared.items())
+            moved = moved or any(self.row(table, p, i) is not facts[(table.name, p, i)] for table, p, i in plan.lookups)
+            if moved and self.fenced:
+                interleave = _nothing
+                continue
+            unit.accept()
+            self._commit(batch, actor)
+            return result
+
+    def _commit(self, batch: Batch, actor: str) -> None:
+        for _, _, stream, revision, event in batch.events:
+            self.entries.append(Entry(stream.id, revision, event, actor, self.now))
+        for name, working in batch.streams.items():
+            if working.revision:
+                self.streams[name] = working
+        for name, (_, row) in batch.written_rows.items():
+            self.rows[name] = row
+
+    def check_replay(self) -> None:
+        """Prove that states and rows are what the log folds to."""
+        histories: dict[str, list[Any]] = {}
+        for entry in self.entries:
+            histories.setdefault(entry.stream_id, []).append(entry.event)
+        for working in self.streams.values():
+            events = histories[working.stream.id]
+            stored = [msgspec.json.decode(msgspec.json.encode(event), type=type(event)) for event in events]
+            assert replay(working.stream.machine, stored) == working.state
+            for row in working.rows.values():
+                if hasattr(row, "state"):
+                    assert row.state == working.state
+                    assert msgspec.json.decode(msgspec.json.encode(row), type=type(row)) == row
+                assert row.revision == len(events) == working.revision
+
+
+def _nothing() -> None:
+    """Let nobody in between."""

@@ -1,0 +1,441 @@
+"""The in-memory port: operations by name, over the same plans and views that the HTTP handlers use."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+import msgspec
+
+from projections.approvals import PROJECTION as APPROVALS
+from projections.cases import CASE_STATS, CaseStatsRow
+from projections.cases import PROJECTION as CASES
+from projections.claims import CLAIMS, LEASES
+from projections.grants import PROJECTION as GRANTS
+from projections.runs import PROJECTION as RUNS
+from projections.runs import RunRow
+from projections.triggers import PROJECTION as RECEIPTS
+from schemas.errors import CATALOGUE
+from service.automation import books, chains, run_views, running, views
+from service.automation.chains import Candidate, Plan
+from service.eventstore.commands import Unit
+from statemachines import automation_contract as contracts
+from statemachines import case as case_machine
+from statemachines.approval import Verdict
+from statemachines.automation import ClaimCase, Release, StartRun
+from statemachines.automation_book import Fence
+from statemachines.automation_closing import CancelRun, as_of
+from statemachines.automation_documents import Document
+from statemachines.automation_proof import ObservedPr, require_verifiable
+from statemachines.automation_readiness import Facts
+from statemachines.automation_refusals import ApprovalNotFound, ClaimNotFound, Moved, ReceiptNotFound, RunNotFound
+from statemachines.automation_work import ReportedPullRequest, RequestApproval, Usage
+from statemachines.claim import Holder
+from statemachines.grant import AutoMergeBinding, DraftPrBinding
+from statemachines.kernel import Event, Rejection
+from statemachines.ledger import Amounts
+from statemachines.run_events import Deploy
+from statemachines.verification import Counts
+from tests.support.loop.memory import MemoryStore
+from tests.support.loop.port import Entry, Reply, Request
+
+T = TypeVar("T")
+PROJECT = "proj_01aaaaaaaaaaaaaaaaaaaaaaaa"
+SYSTEM = "system"
+
+
+class MemoryPort:
+    """Carries requests out against a MemoryStore. `titles` is hostile telemetry: no decision may depend on it."""
+
+    def __init__(self, store: MemoryStore, facts: Facts, *, title: str = "An error") -> None:
+        self.store = store
+        self.facts = facts
+        self.title = title
+        self.answers: dict[tuple[str, str, str, str], tuple[Request, Reply]] = {}
+        self.traffic: list[int] = []  # times of sample events
+        self.errors: dict[str, list[int]] = {}  # times of errors by case
+
+    # ---- the protocol
+
+    def advance(self, seconds: int) -> None:
+        self.store.now += seconds
+
+    def log(self) -> Sequence[Entry]:
+        return self.store.entries
+
+    def send(self, request: Request, interleave: Callable[[], None]) -> Reply:
+        """Answer as the edge does: a stored answer for a repeated key, else the operation; refusals by their code."""
+        where = (request.actor, request.operation, repr(sorted(request.path.items())), request.key or "")
+        known = self.answers.get(where) if request.key else None
+        if known is not None:
+            return self._replay(*known, request)
+        handler = getattr(self, "_" + request.operation)
+        try:
+            status, body = self._retried(partial(handler, request, interleave))
+        except Rejection as refusal:
+            words = f"{refusal} {refusal.next_action}"
+            return Reply(CATALOGUE[refusal.code].status, _plain(refusal.details), refusal.code, words)
+        reply = Reply(status, _plain(body))
+        if request.key and reply.ok and reply.status != 202:
+            self.answers[where] = (request, reply)
+        return reply
+
+    def _replay(self, first: Request, reply: Reply, request: Request) -> Reply:
+        if first.body != request.body:
+            return Reply(422, {}, "idempotency_key_reused")
+        if request.operation == "consume":
+            return Reply(200, reply.body | {"call_authorized": False, "reconcile_only": True})
+        return Reply(200 if request.operation == "start" else reply.status, reply.body)
+
+    def _retried(self, attempt: Callable[[], tuple[int, Any]]) -> tuple[int, Any]:
+        for _ in range(books.LOOKUPS):
+            try:
+                return attempt()
+            except Moved:
+                continue
+        return 503, {}
+
+    def _execute(self, request: Request, plan: Plan[T], interleave: Callable[[], None]) -> T:
+        return self.store.execute(_kind(request.actor), plan, interleave)
+
+    # ---- lookups
+
+    def _holder(self, request: Request) -> Holder:
+        automation_id, _, runner_id = request.actor.partition("/")
+        return Holder(automation_id, runner_id)
+
+    def _row(self, projection: Any, id: str, refusal: type[Rejection]) -> Any:  # noqa: A002
+        row = self.store.row(projection.table, PROJECT, id)
+        if row is None:
+            raise refusal("Not there.")
+        return row
+
+    def _run_row(self, request: Request) -> RunRow:
+        row: RunRow = self._row(RUNS, request.path["run_id"], RunNotFound)
+        return row
+
+    def _fence(self, request: Request) -> Fence:
+        return Fence(self._holder(request), request.body["state_revision"], request.body["lease_epoch"])
+
+    def _lane(self, case_id: str) -> Any:
+        return self.store.row(LEASES.table, PROJECT, books.lease_stream(PROJECT, case_id).id)
+
+    def _read(self, plan_streams: Sequence[Any], decide: Callable[[Unit], T]) -> T:
+        return self.store.execute(SYSTEM, Plan([], plan_streams, decide), lambda: None)
+
+    # ---- people and the contract
+
+    def _contract(self, request: Request, interleave: Callable[[], None], decide: Callable[[Any, int], Any]) -> Any:
+        stream = books.contract_stream(PROJECT)
+
+        def act(unit: Unit) -> Any:
+            return unit.append(stream, decide(unit.state(stream), unit.now))
+
+        state = self._execute(request, Plan([stream], [], act), interleave)
+        return 200, {"etag": state.etag, "paused": state.status.value == "paused"}
+
+    def put_contract(self, document: Document, if_match: str | None, interleave: Callable[[], None]) -> Any:
+        """Save a contract, disabled."""
+        stream_id = books.contract_stream(PROJECT).id
+        return self._contract(
+            Request("owner", "put"),
+            interleave,
+            lambda state, now: contracts.decide_save(
+                state, document, contract_id=stream_id, if_match=if_match, saved_by="usr_1", now=now
+            ),
+        )
+
+    def _read_contract(self, request: Request, interleave: Callable[[], None]) -> Any:
+        return self._contract(request, interleave, lambda _state, _now: [])
+
+    def _put(self, request: Request, interleave: Callable[[], None]) -> Any:
+        return self.put_contract(request.body["document"], request.if_match, interleave)
+
+    def _enable(self, request: Request, interleave: Callable[[], None]) -> Any:
+        command = contracts.command_of(request.actor, request.key or "")
+
+        def decide(state: contracts.Contract, now: int) -> list[Event]:
+            wish = contracts.EnableWish("enr_1", None, request.if_match, command, "enable")
+            return contracts.decide_enable(state, wish, self.facts, enabled_by="usr_1", now=now)
+
+        return self._contract(request, interleave, decide)
+
+    def _pause(self, request: Request, interleave: Callable[[], None]) -> Any:
+        return self._contract(
+            request,
+            interleave,
+            lambda state, now: contracts.decide_pause(state, reason=None, paused_by="usr_2", now=now),
+        )
+
+    def _disable(self, request: Request, interleave: Callable[[], None]) -> Any:
+        def decide(state: contracts.Contract, now: int) -> list[Event]:
+            return contracts.decide_disable(
+                state,
+                request.path["automation_id"],
+                reason=None,
+                if_match=request.if_match,
+                disabled_by="usr_2",
+                now=now,
+            )
+
+        return self._contract(request, interleave, decide)
+
+    # ---- telemetry
+
+    def _error(self, request: Request, interleave: Callable[[], None]) -> Any:
+        """Count an error into its case, opening or regressing it."""
+        fingerprint = request.body["fingerprint"]
+        case_id = case_machine.case_id(PROJECT, fingerprint)
+        stream = books.case_stream(PROJECT, case_id)
+
+        def decide(unit: Unit) -> None:
+            unit.append(stream, case_machine.decide_error(unit.state(stream), fingerprint, 1, None, unit.now))
+
+        self._execute(request, Plan([stream], [], decide), interleave)
+        self.errors.setdefault(case_id, []).append(self.store.now)
+        seen = self.errors[case_id]
+        row = CaseStatsRow(
+            project_id=PROJECT,
+            id=case_id,
+            title=self.title,
+            message=self.title,
+            culprit=self.title,
+            level="error",
+            environment="production",
+            release=None,
+            environments=["production"],
+            releases=[],
+            unmarked=True,
+            event_count=len(seen),
+            users_affected=1,
+            first_seen_at=seen[0],
+            last_seen_at=seen[-1],
+        )
+        self.store.put(CASE_STATS, row)
+        return 202, {"case_id": case_id}
+
+    def _traffic(self, request: Request, interleave: Callable[[], None]) -> Any:
+        self.traffic += [self.store.now] * request.body["count"]
+        return 202, {}
+
+    def _suppress(self, request: Request, interleave: Callable[[], None]) -> Any:
+        """Resolve a case past automation."""
+        stream = books.case_stream(PROJECT, request.path["case_id"])
+
+        def decide(unit: Unit) -> None:
+            unit.append(stream, case_machine.decide_resolve(unit.state(stream), "elsewhere", unit.now))
+
+        self._execute(request, Plan([stream], [], decide), interleave)
+        return 200, {}
+
+    # ---- triggers and claims
+
+    def _issue(self, request: Request, interleave: Callable[[], None]) -> Any:
+        automation_id = request.body["automation_id"]
+        candidates = [Candidate(row.id, row.case_revision, self._lane(row.id)) for row in self.store.all(CASES.table)]
+        issued = self._execute(request, chains.plan_case_issue(PROJECT, automation_id, candidates), interleave)
+        return 200, {"receipt_ids": issued.receipt_ids, "skipped": issued.skipped_cases}
+
+    def _receipts(self, request: Request, interleave: Callable[[], None]) -> Any:
+        rows = self.store.all(RECEIPTS.table)
+        shown = [views.receipt(PROJECT, row.id, row.state, self.title) for row in rows]
+        return 200, {"trigger_receipts": shown}
+
+    def _claim(self, request: Request, interleave: Callable[[], None]) -> Any:
+        command = ClaimCase(
+            project_id=PROJECT,
+            case_id=request.path["case_id"],
+            receipt_id=request.body["trigger_receipt_id"],
+            case_revision=request.body["case_revision"],
+            holder=self._holder(request),
+        )
+        stream = self._execute(request, chains.plan_claim(command, self._lane(command.case_id)), interleave)
+        return 201, views.claim(PROJECT, stream.id, self.store.streams[stream.name].state)
+
+    def _claim_row(self, request: Request) -> Any:
+        return self._row(CLAIMS, request.path["claim_id"], ClaimNotFound)
+
+    def _renew(self, request: Request, interleave: Callable[[], None]) -> Any:
+        row = self._claim_row(request)
+        self._execute(request, chains.plan_renew(row, self._holder(request), request.body["lease_epoch"]), interleave)
+        return 200, views.claim(PROJECT, row.id, self._claim_row(request).state)
+
+    def _release(self, request: Request, interleave: Callable[[], None]) -> Any:
+        row = self._claim_row(request)
+        holder = None if _kind(request.actor) == "key" else self._holder(request)
+        release = Release(holder, request.body.get("lease_epoch"), None)
+        self._execute(request, chains.plan_release(row, release), interleave)
+        return 200, views.claim(PROJECT, row.id, self._claim_row(request).state)
+
+    # ---- runs
+
+    def _start(self, request: Request, interleave: Callable[[], None]) -> Any:
+        receipt_id = request.body["trigger_receipt_id"]
+        row = self._row(RECEIPTS, receipt_id, ReceiptNotFound)
+        command = StartRun(project_id=PROJECT, receipt_id=receipt_id, holder=self._holder(request))
+        started = self._execute(request, chains.plan_start(command, row), interleave)
+        if started.refusal is not None:
+            raise started.refusal
+        return 201, self._show(started.run.id)
+
+    def _show(self, run_id: str) -> Any:
+        row = self.store.row(RUNS.table, PROJECT, run_id)
+        assert row is not None
+        scope = books.RunScope.of(row, writes=frozenset())
+        return self._read(scope.reads, lambda unit: run_views.run(as_of(scope.open(unit), unit.now)))
+
+    def _run(self, request: Request, interleave: Callable[[], None]) -> Any:
+        return 200, self._show(self._run_row(request).id)
+
+    def _on_run(self, request: Request, plan: Plan[running.Ran[T]], interleave: Callable[[], None]) -> running.Ran[T]:
+        return self._execute(request, plan, interleave)
+
+    def _patch(self, request: Request, interleave: Callable[[], None]) -> Any:
+        row, fence, body = self._run_row(request), self._fence(request), request.body
+        if "pull_request" in body:
+            plan = running.plan_report_pr(row, fence, ReportedPullRequest(**body["pull_request"]))
+        elif body.get("status") == "failed":
+            plan = running.plan_failure(row, fence, body["reason"])
+        elif body.get("status") == "escalated":
+            plan = running.plan_escalation(row, fence, body["reason"])
+        else:
+            plan = running.plan_progress(row, fence)
+        return 200, run_views.run(as_of(self._on_run(request, plan, interleave).book, self.store.now))
+
+    def _usage(self, request: Request, interleave: Callable[[], None]) -> Any:
+        body = request.body
+        amounts = Amounts(body["turns"], body["cost_usd"], body["runtime_seconds"])
+        plan = running.plan_usage(self._run_row(request), self._fence(request), Usage(amounts))
+        return 200, run_views.usage(self._on_run(request, plan, interleave).book)
+
+    def _request_approval(self, request: Request, interleave: Callable[[], None]) -> Any:
+        wish = RequestApproval(request.body["action"], "May I?")
+        ran = self._on_run(
+            request, running.plan_request(self._run_row(request), self._fence(request), wish), interleave
+        )
+        shown = views.approval(PROJECT, ran.result, ran.book.approval(ran.result))
+        return (201 if ran.changed else 200), shown
+
+    def _approvals(self, request: Request, interleave: Callable[[], None]) -> Any:
+        shown = [views.approval(PROJECT, row.id, row.state) for row in self.store.all(APPROVALS.table)]
+        return 200, {"approvals": shown}
+
+    def _decide(self, request: Request, interleave: Callable[[], None]) -> Any:
+        approval_id = request.path["approval_id"]
+        approval_row = self._row(APPROVALS, approval_id, ApprovalNotFound)
+        run_row = self.store.row(RUNS.table, PROJECT, approval_row.run_id)
+        assert run_row is not None
+        verdict = Verdict(request.body["decision"] == "approve", "usr_1")
+        ran = self._on_run(request, running.plan_decision(run_row, approval_id, verdict), interleave)
+        return 200, views.approval(PROJECT, approval_id, ran.book.approval(approval_id))
+
+    def _authorize(self, request: Request, interleave: Callable[[], None]) -> Any:
+        row, fence, binding = self._run_row(request), self._fence(request), request.body["binding"]
+        if request.path["kind"] == "draft_pr":
+            plan = running.plan_draft_pr(row, fence, msgspec.convert(binding, DraftPrBinding))
+        else:
+            plan = running.plan_auto_merge(row, fence, msgspec.convert(binding, AutoMergeBinding))
+        ran = self._on_run(request, plan, interleave)
+        return (201 if ran.changed else 200), views.grant(PROJECT, ran.result, ran.book.grant(ran.result))
+
+    def _consume(self, request: Request, interleave: Callable[[], None]) -> Any:
+        kind: Any = request.path["kind"]
+        grant_id = request.body["grant_id"]
+        plan = running.plan_consume(self._run_row(request), self._fence(request), kind, grant_id)
+        ran = self._on_run(request, plan, interleave)
+        return 200, views.consumed(ran.book, grant_id, call_authorized=ran.result)
+
+    def _pr_proof(self, request: Request, interleave: Callable[[], None]) -> Any:
+        observed = msgspec.convert(request.body, ObservedPr)
+        ran = self._on_run(request, running.plan_proof(self._run_row(request), observed), interleave)
+        return (201 if ran.changed else 200), {"proof_id": ran.result}
+
+    def _deploy(self, request: Request, interleave: Callable[[], None]) -> Any:
+        """Record a trusted deploy: it binds to a run that waits for the commit, if one does."""
+        sha = request.body["sha"]
+        waiting = [row for row in self.store.all(RUNS.table) if row.proven_commit == sha]
+        deploy_id = f"dep_{hashlib.sha256((request.key or '').encode()).hexdigest()[:26]}"
+        for row in waiting:
+            deploy = Deploy(
+                deploy_id=deploy_id,
+                version="v1",
+                environment=request.body["environment"],
+                sha=sha,
+                recorded_at=self.store.now,
+            )
+            if self._on_run(request, running.plan_deploy(row, deploy), interleave).changed:
+                return 202, {"automation_run_id": row.id}
+        return 202, {"automation_run_id": None}
+
+    def _verify(self, request: Request, interleave: Callable[[], None]) -> Any:
+        row = self._run_row(request)
+        if require_verifiable(row.state) is None:
+            return 200, {"verification": row.state.verdict}
+        ran = self._on_run(request, running.plan_verify(row, self._counts(row)), interleave)
+        return (202 if ran.result.outcome == "pending" else 200), {"verification": ran.result}
+
+    def _counts(self, row: RunRow) -> Counts:
+        deploy = row.state.deploy
+        assert deploy is not None
+        end = min(self.store.now, deploy.recorded_at + row.state.terms.verification.max_wait_seconds)
+        errors = self.errors.get(row.case_id or "", [])
+        return Counts(
+            sum(deploy.recorded_at < at <= end for at in self.traffic),
+            sum(deploy.recorded_at < at <= end for at in errors),
+            end,
+        )
+
+    def _cancel(self, request: Request, interleave: Callable[[], None]) -> Any:
+        key = hashlib.sha256((request.key or "").encode()).hexdigest()
+        ran = self._on_run(request, running.plan_cancel(self._run_row(request), CancelRun(key)), interleave)
+        return 200, run_views.cancelled(ran.book)
+
+    # ---- the sweep
+
+    def _sweep(self, request: Request, interleave: Callable[[], None]) -> Any:
+        """One command an object, as the minute sweep does it; issue comes last."""
+        for plan in self._housekeeping():
+            try:
+                self._execute(request, plan, interleave)
+            except (Moved, Rejection):  # Somebody else was there first; the next sweep looks again.
+                continue
+        return 200, {}
+
+    def _housekeeping(self) -> Iterator[Plan[Any]]:
+        store = self.store
+        for receipt_row in store.all(RECEIPTS.table):
+            if receipt_row.status in {"issued", "claimed"}:
+                yield chains.plan_settle_receipt(receipt_row)
+        for claim_row in store.all(CLAIMS.table):
+            if claim_row.status == "active":
+                yield chains.plan_settle_claim(claim_row)
+        for run_row in store.all(RUNS.table):
+            if run_row.live:
+                yield running.plan_settle_run(run_row)
+                if run_row.outcome == "verifying":
+                    yield running.plan_verify(run_row, self._counts(run_row))
+        for grant_row in store.all(GRANTS.table):
+            if grant_row.status in {"authorized", "consumed"}:
+                yield running.plan_settle_grant(self._run_of(grant_row), grant_row)
+        for approval_row in store.all(APPROVALS.table):
+            if approval_row.status == "pending":
+                yield running.plan_settle_approval(self._run_of(approval_row), approval_row)
+
+    def _run_of(self, row: Any) -> RunRow:
+        found = self.store.row(RUNS.table, PROJECT, row.run_id)
+        assert found is not None
+        return found
+
+
+def _kind(actor: str) -> str:
+    """Kind of principal behind an actor."""
+    if "/" in actor:
+        return "runner"
+    return {"ci": "ci", "sweep": "system", "telemetry": "dsn"}.get(actor, "key")
+
+
+def _plain(value: Any) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.to_builtins(value, str_keys=True)
+    return plain

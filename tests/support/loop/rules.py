@@ -1,0 +1,246 @@
+"""What must hold at every prefix of the log, whatever the actors and the network did.
+
+The rules are told once more from the events, without the product's own folds: budgets, kill switches, leases,
+one-time things and ends are counted here by other means than the ones under test.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+from statemachines import automation_contract as contracts
+from statemachines import claim, grant, ledger, run_events, trigger_receipt
+from statemachines.automation_authority import policy_of
+from statemachines.automation_policy import Policy
+from statemachines.change_scope import is_plain, is_protected
+from statemachines.kernel import Event
+from statemachines.ledger import WINDOW_SECONDS
+from tests.support.loop.port import Entry, Reply, Request
+
+AUTHORITY = (
+    trigger_receipt.ReceiptIssued, trigger_receipt.ReceiptClaimed, trigger_receipt.ReceiptConsumed, claim.ClaimCreated,
+    claim.ClaimRenewed, run_events.RunStarted, run_events.RunProgressed, run_events.Charge,
+    run_events.RunApprovalRequested, run_events.RunGrantAuthorized, run_events.RunDraftPrConsumed,
+    run_events.RunAutoMergeConsumed, run_events.RunPrReported, grant.GrantAuthorized, grant.GrantConsumed,
+)  # fmt: skip
+"""Events that only an enabled automation may cause (G-114)."""
+
+ENDS = (run_events.RunEnd, run_events.RunVerified, run_events.RunVerificationFailed)
+
+
+class Rules:
+    """Reads the log entry by entry and asserts what must hold so far."""
+
+    def __init__(self) -> None:
+        self.read = 0
+        self.revisions: dict[str, int] = defaultdict(int)
+        self.on: dict[str, Policy] = {}  # enabled automations, with their policies
+        self.saved: dict[str, Policy] = {}
+        self.automation: dict[str, str] = {}  # of receipts, claims, runs, grants
+        self.consumed: set[str] = set()  # receipts and grants
+        self.pull_requests: set[str] = set()  # runs that may have opened one
+        self.runs: dict[str, run_events.RunStarted] = {}
+        self.over: set[str] = set()
+        self.deploys: dict[str, run_events.Deploy] = {}
+        self.proofs: dict[str, dict[str, run_events.Proof]] = defaultdict(dict)
+        self.claims: dict[str, claim.ClaimCreated] = {}
+        self.ends: dict[str, int] = {}  # claims: when their lease ends
+        self.epochs: dict[str, int] = defaultdict(int)  # of cases
+        self.attempts: dict[tuple[str, str | None, int | None], int] = defaultdict(int)
+        self.charged: dict[str, list[tuple[int, str]]] = defaultdict(list)  # ledgers: when a run was charged
+        self.reserved: dict[str, dict[str, ledger.LedgerPrReserved]] = defaultdict(dict)
+        self.spent: set[str] = set()
+        self.ledger_of: dict[str, str] = {}  # runs and grants
+        self.used: dict[str, list[Decimal]] = defaultdict(lambda: [Decimal(0)] * 3)
+        self.clock = 0
+
+    def check(self, log: Sequence[Entry]) -> None:
+        """Read what is new in the log."""
+        for entry in log[self.read :]:
+            self._read(entry)
+        self.read = len(log)
+
+    def _read(self, entry: Entry) -> None:
+        self.revisions[entry.stream_id] += 1
+        assert entry.revision == self.revisions[entry.stream_id], f"{entry} is out of order"
+        self.clock = max(self.clock, entry.at)
+        self._contract(entry.event)
+        self._name(entry)
+        self._kill_switch(entry)
+        self._receipts(entry)
+        self._claims(entry)
+        self._stale_workers(entry)
+        self._grants(entry)
+        self._budgets(entry)
+        self._proofs(entry)
+        self._ends(entry)
+
+    def _contract(self, event: Event) -> None:
+        match event:
+            case contracts.ContractSaved():
+                self.on, self.saved = {}, {saved.automation_id: policy_of(saved) for saved in event.automations}
+            case contracts.ContractEnabled():
+                self.on = self.on | {name: self.saved[name] for name in event.automation_ids}
+            case contracts.ContractPaused():
+                self.on = {}
+            case contracts.AutomationDisabled() | contracts.LastAutomationDisabled():
+                self.on = {name: policy for name, policy in self.on.items() if name != event.automation_id}
+
+    def _name(self, entry: Entry) -> None:
+        automation_id = getattr(entry.event, "automation_id", None)
+        if automation_id is not None and not isinstance(entry.event, contracts.AutomationDisabled):
+            self.automation[entry.stream_id] = automation_id
+
+    def _kill_switch(self, entry: Entry) -> None:
+        """No authority event after a stop until the owner enables again (R-AUT-33, P10)."""
+        if isinstance(entry.event, AUTHORITY):
+            assert self.automation[entry.stream_id] in self.on, f"{entry} while the automation was off"
+
+    def _receipts(self, entry: Entry) -> None:
+        """One run a receipt, and only for a case that mattered (R-AUT-28, R-AUT-22)."""
+        match entry.event:
+            case trigger_receipt.ReceiptConsumed() as event:
+                assert entry.stream_id not in self.consumed, "a receipt started two runs"
+                self.consumed.add(entry.stream_id)
+                assert event.materiality is not None
+                assert event.materiality.passed
+            case trigger_receipt.ReceiptIssued() as event:
+                policy = self.on[event.automation_id]
+                assert policy.case_trigger is not None
+                assert event.case is not None
+                assert event.case.event_count >= policy.case_trigger.materiality.minimum_event_count
+                assert event.case.status == "open"
+            case run_events.RunStarted() as event:
+                assert all(other.receipt_id != event.receipt_id for other in self.runs.values())
+                self.runs[entry.stream_id] = event
+                key = (event.automation_id, event.case_id, event.case_revision)
+                self.attempts[key] += 1
+                assert self.attempts[key] <= event.terms.limits.max_attempts_per_case_revision
+
+    def _claims(self, entry: Entry) -> None:
+        """One live lease a case, in rising epochs (G-105)."""
+        match entry.event:
+            case claim.ClaimCreated() as event:
+                assert event.lease_epoch == self.epochs[event.case_id] + 1
+                for claim_id, other in self.claims.items():
+                    if other.case_id == event.case_id and claim_id in self.ends:
+                        assert self.ends[claim_id] <= self.clock, f"{entry} while {claim_id} was live"
+                self.epochs[event.case_id] = event.lease_epoch
+                self.claims[entry.stream_id] = event
+                self.ends[entry.stream_id] = event.lease_expires_at
+            case claim.ClaimRenewed() as event:
+                self.ends[entry.stream_id] = event.lease_expires_at
+            case claim.ClaimReleased() | claim.ClaimExpired() | claim.ClaimCompleted() | claim.ClaimRevoked():
+                self.ends.pop(entry.stream_id, None)
+
+    def _stale_workers(self, entry: Entry) -> None:
+        """No event of a runner on a run or claim whose case has been claimed since (P5)."""
+        if entry.actor != "runner" or isinstance(entry.event, claim.ClaimCreated | claim.ClaimExpired):
+            return
+        held = self.runs.get(entry.stream_id) or self.claims.get(entry.stream_id)
+        if held is not None and held.case_id is not None:
+            assert held.lease_epoch == self.epochs[held.case_id], f"{entry} of a stale worker"
+
+    def _grants(self, entry: Entry) -> None:
+        """One consume a grant, one pull request a run, nothing outside the scope (R-AUT-38, R-AUT-54)."""
+        match entry.event:
+            case grant.GrantConsumed():
+                assert entry.stream_id not in self.consumed, "a grant was consumed twice"
+                self.consumed.add(entry.stream_id)
+            case run_events.RunDraftPrConsumed():
+                assert entry.stream_id not in self.pull_requests, "a run may open two pull requests"
+                self.pull_requests.add(entry.stream_id)
+            case grant.GrantAuthorized(draft_pr=binding) as event if binding is not None:
+                policy = self.on[event.automation_id]
+                assert binding.delivery_mode == policy.delivery.mode
+                assert binding.changed_lines <= policy.scope.max_changed_lines
+                assert all(is_plain(path) and not is_protected(path) for path in binding.files_changed)
+            case run_events.RunAutoMergeAuthorized() as event:
+                ready = self.proofs[entry.stream_id].get("checks_passed")
+                assert ready is not None, "auto-merge was granted before readiness was proven"
+                assert ready.head_sha == event.head_sha
+
+    def _budgets(self, entry: Entry) -> None:
+        """No cap is exceeded at any prefix (P11)."""
+        match entry.event:
+            case ledger.LedgerRunCharged() as event:
+                self._charge_run(entry, event)
+            case ledger.LedgerPrReserved() as event:
+                self._reserve(entry, event)
+            case ledger.LedgerPrSettled() as event:
+                self.spent.add(event.grant_id)
+                self._check_prs(entry.stream_id, event.settled_at)
+            case ledger.LedgerPrReturned() as event:
+                self.reserved[entry.stream_id].pop(event.grant_id, None)
+            case run_events.Charge() as event:
+                used = self.used[entry.stream_id]
+                amounts = (Decimal(event.turns), Decimal(event.cost_usd), Decimal(event.runtime_seconds))
+                self.used[entry.stream_id] = used = [a + b for a, b in zip(used, amounts, strict=True)]
+                limits = self.runs[entry.stream_id].terms.limits
+                assert used[0] <= limits.max_turns_per_run
+                assert used[1] <= Decimal(limits.max_cost_usd_per_run)
+                assert used[2] <= limits.max_runtime_seconds
+
+    def _charge_run(self, entry: Entry, event: ledger.LedgerRunCharged) -> None:
+        times = self.charged[entry.stream_id]
+        assert all(run_id != event.run_id for _, run_id in times), "a run was charged twice"
+        times.append((event.charged_at, event.run_id))
+        recent = sum(at > event.charged_at - WINDOW_SECONDS for at, _ in times)
+        assert recent <= max(policy.limits.max_runs_per_day for policy in self.on.values())
+
+    def _reserve(self, entry: Entry, event: ledger.LedgerPrReserved) -> None:
+        self.reserved[entry.stream_id][event.grant_id] = event
+        self._check_prs(entry.stream_id, event.reserved_at)
+
+    def _check_prs(self, ledger_id: str, now: int) -> None:
+        """Spent pull requests of the last day never exceed the cap; what may still be spent does not either."""
+        recent = [item for item in self.reserved[ledger_id].values() if item.reserved_at > now - WINDOW_SECONDS]
+        newest = max((item.generation for item in recent), default=0)
+        counted = [
+            item
+            for item in recent
+            if item.grant_id in self.spent or (item.generation == newest and now < item.expires_at)
+        ]
+        assert len(counted) <= max(policy.limits.max_prs_per_day for policy in self.on.values())
+
+    def _proofs(self, entry: Entry) -> None:
+        proof: Any = getattr(entry.event, "proof", None)
+        if isinstance(proof, run_events.Proof):
+            assert entry.actor == "ci", "a proof came from somebody else than CI"
+            self.proofs[entry.stream_id][proof.observation] = proof
+        if isinstance(entry.event, run_events.RunDeployBound):
+            deploy = entry.event.deploy
+            proofs = self.proofs[entry.stream_id]
+            commits = {proofs[name].head_sha for name in ("pr_opened",) if name in proofs}
+            commits |= {str(proof.merge_commit_sha) for proof in proofs.values()}
+            assert deploy.sha in commits, "a deploy of an unproven commit was bound"
+            self.deploys[entry.stream_id] = deploy
+
+    def _ends(self, entry: Entry) -> None:
+        """Terminal is terminal, and success needs traffic, no recurrence and a deploy (R-AUT-45, G-106)."""
+        if entry.stream_id in self.over:
+            assert isinstance(entry.event, run_events.LateProof), f"{entry} after the end"
+        if isinstance(entry.event, ENDS):
+            self.over.add(entry.stream_id)
+        if isinstance(entry.event, run_events.RunVerified):
+            sample = entry.event.verdict.sample
+            assert entry.stream_id in self.deploys
+            assert sample.recurrence_count == 0
+            assert sample.count >= max(1, sample.minimum), "verified without traffic"
+
+    def check_replies(self, history: Sequence[tuple[Request, Reply]]) -> None:
+        """What clients were told: one call authorized a grant, one run a start key, and never a fault of the server."""
+        authorized: set[str] = set()
+        started: dict[tuple[str, str], str] = {}
+        for request, reply in history:
+            assert reply.status != 500, request
+            if request.operation == "consume" and reply.ok and reply.body["call_authorized"]:
+                assert reply.body["grant_id"] not in authorized, "two calls were authorized"
+                authorized.add(reply.body["grant_id"])
+            if request.operation == "start" and reply.ok:
+                assert request.key is not None
+                known = started.setdefault((request.actor, request.key), reply.body["run_id"])
+                assert known == reply.body["run_id"], "one key started two runs"
