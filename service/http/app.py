@@ -74,7 +74,8 @@ class Edge:
         if is_plain_path(scope["raw_path"], self._slash_allowed):
             await self.app(scope, receive, send)
         else:
-            await self.refuse(NotFound(), head.request_id)(scope, receive, send)
+            route = self._route_of(scope["raw_path"].decode("latin-1"))
+            await self.refuse(NotFound(), head.request_id, route)(scope, receive, send)
 
     def refuse(self, error: Exception, request_id: str, route: Route | None = None) -> Reply:
         """Answer a request that reaches no operation, in the envelope of its path."""
@@ -84,11 +85,15 @@ class Edge:
         body = encode_failure(failure, request_id, closed=route is not None and route.closed)
         return Reply(failure.status, body, failure.headers, request_id)
 
+    def _route_of(self, path: str) -> Route | None:
+        """The route whose envelope a refusal on this path has: that of what the path was meant for (G-018)."""
+        path = path.rstrip("/")
+        path = "/" if path in {"", ROOT_ALIAS} else path
+        return next((route for route in self.routes if route.matches.fullmatch(path)), None)
+
     def translate(self, request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
         """Answer what Litestar itself raises: unknown route, unknown method, malformed host."""
-        path = request.scope["path"].rstrip("/")
-        path = "/" if path in {"", ROOT_ALIAS} else path
-        route = next((route for route in self.routes if route.matches.fullmatch(path)), None)
+        route = self._route_of(request.scope["path"])
         refusal: Exception = error
         match error:
             case NotFoundException():

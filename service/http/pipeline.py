@@ -45,7 +45,7 @@ from service.http.headers import (
 from service.http.operations import Call, Operation, Subject
 from service.http.rate_limit import RateLimiter, take_token
 from service.http.reply import Reply
-from service.http.validation import decode_query, explain_body
+from service.http.validation import decode_query, explain_body, with_whole_numbers
 from statemachines.canonical import canonical_sha256
 from statemachines.kernel import Rejection
 from statemachines.project import ProjectDeletionInProgress, ProjectNotFound
@@ -260,6 +260,11 @@ def _decode_body(bound: Bound, raw: bytes) -> tuple[Any, Any]:
         raise
     try:
         return bound.decode(raw), value
+    except msgspec.ValidationError:
+        # 7.0 is an integer to JSON Schema and to RFC 8785, but not to the decoder.
+        value = with_whole_numbers(value)
+    try:
+        return bound.decode(msgspec.json.encode(value)), value
     except msgspec.ValidationError as error:
         raise explain_body(value, bound.body_info, error, bound.body_schema) from None
 

@@ -109,6 +109,8 @@ async def test_routing_errors_have_the_envelope_of_their_path(toy: Toy) -> None:
     standard = await toy.send_as("owner", "DELETE", "/v1/things")
     assert (standard.status_code, standard.headers["allow"]) == (405, "GET, HEAD, POST")
     assert standard.json()["error"]["request_id"] == standard.headers["x-service-request-id"]
+    unreadable = await toy.send_as("owner", "PUT", "/v1/projects/proj%2Fone1/secret")
+    assert (unreadable.status_code, set(unreadable.json()["error"])) == (404, {"code", "message", "next_action"})
     exotic = await toy.request("TRACE", "/v1/logs/")
     assert (exotic.status_code, exotic.headers["allow"]) == (405, "OPTIONS, POST")
 

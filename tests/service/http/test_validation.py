@@ -187,3 +187,14 @@ async def test_absent_body_misses_what_is_required(toy: Toy) -> None:
     """An absent body equals `{}`, whose missing members are named (G-003)."""
     answer = await toy.send_as("owner", "POST", "/v1/things")
     assert answer.json()["error"]["details"]["missing_fields"] == list(THING)
+
+
+async def test_whole_numbers_are_integers(toy: Toy) -> None:
+    """7.0 and 7e0 are 7, as JSON Schema has it; 7.5 is not."""
+    headers = {"content-type": "application/json"}
+    for number, status in ((b"7.0", 201), (b"7e0", 201), (b"70e-1", 201), (b"7.5", 400), (b"1e300", 400)):
+        body = b'{"name": "one", "items": [{"count": ' + number + b"}]}"
+        answer = await toy.send_as("owner", "POST", "/v1/things", content=body, headers=headers)
+        assert answer.status_code == status, answer.text
+        if status == 201:
+            assert answer.json()["items"] == [{"count": 7, "label": "x"}]
