@@ -181,7 +181,7 @@ class ServerFactory:
         self._directory = directory
         self._cluster = cluster
         self._stack = stack
-        self._count = 0
+        self.started: list[ServerHandle] = []
 
     def __call__(self, *, database_url: str | None = None, env: dict[str, str] | None = None) -> ServerHandle:
         """Start a server on `database_url`, on a fresh database without one."""
@@ -193,10 +193,10 @@ class ServerFactory:
         self, *, database_url: str | None = None, data_dir: Path | None = None, env: dict[str, str] | None = None
     ) -> ServerHandle:
         """A server that is not started; without `database_url` it is an embedded one."""
-        self._count += 1
-        directory = self._directory / f"server{self._count}"
+        directory = self._directory / f"server{len(self.started)}"
         directory.mkdir()
         server = ServerHandle(directory, database_url=database_url, data_dir=data_dir, env=env)
+        self.started.append(server)
         self._stack.callback(server.stop)
         return server
 
