@@ -25,8 +25,13 @@ def serve() -> None:
 @click.command()
 def worker() -> None:
     """Run one more worker beside `serve`: jobs, the sequencer, the sweep. SIGTERM or Ctrl-C stops it."""
+    import psycopg
+
     from service import worker as process
     from service.cli.common import database
+    from service.eventstore.startup import check_database
 
-    with database():
+    with database() as settings:
+        with psycopg.connect(settings.database_url) as connection:
+            check_database(connection, test_clock=settings.test_clock)
         process.main()

@@ -206,6 +206,26 @@ def test_an_embedded_database_is_started_for_a_command_alone(tmp_path: Path):
     assert not (tmp_path / "data" / "run" / ".s.PGSQL.5432").exists()
 
 
+def test_a_worker_runs_alone(tmp_path: Path):
+    """It brings the embedded database along, works, and stops with it on SIGTERM."""
+    env = clean_environment(SERVICE_DATA_DIR=str(tmp_path / "data"))
+    subprocess.run([sys.executable, "-m", "service", "db", "migrate"], env=env, check=True, capture_output=True)
+    with subprocess.Popen([sys.executable, "-m", "service", "worker"], env=env, stderr=subprocess.PIPE) as worker:
+        assert worker.stderr is not None
+        for line in worker.stderr:
+            if json.loads(line)["event"] == "working":
+                break
+        worker.terminate()
+        assert worker.wait(10) == 0
+    assert not (tmp_path / "data" / "run" / ".s.PGSQL.5432").exists()
+
+
+def test_a_worker_refuses_a_moved_clock(console: Console, database_url: str):
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute("select advance_service_clock(5)")
+    assert "5 seconds ahead" in console.run("worker", code=1).stderr
+
+
 def test_a_database_that_is_not_there_is_told_in_a_sentence(console: Console):
     console.env["SERVICE_DATABASE_URL"] = "postgresql://nobody@127.0.0.1:1/nothing"
     began = time.monotonic()
