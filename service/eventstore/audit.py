@@ -26,7 +26,7 @@ Connection = psycopg.Connection[Any]
 
 
 class Problem(NamedTuple):
-    """Something that is not as it was written, and where."""
+    """Something that is not as it was written, and where (of the log as a whole: its position)."""
 
     what: str
     project_id: str
@@ -60,6 +60,27 @@ def envelope_of(event: StoredEvent) -> Envelope:
         microseconds(event.recorded_at),
         event.payload_hash.hex(),
     )
+
+
+# Each names the first event that is wrong; where there is none, "revision" is the position.
+_LOG_CHECKS = {
+    "log_has_holes": "select '', '', coalesce((select min(i.position) + 1 from log_index i where not exists "
+    "(select 1 from log_index n where n.position = i.position + 1)), 1) from log_state s "
+    "where s.size <> (select count(*) from log_index) "
+    "or s.size <> coalesce((select max(position) from log_index), 0)",
+    "event_not_in_log": "select e.project_id, e.stream_id, e.revision from events e "
+    "where not exists (select 1 from log_index i where i.seq = e.seq) "
+    "and not exists (select 1 from unsequenced u where u.seq = e.seq) order by e.seq limit 1",
+    "event_twice_in_log": "select e.project_id, e.stream_id, e.revision from events e where "
+    "(select count(*) from (select seq from log_index i where i.seq = e.seq "
+    "union all select seq from unsequenced u where u.seq = e.seq) places) > 1 order by e.seq limit 1",
+    "log_names_no_event": "select '', '', i.position from log_index i where not exists "
+    "(select 1 from events e where e.seq = i.seq) order by i.position limit 1",
+    "log_order_broken": "select project_id, stream_id, revision from (select e.project_id, e.stream_id, e.revision, "
+    "i.position, e.revision - lag(e.revision, 1, 0::bigint) over "
+    "(partition by e.project_id, e.stream_id order by i.position) as step from log_index i "
+    "join events e on e.seq = i.seq) steps where step <> 1 order by position limit 1",
+}
 
 
 def check_event(event: StoredEvent, previous_chain: bytes) -> str | None:
@@ -121,20 +142,10 @@ def _check_head(
 
 
 def _check_log(connection: Connection) -> Iterator[Problem]:
-    checks = {
-        "log_has_holes": "select 1 from log_state s where s.size <> (select count(*) from log_index) "
-        "or s.size <> coalesce((select max(position) from log_index), 0)",
-        "event_not_in_log": "select 1 from events e where not exists (select 1 from log_index i where i.seq = e.seq) "
-        "and not exists (select 1 from unsequenced u where u.seq = e.seq) limit 1",
-        "log_names_no_event": "select 1 from log_index i where not exists "
-        "(select 1 from events e where e.seq = i.seq) limit 1",
-        "log_order_broken": "select 1 from (select e.revision - lag(e.revision) over "
-        "(partition by e.project_id, e.stream_id order by i.position) as step from log_index i "
-        "join events e on e.seq = i.seq) steps where step <> 1 limit 1",
-    }
-    for what, query in checks.items():
-        if connection.execute(query.encode()).fetchone() is not None:
-            yield Problem(what, "", "", 0)
+    for what, query in _LOG_CHECKS.items():
+        found = connection.execute(query.encode()).fetchone()
+        if found is not None:
+            yield Problem(what, *found)
 
 
 def check_projection(connection: Connection, projection: AnyProjection) -> Iterator[Difference]:

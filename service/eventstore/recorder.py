@@ -40,10 +40,18 @@ class MsgspecMapper(Mapper[str]):
         return Recorded(str(stored_event.originator_id), stored_event.originator_version, event, "", 0, "")
 
 
-class ReadOnlyRecorder(PostgresApplicationRecorder):
-    """Streams and the gap-free log, through the library's recorder protocol."""
+class _Unconnected(PostgresDatastore):
+    """The library's datastore without its pool: a reader needs none of its composite types."""
 
-    def __init__(self, datastore: PostgresDatastore, conninfo: str) -> None:
+    def register_type_adapters(self) -> None:
+        """Leave the pool closed."""
+
+
+class ReadOnlyRecorder(PostgresApplicationRecorder):
+    """Streams and the gap-free log, through the library's recorder protocol; `conninfo` is a libpq string or URL."""
+
+    def __init__(self, conninfo: str) -> None:
+        datastore = _Unconnected(dbname="", host="", port="", user="", password="")
         super().__init__(datastore, events_table_name="events")
         self._conninfo = conninfo
 

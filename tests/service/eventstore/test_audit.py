@@ -1,0 +1,305 @@
+"""Whatever is changed behind the store's back is found and named, and the database itself refuses to change history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+
+from service.eventstore.audit import Problem, check_event, check_history
+from service.eventstore.codec import CHAIN_START
+from service.eventstore.history import read_stream
+from service.eventstore.sequencer import sequence_all
+from tests.support.cluster import TestCluster
+from tests.support.rounds import Bench, count
+from tests.support.toy import simple_bump
+
+Sql = psycopg.Connection[Any]
+
+
+@pytest.fixture
+def bench(toys_url: str) -> Iterator[Bench]:
+    """Three toys of two projects with four events each, all of them numbered; and one event that is not."""
+    made = Bench(toys_url)
+    for _ in range(3):
+        made.run(simple_bump(1), simple_bump(2), simple_bump(3, project="proj_b"))
+    sequence_all(made.connection)
+    made.run(simple_bump(3, project="proj_b"))
+    yield made
+    made.close()
+
+
+@contextmanager
+def unguarded(sql: Sql) -> Iterator[Sql]:
+    """What the owner of the table can do who takes its guard away first."""
+    sql.execute("alter table events disable trigger user")
+    yield sql
+    sql.execute("alter table events enable always trigger events_immutable")
+
+
+def problems(sql: Sql) -> list[Problem]:
+    return list(check_history(sql))
+
+
+def test_history_as_it_was_written_has_no_problem(bench: Bench, sql: Sql):
+    """Numbered or not, and before there is any."""
+    assert problems(sql) == []
+    assert count(sql, "unsequenced") == 1
+    chain = CHAIN_START
+    for event in read_stream(sql, "toy_1"):
+        assert check_event(event, chain) is None
+        chain = event.chain
+
+
+def test_an_empty_history_has_no_problem(sql: Sql):
+    assert problems(sql) == []
+
+
+FLIPPED = "set_byte({0}, 3, get_byte({0}, 3) # 1)"
+ONE = "where project_id = 'proj_a' and stream_id = 'toy_1' and revision = 2"
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "what"),
+    [
+        ("payload", "jsonb_set(payload, '{by}', '2')", "payload_altered"),
+        ("payload", "payload - 'note'", "payload_altered"),
+        ("payload", "jsonb_set(payload, '{op}', '\" \"')", "payload_altered"),
+        ("salt", FLIPPED.format("salt"), "payload_altered"),
+        ("salt", "null", "payload_altered"),
+        ("payload", "null", "half_erased"),
+        ("payload_hash", FLIPPED.format("payload_hash"), "payload_altered"),
+        ("kind", "'other'", "envelope_altered"),
+        ("topic", "'toy.closed.v1'", "envelope_altered"),
+        ("event_id", "'event_forged'", "envelope_altered"),
+        ("command_id", "'cmd_forged'", "envelope_altered"),
+        ("actor_kind", "'internal'", "envelope_altered"),
+        ("actor_id", "'somebody else'", "envelope_altered"),
+        ("request_id", "'req_2'", "envelope_altered"),
+        ("correlation_id", "''", "envelope_altered"),
+        ("causation_id", "'event_1'", "envelope_altered"),
+        ("recorded_at", "recorded_at - interval '1 microsecond'", "envelope_altered"),
+        ("leaf", FLIPPED.format("leaf"), "envelope_altered"),
+    ],
+)
+def test_no_part_of_an_event_can_be_changed_unseen(bench: Bench, sql: Sql, column: str, value: str, what: str):
+    """One bit or one field of one event: found, and named by its stream and revision."""
+    with unguarded(sql):
+        assert sql.execute(f"update events set {column} = {value} {ONE}".encode()).rowcount == 1
+    assert problems(sql) == [Problem(what, "proj_a", "toy_1", 2)]
+
+
+def named(sql: Sql) -> set[tuple[Any, ...]]:
+    """The problems as (what, stream, revision)."""
+    return {(problem.what, problem.stream_id, problem.revision) for problem in problems(sql)}
+
+
+SET_BACK = (
+    "update stream_heads h set revision = 3, chain = e.chain from events e "
+    "where h.stream_id = 'toy_1' and e.stream_id = 'toy_1' and e.revision = 3"
+)
+
+
+@pytest.mark.parametrize(
+    ("tampering", "found"),
+    [
+        pytest.param(
+            [f"update events set chain = {FLIPPED.format('chain')} {ONE}"],
+            {("chain_broken", "toy_1", 2), ("chain_broken", "toy_1", 3)},
+            id="a flipped bit in the chain",
+        ),
+        pytest.param(
+            [f"delete from events {ONE}"],
+            {("revision_missing", "toy_1", 2), ("chain_broken", "toy_1", 3), ("log_names_no_event", "", 2)},
+            id="a deleted row",
+        ),
+        pytest.param(
+            ["delete from events where stream_id = 'toy_2'"],
+            {("stream_missing", "toy_2", 4), ("log_names_no_event", "", 3)},
+            id="a deleted stream",
+        ),
+        pytest.param(
+            ["delete from events where stream_id = 'toy_2'", "delete from stream_heads where stream_id = 'toy_2'"],
+            {("log_names_no_event", "", 3)},
+            id="a deleted stream with its head",
+        ),
+        pytest.param(
+            [
+                "delete from log_index where seq in (select seq from events where stream_id = 'toy_2')",
+                "delete from events where stream_id = 'toy_2'",
+                "delete from stream_heads where stream_id = 'toy_2'",
+            ],
+            {("log_has_holes", "", 3)},
+            id="a deleted stream with its head and its positions",
+        ),
+        pytest.param(
+            ["delete from events where stream_id = 'toy_1' and revision = 4"],
+            {("head_differs", "toy_1", 3), ("log_names_no_event", "", 10)},
+            id="a cut tail",
+        ),
+        pytest.param(
+            [
+                "delete from events where stream_id = 'toy_1' and revision = 4",
+                SET_BACK,
+            ],
+            {("log_names_no_event", "", 10)},
+            id="a cut tail with its head set back",
+        ),
+        pytest.param(
+            [
+                "update events set revision = 9 where stream_id = 'toy_1' and revision = 2",
+                "update events set revision = 2 where stream_id = 'toy_1' and revision = 3",
+                "update events set revision = 3 where stream_id = 'toy_1' and revision = 9",
+            ],
+            {("envelope_altered", "toy_1", 2), ("envelope_altered", "toy_1", 3), ("chain_broken", "toy_1", 4),
+             ("log_order_broken", "toy_1", 3)},
+            id="two swapped events",
+        ),
+        pytest.param(
+            ["update events set stream_id = 'toy_1', revision = 5 where stream_id = 'toy_3' and revision = 5"],
+            {("head_differs", "toy_3", 4), ("envelope_altered", "toy_1", 5), ("revision_missing", "toy_1", 1)},
+            id="an event moved to another stream",
+        ),
+        pytest.param(
+            ["update stream_heads set revision = 5 where stream_id = 'toy_1'"],
+            {("head_differs", "toy_1", 4)},
+            id="a head set forward",
+        ),
+        pytest.param(
+            [f"update stream_heads set chain = {FLIPPED.format('chain')} where stream_id = 'toy_1'"],
+            {("head_differs", "toy_1", 4)},
+            id="a flipped bit in a head",
+        ),
+        pytest.param(
+            ["delete from stream_heads where stream_id = 'toy_1'"], {("head_differs", "toy_1", 4)}, id="a deleted head"
+        ),
+        pytest.param(
+            ["update log_index set position = 99 where position = 2",
+             "update log_index set position = 2 where position = 1",
+             "update log_index set position = 1 where position = 99"],
+            {("log_order_broken", "toy_1", 2)},
+            id="two swapped positions",
+        ),
+        pytest.param(["delete from log_index where position = 4"],
+                     {("log_has_holes", "", 4), ("event_not_in_log", "toy_2", 2), ("log_order_broken", "toy_2", 3)},
+                     id="a lost position"),
+        pytest.param(["delete from unsequenced"], {("event_not_in_log", "toy_3", 5)}, id="a lost place in the queue"),
+        pytest.param(["insert into unsequenced select seq from log_index where position = 4"],
+                     {("event_twice_in_log", "toy_2", 2)}, id="a second place in the queue"),
+        pytest.param(["update log_state set size = size + 1"], {("log_has_holes", "", 13)}, id="a size too large"),
+    ],
+)  # fmt: skip
+def test_no_row_can_be_taken_moved_or_added_unseen(bench: Bench, sql: Sql, tampering: list[str], found: set[Any]):
+    """Rows of events, heads and positions: taken away, cut off, swapped, moved. Each is found and named."""
+    with unguarded(sql):
+        for statement in tampering:
+            assert sql.execute(statement.encode()).rowcount > 0
+    assert found <= named(sql)
+    unexplained = {what for what, _, _ in named(sql)} - {what for what, _, _ in found}
+    assert unexplained <= {"chain_broken", "log_order_broken", "event_not_in_log"}
+
+
+def test_an_event_appended_by_hand_is_found(bench: Bench, sql: Sql):
+    """Inserting is not forbidden by the guard, but a forged event does not fit its stream."""
+    sql.execute(
+        "insert into events (project_id, stream_id, revision, kind, topic, payload, event_id, command_id, actor_kind, "
+        "actor_id, request_id, correlation_id, causation_id, recorded_at, salt, payload_hash, leaf, chain) "
+        "select project_id, stream_id, revision + 1, kind, topic, payload, event_id, command_id, actor_kind, actor_id, "
+        "request_id, correlation_id, causation_id, recorded_at, salt, payload_hash, leaf, chain "
+        "from events where stream_id = 'toy_1' and revision = 4"
+    )
+    assert named(sql) >= {
+        ("envelope_altered", "toy_1", 5),
+        ("head_differs", "toy_1", 5),
+        ("event_not_in_log", "toy_1", 5),
+    }
+
+
+# ---- the guard ----------------------------------------------------------------------------------------------------
+
+
+TAKE_OVER = (
+    "insert into events overriding system value select * from events "
+    "on conflict (project_id, stream_id, revision) do update set actor_id = ''"
+)
+
+
+@pytest.mark.parametrize("who", ["owner", "superuser"])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "update events set payload = '{}'",
+        "update events set revision = revision + 1000",
+        "update events set actor_id = actor_id",
+        "update events set payload = null, salt = null",
+        "delete from events where revision = 1",
+        "truncate events",
+        "truncate events cascade",
+        TAKE_OVER,
+    ],
+)
+def test_nobody_changes_history(bench: Bench, toys_url: str, cluster: TestCluster, sql: Sql, who: str, statement: str):
+    """Neither the table's owner nor a superuser, by any statement, nor as a replica would."""
+    url = toys_url if who == "owner" else cluster.admin_url(toys_url)
+    before = sql.execute("select * from events order by seq").fetchall()
+    with psycopg.connect(url, autocommit=True) as connection:
+        for role in ("origin", "replica") if who == "superuser" else ("origin",):
+            if who == "superuser":
+                connection.execute(f"set session_replication_role = {role}".encode())
+            with pytest.raises(psycopg.errors.RestrictViolation, match="events are immutable"):
+                connection.execute(statement.encode())
+    assert sql.execute("select * from events order by seq").fetchall() == before
+
+
+def erase(connection: Sql, project: str, change: str) -> int:
+    with connection.transaction():
+        connection.execute("select set_config('service.erase_project', %s, true)", (project,))
+        return connection.execute(f"update events set {change}".encode()).rowcount
+
+
+def test_a_project_that_is_named_can_be_erased_and_still_proves_itself(bench: Bench, sql: Sql):
+    """Payload and salt are gone for good, hashes and envelopes stay, and the chains hold."""
+    before = sql.execute("select leaf, chain, actor_id from events order by seq").fetchall()
+    assert erase(sql, "proj_b", "payload = null, salt = null where project_id = 'proj_b'") == 5
+    assert sql.execute("select count(*) from events where payload is null and salt is null").fetchone() == (5,)
+    assert sql.execute("select leaf, chain, actor_id from events order by seq").fetchall() == before
+    assert problems(sql) == []
+    with pytest.raises(psycopg.errors.RestrictViolation):
+        erase(sql, "proj_b", "payload = '{}' where project_id = 'proj_b'")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param("payload = null, salt = null where project_id = 'proj_a'", id="of another project"),
+        pytest.param("payload = null, salt = null", id="of all projects"),
+        pytest.param("payload = null where project_id = 'proj_b'", id="but keeping the salt"),
+        pytest.param("salt = null where project_id = 'proj_b'", id="but keeping the payload"),
+        pytest.param("payload = null, salt = null, actor_id = '' where project_id = 'proj_b'", id="and the actor"),
+        pytest.param(
+            "payload = null, salt = null, project_id = 'proj_a' where project_id = 'proj_b'", id="and its name"
+        ),
+        pytest.param("payload = '{}', salt = null where project_id = 'proj_b'", id="into something else"),
+    ],
+)
+def test_erasing_does_nothing_else(bench: Bench, sql: Sql, change: str):
+    """While proj_b may be erased, no other project may, and no other value of it."""
+    with pytest.raises(psycopg.errors.RestrictViolation):
+        erase(sql, "proj_b", change)
+    assert sql.execute("select count(*) from events where payload is null or salt is null").fetchone() == (0,)
+
+
+def test_the_right_to_erase_ends_with_its_transaction(bench: Bench, sql: Sql):
+    erase(sql, "proj_b", "payload = null, salt = null where stream_id = 'none'")
+    with pytest.raises(psycopg.errors.RestrictViolation):
+        sql.execute("update events set payload = null, salt = null where project_id = 'proj_b'")
+
+
+@pytest.mark.parametrize("statement", ["delete from events where project_id = 'proj_b'", "truncate events"])
+def test_not_even_an_erased_row_is_deleted(bench: Bench, sql: Sql, statement: str):
+    sql.execute("set service.erase_project = 'proj_b'")
+    with pytest.raises(psycopg.errors.RestrictViolation):
+        sql.execute(statement.encode())
