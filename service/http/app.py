@@ -33,7 +33,7 @@ from service.http.routes import all_endpoints, bind
 from service.logs import bind_request
 from service.services import Services
 
-ROOT_ALIAS = "/v1"  # answers like / (G-016)
+ALIASES = {"/": "/v1", "/skill/service/SKILL.md": "/v1/skill/service/SKILL.md"}  # answer alike (G-016)
 UNROUTED = "unrouted"  # how metrics call a request that reached no operation
 PREFLIGHT = {
     "access-control-allow-headers": "authorization, content-type, idempotency-key, x-service-dsn, x-service-request-id",
@@ -61,7 +61,7 @@ class Edge:
         self.metrics = metrics
         self.routes = routes
         with_slash = {route.template for route in routes if route.template.endswith("/")}
-        self._slash_allowed = frozenset(path.encode() for path in (*with_slash, f"{ROOT_ALIAS}/"))
+        self._slash_allowed = frozenset(path.encode() for path in (*with_slash, f"{ALIASES['/']}/"))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection."""
@@ -88,7 +88,7 @@ class Edge:
     def _route_of(self, path: str) -> Route | None:
         """The route whose envelope a refusal on this path has: that of what the path was meant for (G-018)."""
         path = path.rstrip("/")
-        path = "/" if path in {"", ROOT_ALIAS} else path
+        path = next((template for template, alias in ALIASES.items() if path == alias), path or "/")
         return next((route for route in self.routes if route.matches.fullmatch(path)), None)
 
     def translate(self, request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
@@ -188,7 +188,7 @@ def _route(template: str, group: list[Bound]) -> Route:
 
 def _litestar_paths(template: str) -> list[str]:
     path = re.sub(r"\{([a-z_]+)\}", r"{\1:str}", template)
-    return [path, ROOT_ALIAS] if template == "/" else [path]
+    return [path, ALIASES[template]] if template in ALIASES else [path]
 
 
 def _handler(pipeline: Pipeline, bound: Bound) -> HTTPRouteHandler:

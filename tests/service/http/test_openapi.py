@@ -14,7 +14,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from schemas.errors import CATALOGUE
 from schemas.operations import documented_operations
-from service.http.app import create_app
+from service.http.app import ALIASES, create_app
 from service.http.bound import TEST_CLOCK_PATH
 from service.http.discovery import matches_tag, schema_document
 from service.http.routes import all_endpoints
@@ -51,6 +51,23 @@ def test_it_has_every_documented_operation() -> None:
         extension = name not in documented
         assert operation.get("x-extension", False) == extension
         assert ("extension" in operation["tags"]) == extension
+
+
+def test_nothing_else_is_served() -> None:
+    """The router has the paths of the document, their aliases and the test clock: no debug page, no schema browser."""
+    edge = create_app(lambda: fake_services())
+    served = {re.sub(r":str\}", "}", route.path) for route in edge.app.routes}
+    documented = {path.rstrip("/") or "/" for path in DOCUMENT["paths"]}
+    assert served == documented | set(ALIASES.values()) | {TEST_CLOCK_PATH}
+
+
+async def test_aliases(api: httpx2.AsyncClient) -> None:
+    """An alias answers like its path (G-016)."""
+    for path, alias in ALIASES.items():
+        one, two = await api.get(path), await api.get(alias)
+        assert one.status_code == two.status_code != 404
+        if one.is_success:
+            assert one.content == two.content
 
 
 def test_it_says_what_is_not_built() -> None:

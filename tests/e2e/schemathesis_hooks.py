@@ -1,0 +1,37 @@
+"""What the schema-driven run cannot know by itself: fresh keys, and what a refusal of valid data may mean here."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from typing import Any
+
+import schemathesis
+
+FORM_REFUSED = "The body does not have the form of this operation."
+WELL_FORMED_KEY = re.compile(r"[!-~]{1,255}")
+
+
+@schemathesis.hook
+def before_call(_: Any, case: Any, __: Any) -> None:
+    """A key says that a request is the same one as before; the requests of the run never are."""
+    key = (case.headers or {}).get("Idempotency-Key")
+    if key and WELL_FORMED_KEY.fullmatch(key) and not _lacks_credential(case):
+        case.headers["Idempotency-Key"] = str(uuid.uuid4())
+
+
+def _lacks_credential(case: Any) -> bool:
+    """Whether the case is about a missing credential: one whose headers are changed would get it back."""
+    parameter = getattr(case.meta.phase.data, "parameter", None) if case.meta is not None else None
+    return parameter is not None and parameter.lower() == "authorization"
+
+
+@schemathesis.check
+def schema_and_decoder_agree(_: Any, response: Any, case: Any) -> None:
+    """A body that the schema allows has the form that the decoder takes; what a rule refuses is another matter.
+
+    This stands in for the built-in check of accepted valid data, because no schema states that a cursor is one of
+    ours, a code is live, or one plan holds exactly one live proof.
+    """
+    if case.meta is not None and case.meta.generation.mode.is_positive and response.status_code == 400:
+        assert response.json()["error"]["message"] != FORM_REFUSED, response.text
