@@ -1,0 +1,71 @@
+"""Add the example of each event that has none yet to tests/golden/events; never change one that is there.
+
+A golden event is what the released code has written: it may be in somebody's history, and must stay readable. So this
+only ever adds files. An event that must look different gets a new topic and an upcaster.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin
+
+import msgspec
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from service.eventstore.codec import canonical  # noqa: E402
+from service.registry import machines  # noqa: E402
+from statemachines.kernel import TOPICS, Event  # noqa: E402
+
+GOLDEN = ROOT / "tests" / "golden" / "events"
+MOMENT = 1_800_000_000
+SHA256 = "0123456789abcdef" * 4
+
+
+def events() -> dict[str, type[Event]]:
+    """Every event of the product by topic."""
+    machines()  # Imports every module that declares some.
+    return {topic: event for topic, event in sorted(TOPICS.items()) if event.__module__.startswith("statemachines.")}
+
+
+def example(kind: Any, name: str) -> Any:
+    """Make a value of a type, as JSON holds it: something rather than nothing, told by the field's name."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in {Union, types.UnionType}:
+        return example(next(option for option in arguments if option is not types.NoneType), name)
+    if origin is Literal:
+        return arguments[0]
+    if origin in {list, tuple, set, frozenset}:
+        return [example(arguments[0], name.removesuffix("s"))]
+    if origin is dict:
+        return {"key": example(arguments[1], name)}
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return {field.encode_name: example(field.type, field.name) for field in msgspec.structs.fields(kind)}
+    return plain_example(kind, name)
+
+
+def plain_example(kind: Any, name: str) -> Any:
+    """Make a value that has no parts."""
+    text = SHA256 if name.endswith(("hash", "sha256", "digest")) else f"{name}_1"
+    number = MOMENT if name.endswith(("_at", "_until")) else 1
+    values = {bool: True, int: number, str: text, Any: {"key": name}}
+    assert kind in values, f"no example for {kind!r}"
+    return values[kind]
+
+
+def main() -> None:
+    """Write what is missing, and say so."""
+    GOLDEN.mkdir(parents=True, exist_ok=True)
+    for topic, event in events().items():
+        path = GOLDEN / f"{topic}.json"
+        if not path.exists():
+            made = msgspec.convert(example(event, ""), event)
+            path.write_bytes(canonical(made))
+            print(f"added {path.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()
