@@ -169,7 +169,10 @@ def prepare_log(sender: Sender, body: LogEvent, raw: bytes, scrubber: Scrubber) 
     marker, (tags_kept, extra_kept) = _hash_marker(raw, tags, extra)
     extra_json = _encode(extra_kept)
     if len(extra_json) > MAX_EXTRA_BYTES:
-        raise InvalidPayload(invalid=[("extra", f"must hold at most {MAX_EXTRA_BYTES} bytes when written as JSON")])
+        raise InvalidPayload(
+            invalid=[("extra", f"must hold at most {MAX_EXTRA_BYTES} bytes when written as JSON")],
+            schema=msgspec.json.schema(LogEvent),
+        )
     level = LEVELS[body.level]
     person = None
     if user is not None:

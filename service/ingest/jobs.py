@@ -1,0 +1,46 @@
+"""Background work of the intake: partitions ahead of time, and retention (design §7, G-071)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import procrastinate
+import psycopg
+
+from service.ingest.retention import ensure_partitions, purge
+from service.jobs import Task
+from service.services import Services
+from service.settingvalues import Plan
+
+FREE_PLAN = "free"  # of every account that has not subscribed to another
+_PROJECTS = "select project_id from projects where status = 'active'"
+
+
+async def _connect(services: Services) -> psycopg.AsyncConnection[tuple[Any, ...]]:
+    return await psycopg.AsyncConnection.connect(
+        services.settings.database_url, autocommit=True, application_name="service-retention"
+    )
+
+
+async def make_partitions(services: Services, _: Mapping[str, Any]) -> None:
+    """Give the coming days their partitions."""
+    async with await _connect(services) as connection:
+        await ensure_partitions(connection)
+
+
+async def purge_telemetry(services: Services, _: Mapping[str, Any]) -> None:
+    """Delete the telemetry that each project's plan keeps no longer."""
+    plans: Mapping[str, Plan] = services.settings.plans
+    async with await _connect(services) as connection:
+        rows = await (await connection.execute(_PROJECTS)).fetchall()
+        days = {project_id: plans[FREE_PLAN].retention_days for (project_id,) in rows}
+        await purge(connection, days, max(plan.retention_days for plan in plans.values()))
+
+
+_AGAIN = procrastinate.RetryStrategy(max_attempts=3, wait=60)
+
+TASKS = [
+    Task("ingest.partitions", make_partitions, retry=_AGAIN, cron="7 * * * *"),
+    Task("ingest.retention", purge_telemetry, retry=_AGAIN, cron="23 3 * * *"),
+]

@@ -1,0 +1,113 @@
+"""Ingest under kill -9: what was acknowledged is stored once and in its case, the rest once or not at all (P1)."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from contextlib import suppress
+from typing import Any
+
+import httpx2
+import psutil
+import psycopg
+
+from tests.support.accounts import bearer, create_project, sign_in
+from tests.support.ingest import check_books
+from tests.support.server import ServerHandle
+
+KILLS = 8
+CLIENTS = 16
+
+
+class Client:
+    """Sends numbered errors one after the other, and remembers what it was told. Every second one has a key."""
+
+    def __init__(self, number: int, base_url: str, dsn: str) -> None:
+        self.number = number
+        self.http = httpx2.AsyncClient(base_url=base_url, headers=bearer(dsn), timeout=8)
+        self.acknowledged: dict[str, str] = {}  # the record's own name -> the id it was given
+        self.unknown: list[str] = []
+        self.refused = 0
+
+    async def send(self, name: str, *, keyed: bool) -> None:
+        body: dict[str, Any] = {
+            "message": f"Error of kind {'abcdefgh'[hash(name) % 8]}",
+            "tags": {"name": name},
+            "user": {"id": f"u{self.number}"},
+        }
+        headers = {"idempotency-key": name} if keyed else {}
+        try:
+            answer = await self.http.post("/v1/logs/", json=body, headers=headers)
+        except httpx2.HTTPError:
+            self.unknown.append(name)
+            await asyncio.sleep(0.02)
+            return
+        if answer.status_code == 202:
+            self.acknowledged[name] = answer.json()["id"]
+        else:
+            assert answer.status_code == 503, answer.text
+            self.refused += 1
+
+    async def run(self, stop: asyncio.Event) -> None:
+        turn = 0
+        while not stop.is_set():
+            await self.send(f"c{self.number}-{turn}", keyed=turn % 2 == 0)
+            turn += 1
+
+
+async def test_acknowledged_records_survive_kills(server_factory: Any) -> None:
+    server: ServerHandle = server_factory()
+    with server.client() as setup:
+        dsn = create_project(setup, sign_in(setup, server.internal_token))["dsn"]
+    clients = [Client(number, server.base_url, dsn) for number in range(CLIENTS)]
+    stop = asyncio.Event()
+    running = [asyncio.create_task(client.run(stop)) for client in clients]
+    dice = random.Random(5)
+    for turn in range(KILLS):
+        await asyncio.sleep(dice.uniform(0.4, 1.2))
+        await asyncio.to_thread(kill_api, server, whole=turn == KILLS // 2)
+        await asyncio.to_thread(server.wait_until_ready)
+    await asyncio.sleep(0.5)
+    stop.set()
+    await asyncio.gather(*running)
+    acknowledged = {name: id_ for client in clients for name, id_ in client.acknowledged.items()}
+    unknown = [name for client in clients for name in client.unknown]
+    assert len(acknowledged) > 500
+    assert len(unknown) > KILLS
+    times = stored_times(server)
+    assert dict.fromkeys(acknowledged, 1) == {name: times[name] for name in acknowledged}
+    assert all(times[name] <= 1 for name in unknown)
+    assert set(times) <= set(acknowledged) | set(unknown)
+
+    keyed = [name for name in unknown if int(name.partition("-")[2]) % 2 == 0]
+    for client in clients:
+        client.acknowledged.clear()
+        for name in keyed:
+            if name.startswith(f"c{client.number}-"):
+                await client.send(name, keyed=True)
+    assert sum(len(client.acknowledged) for client in clients) == len(keyed)
+    times = stored_times(server)
+    assert all(times[name] == 1 for name in keyed)
+    with psycopg.connect(server.database_url or "", autocommit=True) as sql:
+        assert dict(sql.execute("select tags->>'name', id from log_events").fetchall()).items() >= acknowledged.items()
+        check_books(sql)
+    for client in clients:
+        await client.http.aclose()
+
+
+def kill_api(server: ServerHandle, *, whole: bool) -> None:
+    """Kill the process that serves; with `whole` also the one that watches it and would start it again."""
+    serving = server.processes("service.serving")
+    numbers = {process.pid for process in serving}
+    for process in serving:
+        with suppress(psutil.NoSuchProcess):
+            if whole or process.ppid() in numbers:
+                process.kill()
+
+
+def stored_times(server: ServerHandle) -> Counter[str]:
+    """How often each record is stored, each of them in a case."""
+    with psycopg.connect(server.database_url or "", autocommit=True) as sql:
+        rows = sql.execute("select tags->>'name', count(*) from log_events where case_id is not null group by 1")
+        return Counter(dict(rows.fetchall()))

@@ -1,0 +1,185 @@
+"""Deploys over HTTP: recorded once, trusted only from CI, never blocked by a marker (R-ING-03, R-ING-09, R-ING-10)."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import pytest
+
+from tests.support.api import World, at_once, ok, refused
+from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
+
+DEPLOY: dict[str, Any] = {
+    "version": "1.2.3",
+    "environment": "production",
+    "sha": "a" * 40,
+    "branch": "main",
+    "message": "Ship it",
+}
+MARKER = "sop_ci_" + "B" * 43
+
+
+@pytest.fixture
+async def project(world: World):
+    """A project of a fresh owner: (owner, project, its DSN and a CI credential as callers)."""
+    owner = await world.sign_in()
+    made = await owner.create_project()
+    ci = (await owner.create_credential(made["id"], "ci"))["credential"]
+    return owner, made, world.having(made["dsn"]), world.having(ci)
+
+
+async def rows(world: World, project_id: str) -> list[dict[str, Any]]:
+    found = await world.sql(
+        "select row_to_json(d) from deploys d where project_id = %s order by recorded_at, id", project_id
+    )
+    return [row for (row,) in found]
+
+
+async def test_a_deploy_from_ci_is_trusted(world: World, project):
+    owner, made, _, ci = project
+    answer = ok(await ci.post("/v1/deploys/", DEPLOY), 202)
+    assert set(answer) == {
+        "ok",
+        "accepted",
+        "id",
+        "project_id",
+        "received_at",
+        "trusted",
+        "onboarding_proof_matched",
+        "automation_run_id",
+        "next_action",
+    }
+    assert (answer["ok"], answer["accepted"], answer["project_id"]) == (True, True, made["id"])
+    assert (answer["trusted"], answer["onboarding_proof_matched"], answer["automation_run_id"]) == (True, False, None)
+    [row] = await rows(world, made["id"])
+    assert {name: row[name] for name in DEPLOY if name != "message"} == {
+        name: value for name, value in DEPLOY.items() if name != "message"
+    }
+    assert (row["id"], row["source"], row["trusted"], row["recorded_at"]) == (
+        answer["id"],
+        "ci",
+        True,
+        answer["received_at"],
+    )
+    assert row["credential_id"].startswith("cred_")
+    assert row["proof_marker_hash"] is None
+    [[note]] = await world.sql("select message from deploy_notes where id = %s", answer["id"])
+    assert note == "Ship it"
+    [[account, count]] = await world.sql(
+        "select account_id, count(*) from usage_deploys where project_id = %s group by 1", made["id"]
+    )
+    assert (account, count) == (owner.user_id, 1)
+
+
+async def test_a_deploy_by_dsn_is_taken_and_not_trusted(world: World, project):
+    _, made, dsn, _ = project
+    answer = ok(await dsn.post("/v1/deploys/", {"version": "2", "unknown": 1}), 202)
+    assert (answer["trusted"], answer["onboarding_proof_matched"]) == (False, False)
+    [row] = await rows(world, made["id"])
+    assert (row["source"], row["trusted"], row["credential_id"], row["environment"], row["sha"]) == (
+        "dsn",
+        False,
+        None,
+        "production",
+        None,
+    )
+    assert await world.sql("select count(*) from deploy_notes where project_id = %s", made["id"]) == [(0,)]
+
+
+@pytest.mark.parametrize("marker", [MARKER, "wrong", "x" * 5000])
+async def test_a_marker_without_a_session_changes_nothing(world: World, project, marker):
+    """It neither blocks nor authorizes; of the marker only its hash is kept."""
+    _, made, dsn, ci = project
+    headers = {"X-Service-Onboarding-Proof": marker}
+    for caller in (dsn, ci):
+        answer = ok(await caller.post("/v1/deploys/", DEPLOY, headers=headers), 202)
+        assert answer["onboarding_proof_matched"] is False
+    hashed = hashlib.sha256(marker.encode()).hexdigest()
+    assert [row["proof_marker_hash"] for row in await rows(world, made["id"])] == [hashed, hashed]
+    assert [row["proof_session_id"] for row in await rows(world, made["id"])] == [None, None]
+    refused(await world.post("/v1/deploys/", DEPLOY, headers=headers), 401, "unauthenticated")
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({}, None),
+        ({**DEPLOY, "version": ""}, "version"),
+        ({**DEPLOY, "version": "x" * 201}, "version"),
+        ({**DEPLOY, "sha": "abc"}, "sha"),
+        ({**DEPLOY, "sha": "A" * 40}, "sha"),
+        ({**DEPLOY, "sha": "a" * 65}, "sha"),
+        ({**DEPLOY, "branch": ""}, "branch"),
+        ({**DEPLOY, "branch": "x" * 301}, "branch"),
+        ({**DEPLOY, "message": "x" * 2001}, "message"),
+        ({**DEPLOY, "environment": 1}, "environment"),
+    ],
+)
+async def test_a_body_that_does_not_fit_is_refused_by_name(world: World, project, body, field):
+    _, made, _, ci = project
+    details = refused(await ci.post("/v1/deploys/", body), 400, "invalid_payload")["details"]
+    assert details["request_body_schema"]
+    assert [found["field"] for found in details["invalid_fields"]] == ([field] if field else [])
+    assert details["missing_fields"] == ([] if field else ["version"])
+    assert await rows(world, made["id"]) == []
+
+
+async def test_who_may_not_record_deploys(world: World, project):
+    owner, made, _, ci = project
+    runner = (
+        await owner.create_credential(made["id"], "runner", kind="automation_runner", automation_id="error-to-draft-pr")
+    )["credential"]
+    for secret in (owner.secret, runner):
+        refused(await world.having(secret).post("/v1/deploys/", DEPLOY), 403, "principal_not_allowed")
+    refused(await world.post("/v1/deploys/", DEPLOY, params={"dsn": made["dsn"]}), 401, "unauthenticated")
+    big = {**DEPLOY, "padding": "x" * 262144}
+    refused(await ci.post("/v1/deploys/", big), 413, "payload_too_large")
+    refused(
+        await ci.post("/v1/deploys/", content="{}", headers={"content-type": "text/plain"}),
+        415,
+        "unsupported_media_type",
+    )
+    assert await rows(world, made["id"]) == []
+
+
+async def test_dead_credentials_record_nothing(world: World, project):
+    owner, made, dsn, ci = project
+    [[credential_id]] = await world.sql("select id from credentials where project_id = %s", made["id"])
+    ok(await owner.post(f"/v1/project-credentials/{credential_id}/revoke", {}))
+    refused(await ci.post("/v1/deploys/", DEPLOY), 401, "unauthenticated")
+    ok(await owner.post(f"/v1/projects/{made['id']}/dsn/rotate", {}))
+    refused(await dsn.post("/v1/deploys/", DEPLOY), 401, "unauthenticated")
+    assert await rows(world, made["id"]) == []
+
+
+async def test_a_key_records_one_deploy(world: World, project):
+    _, made, _, ci = project
+    first = ok(await ci.post("/v1/deploys/", DEPLOY, key="release-1"), 202)
+    again = await ci.post("/v1/deploys", DEPLOY, key="release-1")
+    assert ok(again, 202) == first
+    assert again.headers["idempotent-replayed"] == "true"
+    refused(await ci.post("/v1/deploys/", {**DEPLOY, "version": "9"}, key="release-1"), 422, "idempotency_key_reused")
+    twins = await at_once(8, lambda _: ci.post("/v1/deploys/", DEPLOY, key="release-2"))
+    assert {answer.status_code for answer in twins} == {202}
+    assert len(await rows(world, made["id"])) == 2
+
+
+async def test_a_fenced_project_records_nothing(world: World, project):
+    _, made, dsn, ci = project
+    await world.sql("update projects set status = 'fenced' where project_id = %s", made["id"])
+    for caller in (dsn, ci):
+        refused(await caller.post("/v1/deploys/", DEPLOY), 409, "project_deletion_in_progress")
+    assert await rows(world, made["id"]) == []
+
+
+async def test_secrets_in_a_deploy_are_hidden_and_counted(world: World, project):
+    _, made, dsn, _ = project
+    secret = "service_ci_" + "a1B2" * 10
+    ok(await dsn.post("/v1/deploys/", {"version": "1", "branch": f"b-{secret}", "message": secret}), 202)
+    [row] = await rows(world, made["id"])
+    assert row["branch"] == "[scrubbed]"
+    assert await world.sql("select message from deploy_notes where project_id = %s", made["id"]) == [("[scrubbed]",)]
+    assert await world.sql("select scrubbed from usage_deploys where project_id = %s", made["id"]) == [(2,)]
+    events = await world.sql("select payload::text from events where project_id = %s", made["id"])
+    assert not [payload for (payload,) in events if secret in payload]

@@ -1,0 +1,285 @@
+"""Logs and analytics over HTTP: what is taken, from whom, and what is answered (R-ING, G-026, G-030)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.support.api import World, at_once, ok, refused, without_request_id
+from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
+
+LOG: dict[str, Any] = {
+    "level": "error",
+    "message": "Payment 17 failed",
+    "environment": "staging",
+    "release": "1.2.3",
+    "user": {"id": "u1", "email": "u1@example.com", "plan": "pro"},
+    "tags": {"region": "eu"},
+    "extra": {"exception": {"type": "PaymentError", "frames": [{"file": "a.py", "function": "f", "in_app": True}]}},
+}
+EVENT: dict[str, Any] = {"event": "order_placed", "distinct_id": "u1", "properties": {"total": 3}}
+BODIES = {"/v1/logs/": LOG, "/v1/analytics/": EVENT}
+
+
+@pytest.fixture
+async def project(world: World):
+    """A project of a fresh owner: (owner, project, its DSN as a caller)."""
+    owner = await world.sign_in()
+    made = await owner.create_project()
+    return owner, made, world.having(made["dsn"])
+
+
+async def stored(world: World, project_id: str) -> tuple[int, int]:
+    [[logs, events]] = await world.sql(
+        "select (select count(*) from log_events where project_id = %s), "
+        "(select count(*) from analytics_events where project_id = %s)",
+        project_id,
+        project_id,
+    )
+    return logs, events
+
+
+async def test_a_log_is_accepted_stored_and_in_its_case(world: World, project):
+    owner, made, dsn = project
+    answer = ok(await dsn.post("/v1/logs/", LOG), 202)
+    assert set(answer) == {
+        "ok",
+        "accepted",
+        "id",
+        "project_id",
+        "received_at",
+        "level",
+        "case_id",
+        "fingerprint",
+        "next_action",
+    }
+    assert (answer["ok"], answer["accepted"], answer["project_id"], answer["level"]) == (
+        True,
+        True,
+        made["id"],
+        "error",
+    )
+    assert answer["id"].startswith("log_")
+    assert len(answer["fingerprint"]) == 32
+    case = ok(await owner.get(f"/v1/cases/{answer['case_id']}"))
+    assert (case["fingerprint"], case["event_count"], case["latest_event"]["id"]) == (
+        answer["fingerprint"],
+        1,
+        answer["id"],
+    )
+
+
+async def test_below_error_level_there_is_no_case(world: World, project):
+    _, _, dsn = project
+    answer = ok(await dsn.post("/v1/logs/", {"message": "m", "level": "warn", "unknown": [1]}), 202)
+    assert (answer["level"], answer["case_id"], answer["fingerprint"]) == ("warning", None, None)
+
+
+async def test_an_analytics_event_is_accepted_and_stored(world: World, project):
+    _, made, dsn = project
+    answer = ok(await dsn.post("/v1/analytics/", EVENT), 202)
+    assert set(answer) == {"ok", "accepted", "id", "project_id", "received_at", "event", "next_action"}
+    assert (answer["event"], answer["id"][:4]) == ("order_placed", "evt_")
+    assert await stored(world, made["id"]) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("/v1/logs/", {}, None),
+        ("/v1/logs/", {**LOG, "message": ""}, "message"),
+        ("/v1/logs/", {**LOG, "message": "x" * 8193}, "message"),
+        ("/v1/logs/", {**LOG, "message": 7}, "message"),
+        ("/v1/logs/", {**LOG, "level": "loud"}, "level"),
+        ("/v1/logs/", {**LOG, "environment": ""}, "environment"),
+        ("/v1/logs/", {**LOG, "release": "x" * 201}, "release"),
+        ("/v1/logs/", {**LOG, "user": {"id": ""}}, "user.id"),
+        ("/v1/logs/", {**LOG, "user": {"email": "a@b"}}, None),
+        ("/v1/logs/", {**LOG, "tags": {"a": 1}}, "tags.a"),
+        ("/v1/logs/", {**LOG, "tags": {str(n): "" for n in range(51)}}, "tags"),
+        ("/v1/logs/", {**LOG, "extra": []}, "extra"),
+        ("/v1/logs/", {**LOG, "extra": {"a": "x" * 66000}}, "extra"),
+        ("/v1/analytics/", {}, None),
+        ("/v1/analytics/", {**EVENT, "event": ""}, "event"),
+        ("/v1/analytics/", {**EVENT, "distinct_id": "x" * 201}, "distinct_id"),
+        ("/v1/analytics/", {**EVENT, "properties": {str(n): n for n in range(201)}}, "properties"),
+    ],
+)
+async def test_a_body_that_does_not_fit_is_refused_by_name(world: World, project, path, body, field):
+    _, made, dsn = project
+    error = refused(await dsn.post(path, body), 400, "invalid_payload")
+    details = error["details"]
+    assert details["request_body_schema"]
+    if field is None:
+        assert details["missing_fields"]
+    else:
+        assert [found["field"].split("[")[0] for found in details["invalid_fields"]] == [field]
+    assert await stored(world, made["id"]) == (0, 0)
+
+
+@pytest.mark.parametrize("path", BODIES)
+@pytest.mark.parametrize(
+    "raw", [b"", b"{", b"[]", b'"x"', b'{"message": "a\\u0000"}', b'{"a":1,"a":2}', b"\xff", b"null"]
+)
+async def test_what_is_no_json_object_is_refused(world: World, project, path, raw):
+    _, _, dsn = project
+    refused(await dsn.post(path, content=raw, headers={"content-type": "application/json"}), 400, "invalid_payload")
+
+
+@pytest.mark.parametrize("path", BODIES)
+async def test_a_body_that_is_too_large_is_refused_unread(world: World, project, path):
+    _, _, dsn = project
+    body = json.dumps({**BODIES[path], "padding": "x" * 262144}).encode()
+    error = refused(
+        await dsn.post(path, content=body, headers={"content-type": "application/json"}), 413, "payload_too_large"
+    )
+    assert error["details"]["max_bytes"] == 262144
+
+
+@pytest.mark.parametrize("path", BODIES)
+async def test_a_browser_beacon_is_taken_as_text(world: World, project, path):
+    _, made, _ = project
+    body = json.dumps(BODIES[path])
+    answer = await world.post(
+        path, content=body, params={"dsn": made["dsn"]}, headers={"content-type": "text/plain;charset=UTF-8"}
+    )
+    ok(answer, 202)
+    assert answer.headers["access-control-allow-origin"] == "*"
+    refused(
+        await world.having(made["dsn"]).post(path, content=body, headers={"content-type": "text/xml"}),
+        415,
+        "unsupported_media_type",
+    )
+
+
+@pytest.mark.parametrize("path", BODIES)
+async def test_the_path_without_its_slash_is_the_same_route(world: World, project, path):
+    _, _, dsn = project
+    first = ok(await dsn.post(path, BODIES[path], key="k"), 202)
+    again = await dsn.post(path.rstrip("/"), BODIES[path], key="k")
+    assert again.headers["idempotent-replayed"] == "true"
+    assert ok(again, 202) == first
+
+
+@pytest.mark.parametrize("path", BODIES)
+async def test_only_a_dsn_of_the_project_gets_in(world: World, project, path):
+    owner, made, dsn = project
+    ci = (await owner.create_credential(made["id"], "ci"))["credential"]
+    runner = (
+        await owner.create_credential(made["id"], "runner", kind="automation_runner", automation_id="error-to-draft-pr")
+    )["credential"]
+    for secret in (owner.secret, ci, runner):
+        refused(await world.having(secret).post(path, BODIES[path]), 403, "principal_not_allowed")
+    key = made["dsn"].partition("//")[2].partition("@")[0]
+    ok(await world.having(key).post(path, BODIES[path]), 202)
+    ok(await world.post(path, BODIES[path], headers={"x-service-dsn": made["dsn"]}), 202)
+    other = await owner.create_project("other")
+    crossed = made["dsn"].replace(made["id"], other["id"])
+    wrong = [
+        await world.post(path, BODIES[path]),
+        await world.having("service_dsn_" + "A" * 43).post(path, BODIES[path]),
+        await world.having(crossed).post(path, BODIES[path]),
+        await dsn.post(path, BODIES[path], headers={"x-service-dsn": other["dsn"]}),
+    ]
+    assert [answer.status_code for answer in wrong] == [401] * 4
+    assert len({json.dumps(without_request_id(answer)[1]["code"]) for answer in wrong}) == 1
+    assert sum(await stored(world, made["id"])) == 2
+    assert await stored(world, other["id"]) == (0, 0)
+
+
+@pytest.mark.parametrize("path", BODIES)
+async def test_a_rotated_dsn_is_dead_at_once(world: World, project, path):
+    owner, made, dsn = project
+    ok(await dsn.post(path, BODIES[path]), 202)
+    fresh = ok(await owner.post(f"/v1/projects/{made['id']}/dsn/rotate", {}))
+    refused(await dsn.post(path, BODIES[path]), 401, "unauthenticated")
+    ok(await world.having(fresh["dsn"]).post(path, BODIES[path]), 202)
+    assert sum(await stored(world, made["id"])) == 2
+
+
+@pytest.mark.parametrize("path", BODIES)
+async def test_a_key_is_stored_once(world: World, project, path):
+    _, made, dsn = project
+    body = BODIES[path]
+    first = await dsn.post(path, body, key="event-1")
+    reordered = json.dumps(dict(reversed(body.items())), indent=1)
+    again = await dsn.post(path, content=reordered, key="event-1", headers={"content-type": "application/json"})
+    assert ok(first, 202) == ok(again, 202)
+    assert "idempotent-replayed" not in first.headers
+    assert again.headers["idempotent-replayed"] == "true"
+    refused(await dsn.post(path, {**body, "more": 1}, key="event-1"), 422, "idempotency_key_reused")
+    refused(await dsn.post(path, body, key="a b"), 400, "invalid_payload")
+    twins = await at_once(12, lambda _: dsn.post(path, body, key="event-2"))
+    assert len({answer.text for answer in twins}) == 1
+    assert sum(await stored(world, made["id"])) == 2
+
+
+async def test_a_fenced_project_takes_nothing(world: World, project):
+    _, made, dsn = project
+    await world.sql("update projects set status = 'fenced' where project_id = %s", made["id"])
+    for path, body in BODIES.items():
+        error = refused(await dsn.post(path, body), 409, "project_deletion_in_progress")
+        assert error["retryable"] is False
+    refused(await dsn.get("/v1/analytics/browser-config"), 409, "project_deletion_in_progress")
+    assert await stored(world, made["id"]) == (0, 0)
+
+
+async def test_secrets_are_hidden_and_counted(world: World, project):
+    _, made, dsn = project
+    secret = "service_sk_" + "a1B2" * 10
+    body = {"message": f"leaked {secret}", "tags": {"Set-Cookie": "c"}, "user": {"id": "u", "pass_word": 1}}
+    ok(await dsn.post("/v1/logs/", body), 202)
+    ok(await dsn.post("/v1/analytics/", {**EVENT, "properties": {"a": [secret]}}), 202)
+    dump = await world.sql("select row_to_json(e)::text from log_events e where project_id = %s", made["id"])
+    dump += await world.sql("select row_to_json(e)::text from analytics_events e where project_id = %s", made["id"])
+    dump += await world.sql("select row_to_json(e)::text from case_stats e where project_id = %s", made["id"])
+    dump += await world.sql("select row_to_json(e)::text from events e where project_id = %s", made["id"])
+    assert len(dump) >= 4
+    assert not [text for (text,) in dump if secret in text]
+    assert await world.sql("select scrubbed from usage_days where project_id = %s", made["id"]) == [(4,)]
+
+
+async def test_what_is_accepted_counts_once(world: World, project):
+    owner, made, dsn = project
+    for _ in range(3):
+        ok(await dsn.post("/v1/logs/", LOG, key="same"), 202)
+    ok(await dsn.post("/v1/logs/", {**LOG, "level": "info"}), 202)
+    ok(await dsn.post("/v1/analytics/", EVENT), 202)
+    refused(await dsn.post("/v1/analytics/", {}), 400, "invalid_payload")
+    rows = await world.sql("select account_id, errors, analytics from usage_days where project_id = %s", made["id"])
+    assert rows == [(owner.user_id, 2, 1)]
+
+
+async def test_the_browser_is_told_that_nothing_is_recorded(world: World, project):
+    _, made, dsn = project
+    answer = ok(await dsn.get("/v1/analytics/browser-config"))
+    assert answer["ok"] is True
+    assert answer["replay"]["enabled"] is False
+    assert answer["replay"]["provider"]
+    assert answer["replay"]["reason"]
+    ok(await world.get("/v1/analytics/browser-config", params={"dsn": made["dsn"]}))
+    refused(await world.get("/v1/analytics/browser-config"), 401, "unauthenticated")
+
+
+async def test_two_processes_open_one_case(server_factory, tmp_path):
+    """First errors of one fingerprint reach two API processes at the same moment."""
+    left = server_factory()
+    right = server_factory(database_url=left.database_url)
+    limits = httpx2.Limits(max_connections=64)
+    async with httpx2.AsyncClient(base_url=left.base_url, timeout=30, limits=limits) as client:
+        world = World(client, left)
+        owner = await world.sign_in()
+        made = await owner.create_project()
+        async with httpx2.AsyncClient(base_url=right.base_url, timeout=30, limits=limits) as other:
+            sides = [world.having(made["dsn"]), World(other, right).having(made["dsn"])]
+            for turn in range(12):
+                body = {"message": f"race {'abcdefghijkl'[turn]} happened"}
+                answers = await asyncio.gather(*(side.post("/v1/logs/", body) for side in sides for _ in range(8)))
+                assert len({ok(answer, 202)["case_id"] for answer in answers}) == 1
+        rows = await world.sql("select event_count from case_stats")
+        assert rows == [(16,)] * 12
+        assert await world.sql("select count(*) from events where kind = 'case'") == [(12,)]
