@@ -115,11 +115,11 @@ class Pipeline:
             self.running -= 1
 
     def _admitting(self, operation: Operation) -> Services:
-        """The services of a process that is up and has room. Raises ServiceUnavailable (or NotFound, see below)."""
+        """The services of a process with room. Raises ServiceUnavailable; NotFound for a test clock that is off."""
         services = self.services
         if services is None or self.running >= MAX_RUNNING or self.reading >= MAX_READING:
             raise ServiceUnavailable
-        if operation.mutation and services.store.loop.depth >= CAPACITY:
+        if operation.mutation and operation.rate != "ingest" and services.store.loop.depth >= CAPACITY:
             raise ServiceUnavailable
         if operation.path == TEST_CLOCK_PATH and not services.settings.test_clock:
             raise NotFound
@@ -255,8 +255,8 @@ def _decode_body(bound: Bound, raw: bytes) -> tuple[Any, Any]:
     raw = raw or b"{}"
     try:
         value = check_body(raw)
-    except InvalidPayload as refusal:
-        refusal.details["request_body_schema"] = bound.body_schema
+    except InvalidPayload as refused:
+        refused.details["request_body_schema"] = bound.body_schema
         raise
     try:
         return bound.decode(raw), value
