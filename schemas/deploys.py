@@ -7,12 +7,16 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from schemas.paging import PageQuery
+
+Environment = Annotated[str, Meta(min_length=1, max_length=160)]
+
 
 class DeployEvent(msgspec.Struct, frozen=True):
     """A deploy that has really succeeded. Unknown keys are ignored; null stands for an absent optional key."""
 
     version: Annotated[str, Meta(min_length=1, max_length=200)]
-    environment: Annotated[str, Meta(min_length=1, max_length=160)] | None = None
+    environment: Environment | None = None
     sha: Annotated[str, Meta(pattern=r"^[0-9a-f]{7,64}(?!\n)$")] | None = None
     branch: Annotated[str, Meta(min_length=1, max_length=300)] | None = None
     message: Annotated[str, Meta(max_length=2000)] | None = None
@@ -49,3 +53,19 @@ class DeployRecord(msgspec.Struct, frozen=True):
     onboarding_proof: bool
     automation_run_id: str | None
     recorded_at: int
+
+
+class DeployQuery(PageQuery, frozen=True):
+    """Filters of the list."""
+
+    environment: Environment | None = None
+
+
+class DeployList(msgspec.Struct, frozen=True):
+    """A page of deploys, newest first."""
+
+    project_id: str
+    deploys: list[DeployRecord]
+    count: int
+    next_cursor: str | None
+    next_action: str

@@ -1,18 +1,21 @@
-"""`POST /v1/deploys/`: a deploy that really happened, recorded once (R-ING-03, R-ING-08 to R-ING-10, G-052)."""
+"""Deploys: one that really happened is recorded once, and members read what was (R-ING-03, R-ING-08, G-052)."""
 
 from __future__ import annotations
 
 import hashlib
 
-from projections.deploys import DEPLOY_NOTES, USAGE_DEPLOYS, DeployNoteRow, UsageDeployRow
-from schemas.deploys import DeployAccepted, DeployEvent
+import msgspec
+
+from projections.deploys import DEPLOY_NOTES, USAGE_DEPLOYS, DeployNoteRow, DeployRow, UsageDeployRow
+from schemas.deploys import DeployAccepted, DeployEvent, DeployList, DeployQuery, DeployRecord
 from schemas.logs import MAX_INGEST_BYTES
 from schemas.onboarding import PROOF_HEADER
 from service.auth.principals import PrincipalKind
 from service.auth.secrets import equal
 from service.eventstore.commands import Answer, Outcome, Stream, Unit
 from service.http.headers import head_of
-from service.http.operations import Call, endpoint
+from service.http.operations import KEY, Call, endpoint
+from service.http.paging import Place, page, start_of
 from service.ids import new_id
 from service.ingest.tally import DAY
 from service.ingest.usage import account_of
@@ -20,6 +23,12 @@ from statemachines import onboarding
 from statemachines.deploy import DEPLOY, RecordDeploy, decide_record
 
 DEFAULT_ENVIRONMENT = "production"
+_LIST = """
+select row_to_json(d)::text, n.message from deploys d
+left join deploy_notes n on n.project_id = d.project_id and n.id = d.id
+where d.project_id = %s and (d.recorded_at, d.id) < (%s, %s) and (%s::text is null or d.environment = %s)
+order by d.recorded_at desc, d.id desc limit %s
+"""
 NEXT_TRUSTED = "Nothing has to be done. Record the next deploy after it has succeeded."
 NEXT_UNTRUSTED = "Nothing has to be done. For trusted attribution, record deploys with a CI credential."
 
@@ -101,4 +110,59 @@ def _matched(state: onboarding.Onboarding, marker_hash: str, now: int) -> str | 
     return session.proof_session_id if equal(session.ci_marker_sha256, marker_hash) else None
 
 
-ENDPOINTS = [record_deploy]
+@endpoint(
+    method="GET",
+    path="/v1/projects/{project_id}/deploys",
+    operation_id="list_deploys",
+    group="analytics",
+    summary="List deploys",
+    principals=KEY,
+    query=DeployQuery,
+    responses={200: DeployList},
+    mutation=False,
+)
+async def list_deploys(call: Call[None, DeployQuery]) -> Answer:
+    """List a project's deploys, newest first."""
+    project_id, query = call.project_id, call.query
+    assert project_id is not None
+    start = start_of(query)
+    found = await call.services.store.fetch(
+        _LIST, project_id, start.at, start.id, query.environment, query.environment, query.limit + 1
+    )
+    rows = [(msgspec.json.decode(text, type=DeployRow), message) for text, message in found]
+    shown, cursor = page(rows, query, lambda row: Place(row[0].recorded_at, row[0].id))
+    return Answer(
+        200,
+        DeployList(
+            project_id=project_id,
+            deploys=[deploy_record(row, message) for row, message in shown],
+            count=len(shown),
+            next_cursor=cursor,
+            next_action="Compare a case's first_seen_at with the deploys before it."
+            if shown
+            else "Record deploys from CI with POST /v1/deploys/ after each that succeeded.",
+        ),
+    )
+
+
+def deploy_record(row: DeployRow, message: str | None) -> DeployRecord:
+    """Put together the record of a deploy from its row and its note."""
+    return DeployRecord(
+        id=row.id,
+        deploy_id=row.id,
+        project_id=row.project_id,
+        version=row.version,
+        environment=row.environment,
+        sha=row.sha,
+        branch=row.branch,
+        message=message,
+        source="ci" if row.trusted else "dsn",
+        trusted=row.trusted,
+        credential_id=row.credential_id,
+        onboarding_proof=row.onboarding_proof,
+        automation_run_id=row.automation_run_id,
+        recorded_at=row.recorded_at,
+    )
+
+
+ENDPOINTS = [record_deploy, list_deploys]

@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.api import World, at_once, ok, refused
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
+from tests.support.onboarding import onboard
 
 DEPLOY: dict[str, Any] = {
     "version": "1.2.3",
@@ -183,3 +184,58 @@ async def test_secrets_in_a_deploy_are_hidden_and_counted(world: World, project)
     assert await world.sql("select scrubbed from usage_deploys where project_id = %s", made["id"]) == [(2,)]
     events = await world.sql("select payload::text from events where project_id = %s", made["id"])
     assert not [payload for (payload,) in events if secret in payload]
+
+
+async def test_the_ci_marker_of_the_open_session_is_matched(world: World):
+    """Only from CI, only the current session's marker, only within its time (G-084, R-ING-09)."""
+    proof = await onboard(world)
+    first = await proof.to_proving()
+    session = first["state"]["proof_session"]["proof_session_id"]
+    matched = await proof.deploy(first)
+    assert (matched["trusted"], matched["onboarding_proof_matched"]) == (True, True)
+    by_dsn = await proof.deploy(first, secret=proof.dsn)
+    assert (by_dsn["trusted"], by_dsn["onboarding_proof_matched"]) == (False, False)
+    second = ok(await proof.prove(first["state"]), 201)
+    assert (await proof.deploy(first))["onboarding_proof_matched"] is False
+    assert (await proof.deploy(second))["onboarding_proof_matched"] is True
+    await world.wait(7200)
+    assert (await proof.deploy(second))["onboarding_proof_matched"] is False
+    later = second["state"]["proof_session"]["proof_session_id"]
+    sessions = [row["proof_session_id"] for row in await rows(world, proof.project_id)]
+    assert sorted(map(str, sessions)) == sorted(map(str, [session, None, None, later, None]))
+    shown = ok(await proof.owner.get(f"/v1/projects/{proof.project_id}/deploys"))["deploys"]
+    assert sum(item["onboarding_proof"] for item in shown) == 2
+
+
+async def test_members_read_the_deploys(world: World, project):
+    owner, made, dsn, ci = project
+    path = f"/v1/projects/{made['id']}/deploys"
+    assert ok(await owner.get(path))["deploys"] == []
+    first = ok(await dsn.post("/v1/deploys/", {"version": "1", "environment": "staging"}), 202)
+    await world.wait(1)
+    second = ok(await ci.post("/v1/deploys/", DEPLOY), 202)
+    answer = ok(await owner.get(path))
+    assert set(answer) == {"project_id", "deploys", "count", "next_cursor", "next_action"}
+    assert (answer["project_id"], answer["count"], answer["next_cursor"]) == (made["id"], 2, None)
+    [newest, oldest] = answer["deploys"]
+    assert newest == {
+        **DEPLOY,
+        "id": second["id"],
+        "deploy_id": second["id"],
+        "project_id": made["id"],
+        "source": "ci",
+        "trusted": True,
+        "credential_id": newest["credential_id"],
+        "onboarding_proof": False,
+        "automation_run_id": None,
+        "recorded_at": second["received_at"],
+    }
+    assert (oldest["id"], oldest["trusted"], oldest["message"]) == (first["id"], False, None)
+    assert [d["id"] for d in ok(await owner.get(path, params={"environment": "staging"}))["deploys"]] == [first["id"]]
+    page = ok(await owner.get(path, params={"limit": 1}))
+    assert page["deploys"] == [newest]
+    rest = ok(await owner.get(path, params={"limit": 1, "cursor": page["next_cursor"]}))
+    assert (rest["deploys"], rest["next_cursor"]) == ([oldest], None)
+    refused(await (await world.sign_in()).get(path), 404, "project_not_found")
+    refused(await dsn.get(path), 403, "principal_not_allowed")
+    refused(await owner.get(path, params={"environment": ""}), 400, "invalid_payload")
