@@ -116,7 +116,9 @@ def test_security_names_the_schemes_of_the_contract() -> None:
 
 def test_error_codes_are_listed_and_their_responses_have_the_right_envelope() -> None:
     """Each operation names its codes; each status refers to the envelope of the route (G-018)."""
-    closed = {(row.method, row.path) for row in documented_operations() if row.closed_errors}
+    groups = {"onboarding", "credentials", "automation"}
+    closed = {name for name, operation in OPERATIONS.items() if operation["tags"][0] in groups}
+    closed.add(("DELETE", "/v1/projects/{project_id}"))
     for name, operation in OPERATIONS.items():
         codes = operation["x-error-codes"]
         assert set(codes) <= CATALOGUE.keys()
