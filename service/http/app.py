@@ -30,6 +30,7 @@ from service.http.pipeline import Pipeline
 from service.http.rate_limit import LIMITS, RateLimiter
 from service.http.reply import Reply
 from service.http.routes import all_endpoints, bind
+from service.ingest.outcomes import IngestOutcomes
 from service.logs import bind_request
 from service.services import Services
 
@@ -121,6 +122,10 @@ def create_app(services_factory: Callable[[], Services], endpoints: Iterable[End
     metrics.gauge("service_requests_running", "Requests being carried out.", lambda: pipeline.running)
     metrics.gauge("service_bodies_arriving", "Requests whose body is arriving.", lambda: pipeline.reading)
     metrics.gauge("service_commands_waiting", "Commands in the queue of the loop.", lambda: _queue_depth(pipeline))
+    metrics.gauge(
+        "service_ingest_waiting", "Records in the queue of the intake.", lambda: _of_intake(pipeline, "depth")
+    )
+    metrics.watch_ingest(IngestOutcomes(lambda: _of_intake(pipeline, "suppressed")))
 
     @asynccontextmanager
     async def lifespan(_: Litestar) -> AsyncIterator[None]:
@@ -147,6 +152,11 @@ def create_app(services_factory: Callable[[], Services], endpoints: Iterable[End
 
 def _queue_depth(pipeline: Pipeline) -> float:
     return 0.0 if pipeline.services is None else float(pipeline.services.store.loop.depth)
+
+
+def _of_intake(pipeline: Pipeline, name: str) -> int:
+    """A figure of the intake; 0 while the process is not up."""
+    return 0 if pipeline.services is None else int(getattr(pipeline.services.intake, name, 0))
 
 
 async def _open(services: Services, stack: AsyncExitStack) -> None:

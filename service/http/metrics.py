@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from service.ingest.outcomes import IngestOutcomes
+
 LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
 
@@ -26,6 +28,7 @@ class Metrics:
             buckets=LATENCY_BUCKETS,
         )
         self._children: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
+        self._ingest: IngestOutcomes | None = None
 
     def answered(self, operation: str, status: int, code: str | None, seconds: float) -> None:
         """Count an answer."""
@@ -37,10 +40,17 @@ class Metrics:
         children[1].observe(seconds)
         if code is not None:
             self._refusals.labels(code).inc()
+        if self._ingest is not None:
+            self._ingest.answered(operation, status)
 
     def gauge(self, name: str, description: str, read: Callable[[], float]) -> None:
         """Add a gauge that calls `read` whenever the metrics are collected."""
         Gauge(name, description, registry=self._registry).set_function(read)
+
+    def watch_ingest(self, outcomes: IngestOutcomes) -> None:
+        """Show what became of received records as well."""
+        self._ingest = outcomes
+        self._registry.register(outcomes)
 
     def render(self) -> bytes:
         """Everything in the Prometheus text format."""

@@ -265,6 +265,35 @@ async def test_the_browser_is_told_that_nothing_is_recorded(world: World, projec
     refused(await world.get("/v1/analytics/browser-config"), 401, "unauthenticated")
 
 
+async def figures(world: World) -> dict[str, float]:
+    """The counters of ingest by kind and outcome."""
+    text = (await world.get("/metrics")).text
+    found = [line for line in text.splitlines() if line.startswith("service_ingest_records_total{")]
+    return {line.partition("{")[2].partition("}")[0]: float(line.rpartition(" ")[2]) for line in found}
+
+
+async def test_outcomes_add_up_to_what_was_received(world: World, project):
+    _, made, dsn = project
+    before = await figures(world)
+    for path, body in BODIES.items():
+        ok(await dsn.post(path, body), 202)
+        refused(await dsn.post(path, {}), 400, "invalid_payload")
+        refused(await dsn.post(path, {"padding": "x" * 262144}), 413, "payload_too_large")
+        refused(await world.post(path, body), 401, "unauthenticated")
+    await world.sql("update projects set status = 'fenced' where project_id = %s", made["id"])
+    refused(await dsn.post("/v1/logs/", LOG), 409, "project_deletion_in_progress")
+    after = await figures(world)
+    grown = {name: after[name] - before.get(name, 0) for name in after if after[name] != before.get(name, 0)}
+    assert grown == {
+        'kind="logs",outcome="accepted"': 1,
+        'kind="logs",outcome="malformed"': 2,
+        'kind="logs",outcome="refused"': 2,
+        'kind="analytics",outcome="accepted"': 1,
+        'kind="analytics",outcome="malformed"': 2,
+        'kind="analytics",outcome="refused"': 1,
+    }
+
+
 async def test_two_processes_open_one_case(server_factory, tmp_path):
     """First errors of one fingerprint reach two API processes at the same moment."""
     left = server_factory()
