@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import sys
+
 import click
 
 
@@ -11,6 +14,8 @@ def demo() -> None:
     from service.demo.stage import DemoFailed
     from service.demo.story import run
 
+    # Whoever ends the demo ends what it started: leaving `run` stops every process of it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         run()
     except DemoFailed as failure:
