@@ -53,12 +53,19 @@ async def run(settings: Settings) -> None:
             signalled = asyncio.create_task(stopping.wait())
             await asyncio.wait({jobs, signalled}, return_when=asyncio.FIRST_COMPLETED)
             signalled.cancel()
-            jobs.cancel()
-            with suppress(asyncio.CancelledError):
-                await jobs
+            await _end(jobs)
             if not stopping.is_set():
                 await asyncio.sleep(AGAIN_SECONDS)
     log.info("stopped")
+
+
+async def _end(jobs: asyncio.Task[None]) -> None:
+    """Cancel the jobs until that is heard: a task that is just opening its connections can swallow a cancellation."""
+    while not jobs.done():
+        jobs.cancel()
+        await asyncio.wait({jobs}, timeout=STOP_SECONDS + 0.5)
+    with suppress(asyncio.CancelledError):
+        jobs.result()
 
 
 async def _start(settings: Settings, stopping: asyncio.Event) -> Services | None:

@@ -216,7 +216,10 @@ def test_a_worker_runs_alone(tmp_path: Path):
             if json.loads(line)["event"] == "working":
                 break
         worker.terminate()
-        assert worker.wait(10) == 0
+        try:
+            assert worker.wait(10) == 0
+        finally:
+            worker.kill()  # Otherwise leaving the block would wait for it for ever.
     assert not (tmp_path / "data" / "run" / ".s.PGSQL.5432").exists()
 
 
