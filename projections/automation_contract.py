@@ -28,10 +28,14 @@ REPLACED = "contract_replaced"
 
 
 class AutomationRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One automation: its stored entry, and when it was last turned on and off (epoch seconds)."""
+    """One automation: its stored entry, and when it was last turned on and off (epoch seconds).
+
+    `generation` is the contract revision at which it was last turned on.
+    """
 
     saved: SavedAutomation
     enabled: bool = False
+    generation: int = 0
     enabled_at: int | None = None
     disabled_at: int | None = None
     disabled_reason: str | None = None
@@ -77,7 +81,7 @@ def fold(row: AutomationContractRow | None, recorded: Recorded) -> AutomationCon
                 updated_by=event.saved_by,
             )
         case ContractEnabled() as event if row:
-            on = [_turn_on(a, event.automation_ids, event.enabled_at) for a in row.automations]
+            on = [_turn_on(a, event, row.state_revision + 1) for a in row.automations]
             moved = _move(row, recorded, Status.ENABLED, on, event.enabled_at, event.enabled_by)
             return replace(moved, paused_at=None, enable_receipt=receipt_of(event))
         case AutomationDisabled() as event if row:
@@ -124,10 +128,11 @@ def _take_over(row: AutomationContractRow | None, saved: SavedAutomation, at: in
     return replace(former, saved=saved)
 
 
-def _turn_on(automation: AutomationRow, automation_ids: list[str], at: int) -> AutomationRow:
-    if automation.enabled or automation.saved.automation_id not in automation_ids:
+def _turn_on(automation: AutomationRow, event: ContractEnabled, revision: int) -> AutomationRow:
+    if automation.enabled or automation.saved.automation_id not in event.automation_ids:
         return automation
-    return replace(automation, enabled=True, enabled_at=at, disabled_at=None, disabled_reason=None)
+    at = event.enabled_at
+    return replace(automation, enabled=True, generation=revision, enabled_at=at, disabled_at=None, disabled_reason=None)
 
 
 def _turn_off(

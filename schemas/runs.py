@@ -6,7 +6,7 @@ nothing else: no payload, time, trust or identity of a trigger is ever a runner'
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -64,7 +64,7 @@ class UpdateRun(Closed, frozen=True, kw_only=True):
     phase: Annotated[str, Meta(min_length=1, max_length=100)] | UnsetType = UNSET
     status: Annotated[str, Meta(min_length=1, max_length=100)] | UnsetType = UNSET
     reason: Text2000 | UnsetType = UNSET
-    summary_md: Annotated[str, Meta(max_length=20000)] | UnsetType = UNSET
+    summary_md: Annotated[str, Meta(min_length=1, max_length=20000)] | UnsetType = UNSET
     pull_request: ReportedPullRequest | UnsetType = UNSET
 
 
@@ -277,21 +277,4 @@ class VerificationAnswer(msgspec.Struct, frozen=True, kw_only=True):
     poll_after_seconds: int | UnsetType = UNSET
     deadline_at: int | None
     run: Run | UnsetType = UNSET
-    next_action: str
-
-
-class ProofBundle(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that proves one run, in the order in which it came about."""
-
-    run_id: str
-    project_id: str
-    automation_id: str
-    policy_sha256: Sha256
-    terms: dict[str, Any]
-    receipt: dict[str, Any]
-    claim: dict[str, Any] | None
-    run: dict[str, Any]
-    approvals: list[dict[str, Any]]
-    grants: list[dict[str, Any]]
-    bundle_sha256: Sha256
     next_action: str

@@ -6,7 +6,7 @@ switches are off (unless the command only reduces authority), and the fence is e
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NoReturn
 
 import msgspec
 
@@ -231,9 +231,24 @@ def decide_report_pr(book: Book, fence: Fence, reported: ReportedPullRequest, no
     return merge(effects, {book.run_id: [e.RunPrReported(pull_request, now)]})
 
 
-def decide_hand_over(
-    book: Book, fence: Fence, outcome: Literal["failed", "escalated"], reason: str, now: int
-) -> Effects:
+class HandOver(msgspec.Struct, frozen=True):
+    """How a runner ends its run, and why; the summary is its own account, for people to read."""
+
+    outcome: Literal["failed", "escalated"]
+    reason: str
+    summary_md: str | None = None
+
+
+def refuse_step(book: Book, fence: Fence, now: int) -> NoReturn:
+    """Refuse a step that no run has, after the gates that every runner command passes.
+
+    Raises what enter raises, else RunTransitionNotAllowed.
+    """
+    book, _ = enter(book, fence, now, reduces_authority=True)
+    raise not_allowed(book.run)
+
+
+def decide_hand_over(book: Book, fence: Fence, hand_over: HandOver, now: int) -> Effects:
     """End the run by its runner's own word. Open while paused, for it only reduces authority (G-114).
 
     Raises what enter raises, RunTransitionNotAllowed, ApprovalRejected.
@@ -242,7 +257,7 @@ def decide_hand_over(
     run = book.run
     if run.status is runs.Status.VERIFYING:
         raise not_allowed(run)
-    if outcome == "escalated":
+    if hand_over.outcome == "escalated":
         refuse_rejected(run, "escalate")
     outside = run.status in runs.AWAITING_DEPLOY
     kinds = {
@@ -251,7 +266,12 @@ def decide_hand_over(
         ("escalated", False): e.RunEscalated,
         ("escalated", True): e.RunEscalatedOutside,
     }
-    event = kinds[outcome, outside](
-        reason=reason, cause=None, command_key_sha256=None, follow_ups=find_follow_ups(run), at=now
+    event = kinds[hand_over.outcome, outside](
+        reason=hand_over.reason,
+        cause=None,
+        command_key_sha256=None,
+        follow_ups=find_follow_ups(run),
+        at=now,
+        summary_md=hand_over.summary_md,
     )
     return merge(effects, end_run(book, event, now, revoke_claim=False))

@@ -159,6 +159,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     verify_until: int | None = None
     verdict: Verdict | None = None
     reason: str | None = None
+    summary_md: str | None = None
     cause: e.OverdueCause | None = None
     command_key_sha256: str | None = None
     follow_ups: list[e.FollowUp] = []
@@ -293,7 +294,7 @@ def _of_course(state: Run, event: Event) -> dict[str, Any]:
         case e.RunVerified() | e.RunVerificationFailed():
             changes = {"verdict": event.verdict, "finished_at": event.at}
         case e.RunEnd():
-            names = ("reason", "cause", "command_key_sha256", "follow_ups")
+            names = ("reason", "summary_md", "cause", "command_key_sha256", "follow_ups")
             changes = {name: getattr(event, name) for name in names} | {"finished_at": event.at}
     return changes
 

@@ -305,13 +305,14 @@ class RunVerificationFailed(Event, frozen=True):
 
 
 class RunEnd(Event, frozen=True):
-    """The run is over. `follow_ups` are what is left outside the service."""
+    """The run is over. `follow_ups` are what is left outside the service; `summary_md` is the runner's own account."""
 
     reason: str | None
     cause: OverdueCause | None
     command_key_sha256: str | None
     follow_ups: list[FollowUp]
     at: int
+    summary_md: str | None = None
 
 
 class RunFailed(RunEnd, frozen=True):

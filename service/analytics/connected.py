@@ -11,7 +11,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import httpx2
 import msgspec
@@ -32,6 +32,8 @@ from statemachines.proof import ErrorSighting, EventSighting, carried_markers
 from statemachines.provider import MACHINE, scope_fault
 from statemachines.readings import ReadFailed
 
+T = TypeVar("T", bound=msgspec.Struct)
+
 log = structlog.get_logger(__name__)
 
 MAX_QUERY_BYTES = 16 * 1024 * 1024
@@ -50,11 +52,23 @@ where event in {{events}} and isNotNull(properties.{PROOF_PROPERTY})
 order by created_at desc limit {MAX_ROWS}
 """  # noqa: S608 - put together from constants
 
+_COUNT = """
+select count() from events
+where event = {event} and timestamp >= toDateTime({earliest})
+  and created_at > toDateTime({since}) and created_at <= toDateTime({until})
+"""
+
 
 class _Rows(msgspec.Struct):
     """The provider's own answer to a query."""
 
     results: list[tuple[str, int, str | dict[str, Any]]]
+
+
+class _Total(msgspec.Struct):
+    """The provider's answer to a count."""
+
+    results: Annotated[list[tuple[int]], msgspec.Meta(min_length=1, max_length=1)]
 
 
 class ConnectedAnalytics:
@@ -111,11 +125,17 @@ class ConnectedAnalytics:
             for _, at, properties in rows
         ]
 
+    async def count_events(self, event: str, since: int, until: int) -> int | ReadFailed:
+        """Count the events of a name received after `since` and not after `until`."""
+        values = {"event": event, "since": since, "until": until, "earliest": max(0, since - LATE_SECONDS)}
+        answer = await self._query(_COUNT, values, _Total)
+        return answer if isinstance(answer, ReadFailed) else answer.results[0][0]
+
     async def _rows(
         self, events: list[str], since: int, until: int
     ) -> list[tuple[str, int, dict[str, Any]]] | ReadFailed:
         values = {"events": events, "since": since, "until": until, "earliest": max(0, since - LATE_SECONDS)}
-        answer = await self._query(values)
+        answer = await self._query(_QUERY, values, _Rows)
         if isinstance(answer, ReadFailed):
             return answer
         rows = []
@@ -130,19 +150,19 @@ class ConnectedAnalytics:
             rows.append((event, at, properties))
         return rows
 
-    async def _query(self, values: Mapping[str, Any]) -> _Rows | ReadFailed:
+    async def _query(self, query: str, values: Mapping[str, Any], shape: type[T]) -> T | ReadFailed:
         """Ask with the token at hand, and once more with a fresh one when it is not accepted."""
-        answer = await self._ask(values, token := await self._token(None))
+        answer = await self._ask(query, values, token := await self._token(None))
         if isinstance(answer, HttpAnswer) and answer.status == HTTPStatus.UNAUTHORIZED and isinstance(token, str):
-            answer = await self._ask(values, await self._token(token))
+            answer = await self._ask(query, values, await self._token(token))
         if isinstance(answer, ReadFailed):
             return answer
         if answer.status != HTTPStatus.OK:
             return failure(cause_of(answer.status))
-        rows: _Rows | ReadFailed = parse(answer.body, _Rows)
-        return rows
+        parsed: T | ReadFailed = parse(answer.body, shape)
+        return parsed
 
-    async def _ask(self, values: Mapping[str, Any], token: str | ReadFailed) -> HttpAnswer | ReadFailed:
+    async def _ask(self, query: str, values: Mapping[str, Any], token: str | ReadFailed) -> HttpAnswer | ReadFailed:
         if isinstance(token, ReadFailed):
             return token
         if not await self._oauth.may_reach(self._connection.host):
@@ -154,7 +174,7 @@ class ConnectedAnalytics:
             f"{self._connection.host}/api/projects/{project}/query/",
             max_bytes=MAX_QUERY_BYTES,
             headers={"authorization": f"Bearer {token}", "accept": "application/json"},
-            json={"query": {"kind": "HogQLQuery", "query": _QUERY, "values": values}, "refresh": "force_blocking"},
+            json={"query": {"kind": "HogQLQuery", "query": query, "values": values}, "refresh": "force_blocking"},
         )
 
     async def _token(self, rejected: str | None) -> str | ReadFailed:

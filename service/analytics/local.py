@@ -60,6 +60,11 @@ from (
 ) r
 """  # noqa: S608 - put together from constants
 
+_COUNT = """
+select count(*) from analytics_events
+where project_id = %(project_id)s and event = %(event)s and received_at > %(since)s and received_at <= %(until)s
+"""
+
 
 class LocalAnalytics:
     """Reads the telemetry of one project from our own tables. It cannot tell a provider boundary."""
@@ -100,6 +105,11 @@ class LocalAnalytics:
         return [
             ErrorSighting(message, at, (marker,), tags, extra, user) for message, at, marker, tags, extra, user in rows
         ]
+
+    async def count_events(self, event: str, since: int, until: int) -> int | ReadFailed:
+        """Count the events of a name received after `since` and not after `until`."""
+        rows = await self._read(_COUNT, event=event, since=since, until=until)
+        return rows if isinstance(rows, ReadFailed) else int(rows[0][0])
 
     async def _read(self, query: str, **parameters: Any) -> list[tuple[Any, ...]] | ReadFailed:
         try:

@@ -50,3 +50,6 @@ class AnalyticsProvider(Protocol):
 
     async def proof_errors(self, probe: ErrorProbe) -> Sequence[ErrorSighting] | ReadFailed:
         """Find errors that carry a proof marker and show the failure."""
+
+    async def count_events(self, event: str, since: int, until: int) -> int | ReadFailed:
+        """Count the events of a name received after `since` and not after `until` (epoch seconds)."""

@@ -19,6 +19,7 @@ from statemachines.automation_closing import CancelRun, decide_cancel, settle_gr
 from statemachines.automation_grants import Consumed, authorize_auto_merge, authorize_draft_pr, consume
 from statemachines.automation_proof import ObservedPr, bind_deploy, record_proof, verify_run
 from statemachines.automation_work import (
+    HandOver,
     ReportedPullRequest,
     RequestApproval,
     Usage,
@@ -28,6 +29,7 @@ from statemachines.automation_work import (
     decide_report_pr,
     decide_request,
     decide_usage,
+    refuse_step,
 )
 from statemachines.grant import AutoMergeBinding, DraftPrBinding
 from statemachines.run_events import Deploy, GrantKind
@@ -63,14 +65,14 @@ def plan_report_pr(row: RunRow, fence: Fence, reported: ReportedPullRequest) -> 
     return _plan(RunScope.of(row), lambda book, now: (None, decide_report_pr(book, fence, reported, now)))
 
 
-def plan_failure(row: RunRow, fence: Fence, reason: str) -> Plan[Ran[None]]:
-    """End the run as failed."""
-    return _plan(RunScope.of(row), lambda book, now: (None, decide_hand_over(book, fence, "failed", reason, now)))
+def plan_hand_over(row: RunRow, fence: Fence, hand_over: HandOver) -> Plan[Ran[None]]:
+    """End the run as failed, or hand it over to people."""
+    return _plan(RunScope.of(row), lambda book, now: (None, decide_hand_over(book, fence, hand_over, now)))
 
 
-def plan_escalation(row: RunRow, fence: Fence, reason: str) -> Plan[Ran[None]]:
-    """Hand the run over to people."""
-    return _plan(RunScope.of(row), lambda book, now: (None, decide_hand_over(book, fence, "escalated", reason, now)))
+def plan_refusal(row: RunRow, fence: Fence) -> Plan[Ran[None]]:
+    """Refuse a step that no run has."""
+    return _plan(RunScope.of(row), lambda book, now: refuse_step(book, fence, now))
 
 
 def plan_usage(row: RunRow, fence: Fence, usage: Usage) -> Plan[Ran[None]]:

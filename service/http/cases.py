@@ -12,16 +12,22 @@ import msgspec
 from projections.cases import CASE_STATS, CaseRow
 from projections.cases import PROJECTION as CASES
 from projections.suppressions import PROJECTION as SUPPRESSIONS
-from schemas.cases import CaseHint, CaseItem, CaseLatestEvent, CaseList, CaseQuery, CaseRecord
+from schemas.cases import CaseClaim, CaseHint, CaseItem, CaseLatestEvent, CaseList, CaseQuery, CaseRecord
 from service.eventstore.commands import Answer
 from service.eventstore.store import EventStore
+from service.http.automation_calls import KEY_OR_RUNNER, runner_of
+from service.http.claims import active_claim
 from service.http.operations import KEY, Call, Subject, endpoint
 from service.http.paging import Place, page, start_of
+from statemachines.automation_refusals import ClaimRequired
 from statemachines.suppressions import Action, matches, suppressions_id
 
 _LIST = """
 select c.id, c.fingerprint, s.title, s.level, c.status, c.case_revision, s.unmarked, s.environment, s.release,
-    s.event_count, s.users_affected, s.first_seen_at, s.last_seen_at, c.suppression_id, c.opened_at
+    s.event_count, s.users_affected, s.first_seen_at, s.last_seen_at, c.suppression_id,
+    exists (select from leases l join claims k on k.project_id = l.project_id and k.id = l.claim_id
+        where l.project_id = c.project_id and l.case_id = c.id and k.status = 'active'
+        and k.lease_expires_at > extract(epoch from service_now())), c.opened_at
 from cases c join case_stats s on s.project_id = c.project_id and s.id = c.id
 where c.project_id = %s and (c.opened_at, c.id) < (%s, %s)
 """
@@ -75,7 +81,21 @@ async def list_cases(call: Call[None, CaseQuery]) -> Answer:
 
 
 def _item(project_id: str, row: tuple[Any, ...]) -> CaseItem:
-    case_id, fingerprint, title, level, status, revision, unmarked, environment, release, *counts, rule_id, _ = row
+    (
+        case_id,
+        fingerprint,
+        title,
+        level,
+        status,
+        revision,
+        unmarked,
+        environment,
+        release,
+        *counts,
+        rule_id,
+        claimed,
+        _,
+    ) = row
     event_count, users_affected, first_seen_at, last_seen_at = counts
     return CaseItem(
         id=case_id,
@@ -94,7 +114,7 @@ def _item(project_id: str, row: tuple[Any, ...]) -> CaseItem:
         first_seen_at=first_seen_at,
         last_seen_at=last_seen_at,
         suppression_id=rule_id,
-        claimed=False,
+        claimed=claimed,
     )
 
 
@@ -104,20 +124,33 @@ def _item(project_id: str, row: tuple[Any, ...]) -> CaseItem:
     operation_id="read_case",
     group="cases",
     summary="Read a case",
-    principals=KEY,
+    principals=KEY_OR_RUNNER,
+    scope="cases:read",
     subject=Subject("case_id", CASES.table, "case_not_found"),
     responses={200: CaseRecord},
     mutation=False,
     flows=frozenset({"automation"}),
-    errors=("case_not_found",),
+    errors=("case_not_found", "claim_required"),
 )
 async def read_case(call: Call[None, None]) -> Answer:
-    """Show a case in full."""
-    return Answer(200, await case_record(call.services.store, call.subject))
+    """Show a case in full; a runner sees it only while it holds the case (R-CASE-14)."""
+    row: CaseRow = call.subject
+    record = await case_record(call.services.store, row)
+    runner = runner_of(call)
+    if runner is not None:
+        # Asked after the record was read: what is handed out was read under a claim that still held then.
+        held = await active_claim(call.services.store, row.project_id, row.id)
+        if held is None or (held.automation_id, held.runner_id) != runner:
+            raise ClaimRequired(
+                "The case is shown only to the runner that holds it.",
+                next_action="Claim the case with a trigger receipt first.",
+            )
+    return Answer(200, record)
 
 
 async def case_record(store: EventStore, row: CaseRow) -> CaseRecord:
-    """Put together the record of a case from its row, its counters and its latest error."""
+    """Put together the record of a case from its row, its counters, its latest error and its claim."""
+    held = await active_claim(store, row.project_id, row.id)
     stats = await store.get(CASE_STATS, row.project_id, row.id)
     assert stats is not None, "a case and its counters begin in one transaction"
     latest = await _latest_event(store, row, stats.sample)
@@ -138,7 +171,7 @@ async def case_record(store: EventStore, row: CaseRow) -> CaseRecord:
         first_seen_at=stats.first_seen_at,
         last_seen_at=stats.last_seen_at,
         suppression_id=row.suppression_id,
-        claimed=False,
+        claimed=held is not None,
         message=stats.message,
         culprit=stats.culprit,
         environments=stats.environments,
@@ -147,7 +180,7 @@ async def case_record(store: EventStore, row: CaseRow) -> CaseRecord:
         latest_event=latest,
         hints=await _hints(store, row),
         agent_runs=[],
-        claim=None,
+        claim=None if held is None else CaseClaim(held.id, held.automation_id, held.lease_expires_at),
         resolved_at=row.resolved_at,
         next_action=_NEXT[row.status],
     )

@@ -75,7 +75,7 @@ async def create_credential(call: Call[CreateCredential, None]) -> Outcome:
     minted = Minted(secret.hash, secret.prefix, new_id("runner") if wish.kind == RUNNER else None)
 
     def already_created(unit: Unit, *_: StoredAnswer) -> Answer:
-        shown = CredentialReplay(**_metadata(*_rows(unit, project_id, stream.id), unit.now))
+        shown = CredentialReplay(**metadata_of(*_rows(unit, project_id, stream.id), unit.now))
         raise CredentialAlreadyCreated(
             "This request has made its credential, and the secret was shown then.",
             next_action="Use the secret that was shown. If it is lost, revoke this credential and create another.",
@@ -89,7 +89,7 @@ async def create_credential(call: Call[CreateCredential, None]) -> Outcome:
         except CredentialAlreadyCreated:  # The record of the key has aged out; the credential has not.
             return already_created(unit)
         unit.append(stream, events)
-        metadata = _metadata(*_rows(unit, project_id, stream.id), unit.now)
+        metadata = metadata_of(*_rows(unit, project_id, stream.id), unit.now)
         body = CredentialCreatedBody(
             **metadata,
             credential=secret.text,
@@ -138,7 +138,7 @@ async def list_credentials(call: Call[None, None]) -> Answer:
     await call.services.authenticator.uses.flush()
     now = await store.now()
     items = [
-        CredentialMetadata(**_metadata(msgspec.json.decode(text, type=CredentialRow), used, now))
+        CredentialMetadata(**metadata_of(msgspec.json.decode(text, type=CredentialRow), used, now))
         for text, used in await store.fetch(_LIST, call.project_id)
     ]
     return Answer(
@@ -172,7 +172,7 @@ async def revoke_credential(call: Call[RevokeCredential, None]) -> Outcome:
     def decide(unit: Unit) -> Answer:
         unit.append(stream, decide_revoke(unit.state(stream), reason, unit.now))
         body = CredentialRevokedBody(
-            **_metadata(*_rows(unit, project_id, stream.id), unit.now),
+            **metadata_of(*_rows(unit, project_id, stream.id), unit.now),
             next_action="Remove the secret from wherever it was kept.",
         )
         return Answer(200, body)
@@ -192,7 +192,7 @@ def _rows(unit: Unit, project_id: str, id: str) -> tuple[CredentialRow, int | No
     return row, used.last_used_at if used else None
 
 
-def _metadata(row: CredentialRow, last_used_at: int | None, now: int) -> dict[str, Any]:
+def metadata_of(row: CredentialRow, last_used_at: int | None, now: int) -> dict[str, Any]:
     """The members of CredentialMetadata."""
     return {
         "id": row.id,

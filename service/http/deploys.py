@@ -12,6 +12,8 @@ from schemas.logs import MAX_INGEST_BYTES
 from schemas.onboarding import PROOF_HEADER
 from service.auth.principals import PrincipalKind
 from service.auth.secrets import equal
+from service.automation.books import retried
+from service.automation.deploys import Waiting, find_waiting
 from service.eventstore.commands import Answer, Outcome, Stream, Unit
 from service.http.headers import head_of
 from service.http.operations import KEY, Call, endpoint
@@ -21,6 +23,7 @@ from service.ingest.tally import DAY
 from service.ingest.usage import account_of
 from statemachines import onboarding
 from statemachines.deploy import DEPLOY, RecordDeploy, decide_record
+from statemachines.run_events import Deploy
 
 DEFAULT_ENVIRONMENT = "production"
 _LIST = """
@@ -50,7 +53,10 @@ NEXT_UNTRUSTED = "Nothing has to be done. For trusted attribution, record deploy
     flows=frozenset({"onboarding", "automation"}),
 )
 async def record_deploy(call: Call[DeployEvent, None]) -> Outcome:
-    """Record a deploy. A proof marker is looked at and never decides whether the deploy is recorded."""
+    """Record a deploy, and bind it to the run that waits for its commit.
+
+    A proof marker is looked at and never decides whether the deploy is recorded.
+    """
     project_id, store = call.project_id, call.services.store
     assert project_id is not None
     stream = Stream(DEPLOY, project_id, new_id("dep"))
@@ -63,17 +69,23 @@ async def record_deploy(call: Call[DeployEvent, None]) -> Outcome:
     )
     account_id = await account_of(store, project_id)
     looks_at_session = trusted and marker_hash is not None
+    sha = call.body.sha
 
-    def decide(unit: Unit) -> Answer:
+    def decide(unit: Unit, waiting: Waiting | None) -> Answer:
         matched = _matched(unit.state(session), marker_hash or "", unit.now) if looks_at_session else None
+        run_id = None
+        if waiting is not None and sha is not None:
+            bound = Deploy(deploy_id=stream.id, version=version, environment=environment, sha=sha, recorded_at=unit.now)
+            run_id = waiting.bind(unit, bound)
         wish = RecordDeploy(
             version=version,
             environment=environment,
-            sha=call.body.sha,
+            sha=sha,
             branch=branch,
             credential_id=call.principal.id if trusted else None,
             proof_marker_hash=marker_hash,
             proof_session_id=matched,
+            automation_run_id=run_id,
         )
         unit.append(stream, decide_record(unit.state(stream), wish, unit.now))
         if message:
@@ -94,12 +106,21 @@ async def record_deploy(call: Call[DeployEvent, None]) -> Outcome:
                 received_at=unit.now,
                 trusted=trusted,
                 onboarding_proof_matched=matched is not None,
-                automation_run_id=None,
+                automation_run_id=run_id,
                 next_action=NEXT_TRUSTED if trusted else NEXT_UNTRUSTED,
             ),
         )
 
-    return await call.execute(decide, streams=[stream], reads=[session] if looks_at_session else [])
+    async def attempt() -> Outcome:
+        waiting = await find_waiting(store, project_id, sha, environment) if trusted and sha is not None else None
+        scope = None if waiting is None else waiting.scope
+        return await call.execute(
+            lambda unit: decide(unit, waiting),
+            streams=[stream, *(scope.streams if scope else [])],
+            reads=[*([session] if looks_at_session else []), *(scope.reads if scope else [])],
+        )
+
+    return await retried(attempt)
 
 
 def _matched(state: onboarding.Onboarding, marker_hash: str, now: int) -> str | None:

@@ -31,7 +31,7 @@ from statemachines.automation_documents import Document
 from statemachines.automation_proof import ObservedPr, require_verifiable
 from statemachines.automation_readiness import Facts
 from statemachines.automation_refusals import ApprovalNotFound, ClaimNotFound, Moved, ReceiptNotFound, RunNotFound
-from statemachines.automation_work import ReportedPullRequest, RequestApproval, Usage
+from statemachines.automation_work import HandOver, ReportedPullRequest, RequestApproval, Usage
 from statemachines.claim import Holder
 from statemachines.grant import AutoMergeBinding, DraftPrBinding
 from statemachines.kernel import Event, Rejection
@@ -296,10 +296,8 @@ class MemoryPort:
         row, fence, body = self._run_row(request), self._fence(request), request.body
         if "pull_request" in body:
             plan = running.plan_report_pr(row, fence, ReportedPullRequest(**body["pull_request"]))
-        elif body.get("status") == "failed":
-            plan = running.plan_failure(row, fence, body["reason"])
-        elif body.get("status") == "escalated":
-            plan = running.plan_escalation(row, fence, body["reason"])
+        elif "status" in body:
+            plan = running.plan_hand_over(row, fence, HandOver(body["status"], body["reason"]))
         else:
             plan = running.plan_progress(row, fence)
         return 200, run_views.run(as_of(self._on_run(request, plan, interleave).book, self.store.now))

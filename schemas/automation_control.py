@@ -1,0 +1,130 @@
+"""Wire contract of automation control: one consistent read of everything an operator needs (G-102, R-AUT-11)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from schemas.credentials import CredentialMetadata
+
+ExceptionKind = Literal[
+    "approval_pending",
+    "lease_expired",
+    "grant_unsettled",
+    "budget_exhausted",
+    "external_follow_up_required",
+    "verification_pending",
+    "receipt_unclaimed",
+    "runner_credential_missing",
+]
+
+
+class ControlAutomation(msgspec.Struct, frozen=True, kw_only=True):
+    """An automation of the contract; `next_scheduled_for` is null for one that cases wake."""
+
+    automation_id: str
+    name: str
+    playbook_id: str
+    enabled: bool
+    next_scheduled_for: int | None
+
+
+class ControlContract(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the contract stands."""
+
+    contract_id: str
+    revision: int
+    etag: str
+    enabled: bool
+    paused: bool
+    automations: list[ControlAutomation]
+
+
+class ControlBudget(msgspec.Struct, frozen=True, kw_only=True):
+    """A rolling budget and what counts against it now."""
+
+    automation_id: str
+    budget: str
+    limit: int
+    used: int
+    remaining: int
+    window_seconds: int
+    resets_at: int | None
+
+
+class ControlOperation(msgspec.Struct, frozen=True):
+    """What to call about an exception."""
+
+    method: str
+    path: str
+
+
+class ControlException(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that needs a look; it goes away by itself once its cause does."""
+
+    kind: ExceptionKind
+    automation_id: str
+    run_id: str | None = None
+    claim_id: str | None = None
+    grant_id: str | None = None
+    approval_id: str | None = None
+    since: int
+    message: str
+    operation: ControlOperation | None = None
+
+
+class ControlReport(msgspec.Struct, frozen=True, kw_only=True):
+    """A recent private report."""
+
+    report_id: str
+    automation_id: str
+    run_id: str
+    period_start: int
+    period_end: int
+    recorded_at: int
+
+
+class Control(msgspec.Struct, frozen=True):
+    """A safe control: something that only reduces authority."""
+
+    id: str
+    method: str
+    path: str
+    requires_if_match: bool
+    requires_idempotency_key: bool
+
+
+class ControlBounds(msgspec.Struct, frozen=True):
+    """How much this read shows, and how long leases and grants live."""
+
+    max_automations: int = 20
+    max_credentials: int = 50
+    max_exceptions: int = 50
+    max_reports: int = 20
+    lease_ttl_seconds: int = 900
+    grant_ttl_seconds: int = 900
+
+
+class ControlTruncation(msgspec.Struct, frozen=True):
+    """Which lists left something out."""
+
+    credentials: bool
+    exceptions: bool
+    recent_reports: bool
+
+
+class AutomationControl(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything at one server time. There is no queue and nothing to acknowledge."""
+
+    project_id: str
+    server_time: int
+    contract: ControlContract | None
+    budgets: list[ControlBudget]
+    credentials: list[CredentialMetadata]
+    exceptions: list[ControlException]
+    recent_reports: list[ControlReport]
+    controls: list[Control]
+    bounds: ControlBounds
+    truncation: ControlTruncation
+    next_action: str

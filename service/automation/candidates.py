@@ -1,0 +1,111 @@
+"""Looking for work: which open cases may get a receipt, judged on what one statement reads before anything is locked.
+
+The judgment is made again under the locks for those that pass; for the others it says why they were passed over.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import msgspec
+
+from projections.cases import CaseRow, CaseStatsRow
+from projections.claims import ClaimRow, LeaseRow
+from projections.runs import RunRow
+from projections.triggers import TriggerReceiptRow
+from service.automation.chains import Candidate
+from service.automation.reading import NOW, read_bundles, read_contract
+from service.eventstore.store import EventStore
+from statemachines import automation
+from statemachines.automation import Chain
+from statemachines.automation_authority import authority_of
+from statemachines.automation_contract import Contract
+from statemachines.automation_policy import require_enabled
+from statemachines.claim import Claim
+from statemachines.lease import Lease
+from statemachines.materiality import CaseFacts
+from statemachines.run import Run
+from statemachines.trigger_receipt import Receipt
+
+LOOKED_AT = 500
+"""How many open cases one look takes in, the most frequent first (G-119)."""
+SHOWN = 100
+"""How many passed-over cases an answer lists."""
+
+_BUNDLE = (
+    f"json_build_object('now', {NOW}, 'case', row_to_json(c), 'stats', row_to_json(s), 'lane', row_to_json(l), "
+    "'receipt', row_to_json(t), 'claim', row_to_json(k), 'run', row_to_json(r))"
+)
+_SOURCE = (
+    "cases c join case_stats s on s.project_id = c.project_id and s.id = c.id "
+    "left join leases l on l.project_id = c.project_id and l.case_id = c.id "
+    "left join trigger_receipts t on t.project_id = c.project_id and t.id = l.receipt_id "
+    "left join claims k on k.project_id = c.project_id and k.id = l.claim_id "
+    "left join automation_runs r on r.project_id = c.project_id and r.id = l.run_id "
+    "where c.project_id = %s and c.status = 'open' order by s.event_count desc, s.last_seen_at desc, c.id limit %s"
+)
+
+
+class CaseBundle(msgspec.Struct, frozen=True):
+    """An open case with its counters and the latest chain of its lane, as of one statement."""
+
+    now: int
+    case: CaseRow
+    stats: CaseStatsRow
+    lane: LeaseRow | None
+    receipt: TriggerReceiptRow | None
+    claim: ClaimRow | None
+    run: RunRow | None
+
+    @property
+    def facts(self) -> CaseFacts:
+        """What is known of the case, without its texts."""
+        return CaseFacts(
+            case_id=self.case.id,
+            revision=self.case.case_revision,
+            status=self.case.status,
+            trust=self.stats.trust,
+            event_count=self.stats.event_count,
+            first_seen_at=self.stats.first_seen_at,
+            last_seen_at=self.stats.last_seen_at,
+        )
+
+    @property
+    def chain(self) -> Chain:
+        """The latest chain of the case."""
+        return Chain(
+            Lease() if self.lane is None else self.lane.state,
+            Receipt() if self.receipt is None else self.receipt.state,
+            Claim() if self.claim is None else self.claim.state,
+            Run() if self.run is None else self.run.state,
+        )
+
+
+class Look(NamedTuple):
+    """What a look came to: cases to offer, and those passed over with the reason."""
+
+    candidates: list[Candidate]
+    skipped: list[tuple[str, str]]
+
+
+async def look_for_cases(store: EventStore, project_id: str, automation_id: str) -> Look:
+    """Judge the open cases of a project for one automation. Raises what require_enabled raises."""
+    bundles = await read_bundles(store, CaseBundle, _BUNDLE, _SOURCE, project_id, LOOKED_AT)
+    contract = await read_contract(store, project_id)
+    return judge(bundles, contract, automation_id)
+
+
+def judge(bundles: list[CaseBundle], contract: Contract, automation_id: str) -> Look:
+    """Pick the cases to offer, as many as the policy allows at once."""
+    limit = automation.case_trigger(require_enabled(authority_of(contract, automation_id))).max_cases_per_sweep
+    look = Look([], [])
+    for bundle in bundles:
+        judged = automation.judge_case(
+            bundle.chain, partial(authority_of, contract), automation_id, bundle.facts, bundle.now
+        )
+        if isinstance(judged, str):
+            look.skipped.append((bundle.case.id, judged))
+        elif len(look.candidates) < limit:
+            look.candidates.append(Candidate(bundle.case.id, bundle.case.case_revision, bundle.lane))
+    return look
