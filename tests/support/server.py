@@ -125,6 +125,11 @@ class ServerHandle:
         """Everything the processes said so far."""
         return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
 
+    @property
+    def pid(self) -> int | None:
+        """Process number of the supervisor, None while it does not run."""
+        return None if self.process is None else self.process.pid
+
     def processes(self, module: str = "") -> list[psutil.Process]:
         """Descendants of the server whose command line holds `module` (service.serving, service.worker)."""
         if self.process is None or self.process.poll() is not None:

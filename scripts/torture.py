@@ -1,0 +1,76 @@
+"""The storms at full size: kills, lost answers, rivals, twins, readers of the log. A quarter of an hour on two cores.
+
+    scripts/torture.py [P1 P3 P4 P6 P7] [--scale 0.2]
+
+Each runs a service of its own on an embedded PostgreSQL, checks every promise over what its clients saw (P8, that read
+models are the replay of their history, after each), and stops by itself. The exit code is 0 when all promises held.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import shutil
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tests.support.cluster import TestCluster  # noqa: E402
+from tests.torture.runs import FULL, RUNS, Size, Theatre  # noqa: E402
+
+
+def scaled(size: Size, scale: float) -> Size:
+    """The same storm for so much of its time."""
+    least = {name: max(1, int(number * scale)) for name, number in size.least.items()}
+    return replace(size, seconds=size.seconds * scale, keys=int(size.keys * scale), least=least)
+
+
+def run(name: str, scale: float, directory: Path) -> bool:
+    """Run one storm; returns whether every promise held."""
+    print(f"{name}  {(RUNS[name].__doc__ or '').strip()}", flush=True)
+    began = time.monotonic()
+    cluster = TestCluster(directory / "data")
+    try:
+        theatre = Theatre(cluster, directory, lambda line: print(f"    {line}", flush=True))
+        wrong = asyncio.run(RUNS[name](theatre, scaled(FULL[name], scale)))
+    except AssertionError as failure:
+        wrong = [str(failure)]
+    finally:
+        cluster.close()
+    for problem in wrong[:20]:
+        print(f"    WRONG: {problem}")
+    print(f"    {'held' if not wrong else f'BROKEN ({len(wrong)})'} after {time.monotonic() - began:.0f} s", flush=True)
+    return not wrong
+
+
+def main() -> int:
+    """Run the storms that are asked for, one after the other."""
+    parser = argparse.ArgumentParser(description="Run the storms at full size.")
+    parser.add_argument("storms", nargs="*", metavar="STORM", help=f"some of {' '.join(RUNS)}; all without any")
+    parser.add_argument("--scale", type=float, default=1.0, help="share of the full time and of what must happen in it")
+    parser.add_argument("--keep", action="store_true", help="keep logs and journals when all promises held, too")
+    chosen = parser.parse_args()
+    unknown = set(chosen.storms) - set(RUNS)
+    if unknown:
+        parser.error(f"there is no storm {', '.join(sorted(unknown))}")
+    broken = []
+    for name in chosen.storms or list(RUNS):
+        directory = Path(tempfile.mkdtemp(prefix=f"torture-{name}-"))
+        directory.chmod(0o711)
+        held = run(name, chosen.scale, directory)
+        if held and not chosen.keep:
+            shutil.rmtree(directory, ignore_errors=True)
+        else:
+            print(f"    see {directory}")
+        if not held:
+            broken.append(name)
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,37 @@
+"""The storms in their short form, P8 after each of them; `make torture` runs them at full size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.cluster import TestCluster
+from tests.torture.runs import RUNS, SHORT, Theatre
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def theatre(cluster: TestCluster, tmp_path: Path) -> Theatre:
+    return Theatre(cluster, tmp_path, print)
+
+
+async def test_p1_what_was_acknowledged_is_there_once_though_processes_die(theatre: Theatre):
+    assert await RUNS["P1"](theatre, SHORT["P1"]) == []
+
+
+async def test_p3_a_lost_answer_changes_no_answer(theatre: Theatre):
+    assert await RUNS["P3"](theatre, SHORT["P3"]) == []
+
+
+async def test_p4_the_fence_is_a_compare_and_set(theatre: Theatre):
+    assert await RUNS["P4"](theatre, SHORT["P4"]) == []
+
+
+async def test_p6_a_key_has_one_effect(theatre: Theatre):
+    assert await RUNS["P6"](theatre, SHORT["P6"]) == []
+
+
+async def test_p7_readers_of_the_log_miss_nothing(theatre: Theatre):
+    assert await RUNS["P7"](theatre, SHORT["P7"]) == []
