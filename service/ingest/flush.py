@@ -3,8 +3,9 @@
 It follows the order of a command loop's round and shares its pieces: gates and names are tried, heads of cases too
 (here nothing waits for them: what is held goes into the next flush), what is read is read in a later statement. A
 case that stays as it is, is only counted, under a shared lock on its head; one that opens or regresses gets a unit of
-its own, together with the rules of its project. The telemetry goes in by COPY, then events and read models, and the
-counters, in sorted order, last: they are the only rows here that another flush may hold, and it is about to commit.
+its own, together with the rules of its project. Events and read models are written like those of a round, then the
+telemetry set-wise, and the counters, in sorted order, last: they are the only rows here that another flush may hold,
+and it is about to commit.
 
 A flush is recognised by its number, written in the same transaction. The name of the flusher is locked throughout, so
 that whoever asks what became of a number waits until a transaction that lost its client has ended.
@@ -23,14 +24,13 @@ from service.eventstore import names
 from service.eventstore.cache import StateCache, StreamName
 from service.eventstore.commands import Answer, Command, KeyReused, Origin, Outcome, Stream
 from service.eventstore.connection import Connection
-from service.eventstore.entry import RecordName
 from service.eventstore.loading import Loaded, Plan, Record, fold_stream, lock_and_load
 from service.eventstore.unit import Batch, Registry, UnitOfWork
 from service.eventstore.writing import write
 from service.http.errors import Unauthenticated
 from service.ingest import statements
 from service.ingest.grouping import Grouping
-from service.ingest.items import NULL, Assignment, Item
+from service.ingest.items import AnalyticsRow, Assignment, Item
 from service.ingest.tally import RecordTally, Tally
 from statemachines import case, suppressions
 from statemachines.case import CASE
@@ -38,8 +38,7 @@ from statemachines.project import ProjectDeletionInProgress
 from statemachines.suppressions import SUPPRESSIONS
 
 ACCEPTED = 202
-_NO_CASE = f"{NULL}\t{NULL}\t{NULL}"
-_encode = msgspec.json.Encoder().encode
+_NO_HEADERS: Mapping[str, str] = {}
 
 
 class Project(NamedTuple):
@@ -91,13 +90,6 @@ class _Work:
     tally: Tally = field(default_factory=Tally)
 
 
-def record_name(item: Item) -> RecordName:
-    """Where the idempotency record of a keyed record is."""
-    sender = item.sender
-    assert sender.key is not None, "only a keyed record has one"
-    return sender.project_id, f"dsn:{sender.project_id}", item.operation, sender.key
-
-
 def flusher_name(flusher_id: str) -> str:
     """Name that a flusher holds for as long as a transaction of its own is open."""
     return f"flush:{flusher_id}"
@@ -141,14 +133,13 @@ class Flush:
         if not attempt.stored:
             connection.execute("rollback")
             return
-        self._copy(connection, work.tally)
         attempt.committing = True
-        counts = (moment, self._flusher_id, attempt.number, *work.tally.parameters())
+        parameters = (moment, self._flusher_id, attempt.number, *work.tally.parameters())
 
-        def count(connection: Connection, _: Batch) -> None:
-            connection.execute(statements.COUNT, counts, prepare=True)
+        def store(connection: Connection, _: Batch) -> None:
+            connection.execute(statements.STORE, parameters, prepare=True)
 
-        write(connection, batch, loaded, (), self._cache, count)
+        write(connection, batch, loaded, (), self._cache, store)
 
     # -- what is needed ----------------------------------------------------------------------------------------
 
@@ -171,15 +162,15 @@ class Flush:
                 reads.append(rules)
             else:
                 writes[rules.name] = rules
-        keyed = [record_name(item) for item in items if item.sender.key is not None]
+        keyed = [(item.record, item.key_name) for item in items if item.record is not None]
         return Plan(
             self._registry,
             self._cache,
             gates={item.sender.project_id for item in items},
             writes=writes.values(),
             reads=reads,
-            names_wanted=[flusher_name(self._flusher_id), *(names.key(*name) for name in keyed)],
-            records=sorted(set(keyed)),
+            names_wanted=[flusher_name(self._flusher_id), *(name for _, name in keyed)],
+            records=sorted({record for record, _ in keyed}),
             counted=counted.values(),
         )
 
@@ -218,11 +209,11 @@ class Flush:
         if project.status != "active":
             attempt.settled.append((item, ProjectDeletionInProgress("The project is being deleted.")))
             return
-        if sender.key is not None:
-            if names.key(*record_name(item)) not in work.loaded.names:
+        if item.record is not None:
+            if item.key_name not in work.loaded.names:
                 attempt.held.append(item)
                 return
-            record = work.loaded.records.get(record_name(item))
+            record = work.loaded.records.get(item.record)
             if record is not None:
                 attempt.settled.append((item, _replay(record, sender.fingerprint)))
                 return
@@ -264,7 +255,8 @@ class Flush:
         if rules.name not in work.batch.streams:
             return False
         origin = Origin("dsn", project_id, item.operation, item.sender.request_id)
-        unit = UnitOfWork(work.batch, Command(origin=origin, decide=_decided, streams=[stream], reads=[rules]), item.id)
+        command = Command(origin=origin, decide=_decided, streams=[stream], reads=[rules])
+        unit = UnitOfWork(work.batch, command, item.row.id)
         fingerprint = chosen.grouping.fingerprint
         rule = suppressions.settling_rule(unit.state(rules).rules, fingerprint)
         unit.append(stream, case.decide_error(unit.state(stream), fingerprint, chosen.grouping.version, rule, unit.now))
@@ -273,37 +265,23 @@ class Flush:
         return True
 
     def _store(self, item: Item, assigned: Assigned | None, account_id: str, work: _Work) -> Stored:
-        """Write a record's row and counts into the tally, and make its answer."""
-        now, sender, tally = work.now, item.sender, work.tally
+        """Put a record into the tally, and make its answer."""
+        row, sender, tally = item.row, item.sender, work.tally
         suppressed = False
-        if not item.is_log:
-            tally.analytics.append(f"{sender.project_id}\t{now}{item.row}{item.rest}")
-            answer = msgspec.structs.replace(item.answer, received_at=now)
-        elif assigned is None:
-            tally.logs.append(f"{sender.project_id}\t{now}{item.row}{_NO_CASE}{item.rest}")
-            answer = msgspec.structs.replace(item.answer, received_at=now)
+        if isinstance(row, AnalyticsRow):
+            tally.analytics.append(row)
         else:
-            case_id, (_, fingerprint, why), status = assigned
-            tally.logs.append(f"{sender.project_id}\t{now}{item.row}{case_id}\t{fingerprint}\t{why}{item.rest}")
-            tally.count_case(item, case_id)
-            suppressed = status is not case.Status.OPEN
-            answer = msgspec.structs.replace(item.answer, received_at=now, case_id=case_id, fingerprint=fingerprint)
+            tally.logs.append(row)
+            if assigned is not None:
+                row.case_id, (_, row.fingerprint, row.grouped_by), status = assigned
+                tally.count_case(item, row, assigned.case_id)
+                suppressed = status is not case.Status.OPEN
         tally.count_usage(item, account_id, suppressed=suppressed)
-        body = _encode(answer)
-        if sender.key is not None:
-            name = record_name(item)
-            tally.records.append(RecordTally(*name, sender.fingerprint, item.id, ACCEPTED, body.decode()))
-            work.loaded.records[name] = Record(sender.fingerprint, item.id, ACCEPTED, body, {})
-        return Stored(item, Outcome(ACCEPTED, body, {}), suppressed)
-
-    # -- writing -----------------------------------------------------------------------------------------------
-
-    def _copy(self, connection: Connection, tally: Tally) -> None:
-        with connection.cursor() as cursor:
-            for statement, rows in ((statements.COPY_LOGS, tally.logs), (statements.COPY_ANALYTICS, tally.analytics)):
-                if rows:
-                    with cursor.copy(statement) as copy:
-                        copy.write("".join(rows))
+        body = item.answer(work.now)
+        if item.record is not None:
+            tally.records.append(RecordTally(*item.record, sender.fingerprint, row.id, ACCEPTED, body.decode()))
+            work.loaded.records[item.record] = Record(sender.fingerprint, row.id, ACCEPTED, body, _NO_HEADERS)
+        return Stored(item, Outcome(ACCEPTED, body, _NO_HEADERS), suppressed)
 
 
 def _rules(project_id: str) -> Stream:

@@ -1,8 +1,8 @@
 """One telemetry record on its way into the database: everything that can be worked out before it is (G-030, G-033).
 
-A record is prepared in its request's coroutine, so that the flusher, which serves all of them in one thread, only
-joins strings. A prepared record carries its row as COPY text but for the receive time and the case, which are known
-under the locks.
+A record is prepared in its request's coroutine, so that the flusher, which serves all of them in one thread, has
+little left to do. A prepared record carries its row but for the case, which is known under the locks; the time of
+receipt is that of the flush.
 """
 
 from __future__ import annotations
@@ -10,17 +10,19 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
 from schemas.analytics import AnalyticsAccepted, AnalyticsEvent
-from schemas.logs import ERROR_LEVELS, LEVELS, MAX_EXTRA_BYTES, LogAccepted, LogEvent
+from schemas.logs import ERROR_LEVELS, LEVELS, MAX_EXTRA_BYTES, Level, LogAccepted, LogEvent
 from schemas.onboarding import PROOF_PROPERTY
+from service.eventstore import names
 from service.eventstore.commands import Outcome
+from service.eventstore.entry import RecordName
 from service.http.errors import InvalidPayload
 from service.http.operations import Call
 from service.ids import new_id
@@ -29,7 +31,8 @@ from service.ingest.scrubbing import Scrubber
 from statemachines import case
 
 DEADLINE = 2.5  # seconds a record may wait for its commit
-OVERHEAD = 2048  # bytes of memory that a waiting record takes beside its texts
+OVERHEAD = 2048  # bytes of memory that a waiting record takes at least
+WEIGHT = 4  # bytes of memory for a byte of its body: a decoded object is larger than its text
 DEFAULT_ENVIRONMENT = "production"
 _PROOF_BYTES = PROOF_PROPERTY.encode()
 LOGS = "POST /v1/logs/"
@@ -38,8 +41,6 @@ NEXT_FOR_ERROR = "Nothing has to be done. The case named by case_id shows this e
 NEXT_FOR_LOG = "Nothing has to be done."
 NEXT_FOR_ANALYTICS = "Nothing has to be done."
 
-NULL = "\\N"
-_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 _encode = msgspec.json.Encoder().encode
 
 
@@ -66,66 +67,93 @@ class Assignment(NamedTuple):
     grouping: Grouping
 
 
-class Person(NamedTuple):
-    """Whom an error happened to."""
+class LogRow(msgspec.Struct):
+    """A row of log_events; field names are its columns."""
 
+    project_id: str
     id: str
-    email: str | None
+    level: str
+    message: str
+    environment: str
+    release: str | None
+    user_id: str | None
+    user_data: dict[str, Any] | None
+    tags: Mapping[str, Any]
+    extra: Mapping[str, Any]
+    marker_hash: str | None
+    case_id: str | None = None
+    fingerprint: str | None = None
+    grouped_by: str | None = None
+
+
+class AnalyticsRow(msgspec.Struct):
+    """A row of analytics_events; field names are its columns."""
+
+    project_id: str
+    id: str
+    event: str
+    distinct_id: str
+    properties: Mapping[str, Any]
+    marker_hash: str | None
 
 
 @dataclass(slots=True, eq=False)
 class Item:
-    """A prepared record. `row` holds the COPY text after the receive time, with a place for the case if it has one.
+    """A prepared record.
 
-    `offered` lists the cases an error may belong to, oldest grouping first; empty for everything else.
+    `offered` lists the cases an error may belong to, oldest grouping first, and `evidence` what they rest on; there
+    are none for everything else.
     """
 
     sender: Sender
-    operation: str
-    id: str
-    row: str
-    size: int
-    marked: bool
+    row: LogRow | AnalyticsRow
+    size: int  # bytes of memory, by estimate
     scrubbed: int
-    answer: LogAccepted | AnalyticsAccepted
     offered: tuple[Assignment, ...] = ()
-    level: str = ""
     evidence: Evidence | None = None
-    environment: str = ""
-    release: str | None = None
-    person: Person | None = None
-    rest: str = ""
+    record: RecordName | None = None  # where the idempotency record of a keyed one is
+    key_name: str = ""  # and the name under which twins of it are locked
     waiter: asyncio.Future[Outcome] | None = None
     deadline: float = field(default_factory=lambda: time.monotonic() + DEADLINE)
     due: float = 0.0
     delay: float = 0.0
 
+    def __post_init__(self) -> None:
+        key, project_id = self.sender.key, self.sender.project_id
+        if key is not None:
+            self.record = (project_id, f"dsn:{project_id}", self.operation, key)
+            self.key_name = names.key(*self.record)
+
     @property
-    def is_log(self) -> bool:
-        """Whether it is a log event; else it is an analytics event."""
-        return self.operation == LOGS
+    def operation(self) -> str:
+        """The operation it came by, as idempotency records name it."""
+        return LOGS if isinstance(self.row, LogRow) else ANALYTICS
+
+    def answer(self, received_at: int) -> bytes:
+        """Make the answer to a record that is stored, its case known by now."""
+        row = self.row
+        if isinstance(row, AnalyticsRow):
+            return _encode(AnalyticsAccepted(row.id, row.project_id, received_at, row.event, NEXT_FOR_ANALYTICS))
+        return _encode(
+            LogAccepted(
+                row.id,
+                row.project_id,
+                received_at,
+                cast("Level", row.level),
+                row.case_id,
+                row.fingerprint,
+                NEXT_FOR_ERROR if row.case_id else NEXT_FOR_LOG,
+            )
+        )
 
 
-def copy_text(value: str | None) -> str:
-    """Write a value as a field of COPY's text format."""
-    if value is None:
-        return NULL
-    # Most texts hold nothing to escape, and asking that is much cheaper than translating.
-    return value if value.isprintable() and "\\" not in value else value.translate(_ESCAPES)
-
-
-def _copy_json(value: Any) -> str:
-    """Write a value as JSON in a field of COPY's text format. JSON holds no raw control character."""
-    return _encode(value).decode().replace("\\", "\\\\")
-
-
-def _hash_marker(raw: bytes, *holders: Mapping[str, Any]) -> tuple[str | None, list[Mapping[str, Any]]]:
+def _hash_marker(raw: bytes, *holders: Mapping[str, Any]) -> tuple[str | None, Sequence[Mapping[str, Any]]]:
     """Find the proof marker and keep only its hash: returns that, and the holders without the marker's text (G-084).
 
     `raw` is the whole body: as long as it does not spell the property, nothing is looked for.
     """
     if _PROOF_BYTES not in raw and b"\\u" not in raw:
-        return None, list(holders)
+        return None, holders
     found = None
     cleaned: list[Mapping[str, Any]] = []
     for holder in holders:
@@ -155,76 +183,41 @@ _user_of = msgspec.json.Decoder(_UserOf).decode
 
 def prepare_log(sender: Sender, body: LogEvent, raw: bytes, scrubber: Scrubber) -> Item:
     """Prepare a log event. Raises InvalidPayload when `extra` is too large."""
-    user: Mapping[str, Any] | None = None
-    if body.user is not None:
-        user = _user_of(raw).user
+    user = None if body.user is None else _user_of(raw).user
     message, environment, release = body.message, body.environment or DEFAULT_ENVIRONMENT, body.release
     tags: Mapping[str, Any] = body.tags or {}
     extra: Mapping[str, Any] = body.extra or {}
+    if len(raw) > MAX_EXTRA_BYTES and len(_encode(extra)) > MAX_EXTRA_BYTES:
+        raise InvalidPayload(
+            invalid=[("extra", f"must hold at most {MAX_EXTRA_BYTES} bytes when written as JSON")],
+            schema=msgspec.json.schema(LogEvent),
+        )
     scrubbed = 0
     if scrubber.suspicious(raw):
         (message, environment, release, user, tags, extra), scrubbed = scrubber.parts(
             message, environment, release, user, tags, extra
         )
-    marker, (tags_kept, extra_kept) = _hash_marker(raw, tags, extra)
-    extra_json = _encode(extra_kept)
-    if len(extra_json) > MAX_EXTRA_BYTES:
-        raise InvalidPayload(
-            invalid=[("extra", f"must hold at most {MAX_EXTRA_BYTES} bytes when written as JSON")],
-            schema=msgspec.json.schema(LogEvent),
-        )
     level = LEVELS[body.level]
-    person = None
-    if user is not None:
-        email = user.get("email")
-        person = Person(str(user["id"]), email if isinstance(email, str) else None)
-    item_id = new_id("log")
-    offered: tuple[Assignment, ...] = ()
     evidence = None
+    offered: tuple[Assignment, ...] = ()
     if level in ERROR_LEVELS:
         evidence = gather(message, extra)
-        offered = tuple(Assignment(_case_id(sender.project_id, g.fingerprint), g) for g in assignments(evidence))
-    newest = offered[-1] if offered else None
-    row = "\t".join(
-        (
-            "",
-            item_id,
-            level,
-            copy_text(message),
-            copy_text(environment),
-            copy_text(release),
-            copy_text(person.id if person else None),
-            _copy_json(user) if user is not None else NULL,
-            _copy_json(tags_kept),
-            extra_json.decode().replace("\\", "\\\\"),
-            "",
-        )
+        offered = tuple([Assignment(_case_id(sender.project_id, g.fingerprint), g) for g in assignments(evidence)])
+    marker, (tags, extra) = _hash_marker(raw, tags, extra)
+    row = LogRow(
+        sender.project_id,
+        new_id("log"),
+        level,
+        message,
+        environment,
+        release,
+        None if user is None else str(user["id"]),
+        user,
+        tags,
+        extra,
+        marker,
     )
-    return Item(
-        sender=sender,
-        operation=LOGS,
-        id=item_id,
-        row=row,
-        rest=f"\t{marker or NULL}\n",
-        size=OVERHEAD + 2 * len(row) + len(message),
-        marked=marker is not None,
-        scrubbed=scrubbed,
-        offered=offered,
-        level=level,
-        evidence=evidence,
-        environment=environment,
-        release=release,
-        person=person,
-        answer=LogAccepted(
-            id=item_id,
-            project_id=sender.project_id,
-            received_at=0,
-            level=level,
-            case_id=newest.case_id if newest else None,
-            fingerprint=newest.grouping.fingerprint if newest else None,
-            next_action=NEXT_FOR_ERROR if newest else NEXT_FOR_LOG,
-        ),
-    )
+    return Item(sender, row, OVERHEAD + WEIGHT * len(raw), scrubbed, offered, evidence)
 
 
 def prepare_analytics(sender: Sender, body: AnalyticsEvent, raw: bytes, scrubber: Scrubber) -> Item:
@@ -235,22 +228,5 @@ def prepare_analytics(sender: Sender, body: AnalyticsEvent, raw: bytes, scrubber
     if scrubber.suspicious(raw):
         (event, distinct_id, properties), scrubbed = scrubber.parts(event, distinct_id, properties)
     marker, [properties] = _hash_marker(raw, properties)
-    item_id = new_id("evt")
-    row = "\t".join(("", item_id, copy_text(event), copy_text(distinct_id), _copy_json(properties), ""))
-    return Item(
-        sender=sender,
-        operation=ANALYTICS,
-        id=item_id,
-        row=row,
-        rest=f"{marker or NULL}\n",
-        size=OVERHEAD + 2 * len(row),
-        marked=marker is not None,
-        scrubbed=scrubbed,
-        answer=AnalyticsAccepted(
-            id=item_id,
-            project_id=sender.project_id,
-            received_at=0,
-            event=event,
-            next_action=NEXT_FOR_ANALYTICS,
-        ),
-    )
+    row = AnalyticsRow(sender.project_id, new_id("evt"), event, distinct_id, properties, marker)
+    return Item(sender, row, OVERHEAD + WEIGHT * len(raw), scrubbed)

@@ -11,15 +11,7 @@ select service_now(), (
     from projects p where p.project_id = any(%s::text[]) and p.id = p.project_id)
 """
 
-COPY_LOGS = (
-    "copy log_events (project_id, received_at, id, level, message, environment, release, user_id, user_data, tags, "
-    "extra, case_id, fingerprint, grouped_by, marker_hash) from stdin"
-)
-COPY_ANALYTICS = (
-    "copy analytics_events (project_id, received_at, id, event, distinct_id, properties, marker_hash) from stdin"
-)
-
-COUNT = "select ingest_count(%s, %s, %s, %s::json, %s::json, %s::json, %s::json)"
+STORE = "select ingest_store(%s, %s, %s, %s::json, %s::json, %s::json, %s::json, %s::json, %s::json)"
 LAST_BATCH = "select batch from ingest_flushers where id = %s"
 WAIT_NAME = "select pg_advisory_xact_lock(%s::bigint)"
 END_SESSION = "select pg_terminate_backend(pid) from pg_stat_activity where pid = %s and application_name = %s"

@@ -1,14 +1,13 @@
-"""What one batch adds to the counters: summed here, so that each counter row is touched once (G-031, R-ING-12)."""
+"""What one batch stores, and what it adds to the counters: summed here, so that each counter row is touched once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
 from service.ingest.grouping import title
-from service.ingest.items import Item
+from service.ingest.items import AnalyticsRow, Item, LogRow
 
 DAY = 86400  # seconds
 _encode = msgspec.json.Encoder().encode
@@ -69,15 +68,12 @@ class Tally:
     """Everything a batch counts, and the rows that it copies."""
 
     def __init__(self) -> None:
-        self.logs: list[str] = []
-        self.analytics: list[str] = []
+        self.logs: list[LogRow] = []
+        self.analytics: list[AnalyticsRow] = []
         self.records: list[RecordTally] = []
         self._cases: dict[tuple[str, str], CaseTally] = {}
         self._users: dict[tuple[str, str, str], UserTally] = {}
         self._usage: dict[str, UsageTally] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self.logs or self.analytics)
 
     def count_usage(self, item: Item, account_id: str, *, suppressed: bool) -> None:
         """Count a record toward its account."""
@@ -85,17 +81,17 @@ class Tally:
         usage = self._usage.get(project_id)
         if usage is None:
             usage = self._usage[project_id] = UsageTally(project_id, account_id)
-        if item.is_log:
+        if isinstance(item.row, LogRow):
             usage.errors += 1
         else:
             usage.analytics += 1
         usage.suppressed += suppressed
         usage.scrubbed += item.scrubbed
 
-    def count_case(self, item: Item, case_id: str) -> None:
+    def count_case(self, item: Item, row: LogRow, case_id: str) -> None:
         """Count an error into its case."""
         assert item.evidence is not None, "an error has evidence"
-        key = (item.sender.project_id, case_id)
+        key = (row.project_id, case_id)
         found = self._cases.get(key)
         if found is None:
             found = self._cases[key] = CaseTally(
@@ -111,30 +107,33 @@ class Tally:
                 unmarked=False,
             )
         found.event_count += 1
-        found.level = item.level
-        found.environment, found.release = item.environment, item.release
-        found.unmarked = found.unmarked or not item.marked
-        if item.environment not in found.environments:
-            found.environments.append(item.environment)
-        if item.release is not None and item.release not in found.releases:
-            found.releases.append(item.release)
-        if item.person is not None:
-            user_key = (*key, item.person.id)
+        found.level = row.level
+        found.environment, found.release = row.environment, row.release
+        found.unmarked = found.unmarked or row.marker_hash is None
+        if row.environment not in found.environments:
+            found.environments.append(row.environment)
+        if row.release is not None and row.release not in found.releases:
+            found.releases.append(row.release)
+        if row.user_id is not None:
+            user_key = (*key, row.user_id)
             user = self._users.get(user_key)
             if user is None:
                 user = self._users[user_key] = UserTally(*user_key)
             user.error_count += 1
-            user.user_email = item.person.email or user.user_email
+            email = row.user_data.get("email") if row.user_data else None
+            if isinstance(email, str):
+                user.user_email = email
 
     def parameters(self) -> tuple[str | None, ...]:
-        """Rows for idempotency, case_stats, case_users and usage_days, each as one JSON array (None: no rows)."""
-        records = _encode(self.records).decode() if self.records else None
-        return records, _rows(self._cases), _rows(self._users), _rows(self._usage)
+        """Rows of the tables that a flush writes, each as one JSON array (None: no rows), as `ingest_store` takes them.
+
+        Counter rows are locked as they are written; every batch anywhere writes them in the order of their keys.
+        """
+        counters = (_in_order(self._cases), _in_order(self._users), _in_order(self._usage))
+        return tuple(
+            _encode(rows).decode() if rows else None for rows in (self.logs, self.analytics, self.records, *counters)
+        )
 
 
-def _rows(tallies: dict[Any, Any]) -> str | None:
-    """Counter rows are locked as they are written; every batch anywhere writes them in this one order."""
-    if not tallies:
-        return None
-    rows: Iterable[Any] = (tallies[key] for key in sorted(tallies))
-    return _encode(list(rows)).decode()
+def _in_order(tallies: dict[Any, Any]) -> list[Any]:
+    return [tallies[key] for key in sorted(tallies)]

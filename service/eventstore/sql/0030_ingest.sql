@@ -159,16 +159,34 @@ create table deploy_notes (
     primary key (project_id, id)
 );
 
--- Everything a flush writes beside telemetry and events, in one statement and always in this order: every flush of
--- every process locks counter rows in it, so none waits for another in a circle. Each parameter holds rows as a JSON
--- array in key order, or is null.
-create function ingest_count(
-    moment timestamptz, flusher text, number bigint, new_records json, new_cases json, new_users json, new_usage json
+-- Everything a flush writes beside events, in one statement and always in this order: every flush of every process
+-- locks counter rows in it, last and in key order, so none waits for another in a circle. Each parameter holds rows as
+-- a JSON array, or is null; all of them were received at this moment.
+create function ingest_store(
+    moment timestamptz, flusher text, number bigint, new_logs json, new_analytics json, new_records json,
+    new_cases json, new_users json, new_usage json
 ) returns void language plpgsql as $body$
 declare
     seconds  constant bigint := floor(extract(epoch from moment));
     midnight constant bigint := seconds - seconds % 86400;
 begin
+    if new_logs is not null then
+        insert into log_events (project_id, received_at, id, level, message, environment, release, user_id, user_data,
+            tags, extra, case_id, fingerprint, grouped_by, marker_hash)
+        select u.project_id, seconds, u.id, u.level, u.message, u.environment, u.release, u.user_id, u.user_data,
+            u.tags, u.extra, u.case_id, u.fingerprint, u.grouped_by, u.marker_hash
+        from json_to_recordset(new_logs) as u(project_id text, id text, level text, message text, environment text,
+            release text, user_id text, user_data jsonb, tags jsonb, extra jsonb, case_id text, fingerprint text,
+            grouped_by text, marker_hash text);
+    end if;
+
+    if new_analytics is not null then
+        insert into analytics_events (project_id, received_at, id, event, distinct_id, properties, marker_hash)
+        select u.project_id, seconds, u.id, u.event, u.distinct_id, u.properties, u.marker_hash
+        from json_to_recordset(new_analytics) as u(project_id text, id text, event text, distinct_id text,
+            properties jsonb, marker_hash text);
+    end if;
+
     if new_records is not null then
         insert into idempotency (project_id, principal, operation, key, fingerprint, command_id, client_key, status,
             body, headers, created_at)

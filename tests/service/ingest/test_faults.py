@@ -57,7 +57,7 @@ async def test_a_commit_whose_answer_is_lost_is_found_again(proxy, sql, fault, e
         proxy.choose = in_order(fault)
         items = [*(log_item("m") for _ in range(5)), log_item("new"), log_item("k", of=sender(key="k"))]
         answers = await send(intake, *items)
-        assert [answer["id"] for answer in answers] == [item.id for item in items]
+        assert [answer["id"] for answer in answers] == [item.row.id for item in items]
         await eventually(lambda: proxy.fired[fault.value] == 1)
         [again] = await send(intake, log_item("k", of=sender(key="k")))
         assert again == answers[-1]
@@ -81,7 +81,7 @@ async def test_a_storm_of_lost_commits_stores_everything_once(proxy, sql):
                 if isinstance(answer, dict):
                     stored.add(answer["id"])
                 else:
-                    unknown.append((item.id, answer))
+                    unknown.append((item.row.id, answer))
 
         await asyncio.gather(*(client(number) for number in range(12)))
     assert sum(proxy.fired.values()) > 5
