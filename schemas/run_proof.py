@@ -1,0 +1,85 @@
+"""The proof of a run: its whole chain as it was recorded, in a form that is checked without the service.
+
+The document holds facts only. What they amount to is for its reader to judge; scripts/verify_proof.py tells whether
+they are complete and as they were written.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+Hex32 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$", description="32 bytes in lowercase hex.")]
+Revision = Annotated[int, Meta(ge=1)]
+
+
+class ProofHead(msgspec.Struct, frozen=True):
+    """Where a stream stood: the number of its last event, and that event's chain hash."""
+
+    revision: Revision
+    chain: Hex32
+
+
+class ProofEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """One event with its whole envelope.
+
+    `recorded_at` counts microseconds since the epoch, for that is what the leaf is made of. `position` is the place in
+    the log of all streams, null for an event so new that it has none yet; no hash of the stream covers it.
+    """
+
+    project_id: str
+    stream_id: str
+    revision: Revision
+    kind: str
+    topic: str
+    event_id: str
+    command_id: str
+    actor_kind: str
+    actor_id: str
+    request_id: str
+    correlation_id: str
+    causation_id: str
+    recorded_at: Annotated[int, Meta(description="Microseconds since the epoch.")]
+    position: Annotated[int, Meta(ge=1)] | None
+    payload: dict[str, Any]
+    salt: Annotated[str, Meta(pattern=r"^([0-9a-f]{2})*$", description="Hashed in front of the canonical payload.")]
+    payload_hash: Hex32
+    leaf: Hex32
+    chain: Hex32
+
+
+class ProofStream(msgspec.Struct, frozen=True):
+    """One stream from its first event to its head."""
+
+    project_id: str
+    stream_id: str
+    kind: str
+    head: ProofHead
+    events: list[ProofEvent]
+
+
+class ProofLink(msgspec.Struct, frozen=True):
+    """A member of a payload that names another stream of the document, such as `deploy.deploy_id`."""
+
+    stream_id: str
+    revision: Revision
+    member: str
+    names: str
+
+
+class RunProof(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that was ever recorded along the chain of one run, as of one moment (`made_at`, epoch seconds).
+
+    `document_sha256` is taken of the RFC 8785 form of the document without that member.
+    """
+
+    format: Literal["service-run-proof-1"] = "service-run-proof-1"
+    project_id: str
+    run_id: str
+    made_at: int
+    streams: list[ProofStream]
+    links: list[ProofLink]
+    next_action: str
+    document_sha256: Hex32
