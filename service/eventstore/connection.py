@@ -10,6 +10,14 @@ from psycopg.types.numeric import Int8Dumper
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
+# A host that is gone without a word is noticed after about five seconds; the kernel's own patience is a quarter of an
+# hour. (milliseconds for tcp_user_timeout, else seconds)
+NOTICE_SILENCE: dict[str, Any] = {
+    "keepalives_idle": 2,
+    "keepalives_interval": 1,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 5000,
+}
 TRANSACTION_TIMEOUT_FROM = 170000  # the first server version that has transaction_timeout
 
 
@@ -19,7 +27,7 @@ def connect(conninfo: str, *, application: str, transaction_timeout_ms: int = 20
     Raises psycopg.OperationalError when the database is not there.
     """
     connection = psycopg.connect(
-        conninfo, autocommit=True, application_name=application, connect_timeout=2, keepalives_idle=5
+        conninfo, autocommit=True, application_name=application, connect_timeout=2, **NOTICE_SILENCE
     )
     # Without this the array type changes with its values, and every statement is prepared again and again.
     connection.adapters.register_dumper(int, Int8Dumper)

@@ -14,7 +14,9 @@ import psycopg
 from psycopg_pool import AsyncConnectionPool
 
 from projections.kernel import Table
-from service.eventstore.commands import Command, CommandNotDone, Outcome
+from service.eventstore.commands import Command, CommandNotDone, Outcome, OutcomeUnknown
+from service.eventstore.connection import NOTICE_SILENCE
+from service.eventstore.entry import DEADLINE, DOUBT_DEADLINE
 from service.eventstore.lane import FenceLane
 from service.eventstore.loop import CommandLoop
 from service.eventstore.unit import Registry
@@ -26,6 +28,8 @@ AsyncConnection = psycopg.AsyncConnection[Row]
 READ_CONNECTIONS = 6
 READ_WAITING = 64
 READ_TIMEOUT = 1.0  # seconds a read waits for a connection; then psycopg_pool.PoolTimeout, a 503
+# The loop gives commands up itself, in time. This bounds what it cannot see: its own wait for a silent database.
+LONGEST = DEADLINE + DOUBT_DEADLINE + 2.5
 
 
 class EventStore:
@@ -47,7 +51,12 @@ class EventStore:
             max_size=READ_CONNECTIONS,
             max_waiting=READ_WAITING,
             timeout=READ_TIMEOUT,
-            kwargs={"autocommit": True, "application_name": "service-read", "prepare_threshold": 2},
+            kwargs={
+                "autocommit": True,
+                "application_name": "service-read",
+                "prepare_threshold": 2,
+                **NOTICE_SILENCE,
+            },
             configure=_configure_reader,
             open=False,
         )
@@ -79,13 +88,20 @@ class EventStore:
         """
         waiter: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         (self.lane if command.exclusive else self.loop).submit(command, waiter)
-        return await waiter
+        try:
+            async with asyncio.timeout(LONGEST):
+                return await waiter
+        except TimeoutError:
+            raise OutcomeUnknown from None
 
-    def execute_sync(self, command: Command, timeout: float = 15.0) -> Outcome:
-        """Carry out a command from a thread without an event loop; `timeout` in seconds. Raises as `execute`."""
+    def execute_sync(self, command: Command) -> Outcome:
+        """Carry out a command from a thread without an event loop. Raises as `execute`."""
         waiter: Future[Outcome] = Future()
         (self.lane if command.exclusive else self.loop).submit(command, waiter)
-        return waiter.result(timeout)
+        try:
+            return waiter.result(LONGEST)
+        except TimeoutError:
+            raise OutcomeUnknown from None
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[AsyncConnection]:

@@ -17,7 +17,7 @@ from service.eventstore.store import EventStore
 from statemachines.kernel import PreconditionFailed
 from tests.support import toy
 from tests.support.proxy import Fault, PostgresProxy, in_order
-from tests.support.rounds import body, count, head, history, holding, name
+from tests.support.rounds import body, count, head, history, holding, name, wait_until
 from tests.support.toy import (
     FlagLowered,
     FlagRaised,
@@ -87,6 +87,14 @@ async def test_nothing_passes_a_fence(store: EventStore, peer_store: EventStore,
             assert project not in down, "a bump behind a fence"
 
 
+def fence_waits(sql: Sql) -> bool:
+    rows = sql.execute(
+        "select 1 from pg_stat_activity where application_name = 'service-fence' and wait_event_type = 'Lock' "
+        "and datname = current_database()"
+    )
+    return rows.fetchone() is not None
+
+
 async def test_a_stalled_holder_of_the_gate_is_ended(toys_url: str, store: EventStore, sql: Sql):
     """The fence stands in under two seconds, and the holder's session is gone with whatever it was about to do.
 
@@ -99,7 +107,7 @@ async def test_a_stalled_holder_of_the_gate_is_ended(toys_url: str, store: Event
         stalled.execute("create table half_done (id int)")
         began = time.monotonic()
         waiting = asyncio.ensure_future(store.execute(lower_flag()))
-        await asyncio.sleep(0.1)
+        await asyncio.to_thread(wait_until, lambda: fence_waits(sql))
         late = asyncio.ensure_future(store.execute(simple_bump(flagged=True)))
         await waiting
         assert 1.0 < time.monotonic() - began < 2.0

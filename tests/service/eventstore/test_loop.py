@@ -15,6 +15,7 @@ import pytest
 
 from service.eventstore import entry as entry_module
 from service.eventstore import names
+from service.eventstore import store as store_module
 from service.eventstore.commands import (
     Answer,
     Command,
@@ -26,6 +27,7 @@ from service.eventstore.commands import (
     OutcomeUnknown,
     Unit,
 )
+from service.eventstore.connection import NOTICE_SILENCE, connect
 from service.eventstore.loop import CAPACITY, PER_STREAM
 from service.eventstore.store import EventStore
 from statemachines.kernel import PreconditionFailed
@@ -318,6 +320,43 @@ async def test_a_database_that_is_away_for_a_moment_costs_time_only(
     del proxied.dial
     assert all(answer["op"] == "" for answer in await waiting)
     assert count(sql, "stream_heads") == 50
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+async def test_a_database_that_says_nothing_any_more_lets_nobody_hang(
+    far_store: EventStore, proxied: PostgresProxy, sql: Sql, monkeypatch: pytest.MonkeyPatch, exclusive: bool
+):
+    """Neither an answer nor an end of the connection: who asked hears that the outcome is unknown.
+
+    When the database is heard again, the work is done once or not at all, and asking again tells.
+    """
+    wish = toy.lower_flag if exclusive else simple_bump
+    await far_store.execute(wish())
+    monkeypatch.setattr(store_module, "LONGEST", 0.4)
+    proxied.freeze()
+    with pytest.raises(OutcomeUnknown):
+        await far_store.execute(wish(key="k"))
+    with pytest.raises(OutcomeUnknown):
+        await asyncio.to_thread(far_store.execute_sync, wish(key="k2"))
+    proxied.thaw()
+    monkeypatch.setattr(store_module, "LONGEST", 15)
+    before = len(history(sql))
+    outcome = await far_store.execute(wish(key="k"))
+    if not exclusive:
+        assert body(outcome)["total"] in {2, 3}
+        assert len(history(sql)) - before in {0, 1, 2}
+        assert (
+            count(sql, "events") == 2 + sql.execute("select count(*) from idempotency where client_key").fetchone()[0]
+        )
+    assert sql.execute("select count(*) from idempotency where key = 'k'").fetchone() == (1,)
+
+
+def test_a_host_that_is_gone_is_noticed(toys_url: str):
+    """Over TCP an unanswered connection is given up after seconds, not after the kernel's quarter of an hour."""
+    connection = connect(toys_url, application="test")
+    parameters = connection.info.get_parameters()
+    assert {name: parameters[name] for name in NOTICE_SILENCE} == {n: str(v) for n, v in NOTICE_SILENCE.items()}
+    connection.close()
 
 
 # ---- stalled peers ------------------------------------------------------------------------------------------------
