@@ -17,6 +17,7 @@ from service.eventstore.commands import Answer
 from service.eventstore.store import EventStore
 from service.http.automation_calls import KEY_OR_RUNNER, runner_of
 from service.http.claims import active_claim
+from service.http.errors import refusal
 from service.http.operations import KEY, Call, Subject, endpoint
 from service.http.paging import Place, page, start_of
 from statemachines.automation_refusals import ClaimRequired
@@ -152,7 +153,8 @@ async def case_record(store: EventStore, row: CaseRow) -> CaseRecord:
     """Put together the record of a case from its row, its counters, its latest error and its claim."""
     held = await active_claim(store, row.project_id, row.id)
     stats = await store.get(CASE_STATS, row.project_id, row.id)
-    assert stats is not None, "a case and its counters begin in one transaction"
+    if stats is None:  # They begin in one transaction; only the purge of a deleted project comes between them.
+        raise refusal("case_not_found")
     latest = await _latest_event(store, row, stats.sample)
     return CaseRecord(
         id=row.id,

@@ -185,6 +185,7 @@ class Flush:
             absent = name not in loaded.seen and name in work.plan.writes and names.new_stream(*name) in loaded.names
             if name in loaded.heads or absent:
                 work.batch.streams[name] = fold_stream(self._registry, self._cache, stream, loaded)
+                self._moved.discard(name)
         for name in work.plan.shared:
             if name in loaded.heads and name not in work.batch.streams:
                 known = self._cache.get(name)
@@ -261,7 +262,6 @@ class Flush:
         rule = suppressions.settling_rule(unit.state(rules).rules, fingerprint)
         unit.append(stream, case.decide_error(unit.state(stream), fingerprint, chosen.grouping.version, rule, unit.now))
         unit.accept()
-        self._moved.discard(stream.name)
         return True
 
     def _store(self, item: Item, assigned: Assigned | None, account_id: str, work: _Work) -> Stored:

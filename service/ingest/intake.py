@@ -219,8 +219,11 @@ class Intake:
             else:
                 self._put_back(attempt.items)
             return
+        log.error("commit_unresolved", size=len(attempt.stored))
+        unknown = {stored.item.record for stored in attempt.stored} - {None}
         self._answer([(stored.item, OutcomeUnknown()) for stored in attempt.stored])
-        self._answer(attempt.settled)
+        # A twin in the same flush was answered from a record that may not be there.
+        self._answer([(item, OutcomeUnknown() if item.record in unknown else told) for item, told in attempt.settled])
         self._put_back(attempt.held)
 
     def _was_committed(self, connection: Connection, number: int, lost_pid: int) -> bool:

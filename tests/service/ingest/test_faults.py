@@ -9,9 +9,12 @@ import psycopg
 import pytest
 
 from service.eventstore import names
-from service.eventstore.commands import CommandNotDone
+from service.eventstore.commands import CommandNotDone, OutcomeUnknown
+from service.ingest import intake as intake_module
 from service.ingest import statements
 from service.ingest.flush import flusher_name
+from service.ingest.intake import Intake
+from service.registry import registry
 from tests.support.ingest import (
     OTHER,
     PROJECT,
@@ -62,6 +65,24 @@ async def test_a_commit_whose_answer_is_lost_is_found_again(proxy, sql, fault, e
         [again] = await send(intake, log_item("k", of=sender(key="k")))
         assert again == answers[-1]
     assert one(sql, "select count(*) from log_events") == 8
+    check_books(sql)
+
+
+async def test_a_commit_that_stays_in_doubt_is_not_called_undone(proxy, sql, monkeypatch):
+    """Nobody is told 202 or "not done" for what may be stored; the same key finds out later."""
+    monkeypatch.setattr(intake_module, "DOUBT_DEADLINE", 0.0)
+    proxy.choose = in_order(Fault.EAT)
+    intake = Intake(proxy.url, registry())
+    twins = [log_item("k", of=sender(key="k")) for _ in range(2)]
+    waiting = asyncio.gather(send(intake, log_item("m"), *twins))
+    await asyncio.sleep(0.05)
+    intake.start()  # All three are there: they come in one flush.
+    [answers] = await waiting
+    assert [type(answer) for answer in answers] == [OutcomeUnknown] * 3
+    [found] = await send(intake, log_item("k", of=sender(key="k")))
+    assert found["id"] == twins[0].row.id
+    await intake.stop()
+    assert one(sql, "select count(*) from log_events") == 2
     check_books(sql)
 
 

@@ -6,6 +6,7 @@ import asyncio
 import time
 
 import msgspec
+import psycopg
 import pytest
 
 from service.eventstore.commands import Command as StoreCommand
@@ -28,6 +29,7 @@ from tests.support.ingest import (
     holding_gate,
     holding_head,
     log_item,
+    make_project,
     one,
     running,
     send,
@@ -120,6 +122,21 @@ async def test_an_error_is_stored_counted_and_in_its_case(database_url, sql):
     ]
     assert sql.execute("select account_id, errors, suppressed from usage_days").fetchall() == [(OWNER, 1, 0)]
     check_books(sql)
+
+
+async def test_the_oldest_server_stores_it_too(any_database_url):
+    with psycopg.connect(any_database_url, autocommit=True) as sql:
+        make_project(sql)
+        async with running(any_database_url) as intake:
+            answers = await send(
+                intake,
+                log_item("a", user={"id": "u"}),
+                log_item("a", user={"id": "u"}, release="1", of=sender(key="k")),
+                analytics_item(total=1),
+            )
+            assert all(answer["ok"] for answer in answers)
+            assert [answer["ok"] for answer in await send(intake, log_item("a", user={"id": "v"}))] == [True]
+        check_books(sql)
 
 
 async def test_everything_else_is_stored_without_a_case(database_url, sql):
@@ -278,6 +295,24 @@ async def test_a_resolved_case_comes_back(database_url, sql, store):
         "case.resolved.v1",
         "case.regressed.v1",
     ]
+    check_books(sql)
+
+
+async def test_a_case_that_others_closed_is_counted_on(database_url, sql, store):
+    """What another process did to a case is seen, and costs one flush: then it is only counted again."""
+    async with running(database_url) as intake:
+        [first] = await send(intake, log_item("m"))
+        stream = Stream(CASE, PROJECT, first["case_id"])
+        await decide(store, stream, lambda state, now: case.decide_mark_spurious(state, "arun_1", now))
+        for _ in range(3):
+            [answer] = await send(intake, log_item("m"))
+            assert answer["case_id"] == first["case_id"]
+        assert intake.suppressed == 3
+        with psycopg.connect(database_url) as session:  # A shared lock on the head does not disturb counting.
+            session.execute("select 1 from stream_heads where stream_id = %s for share", (first["case_id"],))
+            [answer] = await asyncio.wait_for(send(intake, log_item("m")), 2)
+            assert answer["ok"]
+    assert case_rows(sql) == [("ignored", 2, None)]
     check_books(sql)
 
 
