@@ -37,6 +37,8 @@ LINGER = 0.002  # seconds that a flush waits for company while requests come in 
 RECONNECT_PAUSE = 0.05
 DOUBT_DEADLINE = 10.0  # seconds a commit in doubt is pursued
 STOP_SECONDS = 4.0
+WATCH_SECONDS = 0.25
+LONGEST = DOUBT_DEADLINE + 2.5  # seconds past its deadline that a record may be on its way to a silent database
 
 Delivery = tuple[asyncio.Future[Outcome], Outcome | Exception]
 
@@ -66,7 +68,10 @@ class Intake:
         self._pid = 0
         self._number = 0
         self._crowd = 0
+        self._flying: Sequence[Item] = ()
+        self._ended = threading.Event()
         self._thread = threading.Thread(target=self._main, name="service-intake", daemon=True)
+        self._watcher = threading.Thread(target=self._watch, name="service-intake-watch", daemon=True)
         self.flushes = 0
         self.stored = 0
         self.suppressed = 0
@@ -75,8 +80,9 @@ class Intake:
     # -- any thread --------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start the flusher."""
+        """Start the flusher, and the watcher over what waits for it."""
         self._thread.start()
+        self._watcher.start()
 
     async def stop(self) -> None:
         """Refuse new records, store those that wait, and end."""
@@ -111,13 +117,22 @@ class Intake:
 
     def _main(self) -> None:
         while (batch := self._gather()) is not None:
+            self._flying = batch
             if batch:
                 self._carry_out(batch)
-        with self._wake:
-            left = self._waiting.drain()
-        self._answer([(item, CommandNotDone()) for item in left])
-        if self._connection is not None:
-            self._connection.close()
+            self._flying = ()
+        self._ended.set()
+        self._reset()
+
+    def _watch(self) -> None:
+        """Give up what is overdue even while the flusher waits for a database that says nothing."""
+        while not self._ended.wait(WATCH_SECONDS):
+            now = time.monotonic()
+            with self._wake:
+                overdue = self._waiting.expire()
+            self._answer([(item, CommandNotDone()) for item in overdue])
+            late = [item for item in self._flying if item.deadline + LONGEST < now]
+            _deliver([(item, OutcomeUnknown()) for item in late])  # The flusher lets go of them when it comes back.
 
     def _gather(self) -> list[Item] | None:
         """Wait for records and take the next batch; None when the flusher is to end."""
@@ -203,9 +218,6 @@ class Intake:
         give_up = time.monotonic() + DOUBT_DEADLINE
         lost_pid = self._pid
         while time.monotonic() < give_up:
-            with self._wake:
-                overdue = self._waiting.expire()
-            self._answer([(item, CommandNotDone()) for item in overdue])
             try:
                 committed = self._was_committed(self._connected(), attempt.number, lost_pid)
             except psycopg.Error as error:

@@ -153,11 +153,3 @@ class Waiting:
         if not self._held:
             return None
         return max(0.0005, min(item.due for item in self._held) - time.monotonic())
-
-    def drain(self) -> list[Item]:
-        """Take everything out."""
-        left = [*self._held, *(item for queue in self._fresh.values() for item in queue)]
-        self._held = []
-        self._fresh = {}
-        self._queued = 0
-        return left

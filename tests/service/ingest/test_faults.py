@@ -143,6 +143,27 @@ async def test_without_a_database_records_are_refused_in_time_and_later_ones_sto
     check_books(sql)
 
 
+async def test_nobody_hangs_on_a_database_that_says_nothing(proxy, sql, monkeypatch):
+    """What waits is told in time that it was not stored, what was on its way that nobody knows; then it goes on."""
+    monkeypatch.setattr(intake_module, "LONGEST", 0.5)
+    async with running(proxy.url) as intake:
+        await send(intake, log_item("m"))
+        proxy.freeze()
+        asked = time.monotonic()
+        flying = asyncio.create_task(intake.submit(log_item("m")))
+        await asyncio.sleep(0.2)
+        [waiting] = await send(intake, log_item("m"))
+        assert isinstance(waiting, CommandNotDone)
+        with pytest.raises(OutcomeUnknown):
+            await flying
+        assert time.monotonic() - asked < 5
+        proxy.thaw()
+        assert (await send(intake, log_item("m")))[0]["ok"]
+        assert intake.depth == 0
+    assert one(sql, "select count(*) from log_events") == 3
+    check_books(sql)
+
+
 async def test_a_lock_on_a_counter_only_delays(database_url, sql):
     """The one wait of a flush: another flush holds a counter row, and is about to commit."""
     async with running(database_url) as intake:

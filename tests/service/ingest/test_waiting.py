@@ -73,7 +73,7 @@ def test_held_records_wait_longer_each_time_and_fill_half_a_batch():
     for _ in range(9):
         waiting.put_back(held[:1])
     assert held[0].delay == 0.032
-    waiting.drain()
+    waiting = Waiting()
     waiting.put_back(held)
     for found in held:
         found.due = 0.0
@@ -162,13 +162,6 @@ class WaitingMachine(RuleBasedStateMachine):
         self.leave(self.waiting.expire())
         outside = {found.row.id for found in self.outside}
         assert all(found.deadline for id_, found in self.inside.items() if id_ not in outside)
-
-    @rule()
-    def drain(self):
-        drained = self.waiting.drain()
-        assert {found.row.id for found in (*drained, *self.outside)} == set(self.inside)
-        assert len(drained) + len(self.outside) == len(self.inside)
-        self.leave(drained)
 
     @invariant()
     def sums(self):
