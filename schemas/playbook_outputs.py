@@ -32,7 +32,7 @@ class OutputPullRequest(msgspec.Struct, frozen=True):
 
 
 class OutputProviderProof(msgspec.Struct, frozen=True):
-    """What trusted CI observed; for auto_merge also exact passed checks, protection, no bypass, auto-merge still off."""
+    """What trusted CI saw; for auto_merge also the passed checks, the protection, no bypass, auto-merge still off."""
 
     proof_id: str
     observation: str
