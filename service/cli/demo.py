@@ -15,7 +15,8 @@ def demo() -> None:
     from service.demo.story import run
 
     # Whoever ends the demo ends what it started: leaving `run` stops every process of it.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, lambda number, _: sys.exit(128 + number))
     try:
         run()
     except DemoFailed as failure:

@@ -21,6 +21,10 @@ class Stage:
     def __init__(self) -> None:
         self.steps = 0
 
+    def part(self, title: str) -> None:
+        """Begin a part of the story."""
+        console.print(f"\n[bold cyan]── {escape(title)} ──[/bold cyan]")
+
     def step(self, title: str) -> None:
         """Begin a step."""
         self.steps += 1
@@ -33,6 +37,10 @@ class Stage:
     def show(self, label: str, value: object) -> None:
         """Show one fact."""
         console.print(f"    [dim]{escape(label)}:[/dim] {escape(str(value))}")
+
+    def hear(self, who: str, line: str) -> None:
+        """Repeat what another process says."""
+        console.print(f"    [cyan]{escape(who)}[/cyan] [dim]|[/dim] {escape(line)}")
 
 
 class Api:
@@ -57,7 +65,10 @@ class Api:
     ) -> Any:
         """Send a request and return its JSON; header names use _ for -."""
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
-        response = self._client.request(method, path, json=body, headers=sent)
+        try:
+            response = self._client.request(method, path, json=body, headers=sent)
+        except httpx2.HTTPError as error:
+            raise DemoFailed(f"{method} {path} got no answer: {error!r}") from error
         wanted = (expect,) if isinstance(expect, int) else expect
         colour = "green" if response.status_code in wanted else "red"
         if not quiet or response.status_code not in wanted:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shlex
 import shutil
 import signal
 import socket
@@ -22,6 +23,7 @@ from service.demo.stage import DemoFailed
 PRODUCT = Path(__file__).parent / "product"
 NODE_MAJOR = 20
 START_SECONDS = 60
+LOG_CHARACTERS = 3000
 
 
 def free_port() -> int:
@@ -48,23 +50,42 @@ def check_tools() -> str:
     return node
 
 
+def clean_environment() -> dict[str, str]:
+    """Return the environment without settings of the service, and with git as it comes out of the box."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("SERVICE_", "GIT_"))}
+    people = {
+        f"GIT_{role}_{part}": value
+        for role in ("AUTHOR", "COMMITTER")
+        for part, value in (("NAME", "Shop"), ("EMAIL", "shop@example.invalid"))
+    }
+    plain = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    return {**kept, **people, **plain}
+
+
 class World:
-    """Processes and directories. Use as a context manager: leaving it ends every process it started."""
+    """Processes and directories. Use as a context manager: leaving it ends every process it started.
+
+    Each process has a session of its own: Ctrl-C reaches the demo alone, which then ends the others in their order.
+    """
 
     def __init__(self) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="service-demo-"))
         self.repository = self.directory / "shop"
         self.port = free_port()
         self.base_url = f"http://127.0.0.1:{self.port}"
-        self.internal_token = secrets.token_urlsafe(32)
         self.shop_port = free_port()
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self.internal_token = secrets.token_urlsafe(32)
+        self.test_token = secrets.token_urlsafe(32)
+        self.environment = clean_environment()
+        self._visitor = httpx2.Client(base_url=f"http://127.0.0.1:{self.shop_port}", timeout=10)
+        self._processes: list[subprocess.Popen[Any]] = []
         self._shop: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._visitor.close()
         for process in reversed(self._processes):
             _end(process)
         shutil.rmtree(self.directory, ignore_errors=True)
@@ -72,34 +93,42 @@ class World:
     def start_service(self) -> float:
         """Start `service serve` on an embedded database of its own; returns the seconds until it was ready."""
         environment = {
-            **{k: v for k, v in os.environ.items() if not k.startswith("SERVICE_")},
+            **self.environment,
             "SERVICE_DATA_DIR": str(self.directory / "data"),
             "SERVICE_HOST": "127.0.0.1",
             "SERVICE_PORT": str(self.port),
             "SERVICE_BASE_URL": self.base_url,
             "SERVICE_INTERNAL_TOKEN": self.internal_token,
+            "SERVICE_TEST_TOKEN": self.test_token,
+            "SERVICE_TEST_CLOCK": "1",
             "SERVICE_LOG_LEVEL": "warning",
         }
-        log = (self.directory / "service.log").open("wb")
         began = time.monotonic()
-        process = subprocess.Popen(
-            [sys.executable, "-m", "service", "serve"], env=environment, stdout=log, stderr=log, cwd=self.directory
-        )
+        with (self.directory / "service.log").open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "service", "serve"],
+                env=environment,
+                stdout=log,
+                stderr=log,
+                cwd=self.directory,
+                start_new_session=True,
+            )
         self._processes.append(process)
         while time.monotonic() - began < START_SECONDS:
             if process.poll() is not None:
-                raise DemoFailed(f"The service did not start:\n{self.service_log()}")
+                raise DemoFailed(f"The service did not start:\n{self.log('service.log')}")
             try:
                 if httpx2.get(f"{self.base_url}/health/ready", timeout=1).status_code == httpx2.codes.OK:
                     return time.monotonic() - began
             except httpx2.HTTPError:
                 pass
             time.sleep(0.05)
-        raise DemoFailed(f"The service was not ready within {START_SECONDS} s:\n{self.service_log()}")
+        raise DemoFailed(f"The service was not ready within {START_SECONDS} s:\n{self.log('service.log')}")
 
-    def service_log(self) -> str:
-        """Return the last lines that the service logged."""
-        return (self.directory / "service.log").read_text(errors="replace")[-3000:]
+    def log(self, name: str) -> str:
+        """Return the last lines of a log; nothing when there is none."""
+        path = self.directory / name
+        return path.read_text(errors="replace")[-LOG_CHARACTERS:] if path.exists() else ""
 
     def create_repository(self) -> str:
         """Put the product into a git repository of its own; returns the first commit."""
@@ -108,13 +137,37 @@ class World:
         self.git("init", "--quiet", "--initial-branch", "main")
         return self.commit("Open the shop")
 
+    def run(self, command: list[str], where: Path, **environment: str) -> str:
+        """Run a program to its end; returns what it printed. Raises DemoFailed with its complaint."""
+        done = subprocess.run(
+            command,
+            cwd=where,
+            env={**self.environment, **environment},
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode != 0:
+            raise DemoFailed(f"`{shlex.join(command)}` failed: {(done.stderr or done.stdout)[-1000:]}")
+        return done.stdout.strip()
+
+    def start(self, command: list[str], where: Path, environment: dict[str, str]) -> subprocess.Popen[str]:
+        """Start a program with exactly this environment; both its outputs are one pipe."""
+        process = subprocess.Popen(
+            command,
+            cwd=where,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        self._processes.append(process)
+        return process
+
     def git(self, *arguments: str) -> str:
         """Run git in the product's repository."""
-        identity = ["-c", "user.name=Shop", "-c", "user.email=shop@example.invalid", "-c", "commit.gpgsign=false"]
-        done = subprocess.run(
-            ["git", *identity, *arguments], cwd=self.repository, check=True, capture_output=True, text=True
-        )
-        return done.stdout.strip()
+        return self.run(["git", *arguments], self.repository)
 
     def commit(self, message: str) -> str:
         """Commit the whole tree; returns the commit."""
@@ -127,63 +180,52 @@ class World:
         helper = self.directory / "source-snapshot.mjs"
         helper.write_text(module)
         arguments = ["--final"] if final else []
-        done = subprocess.run(
-            [node, str(helper), *arguments], cwd=self.repository, check=True, capture_output=True, text=True
-        )
-        printed: dict[str, Any] = json.loads(done.stdout)
+        printed: dict[str, Any] = json.loads(self.run([node, str(helper), *arguments], self.repository))
         return printed
 
     def run_shop(self, dsn: str, release: str, marker: str | None = None) -> None:
-        """Start (or start again) the product as a process of its own."""
+        """Start (or start again) the product as a process of its own, from what its repository has checked out."""
         if self._shop is not None:
             _end(self._shop)
             self._processes.remove(self._shop)
-        environment = {**os.environ, "SERVICE_DSN": dsn, "SHOP_RELEASE": release, "PYTHONDONTWRITEBYTECODE": "1"}
-        environment.pop("SERVICE_ONBOARDING_PROOF", None)
-        if marker is not None:
-            environment["SERVICE_ONBOARDING_PROOF"] = marker
-        self._shop = subprocess.Popen(
-            [sys.executable, "shop.py", str(self.shop_port)], cwd=self.repository, env=environment
-        )
+        proof = {} if marker is None else {"SERVICE_ONBOARDING_PROOF": marker}
+        environment = {**self.environment, "SERVICE_DSN": dsn, "SHOP_RELEASE": release, **proof}
+        with (self.directory / "shop.log").open("ab") as log:
+            self._shop = subprocess.Popen(
+                [sys.executable, "shop.py", str(self.shop_port)],
+                cwd=self.repository,
+                env=environment,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
         self._processes.append(self._shop)
         for _ in range(200):
             try:
-                if httpx2.get(f"http://127.0.0.1:{self.shop_port}/", timeout=1).status_code == httpx2.codes.OK:
+                if self._visitor.get("/").status_code == httpx2.codes.OK:
                     return
             except httpx2.HTTPError:
                 time.sleep(0.05)
-        raise DemoFailed("The shop did not start.")
+        raise DemoFailed(f"The shop did not start:\n{self.log('shop.log')}")
 
     def visit(self, path: str, **body: Any) -> int:
         """Do what a customer of the shop does; returns the shop's status."""
-        return httpx2.post(f"http://127.0.0.1:{self.shop_port}{path}", json=body, timeout=10).status_code
+        try:
+            return self._visitor.post(path, json=body).status_code
+        except httpx2.HTTPError as error:
+            raise DemoFailed(f"The shop did not answer: {error!r}\n{self.log('shop.log')}") from error
 
-    def run_ci(self, credential: str, marker: str | None = None) -> dict[str, Any]:
-        """Run the product's CI as a process of its own; returns what the service answered to its deploy."""
-        environment = {
-            **os.environ,
-            "SERVICE_URL": self.base_url,
-            "SERVICE_CI_API_KEY": credential,
-            "PYTHONDONTWRITEBYTECODE": "1",
-        }
-        environment.pop("SERVICE_ONBOARDING_PROOF", None)
-        if marker is not None:
-            environment["SERVICE_ONBOARDING_PROOF"] = marker
-        done = subprocess.run(
-            [sys.executable, "ci_deploy.py"],
-            cwd=self.repository,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode != 0:
-            raise DemoFailed(f"The shop's CI failed: {done.stderr[-1000:]}")
-        printed: dict[str, Any] = json.loads(done.stdout)
+    def run_ci(
+        self, where: Path, *job: str, credential: str, marker: str | None = None, **environment: str
+    ) -> dict[str, Any]:
+        """Run a job of the product's CI in a checkout; returns what it printed."""
+        proof = {} if marker is None else {"SERVICE_ONBOARDING_PROOF": marker}
+        ours = {"SERVICE_URL": self.base_url, "SERVICE_CI_API_KEY": credential}
+        printed: dict[str, Any] = json.loads(self.run([sys.executable, *job], where, **ours, **proof, **environment))
         return printed
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: subprocess.Popen[Any]) -> None:
     if process.poll() is not None:
         return
     process.send_signal(signal.SIGTERM)

@@ -18,6 +18,14 @@ class PaymentDeclined(Exception):
     """The card issuer said no."""
 
 
+class Refused(Exception):
+    """The shop does not do that; the customer is told why."""
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+
+
 def open_account(user: str) -> dict:
     account = {"user": user, "cart": []}
     ACCOUNTS[user] = account
@@ -25,22 +33,31 @@ def open_account(user: str) -> dict:
     return account
 
 
+def cart_of(user: str) -> list[dict]:
+    if user not in ACCOUNTS:
+        raise Refused(404, "no such account")
+    return ACCOUNTS[user]["cart"]
+
+
 def add_to_cart(user: str, item: str, quantity: int) -> dict:
-    cart = ACCOUNTS[user]["cart"]
-    cart.append({"item": item, "quantity": quantity})
+    cart = cart_of(user)
+    cart.append({"quantity": quantity, "price": PRICES[item]})
     # durable: the item is in the cart
     return {"items": len(cart)}
 
 
+def total_price(cart: list[dict]) -> int:
+    return sum(line["price"] * line["quantity"] for line in cart)
+
+
 def average_item_price(cart: list[dict]) -> int:
-    total = sum(PRICES[line["item"]] * line["quantity"] for line in cart)
-    return total // sum(line["quantity"] for line in cart)
+    return total_price(cart) // sum(line["quantity"] for line in cart)
 
 
 def check_out(user: str, card: str) -> dict:
-    cart = ACCOUNTS[user]["cart"]
+    cart = cart_of(user)
     average = average_item_price(cart)
-    total = sum(PRICES[line["item"]] * line["quantity"] for line in cart)
+    total = total_price(cart)
     if card == "declined":
         raise PaymentDeclined
     order = {"user": user, "total": total, "average": average, "lines": len(cart)}
@@ -63,6 +80,8 @@ class Handler(BaseHTTPRequestHandler):
                 self.answer(200, check_out(user, body["card"]))
             else:
                 self.answer(404, {})
+        except Refused as refusal:
+            self.answer(refusal.status, {"error": str(refusal)})
         except PaymentDeclined as error:
             telemetry.report(error, user, failure="checkout.payment_declined", step="payment")
             self.answer(402, {"error": "declined"})

@@ -44,7 +44,7 @@ def report(error: BaseException, user: str, failure: str | None = None, **contex
         "/v1/logs/",
         {
             "level": "error",
-            "message": f"{type(error).__name__}: {error}",
+            "message": str(error) or type(error).__name__,
             "environment": "production",
             "release": os.environ.get("SHOP_RELEASE", "unknown"),
             "user": {"id": user},

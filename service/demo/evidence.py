@@ -1,0 +1,61 @@
+"""Last part of the story: the proof of the first run, checked without the service, then with one number altered."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from service.demo.scene import Scene, require
+
+HERE = Path(__file__).parent
+VERIFIERS = (HERE.parents[1] / "scripts" / "verify_proof.py", HERE / "verify_proof.py")
+"""The verifier in a checkout, and in an installed package, where the link beside this file has become a copy of it."""
+ACTORS = {"key": "a person", "runner": "the runner", "ci": "CI"}
+
+
+def prove_run(scene: Scene, run_id: str) -> None:
+    """Fetch the proof bundle of a run and check it; a forged one is found out."""
+    scene.stage.step("The proof of the first run, checked without the service")
+    bundle = scene.owner.call("GET", f"/v1/automation-runs/{run_id}/proof")
+    tell_chain(scene, bundle)
+    code, said = check(scene, bundle)
+    require(code == 0, f"The proof does not hold: {said}")
+    scene.stage.show("verify_proof.py", said.splitlines()[-1])
+    charge(bundle)["turns"] += 1
+    code, said = check(scene, bundle)
+    require(code == 1, "A forged proof was accepted.")
+    scene.stage.show("with one more turn in a charge", said.splitlines()[-1])
+
+
+def tell_chain(scene: Scene, bundle: dict[str, Any]) -> None:
+    """Show what was recorded along the chain, in the order of the log, and who did it."""
+    events = [event for stream in bundle["streams"] for event in stream["events"]]
+    for event in sorted(events, key=lambda event: (event["recorded_at"], event["kind"], event["revision"])):
+        who = ACTORS.get(event["actor_kind"], f"the service itself ({event['actor_id']})")
+        scene.stage.say(f"{event['topic']:32} by {who}")
+    issued = next(event for event in events if event["topic"].startswith("trigger_receipt.issued"))
+    require(issued["actor_kind"] == "system", "The receipt was issued on somebody's request.")
+
+
+def charge(bundle: dict[str, Any]) -> dict[str, Any]:
+    """Find the payload of the run's charge."""
+    for stream in bundle["streams"]:
+        for event in stream["events"]:
+            if stream["stream_id"] == bundle["run_id"] and "turns" in event["payload"]:
+                payload: dict[str, Any] = event["payload"]
+                return payload
+    raise AssertionError("the runner charged its usage")
+
+
+def check(scene: Scene, bundle: dict[str, Any]) -> tuple[int, str]:
+    """Run the verifier as anybody would who has nothing but the bundle."""
+    path = scene.world.directory / "proof.json"
+    path.write_text(json.dumps(bundle))
+    verifier = next(place for place in VERIFIERS if place.is_file())
+    done = subprocess.run(
+        [sys.executable, "-I", "-B", str(verifier), str(path)], capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stdout + done.stderr

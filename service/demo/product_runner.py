@@ -1,0 +1,289 @@
+"""The shop's repair agent: works one trigger receipt, from the claim to the pull request.
+
+`product_runner.py AUTOMATION RECEIPT_ID`, in a clone of the shop. A plain script of the customer's: the standard
+library, git, and `hub`, the command of the code host. SERVICE_URL says where the service is and
+SERVICE_RUNNER_API_KEY who asks; AUTOMATION is a file with the policy that the owner approved.
+
+A table of repairs stands where a coding agent thinks; everything around it is what every agent has to do. What
+telemetry says is evidence: it is compared with the table, and nothing that it says is ever run, opened or obeyed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+WAIT_SECONDS = 45
+IDENTITY = {
+    f"GIT_{role}_{part}": value
+    for role in ("AUTHOR", "COMMITTER")
+    for part, value in (("NAME", "Repair agent"), ("EMAIL", "repair@example.invalid"))
+}
+
+
+class Repair(NamedTuple):
+    """What to do about an error: a test that shows it, and the check that goes in front of a line of shop.py."""
+
+    error: str
+    culprit: str
+    title: str
+    test: str
+    line: str
+    check: str
+
+
+REPAIRS = [
+    Repair(
+        "ZeroDivisionError",
+        "shop.py:average_item_price",
+        "Refuse to check out an empty cart",
+        """
+    def test_an_empty_cart_is_refused(self) -> None:
+        with self.assertRaises(shop.Refused):
+            shop.check_out("ada", "good")
+""",
+        "    average = average_item_price(cart)\n",
+        '    if not cart:\n        raise Refused(409, "the cart is empty")\n',
+    ),
+    Repair(
+        "ZeroDivisionError",
+        "shop.py:average_item_price",
+        "Refuse a quantity below one",
+        """
+    def test_a_quantity_of_zero_is_refused(self) -> None:
+        with self.assertRaises(shop.Refused):
+            shop.add_to_cart("ada", "tea", 0)
+""",
+        '    cart.append({"quantity": quantity',
+        '    if quantity < 1:\n        raise Refused(422, "at least one")\n',
+    ),
+    Repair(
+        "KeyError",
+        "shop.py:add_to_cart",
+        "Refuse what the shop does not sell",
+        """
+    def test_an_unknown_item_is_refused(self) -> None:
+        with self.assertRaises(shop.Refused):
+            shop.add_to_cart("ada", "saucer", 1)
+""",
+        '    cart.append({"quantity": quantity',
+        '    if item not in PRICES:\n        raise Refused(404, "not sold here")\n',
+    ),
+]
+
+
+def say(text: str) -> None:
+    """Tell whoever started the agent what it does."""
+    print(text, flush=True)
+
+
+def call(method: str, path: str, body: dict[str, Any] | None = None, key: str | None = None) -> dict[str, Any]:
+    """Ask the service. A refusal ends the agent: what a stale worker has made is dropped, never sent again."""
+    headers = {
+        "authorization": f"Bearer {os.environ['SERVICE_RUNNER_API_KEY']}",
+        "content-type": "application/json",
+        "user-agent": "repair-agent/1",
+        **({"idempotency-key": key} if key else {}),
+    }
+    data = None if body is None else json.dumps(body).encode()
+    request = Request(os.environ["SERVICE_URL"] + path, data=data, headers=headers, method=method)  # noqa: S310
+    try:
+        with urlopen(request, timeout=15) as answer:  # noqa: S310 - the address is the customer's own setting
+            told: dict[str, Any] = json.load(answer)
+            return told
+    except HTTPError as error:
+        sys.exit(f"{method} {path} was refused with {error.code}: {error.read().decode()[:500]}")
+
+
+def git(*arguments: str) -> str:
+    """Run git in the clone."""
+    done = subprocess.run(
+        ["git", *arguments], env={**os.environ, **IDENTITY}, check=True, stdout=subprocess.PIPE, text=True
+    )
+    return done.stdout.strip()
+
+
+def hub(*arguments: str) -> dict[str, Any]:
+    """Ask the code host."""
+    told: dict[str, Any] = json.loads(subprocess.run(["hub", *arguments], check=True, stdout=subprocess.PIPE).stdout)
+    return told
+
+
+def run_tests(policy: dict[str, Any]) -> list[dict[str, Any]]:
+    """Run the commands that the policy names, all of them, in order."""
+    return [
+        {"command": command, "passed": subprocess.run(shlex.split(command), capture_output=True).returncode == 0}  # noqa: PLW1510
+        for command in policy["scope"]["test_commands"]
+    ]
+
+
+class Work:
+    """One receipt's work. The fence is what the service said last: state revision and lease epoch."""
+
+    def __init__(self, automation: dict[str, Any], receipt_id: str) -> None:
+        self.project_id: str = automation["project_id"]
+        self.policy: dict[str, Any] = automation["policy"]
+        self.receipt_id = receipt_id
+        self.run: dict[str, Any] = {}
+
+    def fenced(self, **body: Any) -> dict[str, Any]:
+        """Put the fence to a body."""
+        return {"state_revision": self.run["state_revision"], "lease_epoch": self.run["lease_epoch"], **body}
+
+    def post(self, step: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Take a step of the run, once: the key makes a repeat the same step."""
+        key = f"{self.run['run_id']}:{step}:{body['state_revision']}"
+        told = call("POST", f"/v1/automation-runs/{self.run['run_id']}/{step}", body, key)
+        if "state_revision" in told:
+            self.run["state_revision"] = told["state_revision"]
+        return told
+
+    def read_run(self) -> dict[str, Any]:
+        """Read the run, and with it the fence."""
+        self.run = call("GET", f"/v1/automation-runs/{self.run['run_id']}")
+        return self.run
+
+    def begin(self) -> Repair:
+        """Claim the exact revision of the case, read its evidence, and start the one run of the receipt."""
+        receipt = call("GET", f"/v1/automation-trigger-receipts/{self.receipt_id}")
+        case_id, revision = receipt["case"]["case_id"], receipt["case"]["case_revision"]
+        wish = {"trigger_receipt_id": self.receipt_id, "case_revision": revision}
+        claim = call("POST", f"/v1/cases/{case_id}/claims", wish)
+        say(f"claimed {case_id} at revision {revision}; the lease has epoch {claim['lease_epoch']}")
+        case = call("GET", f"/v1/cases/{case_id}")
+        times, users = case["event_count"], case["users_affected"]
+        say(f"evidence: {case['title']!r} in {case['culprit']}, {times} times, to {users} users")
+        self.run = call(
+            "POST",
+            f"/v1/projects/{self.project_id}/automation-runs",
+            {"trigger_receipt_id": self.receipt_id},
+            f"start-{self.receipt_id}",
+        )
+        say(f"started {self.run['run_id']}")
+        usage = self.post("usage", self.fenced(turns=4, cost_usd=0.12, runtime_seconds=60, label="repair"))
+        say(f"charged before the work: {usage['charges']}; left: {usage['remaining']}")
+        return self.choose(case)
+
+    def choose(self, case: dict[str, Any]) -> Repair:
+        """Choose the repair that fits the evidence and the source, or hand the case to a person."""
+        source = Path("shop.py").read_text()
+        for repair in REPAIRS:
+            fits = case["title"].startswith(f"{repair.error}:") and case["culprit"] == repair.culprit
+            if fits and repair.line in source and repair.check not in source:
+                return repair
+        call("PATCH", f"/v1/automation-runs/{self.run['run_id']}", self.fenced(status="escalated", reason="No idea."))
+        sys.exit("no repair is known for this evidence; escalated to a person")
+
+    def repair(self, repair: Repair) -> dict[str, Any]:
+        """Make the change on a branch of its own; returns what a grant has to be bound to."""
+        branch = f"repair/{self.run['run_id']}"
+        git("switch", "--quiet", "--create", branch, f"origin/{self.policy['runner']['default_branch']}")
+        tests, shop, end = Path("test_shop.py"), Path("shop.py"), "\n\nif __name__"
+        tests.write_text(tests.read_text().replace(end, repair.test + end, 1))
+        before = run_tests(self.policy)
+        shop.write_text(shop.read_text().replace(repair.line, repair.check + repair.line, 1))
+        after = run_tests(self.policy)
+        if any(test["passed"] for test in before) or not all(test["passed"] for test in after):
+            sys.exit("the new test does not fail without the change and pass with it")
+        say("wrote a test that fails without the change; with the change all tests pass")
+        trailer = f"Automation-Run: {self.run['run_id']}"
+        git("commit", "--quiet", "--all", "--message", repair.title, "--message", trailer)
+        return self.measure(branch, after, repair.title)
+
+    def measure(self, branch: str, tests: list[dict[str, Any]], title: str) -> dict[str, Any]:
+        """Let git say what changed."""
+        base = self.policy["runner"]["default_branch"]
+        rows = [line.split("\t") for line in git("diff", "--numstat", f"origin/{base}...HEAD").splitlines()]
+        binding = {
+            "repository": self.policy["runner"]["repository"],
+            "base_branch": base,
+            "head_branch": branch,
+            "head_sha": git("rev-parse", "HEAD"),
+            "delivery_mode": self.policy["code_delivery"]["mode"],
+            "files_changed": [path for _, _, path in rows],
+            "changed_lines": sum(int(added) + int(removed) for added, removed, _ in rows),
+            "tests": tests,
+            "title": title,
+        }
+        where = ", ".join(binding["files_changed"])
+        say(f"committed {binding['head_sha'][:12]} {title!r}: {binding['changed_lines']} lines of {where}")
+        return binding
+
+    def ask(self, binding: dict[str, Any]) -> None:
+        """Ask a person, and wait for the answer."""
+        evidence = {name: binding[name] for name in ("head_sha", "files_changed", "changed_lines", "tests")}
+        self.post("approvals", self.fenced(action="draft_pr", summary=binding["title"], evidence=evidence))
+        say("waits for a person to approve")
+        self.wait(lambda run: run["phase"] != "human_review")
+        if self.run["approvals"][-1]["status"] != "approved":
+            call(
+                "PATCH", f"/v1/automation-runs/{self.run['run_id']}", self.fenced(status="escalated", reason="Refused.")
+            )
+            sys.exit("a person refused; escalated")
+
+    def wait(self, done: Any) -> None:
+        """Read the run until something holds."""
+        until = time.monotonic() + WAIT_SECONDS
+        while not done(self.read_run()):
+            if time.monotonic() > until:
+                sys.exit("waited too long")
+            time.sleep(0.2)
+
+    def spend(self, kind: str, binding: dict[str, Any]) -> None:
+        """Authorize one effect and consume the grant; returns only when this very call may act."""
+        grant = self.post(f"actions/{kind}/authorize", self.fenced(**binding))
+        self.read_run()
+        consumed = self.post(f"actions/{kind}/consume", self.fenced(grant_id=grant["grant_id"]))
+        say(f"grant {grant['grant_id']} for {kind}: consumed, call authorized: {consumed['call_authorized']}")
+        if not consumed["call_authorized"]:
+            sys.exit("somebody has consumed the grant before; only looking is left")
+
+    def deliver(self, binding: dict[str, Any]) -> int:
+        """Push the branch and open the one pull request of the grant; returns its number."""
+        self.spend("draft-pr", binding)
+        git("push", "--quiet", "origin", binding["head_branch"])
+        draft = ["--draft"] if binding["delivery_mode"] == "review_required" else []
+        pull = hub("open", binding["head_branch"], binding["title"], *draft)
+        opened = {"number": pull["number"], "url": pull["url"], "head_sha": pull["head_sha"]}
+        self.read_run()
+        call(
+            "PATCH",
+            f"/v1/automation-runs/{self.run['run_id']}",
+            self.fenced(status="draft_pr_opened", pull_request=opened),
+        )
+        say(f"opened pull request {pull['number']}{', a draft' if draft else ', ready for checks'}")
+        return int(pull["number"])
+
+    def enable_auto_merge(self, number: int, head_sha: str) -> None:
+        """Once CI has proven readiness, let the code host merge by itself. The agent never merges."""
+        say("waits for CI to prove readiness")
+        self.wait(lambda run: (run["provider_proof"] or {}).get("observation") == "checks_passed")
+        method = self.policy["code_delivery"]["merge_method"]
+        self.spend("auto-merge", {"pr_number": number, "head_sha": head_sha, "merge_method": method})
+        hub("auto-merge", str(number), method)
+        say("turned the code host's auto-merge on")
+
+
+def main(automation: str, receipt_id: str) -> None:
+    """Work the receipt."""
+    work = Work(json.loads(Path(automation).read_text()), receipt_id)
+    git("fetch", "--quiet", "origin")
+    git("switch", "--quiet", "--detach", f"origin/{work.policy['runner']['default_branch']}")
+    binding = work.repair(work.begin())
+    work.ask(binding)
+    number = work.deliver(binding)
+    if binding["delivery_mode"] == "auto_merge":
+        work.enable_auto_merge(number, binding["head_sha"])
+    say("done")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,99 @@
+"""Sixth part of the story: what is refused, and a repair that nobody used, which is never a success."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from service.demo.contract import await_receipt
+from service.demo.healing import deploy, poll, prove, work
+from service.demo.policy import MAX_WAIT, WINDOW
+from service.demo.scene import Scene, require
+from service.demo.stage import Api
+
+
+def refuse(scene: Scene, policy: dict[str, Any]) -> None:
+    """The first case comes back; on its second run everything improper is tried."""
+    regress(scene)
+    receipt = await_receipt(scene)
+    scene.stage.step("The runner repairs what the first repair had missed")
+    run = work(scene, policy, receipt)
+    prove(scene, run, "auto_merge_enabled")
+    prove(scene, run, "merged")
+    run = scene.owner.call("GET", f"/v1/automation-runs/{run['run_id']}", quiet=True)
+    stale = scene.as_runner("stale worker")
+    try_again(scene, stale, run)
+    try_stale_fences(scene, stale, run)
+    try_other_change(scene, stale, run)
+    stale.close()
+    deploy_unused(scene, run)
+
+
+def regress(scene: Scene) -> None:
+    """The repaired error comes back another way, and with it its case, at the next revision."""
+    scene.stage.step("The first error comes back another way: its case regresses")
+    for customer in ("annie", "henrietta"):
+        scene.world.visit("/accounts", user=customer)
+        scene.world.visit("/cart", user=customer, item="tea", quantity=0)
+        answered = scene.world.visit("/checkout", user=customer, card="good")
+        scene.stage.show(customer, f"nothing of tea in the cart; the shop answered {answered}")
+
+
+def show_refused(scene: Scene, what: str, answer: dict[str, Any]) -> None:
+    """Show the code of a refusal."""
+    scene.stage.show(what, answer["error"]["code"])
+
+
+def try_again(scene: Scene, stale: Api, run: dict[str, Any]) -> None:
+    """A receipt has one run, and a consumed grant one call."""
+    scene.stage.step("Refused: a second run, a second call")
+    wish = {"trigger_receipt_id": run["trigger_receipt_id"]}
+    path = f"{scene.path}/automation-runs"
+    refused = stale.call("POST", path, wish, expect=409, idempotency_key="another-start")
+    show_refused(scene, "a second run for the receipt", refused)
+    require(refused["error"]["details"]["run_id"] == run["run_id"], "The refusal names another run.")
+    first = stale.call("POST", path, wish, idempotency_key=f"start-{run['trigger_receipt_id']}")
+    require(first["run_id"] == run["run_id"], "The repeated start named another run.")
+    scene.stage.show("the first start again", f"the same run, replay={first['idempotent_replay']}")
+    fence = {name: run[name] for name in ("state_revision", "lease_epoch")}
+    consume = f"/v1/automation-runs/{run['run_id']}/actions/draft-pr/consume"
+    again = stale.call("POST", consume, {"grant_id": run["grants"][0]["grant_id"], **fence})
+    require(not again["call_authorized"], "A consumed grant authorized a second call.")
+    scene.stage.show("the grant again", f"call authorized={again['call_authorized']}, only reconciling")
+
+
+def try_stale_fences(scene: Scene, stale: Api, run: dict[str, Any]) -> None:
+    """Work done under an older state or an older lease is dropped."""
+    scene.stage.step("Refused: an old state revision, the lease of the first run")
+    path = f"/v1/automation-runs/{run['run_id']}/usage"
+    for what, state_revision, lease_epoch in (
+        ("an older state revision", run["state_revision"] - 1, run["lease_epoch"]),
+        ("an older lease of the case", run["state_revision"], run["lease_epoch"] - 1),
+    ):
+        body = {"state_revision": state_revision, "lease_epoch": lease_epoch, "turns": 1}
+        show_refused(scene, what, stale.call("POST", path, body, expect=409, idempotency_key=what.replace(" ", "-")))
+
+
+def try_other_change(scene: Scene, stale: Api, run: dict[str, Any]) -> None:
+    """The granted change is the one change."""
+    scene.stage.step("Refused: another branch than the granted one")
+    fence = {name: run[name] for name in ("state_revision", "lease_epoch")}
+    actions = f"/v1/automation-runs/{run['run_id']}/actions/draft-pr"
+    granted = run["grants"][0]
+    other = {**granted["binding"], "head_branch": "repair/something-else", **fence}
+    show_refused(scene, "another branch", stale.call("POST", f"{actions}/authorize", other, expect=409))
+    foreign = {"grant_id": granted["grant_id"][:-1] + ("0" if granted["grant_id"][-1] != "0" else "1"), **fence}
+    show_refused(scene, "a grant of no run", stale.call("POST", f"{actions}/consume", foreign, expect=409))
+
+
+def deploy_unused(scene: Scene, run: dict[str, Any]) -> None:
+    """Deploy, and let nobody come: pending until the deadline, then a failure."""
+    deploy(scene, run)
+    scene.stage.step("Nobody comes: without traffic a repair is never verified")
+    poll(scene, run, expect=202)
+    scene.move_clock(WINDOW, "the window is over, the deadline is not.")
+    poll(scene, run, expect=202)
+    scene.move_clock(MAX_WAIT - WINDOW, "the deadline passes.")
+    verdict = poll(scene, run, expect=200)
+    require(verdict["status"] == "failed", f"Without traffic the run ended as {verdict['status']}.")
+    case = scene.owner.call("GET", f"/v1/cases/{run['case_id']}")
+    scene.stage.show("run", f"{verdict['status']}; the case stays {case['status']}")

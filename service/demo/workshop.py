@@ -1,0 +1,94 @@
+"""Where the shop's code is worked on: its code host, the jobs of its CI, and the process of its repair agent."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from service.demo import code_host
+from service.demo.stage import DemoFailed
+from service.demo.world import World
+
+REPOSITORY = "https://code.example.invalid/shop"
+CHECK = "unit tests"
+RUNNER = Path(__file__).parent / "product_runner.py"
+
+
+class Workshop:
+    """The code host with a clone for each who works: the owner (the shop's own repository), CI, the repair agent."""
+
+    def __init__(self, world: World, ci_credential: str) -> None:
+        self._world = world
+        self._ci_credential = ci_credential
+        self._bare = world.directory / "host" / "shop.git"
+        self._programs = world.directory / "bin"
+        self._ci = world.directory / "ci"
+        self._agent = world.directory / "agent"
+
+    def open(self) -> None:
+        """Put the shop's repository on the code host, and clone it for CI and for the repair agent."""
+        self._world.git("clone", "--quiet", "--bare", str(self._world.repository), str(self._bare))
+        code_host.create(self._bare, web=REPOSITORY, base="main", required_checks=[CHECK])
+        self._world.git("remote", "add", "origin", str(self._bare))
+        for clone in (self._ci, self._agent):
+            self._world.git("clone", "--quiet", str(self._bare), str(clone))
+        self._programs.mkdir()
+        hub = self._programs / "hub"
+        command = shlex.join([sys.executable, "-I", "-B", code_host.__file__])
+        hub.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+        hub.chmod(0o755)
+
+    @property
+    def _path(self) -> str:
+        """Where programs are looked for: `hub`, the Python that runs the demo, then whatever the person has."""
+        return os.pathsep.join([str(self._programs), str(Path(sys.executable).parent), os.environ["PATH"]])
+
+    def hub(self, *arguments: str) -> dict[str, Any]:
+        """Do something on the code host, as the owner of the shop."""
+        printed: dict[str, Any] = json.loads(
+            self._world.run(["hub", *arguments], self._world.repository, PATH=self._path)
+        )
+        return printed
+
+    def ci(self, branch: str, *job: str) -> dict[str, Any]:
+        """Run a job of CI on a branch of the code host; returns what it printed."""
+        self._world.git("-C", str(self._ci), "fetch", "--quiet", "origin")
+        self._world.git("-C", str(self._ci), "switch", "--quiet", "--force-create", branch, f"origin/{branch}")
+        return self._world.run_ci(self._ci, *job, credential=self._ci_credential, PATH=self._path)
+
+    def update_shop(self) -> str:
+        """Bring the shop's own repository to what was merged; returns the commit."""
+        self._world.git("pull", "--quiet", "--ff-only", "origin", "main")
+        return self._world.git("rev-parse", "HEAD")
+
+    def diff(self, branch: str) -> list[str]:
+        """Show the lines of the product that a branch adds and removes."""
+        lines = self._world.git(
+            "-C", str(self._ci), "diff", "--unified=0", f"origin/main...origin/{branch}", "--", "shop.py"
+        )
+        return [line for line in lines.splitlines() if line[:1] in "+-" and line[:3] not in {"+++", "---"}]
+
+    def run_agent(self, project_id: str, policy: dict[str, Any], receipt_id: str, secret: str) -> Iterator[str]:
+        """Wake the repair agent for a receipt; yields what it says, and ends with it.
+
+        Its environment holds its credential and the address of the service, and no more than what finds its programs.
+        Raises DemoFailed when it gives up.
+        """
+        automation = self._world.directory / "automation.json"
+        automation.write_text(json.dumps({"project_id": project_id, "policy": policy}))
+        process = self._world.start(
+            [sys.executable, "-I", "-B", str(RUNNER), str(automation), receipt_id],
+            self._agent,
+            {"PATH": self._path, "SERVICE_URL": self._world.base_url, "SERVICE_RUNNER_API_KEY": secret},
+        )
+        assert process.stdout is not None, "its output is a pipe"
+        with process.stdout:
+            for line in process.stdout:
+                yield line.rstrip("\n")
+        if process.wait() != 0:
+            raise DemoFailed("The repair agent gave up; its last line says why.")
