@@ -204,9 +204,9 @@ class Arena:
         assert len(cases) == number
         return await self.issued(cases)
 
-    async def issued(self, cases: set[str]) -> list[Chain]:
+    async def issued(self, cases: set[str], **how: Any) -> list[Chain]:
         """Have receipts issued for these cases."""
-        answer = await self.post(f"{self.project}/automation-triggers/issue", {"automation_id": "heal"})
+        answer = await self.post(f"{self.project}/automation-triggers/issue", {"automation_id": "heal"}, **how)
         found = {item["case"]["case_id"]: item["receipt_id"] for item in must(answer, 200)["trigger_receipts"]}
         assert cases <= found.keys(), answer.text[-2000:]
         return [Chain(case_id, found[case_id]) for case_id in sorted(cases)]
