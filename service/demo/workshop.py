@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from service.demo.world import World
 
 REPOSITORY = "https://code.example.invalid/shop"
 CHECK = "unit tests"
+AGENT_SECONDS = 120
 RUNNER = Path(__file__).parent / "product_runner.py"
 
 
@@ -87,8 +89,14 @@ class Workshop:
             {"PATH": self._path, "SERVICE_URL": self._world.base_url, "SERVICE_RUNNER_API_KEY": secret},
         )
         assert process.stdout is not None, "its output is a pipe"
-        with process.stdout:
-            for line in process.stdout:
-                yield line.rstrip("\n")
-        if process.wait() != 0:
-            raise DemoFailed("The repair agent gave up; its last line says why.")
+        overdue = threading.Timer(AGENT_SECONDS, process.terminate)
+        overdue.daemon = True  # it must not keep a demo waiting that has failed otherwise
+        overdue.start()
+        try:
+            with process.stdout:
+                for line in process.stdout:
+                    yield line.rstrip("\n")
+            if process.wait() != 0:
+                raise DemoFailed(f"The repair agent gave up, or took over {AGENT_SECONDS} s; its last line says more.")
+        finally:
+            overdue.cancel()

@@ -23,6 +23,7 @@ from service.demo.stage import DemoFailed
 PRODUCT = Path(__file__).parent / "product"
 NODE_MAJOR = 20
 START_SECONDS = 60
+RUN_SECONDS = 60
 LOG_CHARACTERS = 3000
 
 
@@ -108,7 +109,7 @@ class World:
             process = subprocess.Popen(
                 [sys.executable, "-m", "service", "serve"],
                 env=environment,
-                stdout=log,
+                stdout=subprocess.DEVNULL,
                 stderr=log,
                 cwd=self.directory,
                 start_new_session=True,
@@ -139,14 +140,18 @@ class World:
 
     def run(self, command: list[str], where: Path, **environment: str) -> str:
         """Run a program to its end; returns what it printed. Raises DemoFailed with its complaint."""
-        done = subprocess.run(
-            command,
-            cwd=where,
-            env={**self.environment, **environment},
-            check=False,
-            capture_output=True,
-            text=True,
-        )
+        try:
+            done = subprocess.run(
+                command,
+                cwd=where,
+                env={**self.environment, **environment},
+                check=False,
+                capture_output=True,
+                text=True,
+                timeout=RUN_SECONDS,
+            )
+        except subprocess.TimeoutExpired as late:
+            raise DemoFailed(f"`{shlex.join(command)}` did not end within {RUN_SECONDS} s.") from late
         if done.returncode != 0:
             raise DemoFailed(f"`{shlex.join(command)}` failed: {(done.stderr or done.stdout)[-1000:]}")
         return done.stdout.strip()
