@@ -15,22 +15,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, NamedTuple
-
-import msgspec
 
 from service.eventstore import names
 from service.eventstore.cache import StateCache, StreamName
 from service.eventstore.commands import Answer, Command, KeyReused, Origin, Outcome, Stream
 from service.eventstore.connection import Connection
-from service.eventstore.loading import Loaded, Plan, Record, fold_stream, lock_and_load
+from service.eventstore.loading import Loaded, Plan, Record, fold_stream
 from service.eventstore.unit import Batch, Registry, UnitOfWork
 from service.eventstore.writing import write
 from service.http.errors import Unauthenticated
 from service.ingest import statements
 from service.ingest.grouping import Grouping
 from service.ingest.items import AnalyticsRow, Assignment, Item
+from service.ingest.locking import Project, lock
 from service.ingest.tally import RecordTally, Tally
 from statemachines import case, suppressions
 from statemachines.case import CASE
@@ -39,14 +37,6 @@ from statemachines.suppressions import SUPPRESSIONS
 
 ACCEPTED = 202
 _NO_HEADERS: Mapping[str, str] = {}
-
-
-class Project(NamedTuple):
-    """A sender's project as it stands under its gate; `account_id` is its first owner (G-071)."""
-
-    dsn_hash: str
-    status: str
-    account_id: str
 
 
 class Assigned(NamedTuple):
@@ -116,16 +106,13 @@ class Flush:
         CommitNotConfirmed.
         """
         plan = self._plan(attempt.items)
-        loaded = lock_and_load(connection, plan, None)
+        project_ids = sorted({item.sender.project_id for item in attempt.items})
+        loaded, moment, projects = lock(connection, plan, project_ids)
         if flusher_name(self._flusher_id) not in loaded.names:
             attempt.held.extend(attempt.items)  # A transaction of ours that lost its connection is not over yet.
             connection.execute("rollback")
             return
-        project_ids = sorted({item.sender.project_id for item in attempt.items})
-        moment, facts = connection.execute(statements.FACTS, (project_ids,), prepare=True).fetchone() or (None, None)
-        assert isinstance(moment, datetime)
         batch = Batch(self._registry, moment, {}, loaded.rows)
-        projects = {project_id: Project(*rest) for project_id, *rest in msgspec.json.decode(facts or "[]")}
         work = _Work(plan, loaded, batch, batch.now, projects)
         self._fold(work)
         for item in attempt.items:

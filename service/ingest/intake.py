@@ -206,7 +206,8 @@ class Intake:
                 self._resolve(attempt)
             else:
                 self._put_back(attempt.items)
-        elif error.sqlstate in RETRY:
+        elif error.sqlstate in RETRY or isinstance(error, psycopg.errors.CheckViolation):
+            # The check of the default partition: a day got its own between planning and writing. It is seen next time.
             self._rollback()
             self._put_back(attempt.items)
         else:

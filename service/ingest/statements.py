@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-# One plain statement: the clock of the batch, and what the senders' projects are by now, under their gates.
-FACTS = """
-select service_now(), (
-    select json_agg(json_build_array(p.project_id, p.dsn_hash, p.status, coalesce((
-        select m.user_id from memberships m where m.project_id = p.project_id and m.role = 'owner'
-        order by m.created_at, m.id limit 1), p.created_by)))::text
-    from projects p where p.project_id = any(%s::text[]) and p.id = p.project_id)
-"""
+# Plain statements, outside a pipeline: they also arm the timeout of an idle transaction (see eventstore/round.py).
+FACTS = "select service_now(), ingest_projects(%s)::text"
+LOCK = "select ingest_lock(%s, %s, %s, %s, %s::json, %s)::text"
 
 STORE = "select ingest_store(%s, %s, %s, %s::json, %s::json, %s::json, %s::json, %s::json, %s::json)"
 LAST_BATCH = "select batch from ingest_flushers where id = %s"

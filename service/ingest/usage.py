@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from service.eventstore.store import EventStore
 
-# The first owner by time; who made the project stands in while nobody owns it.
-_ACCOUNT = (
-    "select coalesce((select m.user_id from memberships m where m.project_id = p.project_id and m.role = 'owner' "
-    "order by m.created_at, m.id limit 1), p.created_by) from projects p where p.project_id = %s and p.id = %s"
-)
+_ACCOUNT = "select p->>3 from json_array_elements(ingest_projects(array[%s])) p"
 _DAYS = """
 select day, sum(errors)::bigint, sum(analytics)::bigint, sum(deploys)::bigint from (
     select day, errors, analytics, 0 as deploys from usage_days where {0} = %s and day between %s and %s
@@ -37,7 +33,7 @@ class DayUsage(NamedTuple):
 
 async def account_of(store: EventStore, project_id: str) -> str:
     """Find the account that pays for a project: its first owner. Empty for a project that is gone."""
-    rows = await store.fetch(_ACCOUNT, project_id, project_id)
+    rows = await store.fetch(_ACCOUNT, project_id)
     return str(rows[0][0]) if rows else ""
 
 

@@ -159,6 +159,50 @@ create table deploy_notes (
     primary key (project_id, id)
 );
 
+-- [project, DSN hash, status, account] of projects: what their records are judged by. The account that pays is the
+-- first owner; who made the project stands in while nobody owns it.
+create function ingest_projects(wanted text[]) returns json language sql stable as $body$
+    select json_agg(json_build_array(p.project_id, p.dsn_hash, p.status, coalesce((
+        select m.user_id from memberships m where m.project_id = p.project_id and m.role = 'owner'
+        order by m.created_at, m.id limit 1), p.created_by)))
+    from projects p where p.project_id = any(wanted) and p.id = p.project_id
+$body$;
+
+-- The locks of a flush that only counts, and what is read under them, in one statement: gates, names and heads are
+-- tried and never waited for, and each query here sees what was committed before it began (the function is volatile).
+-- Answers what it got: the moment, the numbers of gates and names, [project, stream, revision] of each head, the
+-- idempotency records that exist, and [project, DSN hash, status, account] of each sender's project.
+create function ingest_lock(
+    gates bigint[], wanted bigint[], head_projects text[], head_streams text[], record_names json, senders text[]
+) returns json language plpgsql as $body$
+declare
+    got_gates  json;
+    got_names  json;
+    got_heads  json;
+    found      json;
+    projects   json;
+begin
+    select json_agg(g) into got_gates from unnest(gates) g where pg_try_advisory_xact_lock_shared(g);
+    select json_agg(w) into got_names from unnest(wanted) w where pg_try_advisory_xact_lock(w);
+    with held as (
+        select h.project_id, h.stream_id, h.revision from stream_heads h
+        where (h.project_id, h.stream_id) in (select * from unnest(head_projects, head_streams))
+        order by h.project_id, h.stream_id for share of h skip locked
+    )
+    select json_agg(json_build_array(h.project_id, h.stream_id, h.revision)) into got_heads from held h;
+    if record_names is not null then
+        select json_agg(json_build_array(i.project_id, i.principal, i.operation, i.key, i.fingerprint, i.command_id,
+            i.status, convert_from(i.body, 'UTF8'))) into found
+        from json_to_recordset(record_names) as n(project_id text, principal text, operation text, key text)
+        join idempotency i on i.project_id = n.project_id and i.principal = n.principal
+            and i.operation = n.operation and i.key = n.key;
+    end if;
+    select ingest_projects(senders) into projects;
+    return json_build_object('moment', service_now(), 'gates', got_gates, 'names', got_names, 'heads', got_heads,
+        'records', found, 'projects', projects);
+end
+$body$;
+
 -- Everything a flush writes beside events, in one statement and always in this order: every flush of every process
 -- locks counter rows in it, last and in key order, so none waits for another in a circle. Each parameter holds rows as
 -- a JSON array, or is null; all of them were received at this moment.

@@ -201,6 +201,35 @@ async def test_a_rotated_dsn_is_dead_at_once(world: World, project, path):
     assert sum(await stored(world, made["id"])) == 2
 
 
+async def test_nothing_begun_after_a_rotation_is_stored(world: World, project):
+    """Under load, again and again: once the rotation is answered the old DSN is dead (R-PROJ-06)."""
+    owner, made, dsn = project
+    accepted = 0
+    for _ in range(4):
+        rotated = asyncio.Event()
+        late: list[int] = []
+
+        async def client(caller: Any, rotated: asyncio.Event = rotated, late: list[int] = late) -> int:
+            count = 0
+            while True:
+                begun_after = rotated.is_set()
+                status = (await caller.post("/v1/logs/", LOG)).status_code
+                count += status == 202
+                if begun_after:
+                    late.append(status)
+                    return count
+
+        clients = asyncio.gather(*(client(dsn) for _ in range(12)))
+        await asyncio.sleep(0.2)
+        fresh = ok(await owner.post(f"/v1/projects/{made['id']}/dsn/rotate", {}))
+        rotated.set()
+        accepted += sum(await clients)
+        assert late == [401] * 12
+        dsn = world.having(fresh["dsn"])
+    assert accepted > 50
+    assert (await stored(world, made["id"]))[0] == accepted
+
+
 @pytest.mark.parametrize("path", BODIES)
 async def test_a_key_is_stored_once(world: World, project, path):
     _, made, dsn = project

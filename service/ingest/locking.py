@@ -1,0 +1,127 @@
+"""What a flush holds and knows before it decides: its locks, its clock, and the projects of its senders.
+
+Most flushes only count: every error goes into a case that is known and stays as it is. Those take one statement. One
+that may move a case takes the way of a command loop's round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+import msgspec
+
+from service.eventstore import names
+from service.eventstore.connection import Connection
+from service.eventstore.loading import Loaded, Plan, Record, lock_and_load
+from service.ingest import statements
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Project(NamedTuple):
+    """A sender's project as it stands under its gate; `account_id` is its first owner (G-071)."""
+
+    dsn_hash: str
+    status: str
+    account_id: str
+
+
+class Held(NamedTuple):
+    """What was got: locks and reads, the clock of the flush, and the senders' projects."""
+
+    loaded: Loaded
+    moment: datetime
+    projects: Mapping[str, Project]
+
+
+class _Sender(NamedTuple):
+    project_id: str
+    dsn_hash: str
+    status: str
+    account_id: str
+
+
+class _Stored(NamedTuple):
+    project_id: str
+    principal: str
+    operation: str
+    key: str
+    fingerprint: str
+    command_id: str
+    status: int
+    body: str
+
+
+class _Got(msgspec.Struct):
+    """The answer of `ingest_lock`."""
+
+    moment: datetime
+    gates: list[int] | None
+    names: list[int] | None
+    heads: list[tuple[str, str, int]] | None
+    records: list[_Stored] | None
+    projects: list[_Sender] | None
+
+
+_got = msgspec.json.Decoder(_Got).decode
+_senders = msgspec.json.Decoder(list[_Sender]).decode
+
+
+def lock(connection: Connection, plan: Plan, project_ids: Sequence[str]) -> Held:
+    """Begin the transaction and take what the plan names, as far as it is free. Raises psycopg.Error."""
+    if plan.writes or plan.reads:
+        return _lock_to_move(connection, plan, project_ids)
+    return _lock_to_count(connection, plan, project_ids)
+
+
+def _lock_to_move(connection: Connection, plan: Plan, project_ids: Sequence[str]) -> Held:
+    loaded = lock_and_load(connection, plan, None)
+    row = connection.execute(statements.FACTS, (_array(project_ids),), prepare=True).fetchone()
+    assert row is not None
+    moment, found = row
+    return Held(loaded, moment, _by_id(_senders(found) if found else ()))
+
+
+def _lock_to_count(connection: Connection, plan: Plan, project_ids: Sequence[str]) -> Held:
+    gates = {names.lock_number(name): name for name in plan.gates}
+    wanted = {names.lock_number(name): name for name in plan.names}
+    records = [dict(zip(_RECORD, record, strict=True)) for record in plan.records]
+    connection.execute("begin")
+    row = connection.execute(
+        statements.LOCK,
+        (
+            _array(map(str, gates)),
+            _array(map(str, wanted)),
+            _array(project_id for project_id, _ in plan.shared),
+            _array(stream_id for _, stream_id in plan.shared),
+            _encode(records).decode() if records else None,
+            _array(project_ids),
+        ),
+        prepare=True,
+    ).fetchone()
+    assert row is not None
+    got = _got(row[0])
+    loaded = Loaded()
+    loaded.gates = {gates[number] for number in got.gates or ()}
+    loaded.names = {wanted[number] for number in got.names or ()}
+    loaded.heads = {(project_id, stream_id): (revision, b"") for project_id, stream_id, revision in got.heads or ()}
+    for *name, fingerprint, command_id, status, body in got.records or ():
+        project_id, principal, operation, key = name
+        loaded.records[project_id, principal, operation, key] = Record(
+            fingerprint, command_id, status, body.encode(), {}
+        )
+    return Held(loaded, got.moment, _by_id(got.projects or ()))
+
+
+_RECORD = ("project_id", "principal", "operation", "key")
+
+
+def _by_id(senders: Iterable[_Sender]) -> dict[str, Project]:
+    return {project_id: Project(*rest) for project_id, *rest in senders}
+
+
+def _array(values: Iterable[str]) -> str:
+    """Write ids or numbers as an array; they hold nothing that would have to be quoted (R-GEN-10, G-002)."""
+    return f"{{{','.join(values)}}}"
