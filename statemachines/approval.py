@@ -127,7 +127,7 @@ def settle(approval: Approval, authority: Authority, *, run_live: bool, now: int
     if approval.status is not Status.PENDING:
         return []
     if now >= approval.expires_at:
-        return [ApprovalExpired(now)]
+        return [ApprovalExpired(approval.expires_at)]
     if not run_live:
         return [ApprovalCancelled("run_over", now)]
     if not authority.enabled or authority.paused or authority.generation != approval.generation:

@@ -103,7 +103,7 @@ def overdue(run: Run, claim: Claim, lane: Lease, now: int) -> Overdue | None:
     if run.status in runs.BEFORE_EFFECT:
         ends = [Overdue("deadline_exceeded", run.deadline_at)]
         if run.claim_id is not None:
-            ends.append(_lease_end(claim, lane))
+            ends.append(_lease_end(claim, lane, now))
         first = min(ends, key=lambda end: end.since)
         return first if now >= first.since else None
     grant = run.draft_grant
@@ -113,11 +113,13 @@ def overdue(run: Run, claim: Claim, lane: Lease, now: int) -> Overdue | None:
     return None
 
 
-def _lease_end(claim: Claim, lane: Lease) -> Overdue:
+def _lease_end(claim: Claim, lane: Lease, now: int) -> Overdue:
     if claim.status is claims.Status.RELEASED:
-        return Overdue("claim_not_active", claim.released_at or 0)
-    # A lane that points elsewhere has been offered anew: over at once, whatever the clock does.
-    return Overdue("lease_expired", claim.lease_expires_at if claims.lane_holds(claim, lane) else 0)
+        return Overdue("claim_not_active", min(claim.released_at or 0, now))
+    if claim.status is claims.Status.ACTIVE and claims.lane_holds(claim, lane):
+        return Overdue("lease_expired", claim.lease_expires_at)
+    # Recorded as ended, or offered anew: over by now, whatever the clock does.
+    return Overdue("lease_expired", min(claim.lease_expires_at, now))
 
 
 def is_open(book: Book, now: int) -> bool:

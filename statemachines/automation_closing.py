@@ -109,7 +109,9 @@ def settle_run(book: Book, now: int) -> Effects:
     if over is None:
         return settle_review(book, now)
     failed = e.RunFailed if run.status in runs.BEFORE_EFFECT else e.RunFailedOutside
-    event = failed(reason=None, cause=over.cause, command_key_sha256=None, follow_ups=find_follow_ups(run), at=now)
+    event = failed(
+        reason=None, cause=over.cause, command_key_sha256=None, follow_ups=find_follow_ups(run), at=over.since
+    )
     return end_run(book, event, now, revoke_claim=False)
 
 

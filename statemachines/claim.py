@@ -215,7 +215,7 @@ def decide_release(
 def settle(claim: Claim, lane: Lease, now: int) -> list[Event]:
     """What time has made of a claim by `now`: expired, or nothing."""
     if claim.status is Status.ACTIVE and not lease_live(claim, lane, now):
-        return [ClaimExpired(now)]
+        return [ClaimExpired(min(claim.lease_expires_at, now))]
     return []
 
 

@@ -166,7 +166,7 @@ def settle(grant: Grant, authority: Authority, *, run_live: bool, now: int) -> l
     if grant.status is not Status.AUTHORIZED:
         return []
     if now >= grant.expires_at:
-        return [GrantExpired(now)]
+        return [GrantExpired(grant.expires_at)]
     if not run_live:
         return [GrantRevoked("run_over", now)]
     if not authority.enabled or authority.paused or authority.generation != grant.generation:

@@ -305,7 +305,7 @@ def evolve(state: Run, event: Event) -> Run:
     changes = {
         "status": Status[destination(TABLE, event, state.status)],
         "state_revision": state.state_revision + raised,
-        "updated_at": getattr(event, "at", state.updated_at),
+        "updated_at": getattr(event, "at", state.updated_at) if raised else state.updated_at,
         **_of_approvals(state, event),
         **_of_effects(state, event),
         **_of_course(state, event),

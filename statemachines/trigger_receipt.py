@@ -188,7 +188,7 @@ def settle(
     if receipt.status not in {Status.ISSUED, Status.CLAIMED}:
         return []
     if receipt.status is Status.ISSUED and now >= receipt.expires_at:
-        return [ReceiptExpired(now)]
+        return [ReceiptExpired(receipt.expires_at)]
     if receipt.status is Status.CLAIMED and not claim_live:
         return [ReceiptClosed("claim_ended", now)]
     cause = _void(receipt, authority, case)

@@ -56,6 +56,7 @@ _COUNT = """
 select count() from events
 where event = {event} and timestamp >= toDateTime({earliest})
   and created_at > toDateTime({since}) and created_at <= toDateTime({until})
+limit 1
 """
 
 

@@ -21,8 +21,8 @@ from service.eventstore.store import EventStore
 from statemachines import claim as claims
 from statemachines import trigger_receipt as receipts
 from statemachines.automation_authority import authority_of
-from statemachines.automation_book import Book
-from statemachines.automation_closing import as_of
+from statemachines.automation_book import Book, carried
+from statemachines.automation_closing import as_of, decide_fence_run
 from statemachines.automation_contract import Automation, Contract, Status
 from statemachines.automation_policy import Authority
 from statemachines.claim import Claim
@@ -36,24 +36,26 @@ _CLAIM_AND_LANE = (
     "'claim', (select row_to_json(c) from claims c where c.project_id = {0}.project_id and c.id = {0}.claim_id), "
     "'lane', (select row_to_json(l) from leases l where l.project_id = {0}.project_id and l.case_id = {0}.case_id)"
 )
+_FENCED = "'fenced', exists (select from projects p where p.project_id = {0}.project_id and p.status <> 'active')"
 RUN_BUNDLE = (
-    f"json_build_object('now', {NOW}, 'run', row_to_json(r), {_CLAIM_AND_LANE.format('r')}, "  # noqa: S608
+    f"json_build_object('now', {NOW}, {_FENCED.format('r')}, 'run', row_to_json(r), {_CLAIM_AND_LANE.format('r')}, "  # noqa: S608
     "'grants', (select coalesce(json_agg(row_to_json(g)), '[]') from grants g "
     "where g.project_id = r.project_id and g.run_id = r.id), "
     "'approvals', (select coalesce(json_agg(row_to_json(a)), '[]') from approvals a "
     "where a.project_id = r.project_id and a.run_id = r.id))"
 )
 RECEIPT_BUNDLE = (
-    f"json_build_object('now', {NOW}, 'receipt', row_to_json(t), {_CLAIM_AND_LANE.format('t')}, "  # noqa: S608
+    f"json_build_object('now', {NOW}, {_FENCED.format('t')}, 'receipt', row_to_json(t), {_CLAIM_AND_LANE.format('t')}, "  # noqa: S608
     "'case', (select row_to_json(k) from cases k where k.project_id = t.project_id and k.id = t.case_id), "
     "'evidence', (select row_to_json(e) from trigger_evidence e where e.project_id = t.project_id and e.id = t.id))"
 )
 
 
 class RunBundle(msgspec.Struct, frozen=True):
-    """A run's row with what hangs on it, as of one statement."""
+    """A run's row with what hangs on it, as of one statement. `fenced`: its project is being deleted."""
 
     now: int
+    fenced: bool
     run: RunRow
     claim: ClaimRow | None
     lane: LeaseRow | None
@@ -72,13 +74,16 @@ class RunBundle(msgspec.Struct, frozen=True):
             grants={row.id: row.state for row in self.grants},
             approvals={row.id: row.state for row in self.approvals},
         )
+        if self.fenced:
+            book = carried(book, decide_fence_run(book, self.now))
         return as_of(book, self.now)
 
 
 class ReceiptBundle(msgspec.Struct, frozen=True):
-    """A receipt's row with what hangs on it, as of one statement."""
+    """A receipt's row with what hangs on it, as of one statement. `fenced`: its project is being deleted."""
 
     now: int
+    fenced: bool
     receipt: TriggerReceiptRow
     claim: ClaimRow | None
     lane: LeaseRow | None
@@ -103,7 +108,7 @@ class ReceiptBundle(msgspec.Struct, frozen=True):
             claim_live=claims.lease_live(claim, lane, self.now),
             now=self.now,
         )
-        for event in events:
+        for event in receipts.decide_fence(state, self.now) if self.fenced else events:
             state = receipts.evolve(state, event)
         return state
 

@@ -35,7 +35,8 @@ _CASE = Subject("case_id", CASES.table, "case_not_found")
 _ERRORS = ("case_not_found", "claim_not_found", "claim_required", "automation_mismatch")
 _HOLDER = (
     f"select row_to_json(t)::text, row_to_json(l)::text, {NOW} from leases l "  # noqa: S608 - a constant
-    "join claims t on t.project_id = l.project_id and t.id = l.claim_id where l.project_id = %s and l.case_id = %s"
+    "join claims t on t.project_id = l.project_id and t.id = l.claim_id "
+    "join projects p on p.project_id = l.project_id and p.status = 'active' where l.project_id = %s and l.case_id = %s"
 )
 
 
