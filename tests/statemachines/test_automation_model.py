@@ -24,7 +24,7 @@ from tests.support.loop.memory import MemoryStore
 from tests.support.loop.memory_port import MemoryPort
 from tests.support.loop.rules import Rules
 
-GAMES, STEPS = 24, 2000
+GAMES, STEPS = 40, 2000
 EXPECTED = {
     "interleaved": 500, "repeated": 300, "lost": 300, "run.started.v1": 50, "run.verified.v1": 3,
     "start:budget_exhausted": 2, "run.verification_failed.v1": 2, "run.auto_merge_proven.v1": 1, "run.failed.v1": 20,

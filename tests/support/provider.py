@@ -121,6 +121,12 @@ class FakeProvider:
         assert body["query"]["kind"] == "HogQLQuery"
         assert all(f"{{{name}}}" in query for name in values), "every value is a parameter of the query"
         assert "limit" in query, "every query is bounded"
+        if "event" in values:
+            count = sum(
+                event["event"] == values["event"] and values["since"] < event["created_at"] <= values["until"]
+                for event in self.events
+            )
+            return 200, {"columns": ["count()"], "results": [[count]], "hasMore": False}
         rows = [
             [event["event"], int(event["created_at"]), json.dumps(event["properties"])]
             for event in self.events

@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-
 from tests.support.automation_world import closed
 from tests.support.loop.http_scene import HttpScene, open_scene
 from tests.support.loop.scene import HEAD, MERGED
 from tests.support.server import ServerHandle
-
-
-@pytest.fixture
-def at(server: ServerHandle) -> Iterator[HttpScene]:
-    with open_scene(server) as scene:
-        yield scene
 
 
 def test_the_whole_loop_to_a_verified_fix(at: HttpScene) -> None:

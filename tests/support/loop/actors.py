@@ -68,7 +68,7 @@ class Owner(Actor):
     def learn(self, request: Request, reply: Reply) -> None:
         if "etag" in reply.body:
             self.etag = reply.body["etag"]
-        if reply.code == "precondition_failed":
+        if reply.code in {"precondition_failed", "if_match_required"}:
             self.etag = reply.body.get("current_etag")
         if request.operation == "approvals":
             self.approvals = reply.body["approvals"]
@@ -140,10 +140,10 @@ class Telemetry(Actor):
 
     def next(self) -> Request | None:
         roll = self.rng.random()
-        if roll < 0.5:
+        if roll < 0.4:
             return Request(self.name, "error", body={"fingerprint": self.rng.choice(FINGERPRINTS)})
         if roll < 0.8:
-            return Request(self.name, "traffic", body={"count": self.rng.randint(1, 4)})
+            return Request(self.name, "traffic", body={"count": self.rng.randint(1, 6)})
         if roll < 0.83 and self.cases:
             return Request(self.name, "suppress", {"case_id": self.rng.choice(self.cases)})
         return None
@@ -371,7 +371,8 @@ class Runner(Actor):
         match request.operation:
             case "receipts":
                 mine = [item for item in reply.body["trigger_receipts"] if item["automation_id"] == self.automation_id]
-                self.receipts = mine[-6:]
+                still_open = [item for item in mine if item["status"] == "issued"]
+                self.receipts = [*still_open[:6], *mine[-2:]]
             case "claim" | "renew" | "release":
                 self._learn_claim(request, reply)
             case "start":

@@ -8,10 +8,11 @@ from __future__ import annotations
 import asyncio
 import string
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
@@ -20,6 +21,9 @@ import psutil
 import psycopg
 
 from service.eventstore.codec import decode_event
+from service.registry import registry
+from tests.support.cluster import TestCluster
+from tests.support.history import check_read_models, check_rebuild
 from tests.support.loop.http_scene import RUNNER, HttpScene, contract_of
 from tests.support.loop.port import Entry
 from tests.support.loop.rules import Rules
@@ -205,9 +209,12 @@ class Arena:
         return await self.issued(cases)
 
     async def issued(self, cases: set[str], **how: Any) -> list[Chain]:
-        """Have receipts issued for these cases."""
-        answer = await self.post(f"{self.project}/automation-triggers/issue", {"automation_id": "heal"}, **how)
-        found = {item["case"]["case_id"]: item["receipt_id"] for item in must(answer, 200)["trigger_receipts"]}
+        """Have receipts issued for these cases; one look for work issues a hundred at most."""
+        found: dict[str, str] = {}
+        for _ in range(1 + len(cases) // 100):
+            answer = await self.post(f"{self.project}/automation-triggers/issue", {"automation_id": "heal"}, **how)
+            receipts = must(answer, 200)["trigger_receipts"]
+            found |= {item["case"]["case_id"]: item["receipt_id"] for item in receipts}
         assert cases <= found.keys(), answer.text[-2000:]
         return [Chain(case_id, found[case_id]) for case_id in sorted(cases)]
 
@@ -274,6 +281,32 @@ def _word(number: int) -> str:
         number, rest = divmod(number, 26)
         letters += string.ascii_lowercase[rest]
     return "part" + letters
+
+
+@contextmanager
+def open_pair(directory: Path, cluster: TestCluster) -> Iterator[list[ServerHandle]]:
+    """Two running services on a database of their own; afterwards every row must be what its history folds to."""
+    with cluster.database() as url:
+        servers = [ServerHandle(_made(directory / name), database_url=url) for name in ("one", "other")]
+        try:
+            for server in servers:
+                server.start()
+            yield servers
+            assert problems_of(url) == []
+        finally:
+            for server in servers:
+                server.stop()
+
+
+def _made(directory: Path) -> Path:
+    directory.mkdir(parents=True)
+    return directory
+
+
+def problems_of(url: str) -> list[str]:
+    """What is wrong with history and read models of a database, be they read or built anew."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        return check_read_models(connection, registry()) + check_rebuild(url, registry())
 
 
 @asynccontextmanager

@@ -1,0 +1,99 @@
+"""Claims over HTTP: one holder, exact revisions, renew and release by the right hands (G-105)."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx2
+
+from tests.support.automation_world import closed
+from tests.support.loop.http_scene import RIVAL, HttpScene
+
+
+def renew(at: HttpScene, epoch: int = 1, *, who: str = "heal", claim_id: str | None = None) -> httpx2.Response:
+    path = f"/v1/cases/{at.case_id}/claims/{claim_id or at.claim_id}/renew"
+    return at.post(path, {"lease_epoch": epoch}, who=who)
+
+
+def release(at: HttpScene, body: dict[str, object] | None = None, *, who: str = "heal") -> httpx2.Response:
+    return at.post(f"/v1/cases/{at.case_id}/claims/{at.claim_id}/release", body or {}, who=who)
+
+
+def test_a_claim_from_its_making_to_its_end(at: HttpScene) -> None:
+    at.prepare()
+    at.error(2)
+    closed(at.call("GET", f"/v1/cases/{at.case_id}/claims/active"), 404, "claim_not_found")
+    at.issue()
+    closed(at.claim(case_revision=2), 409, "case_revision_stale")
+    closed(at.claim(trigger_receipt_id="trc_" + "0" * 26), 404, "trigger_receipt_not_found")
+    made = at.must(at.claim(), 201)
+    assert at.must(at.claim(), 200)["claim_id"] == made["claim_id"]
+    rival = at.claim(who=RIVAL)
+    assert rival.json()["error"]["code"] in {"case_already_claimed", "receipt_not_claimable"}
+    shown = at.must(at.call("GET", f"/v1/cases/{at.case_id}/claims/active", who="member"), 200)
+    assert shown["claim_id"] == made["claim_id"]
+    refused = at.call("GET", f"/v1/cases/{at.case_id}", who=RIVAL)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (403, "claim_required")
+    closed(renew(at, 2), 409, "stale_lease_epoch")
+    closed(renew(at, who=RIVAL), 403, "claim_required")
+    closed(renew(at, claim_id="claim_" + "0" * 26), 404, "claim_not_found")
+    at.wait(600)
+    renewed = at.must(renew(at), 200)
+    assert renewed["lease_expires_at"] >= made["lease_expires_at"] + 600
+    assert renewed["lease_epoch"] == 1
+    closed(release(at), 400, "invalid_payload")
+    closed(release(at, {"lease_epoch": 1}, who="member"), 403, "owner_required")
+    done = at.must(release(at, {"lease_epoch": 1, "reason": "Not reproducible."}), 200)
+    assert (done["status"], done["released_at"] is not None) == ("released", True)
+    closed(release(at, {"lease_epoch": 1}), 409, "claim_not_active")
+    closed(renew(at), 409, "claim_not_active")
+    receipt = at.must(at.call("GET", f"/v1/automation-trigger-receipts/{at.receipt_id}"), 200)
+    assert receipt["status"] == "closed"
+    refused = at.call("GET", f"/v1/cases/{at.case_id}")
+    assert refused.json()["error"]["code"] == "claim_required", "a released claim shows nothing any more"
+
+
+def test_a_lease_that_lapsed_is_over_everywhere_at_once(at: HttpScene) -> None:
+    at.running()
+    at.wait(900)
+    closed(renew(at), 409, "lease_expired")
+    closed(release(at, {"lease_epoch": 1}), 409, "lease_expired")
+    closed(at.call("GET", f"/v1/cases/{at.case_id}/claims/active"), 404, "claim_not_found")
+    assert at.call("GET", f"/v1/cases/{at.case_id}").json()["error"]["code"] == "claim_required"
+    for body in ({"phase": "running"}, {"status": "failed", "reason": "r"}):
+        closed(at.patch(body), 409, "lease_expired")
+    at.issue()
+    taken = at.must(at.claim(who=RIVAL), 201)
+    assert taken["lease_epoch"] == 2
+    closed(at.patch({"phase": "running"}), 409, "lease_expired")
+    cases = at.must(at.call("GET", f"{at.project}/cases", who="member"), 200)["cases"]
+    assert [case["claimed"] for case in cases] == [True]
+
+
+def test_an_owner_takes_a_claim_back(at: HttpScene) -> None:
+    at.running()
+    assert at.must(release(at, who="owner"), 200)["status"] == "released"
+    closed(at.patch({"phase": "running"}), 409, "claim_not_active")
+    assert at.run()["status"] == "failed", "without its lease a run that had no effect yet is over"
+
+
+def test_of_many_rivals_one_holds_the_case(at: HttpScene) -> None:
+    """Thirty-two claims at once by two runners: one runner's claim, one epoch, every other answer a refusal (P12)."""
+    at.prepare()
+    at.error(2)
+    at.issue()
+    receipt = {"trigger_receipt_id": at.receipt_id, "case_revision": 1}
+    path = f"/v1/cases/{at.case_id}/claims"
+
+    def claim(number: int) -> httpx2.Response:
+        with at.server.client() as client:
+            who = ("heal", RIVAL)[number % 2]
+            return at.world.call("POST", path, receipt, who=who, key=f"rival-{number}", client=client)
+
+    with ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(claim, range(32)))
+    won = [answer.json() for answer in answers if answer.is_success]
+    assert {(body["claim_id"], body["lease_epoch"]) for body in won} == {(won[0]["claim_id"], 1)}
+    assert sum(answer.status_code == 201 for answer in answers) == 1
+    codes = {answer.json()["error"]["code"] for answer in answers if not answer.is_success}
+    assert codes <= {"case_already_claimed", "receipt_not_claimable", "service_unavailable"}

@@ -1,0 +1,106 @@
+"""Kill switches and leases as points in the log, under load (P5, P10)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import httpx2
+
+from statemachines.automation_contract import ContractEnabled, ContractPaused
+from tests.support.automation_world import closed
+from tests.support.loop.http_port import HttpPort
+from tests.support.loop.http_scene import RIVAL, HttpScene
+from tests.support.loop.rules import AUTHORITY, Rules
+
+ROUNDS = 8
+
+
+def hammer(at: HttpScene, stop: threading.Event, results: list[tuple[float, str, int]]) -> None:
+    """Charge usage as fast as it goes; note when each call began and how it ended."""
+    with at.server.client() as client:
+        number = 0
+        revision = 1
+        while not stop.is_set():
+            number += 1
+            began = time.monotonic()
+            body = {"state_revision": revision, "lease_epoch": 1, "turns": 1}
+            key = f"{threading.get_ident()}-{number}-{began}"
+            answer = at.world.call("POST", f"{at.path}/usage", body, who="heal", key=key, client=client)
+            results.append((began, "usage", answer.status_code))
+            shown: dict[str, Any] = answer.json()
+            if answer.is_success:
+                revision = shown["state_revision"]
+            elif shown["error"]["code"] == "stale_state_revision":
+                revision = shown["error"]["details"]["current_state_revision"]
+
+
+def test_after_a_pause_is_acknowledged_nothing_that_holds_authority_commits(at: HttpScene) -> None:
+    """Eight workers on one run; a pause at a random moment; again and again (P10)."""
+    at.running(max_turns_per_run=500)
+    for _ in range(ROUNDS):
+        stop, results = threading.Event(), []
+        workers = [threading.Thread(target=hammer, args=(at, stop, results)) for _ in range(8)]
+        for worker in workers:
+            worker.start()
+        time.sleep(0.15)
+        began = time.monotonic()
+        at.pause()
+        acknowledged = time.monotonic()
+        while not any(started > acknowledged for started, _, _ in results):
+            time.sleep(0.02)
+        stop.set()
+        for worker in workers:
+            worker.join()
+        assert acknowledged - began < 2.0
+        late = [status for started, _, status in results if started > acknowledged]
+        assert late
+        assert not [status for status in late if status < 400]
+        at.enable()
+    port = HttpPort(at)
+    log = port.log()
+    port.close()
+    Rules().check(log)
+    on = False
+    charged = 0
+    for entry in log:
+        if isinstance(entry.event, ContractEnabled):
+            on = True
+        elif isinstance(entry.event, ContractPaused):
+            on = False
+        elif isinstance(entry.event, AUTHORITY):
+            charged += 1
+            assert on, entry
+    assert charged > ROUNDS
+
+
+def test_a_worker_that_slept_through_its_lease_is_shut_out(at: HttpScene) -> None:
+    """The holder sleeps, another takes over under the next epoch; everything of the first is refused (P5)."""
+    at.running()
+    first, fence = at.run_id, at.fence()
+    grant = at.must(at.authorize(), 201)
+    claim_id, case_id = at.claim_id, at.case_id
+    at.wait(900)
+    at.issue()
+    assert at.must(at.claim(who=RIVAL), 201)["lease_epoch"] == 2
+    second = at.must(at.start("rival", who=RIVAL), 201)
+    path = f"/v1/automation-runs/{first}"
+    late: list[Callable[[], httpx2.Response]] = [
+        lambda: at.call("PATCH", path, fence | {"phase": "running"}),
+        lambda: at.call("PATCH", path, fence | {"status": "failed", "reason": "r"}),
+        lambda: at.post(f"{path}/usage", fence | {"turns": 1}),
+        lambda: at.post(f"{path}/approvals", fence | {"action": "draft_pr", "summary": "s"}),
+        lambda: at.post(f"{path}/actions/draft-pr/authorize", fence | at.binding(head_sha="d" * 40)),
+        lambda: at.post(f"{path}/actions/draft-pr/consume", fence | {"grant_id": grant["grant_id"]}),
+        lambda: at.post(f"/v1/cases/{case_id}/claims/{claim_id}/renew", {"lease_epoch": 1}),
+        lambda: at.post(f"/v1/cases/{case_id}/claims/{claim_id}/release", {"lease_epoch": 1}),
+    ]
+    for call in late:
+        closed(call(), 409, "lease_expired")
+    now = at.must(at.call("GET", f"/v1/automation-runs/{second['run_id']}", who=RIVAL), 200)
+    assert (now["phase"], now["lease_epoch"]) == ("run_started", 2)
+    port = HttpPort(at)
+    Rules().check(port.log())
+    port.close()

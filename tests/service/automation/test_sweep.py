@@ -1,0 +1,115 @@
+"""The sweep: writes down what reads say already, twice at once records nothing twice, and finds work by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+from service.analytics.local import LocalAnalytics
+from service.automation.sweep import Sweep
+from service.eventstore.store import EventStore
+from tests.support.automation_world import World, closed
+from tests.support.loop.http_scene import HttpScene
+
+
+class _Services:
+    """What a sweep needs of the services."""
+
+    def __init__(self, store: EventStore, providers: Any) -> None:
+        self.store = store
+        self.providers = providers
+
+
+class _Local:
+    """The providers of a project that has none."""
+
+    def __init__(self, store: EventStore) -> None:
+        self.store = store
+
+    async def for_project(self, project_id: str) -> Any:
+        return LocalAnalytics(self.store, project_id)
+
+
+def sweep(world: World, times: int = 1) -> list[Counter[str]]:
+    """Sweep so many times at once."""
+
+    async def work(store: EventStore) -> list[Counter[str]]:
+        services: Any = _Services(store, _Local(store))
+        return list(await asyncio.gather(*(Sweep(services).run() for _ in range(times))))
+
+    found: list[Counter[str]] = world.run(work)
+    return found
+
+
+def topics(world: World) -> Counter[str]:
+    rows = world.run(lambda store: store.fetch("select topic from events where project_id = %s", world.project_id))
+    return Counter(topic for (topic,) in rows)
+
+
+def test_four_sweeps_at_once_record_everything_once(at: HttpScene) -> None:
+    """A lapsed run takes its claim, grant, request and reservation with it, exactly once."""
+    at.running()
+    at.must(at.authorize(), 201)
+    at.must(at.act("approvals", {"action": "draft_pr", "summary": "s"}), 201)
+    at.wait(900)
+    before = at.run()
+    sweep(at.world, 4)
+    assert at.run() == before
+    recorded = topics(at.world)
+    for topic in (
+        "run.failed.v1",
+        "claim.expired.v1",
+        "grant.expired.v1",
+        "approval.cancelled.v1",
+        "ledger.pr_returned.v1",
+    ):
+        assert recorded[topic] == 1, topic
+    sweep(at.world)
+    assert topics(at.world) == recorded or topics(at.world) - recorded == Counter(
+        {"trigger_receipt.issued.v1": 1, "lease.offered.v1": 1}
+    )
+
+
+def test_the_sweep_looks_for_work_once(at: HttpScene) -> None:
+    at.prepare()
+    at.error(2)
+    sweep(at.world, 4)
+    assert topics(at.world)["trigger_receipt.issued.v1"] == 1
+    [receipt] = at.must(at.call("GET", f"{at.project}/automation-trigger-receipts"), 200)["trigger_receipts"]
+    assert receipt["case"]["title"] == "Payment declined for order 17"
+
+
+def test_the_sweep_settles_verification(at: HttpScene) -> None:
+    at.delivered()
+    at.must(at.prove(), 201)
+    at.deploy()
+    at.wait(60)
+    at.traffic(2)
+    at.wait(60)
+    sweep(at.world, 2)
+    assert at.run()["status"] == "succeeded"
+    recorded = topics(at.world)
+    assert (recorded["run.verified.v1"], recorded["case.resolved.v1"], recorded["claim.completed.v1"]) == (1, 1, 1)
+
+
+def test_a_stop_is_written_down_by_the_sweep_and_nothing_begins(at: HttpScene) -> None:
+    at.prepare()
+    at.error(2)
+    at.issue()
+    at.pause()
+    sweep(at.world, 2)
+    recorded = topics(at.world)
+    assert (recorded["trigger_receipt.invalidated.v1"], recorded["trigger_receipt.issued.v1"]) == (1, 1)
+
+
+def test_a_fenced_project_is_left_alone(at: HttpScene) -> None:
+    at.running()
+    at.world.fence()
+    at.wait(900)
+    recorded = topics(at.world)
+    sweep(at.world, 2)
+    assert topics(at.world) == recorded
+    run = at.run(who="owner")
+    assert (run["phase"], run["status"]) == ("deletion_fenced", "cancelled")
+    closed(at.call("GET", at.path), 409, "project_deletion_in_progress")

@@ -1,0 +1,68 @@
+"""Verification through a connected provider: its count decides, and when it cannot be read nothing is decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.automation_world import closed
+from tests.support.cluster import TestCluster
+from tests.support.loop.http_scene import HttpScene, open_scene
+from tests.support.provider import FakeProvider, running_provider
+from tests.support.server import ServerHandle
+
+
+@pytest.fixture
+def provider() -> Iterator[FakeProvider]:
+    with running_provider() as provider:
+        yield provider
+
+
+@pytest.fixture
+def at(tmp_path: Path, cluster: TestCluster, provider: FakeProvider) -> Iterator[HttpScene]:
+    env = {
+        "SERVICE_PROVIDER_CLIENT_ID": provider.client_id,
+        "SERVICE_PROVIDER_CLIENT_SECRET": "client-secret",
+        "SERVICE_PROVIDER_US_URL": provider.url,
+        "NO_PROXY": "127.0.0.1",
+    }
+    with cluster.database() as url:
+        server = ServerHandle(tmp_path, database_url=url, env=env)
+        try:
+            server.start()
+            with open_scene(server) as scene:
+                yield scene
+        finally:
+            server.stop()
+
+
+def test_the_provider_counts_and_a_failed_read_is_not_silence(at: HttpScene, provider: FakeProvider) -> None:
+    at.delivered()
+    at.must(at.prove(), 201)
+    assert at.deploy() == at.run_id
+    deployed = at.run()["deploy"]["recorded_at"]
+    started = at.must(at.call("POST", "/v1/auth/provider", {"project_id": at.world.project_id}, who="owner"), 200)
+    provider.decide("granted")
+    poll = {"connection_id": started["connection_id"]}
+    assert at.must(at.call("POST", "/v1/auth/provider/poll", poll, who="owner"), 200)["status"] == "connected"
+    at.traffic(5)
+    at.wait(121)
+    pending = at.verify()
+    assert (pending.status_code, pending.json()["verification"]["sample"]["count"]) == (202, 0)
+    provider.fail["/api/projects/"] = 500
+    for _ in range(2):
+        answer = at.verify()
+        closed(answer, 502, "upstream_error")
+        assert at.run()["status"] == "verifying"
+    at.wait(900)
+    assert at.run()["status"] == "verifying", "a provider that cannot be read fails nothing either"
+    provider.fail.clear()
+    for seconds in (1, 2, 2000):
+        provider.capture("checkout_completed", deployed + seconds)
+    provider.capture("something_else", deployed + 3)
+    done = at.verify()
+    assert done.status_code == 200
+    shown = done.json()["verification"]
+    assert (shown["outcome"], shown["sample"]["count"]) == ("no_recurrence", 2)
