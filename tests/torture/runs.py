@@ -12,6 +12,7 @@ from tests.support.cluster import TestCluster
 from tests.support.proxy import HttpProxy, PostgresProxy
 from tests.support.server import ServerHandle
 from tests.torture import keys, order, storms
+from tests.torture.peerstorm import PeerStage
 from tests.torture.stage import Stage, stage
 
 
@@ -31,6 +32,12 @@ class Size:
 
 
 SHORT = {
+    "store": Size(
+        40,
+        15,
+        gaps=(0.5, 1.5),
+        least={"ok": 1_500, "fail": 200, "doubts": 50, "killed": 2, "stopped": 2, "eaten": 5, "zombie": 2},
+    ),
     "P1": Size(40, 15, gaps=(0.5, 3), least={"ok": 400, "info": 20, "s412": 50, "api_killed": 8}),
     "P3": Size(
         20,
@@ -42,12 +49,18 @@ SHORT = {
     "P7": Size(20, 15, gaps=(2, 3), least={"ok": 500, "s412": 40, "worker_killed": 3, "sessions_ended": 3}),
 }
 FULL = {
-    "P1": Size(200, 110, gaps=(0.5, 4), least={"ok": 10_000, "info": 150, "s412": 500, "api_killed": 50}),
+    "store": Size(
+        200,
+        90,
+        gaps=(0.5, 2),
+        least={"ok": 12_000, "fail": 2_000, "doubts": 500, "killed": 12, "stopped": 12, "eaten": 40, "zombie": 20},
+    ),
+    "P1": Size(200, 110, gaps=(0.5, 4), least={"ok": 6_000, "info": 150, "s412": 300, "api_killed": 50}),
     "P3": Size(
         60,
         100,
         least={
-            "ok": 10_000,
+            "ok": 8_000,
             "s412": 500,
             "doubts": 150,
             "commit_eaten": 150,
@@ -55,13 +68,13 @@ FULL = {
             "answer_eaten": 100,
         },
     ),
-    "P4": Size(10, 60, least={"ok": 3_000, "s412": 5_000}),
+    "P4": Size(10, 60, least={"ok": 2_500, "s412": 4_000}),
     "P6": Size(60, keys=2_000, gaps=(4, 6), least={"api_killed": 20, "replays": 2_000, "reused": 80, "strangers": 80}),
     "P7": Size(
         60,
         60,
         gaps=(2.5, 3.5),
-        least={"ok": 7_000, "s412": 500, "worker_killed": 12, "sessions_ended": 12},
+        least={"ok": 4_000, "s412": 400, "worker_killed": 12, "sessions_ended": 12},
         lag_share=0.99,
     ),
 }
@@ -155,4 +168,25 @@ async def p7(theatre: Theatre, size: Size) -> list[str]:
         return found.wrong + await st.check()
 
 
-RUNS: dict[str, Callable[[Theatre, Size], Awaitable[list[str]]]] = {"P1": p1, "P3": p3, "P4": p4, "P6": p6, "P7": p7}
+async def store(theatre: Theatre, size: Size) -> list[str]:
+    """Event stores without HTTP: killed, stopped, their answers lost and their commits late, all at once."""
+    with theatre.cluster.database() as url:
+        st = PeerStage(url, theatre.directory)
+        try:
+            await st.run(streams=size.registers, clients=48, seconds=size.seconds, gaps=size.gaps)
+        finally:
+            st.journal.save(theatre.directory / "journal.jsonl")
+            theatre.say(st.summary())
+        seen = {**st.journal.outcomes, **st.fired, "doubts": st.journal.doubts}
+        assert all(seen.get(name, 0) >= least for name, least in size.least.items()), f"too little: {st.summary()}"
+        return await st.check()
+
+
+RUNS: dict[str, Callable[[Theatre, Size], Awaitable[list[str]]]] = {
+    "store": store,
+    "P1": p1,
+    "P3": p3,
+    "P4": p4,
+    "P6": p6,
+    "P7": p7,
+}

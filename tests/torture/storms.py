@@ -28,7 +28,11 @@ async def durability(stage: Stage, *, seconds: float, gaps: tuple[float, float],
         if op.outcome != "ok":
             await writer.read(register)
 
-    async with stage.struck(lambda: stage.kill_api(everyone=random.random() < 0.35), gaps):
+    def strike() -> None:
+        if not stage.counts(api_killed=at_least["api_killed"]):
+            stage.kill_api(everyone=random.random() < 0.35)
+
+    async with stage.struck(strike, gaps):
         await stage.run(16, seconds, turn, lambda: stage.counts(**at_least))
     assert stage.counts(**at_least), f"too little happened: {stage.summary()}"
 

@@ -17,6 +17,10 @@ def theatre(cluster: TestCluster, tmp_path: Path) -> Theatre:
     return Theatre(cluster, tmp_path, print)
 
 
+async def test_stores_that_die_stop_and_lose_answers_keep_every_promise(theatre: Theatre):
+    assert await RUNS["store"](theatre, SHORT["store"]) == []
+
+
 async def test_p1_what_was_acknowledged_is_there_once_though_processes_die(theatre: Theatre):
     assert await RUNS["P1"](theatre, SHORT["P1"]) == []
 
