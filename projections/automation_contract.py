@@ -30,12 +30,13 @@ REPLACED = "contract_replaced"
 class AutomationRow(msgspec.Struct, frozen=True, kw_only=True):
     """One automation: its stored entry, and when it was last turned on and off (epoch seconds).
 
-    `generation` is the contract revision at which it was last turned on.
+    `generation` is the contract revision at which it was last turned on; `withdrawn_at` is when it was last off.
     """
 
     saved: SavedAutomation
     enabled: bool = False
     generation: int = 0
+    withdrawn_at: int = 0
     enabled_at: int | None = None
     disabled_at: int | None = None
     disabled_reason: str | None = None
@@ -122,10 +123,10 @@ def _take_over(row: AutomationContractRow | None, saved: SavedAutomation, at: in
     if row is not None:
         former = next((a for a in row.automations if a.saved.automation_id == saved.automation_id), None)
     if former is None:
-        return AutomationRow(saved=saved)
+        return AutomationRow(saved=saved, withdrawn_at=at)
     if former.enabled:
         former = replace(former, enabled=False, disabled_at=at, disabled_reason=REPLACED)
-    return replace(former, saved=saved)
+    return replace(former, saved=saved, generation=0, withdrawn_at=at)
 
 
 def _turn_on(automation: AutomationRow, event: ContractEnabled, revision: int) -> AutomationRow:
@@ -139,7 +140,7 @@ def _turn_off(
     row: AutomationContractRow, at: int, reason: str, automation_id: str | None = None
 ) -> list[AutomationRow]:
     return [
-        replace(a, enabled=False, disabled_at=at, disabled_reason=reason)
+        replace(a, enabled=False, disabled_at=at, disabled_reason=reason, withdrawn_at=at)
         if a.enabled and automation_id in {None, a.saved.automation_id}
         else a
         for a in row.automations

@@ -126,13 +126,11 @@ def settle(approval: Approval, authority: Authority, *, run_live: bool, now: int
     """What has become of a request by `now`; nothing while it is pending or decided."""
     if approval.status is not Status.PENDING:
         return []
-    if now >= approval.expires_at:
+    if now >= approval.expires_at and not authority.withdrew(approval.generation, approval.expires_at):
         return [ApprovalExpired(approval.expires_at)]
     if not run_live:
         return [ApprovalCancelled("run_over", now)]
-    if not authority.enabled or authority.paused or authority.generation != approval.generation:
-        return [ApprovalCancelled("authority_withdrawn", now)]
-    return []
+    return [] if authority.upholds(approval.generation) else [ApprovalCancelled("authority_withdrawn", now)]
 
 
 def decide(approval: Approval, verdict: Verdict, now: int) -> list[Event]:

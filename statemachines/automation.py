@@ -339,7 +339,7 @@ def start_run(
             "The receipt has started its run already.", next_action="Read the run it names.", run_id=receipt.run_id
         )
     policy = require_enabled(authority)
-    if not authority.upholds(receipt.generation, receipt.policy_sha256):
+    if not authority.upholds(receipt.generation):
         raise ReceiptPolicySuperseded(
             "The contract has changed since the receipt was issued.", next_action="Wait for a new receipt."
         )

@@ -33,6 +33,7 @@ def authority_of(contract: Contract, automation_id: str) -> Authority:
         enabled=automation.enabled,
         paused=paused,
         generation=automation.generation,
+        withdrawn_at=automation.withdrawn_at,
         contract_revision=contract.revision,
         policy_sha256=automation.saved.policy_sha256,
         policy=policy_of(automation.saved),

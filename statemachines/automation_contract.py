@@ -158,11 +158,15 @@ TABLE = transition_table(
 
 
 class Automation(msgspec.Struct, frozen=True):
-    """One automation of the current contract. `generation` is the revision at which it was last turned on."""
+    """One automation of the current contract.
+
+    `generation` is the revision at which it was last turned on, `withdrawn_at` when it was last off (epoch seconds).
+    """
 
     saved: SavedAutomation
     enabled: bool = False
     generation: int = 0
+    withdrawn_at: int = 0
 
 
 class KeptReceipt(msgspec.Struct, frozen=True):
@@ -365,7 +369,7 @@ def evolve(state: Contract, event: Any) -> Contract:
                 moved,
                 contract_id=event.contract_id,
                 contract_sha256=event.contract_sha256,
-                automations=[Automation(saved) for saved in event.automations],
+                automations=[Automation(saved, withdrawn_at=event.saved_at) for saved in event.automations],
             )
         case ContractEnabled():
             kept = KeptReceipt(receipt_of(event), event.command, event.request)
@@ -375,9 +379,10 @@ def evolve(state: Contract, event: Any) -> Contract:
                 receipts=[*state.receipts, kept][-RECEIPTS_KEPT:],
             )
         case AutomationDisabled() | LastAutomationDisabled():
-            return msgspec.structs.replace(moved, automations=_turn_off(state.automations, event.automation_id))
+            left = _turn_off(state.automations, event.disabled_at, event.automation_id)
+            return msgspec.structs.replace(moved, automations=left)
         case _:
-            return msgspec.structs.replace(moved, automations=_turn_off(state.automations))
+            return msgspec.structs.replace(moved, automations=_turn_off(state.automations, event.paused_at))
 
 
 def receipt_of(event: ContractEnabled) -> EnableReceipt:
@@ -398,12 +403,14 @@ def receipt_of(event: ContractEnabled) -> EnableReceipt:
 def _turn_on(automation: Automation, revision: int, automation_ids: list[str]) -> Automation:
     if automation.enabled or automation.saved.automation_id not in automation_ids:
         return automation
-    return Automation(automation.saved, enabled=True, generation=revision)
+    return msgspec.structs.replace(automation, enabled=True, generation=revision)
 
 
-def _turn_off(automations: list[Automation], automation_id: str | None = None) -> list[Automation]:
+def _turn_off(automations: list[Automation], at: int, automation_id: str | None = None) -> list[Automation]:
     return [
-        msgspec.structs.replace(a, enabled=False) if automation_id in {None, a.saved.automation_id} else a
+        msgspec.structs.replace(a, enabled=False, withdrawn_at=at)
+        if a.enabled and automation_id in {None, a.saved.automation_id}
+        else a
         for a in automations
     ]
 

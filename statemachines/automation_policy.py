@@ -101,19 +101,27 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Authority(msgspec.Struct, frozen=True, kw_only=True):
-    """Where one automation stands in the contract now. `policy` is None when the contract does not have it."""
+    """Where one automation stands in the contract now. `policy` is None when the contract does not have it.
+
+    `withdrawn_at` is when it was last turned off, or saved anew (epoch seconds).
+    """
 
     automation_id: str
     enabled: bool = False
     paused: bool = False
     generation: int = 0
+    withdrawn_at: int = 0
     contract_revision: int = 0
     policy_sha256: str = ""
     policy: Policy | None = None
 
-    def upholds(self, generation: int, policy_sha256: str) -> bool:
-        """Whether something made under this generation and policy still has force."""
-        return self.enabled and not self.paused and (self.generation, self.policy_sha256) == (generation, policy_sha256)
+    def upholds(self, generation: int) -> bool:
+        """Whether something made under this generation still has force; a generation has one policy."""
+        return self.enabled and not self.paused and self.generation == generation
+
+    def withdrew(self, generation: int, before: int) -> bool:
+        """Whether what was made under this generation lost its force no later than `before`."""
+        return not self.upholds(generation) and self.withdrawn_at <= before
 
 
 def require_enabled(authority: Authority, policy_sha256: str | None = None) -> Policy:

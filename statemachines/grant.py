@@ -165,13 +165,11 @@ def settle(grant: Grant, authority: Authority, *, run_live: bool, now: int) -> l
         return [GrantUnresolved("run_over", now)]
     if grant.status is not Status.AUTHORIZED:
         return []
-    if now >= grant.expires_at:
+    if now >= grant.expires_at and not authority.withdrew(grant.generation, grant.expires_at):
         return [GrantExpired(grant.expires_at)]
     if not run_live:
         return [GrantRevoked("run_over", now)]
-    if not authority.enabled or authority.paused or authority.generation != grant.generation:
-        return [GrantRevoked("authority_withdrawn", now)]
-    return []
+    return [] if authority.upholds(grant.generation) else [GrantRevoked("authority_withdrawn", now)]
 
 
 def decide_consume(grant: Grant, authority: Authority, state_revision: int, now: int) -> list[Event]:

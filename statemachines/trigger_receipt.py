@@ -187,7 +187,8 @@ def settle(
     """
     if receipt.status not in {Status.ISSUED, Status.CLAIMED}:
         return []
-    if receipt.status is Status.ISSUED and now >= receipt.expires_at:
+    stopped_first = authority.withdrew(receipt.generation, receipt.expires_at)
+    if receipt.status is Status.ISSUED and now >= receipt.expires_at and not stopped_first:
         return [ReceiptExpired(receipt.expires_at)]
     if receipt.status is Status.CLAIMED and not claim_live:
         return [ReceiptClosed("claim_ended", now)]
@@ -197,7 +198,7 @@ def settle(
 
 def _void(receipt: Receipt, authority: Authority, case: tuple[str, int] | None) -> Cause | None:
     """Why a receipt in time has no force: its authority is gone, or its case is another one now."""
-    if not authority.upholds(receipt.generation, receipt.policy_sha256):
+    if not authority.upholds(receipt.generation):
         return "authority_withdrawn"
     if receipt.case is None or case is None:
         return None

@@ -117,7 +117,7 @@ def contract_of(row: AutomationContractRow | None) -> Contract:
     """Return the contract's state as far as authority rests on it; the initial one when nothing was saved."""
     if row is None:
         return Contract()
-    automations = [Automation(a.saved, enabled=a.enabled, generation=a.generation) for a in row.automations]
+    automations = [Automation(a.saved, a.enabled, a.generation, a.withdrawn_at) for a in row.automations]
     return Contract(status=Status(row.status), contract_id=row.id, revision=row.state_revision, automations=automations)
 
 

@@ -41,7 +41,7 @@ FIRST = AutomationContractRow(
     state_revision=1,
     policy_version=2,
     contract_sha256="3" * 64,
-    automations=[AutomationRow(saved=A), AutomationRow(saved=B)],
+    automations=[AutomationRow(saved=A, withdrawn_at=100), AutomationRow(saved=B, withdrawn_at=100)],
     enable_receipt=None,
     paused_at=None,
     created_at=100,
@@ -53,7 +53,9 @@ ON = replace(
     revision=2,
     status="enabled",
     state_revision=2,
-    automations=[AutomationRow(saved=saved, enabled=True, generation=2, enabled_at=200) for saved in (A, B)],
+    automations=[
+        AutomationRow(saved=saved, enabled=True, generation=2, withdrawn_at=100, enabled_at=200) for saved in (A, B)
+    ],
     enable_receipt=receipt_of(ENABLED),
     updated_at=200,
 )
@@ -70,8 +72,12 @@ def test_disable_one_then_the_last() -> None:
     one = AutomationDisabled("a", "flaky", "usr_member", 300)
     last = LastAutomationDisabled("b", None, "usr_member", 400)
     off = [
-        AutomationRow(saved=A, generation=2, enabled_at=200, disabled_at=300, disabled_reason="flaky"),
-        AutomationRow(saved=B, generation=2, enabled_at=200, disabled_at=400, disabled_reason="disabled"),
+        AutomationRow(
+            saved=A, generation=2, withdrawn_at=300, enabled_at=200, disabled_at=300, disabled_reason="flaky"
+        ),
+        AutomationRow(
+            saved=B, generation=2, withdrawn_at=400, enabled_at=200, disabled_at=400, disabled_reason="disabled"
+        ),
     ]
     after_one = replace(
         ON,
@@ -94,7 +100,7 @@ def test_pause_then_enable_one() -> None:
     assert paused.enable_receipt == receipt_of(ENABLED)
     assert (lifted.status, lifted.paused_at) == ("enabled", None)
     assert lifted.automations == [
-        AutomationRow(saved=A, enabled=True, generation=4, enabled_at=500),
+        AutomationRow(saved=A, enabled=True, generation=4, withdrawn_at=300, enabled_at=500),
         paused.automations[1],
     ]
     assert lifted.enable_receipt == receipt_of(again)
@@ -105,7 +111,9 @@ def test_replacing_keeps_what_is_known_of_the_same_automation() -> None:
     kept, fresh = replace(A, policy_sha256="4" * 64), replace(B, automation_id="c")
     replaced = rows(SAVED, ENABLED, replace(SAVED, automations=[kept, fresh], saved_at=600))[2]
     assert replaced.automations == [
-        AutomationRow(saved=kept, generation=2, enabled_at=200, disabled_at=600, disabled_reason="contract_replaced"),
-        AutomationRow(saved=fresh),
+        AutomationRow(
+            saved=kept, withdrawn_at=600, enabled_at=200, disabled_at=600, disabled_reason="contract_replaced"
+        ),
+        AutomationRow(saved=fresh, withdrawn_at=600),
     ]
     assert (replaced.created_at, replaced.updated_at, replaced.enable_receipt) == (100, 600, None)

@@ -293,9 +293,9 @@ def test_authority_follows_the_contract() -> None:
     """Execution sees enabled, paused and the generation; an unknown automation has no policy."""
     on, off, unknown = authority_of(ENABLED, "a"), authority_of(PAUSED, "a"), authority_of(ENABLED, "zz")
     assert (on.enabled, on.paused, on.generation, on.contract_revision) == (True, False, 2, 2)
-    assert on.upholds(2, on.policy_sha256)
+    assert on.upholds(2)
     assert (off.enabled, off.paused) == (False, True)
-    assert not off.upholds(2, on.policy_sha256)
+    assert not off.upholds(2)
     assert unknown.policy is None
     assert not authority_of(ABSENT, "a").enabled
 

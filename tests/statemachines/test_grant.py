@@ -52,6 +52,18 @@ def test_a_stop_voids_a_grant_before_anything_touched_it(change):
     assert g.settle(CONSUMED, stopped, run_live=True, now=150) == [], "a started effect is left alone"
 
 
+@pytest.mark.parametrize(
+    ("stopped_at", "event"), [(999, "grant.revoked.v1"), (1000, "grant.revoked.v1"), (1001, "grant.expired.v1")]
+)
+def test_of_a_stop_and_time_the_first_ends_a_grant_whenever_it_is_asked(stopped_at, event):
+    """The answer is the one that a sweep would have recorded in between."""
+    stopped = msgspec.structs.replace(ON, enabled=False, withdrawn_at=stopped_at)
+    again = msgspec.structs.replace(ON, generation=9, withdrawn_at=stopped_at)
+    for authority in (stopped, again):
+        [settled] = g.settle(AUTHORIZED, authority, run_live=True, now=5000)
+        assert event == settled.TOPIC
+
+
 def test_the_end_of_the_run_revokes_or_leaves_open_what_it_cannot_know():
     assert g.settle(AUTHORIZED, ON, run_live=False, now=150) == [g.GrantRevoked("run_over", 150)]
     [unresolved] = g.settle(CONSUMED, ON, run_live=False, now=150)
