@@ -50,7 +50,8 @@ class Scrubber:
     def __init__(self, more_names: Iterable[str] = ()) -> None:
         self._names = (*CONTAINED_NAMES, *filter(None, map(normalize, more_names)))
         self._ascii = all(name.isascii() for name in self._names)
-        self._pieces = (*_PIECES, *(name.encode() for name in self._names[len(CONTAINED_NAMES) :]))
+        added = (name.encode() for name in self._names[len(CONTAINED_NAMES) :])
+        self._find_piece = re.compile(b"|".join(map(re.escape, (*_PIECES, *added)))).search
 
     def suspicious(self, raw: bytes) -> bool:
         """Whether the JSON text may hold anything to scrub. False is certain, True is not."""
@@ -58,11 +59,7 @@ class Scrubber:
             return True
         if not raw.isascii() and (_KELVIN in raw or not self._ascii):
             return True
-        squeezed = raw.translate(_LOWER, _SEPARATOR_BYTES)
-        for piece in self._pieces:  # noqa: SIM110 - twice as fast as any(), and every event comes by here
-            if piece in squeezed:
-                return True
-        return False
+        return self._find_piece(raw.translate(_LOWER, _SEPARATOR_BYTES)) is not None
 
     def _telling(self, name: str) -> bool:
         normalized = normalize(name)
