@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 
 from tests.support.cluster import TestCluster
-from tests.support.loop.arena import Arena, open_arena
+from tests.support.loop.arena import Arena, open_arena, open_pair
 from tests.support.loop.http_scene import HttpScene, open_scene
 from tests.support.server import ServerHandle
 
@@ -16,15 +16,8 @@ from tests.support.server import ServerHandle
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory, cluster: TestCluster) -> Iterator[list[ServerHandle]]:
     """Two running services on one database."""
-    with cluster.database() as url:
-        servers = [ServerHandle(tmp_path_factory.mktemp("server"), database_url=url) for _ in range(2)]
-        try:
-            for server in servers:
-                server.start()
-            yield servers
-        finally:
-            for server in servers:
-                server.stop()
+    with open_pair(tmp_path_factory.mktemp("pair"), cluster) as servers:
+        yield servers
 
 
 @pytest.fixture

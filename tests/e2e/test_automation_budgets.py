@@ -16,13 +16,13 @@ from tests.support.loop.arena import Arena, Chain, code_of, must
 RIVALS = 32
 
 
-@pytest.mark.parametrize("cap", [1, 3])
-async def test_starts_at_once_are_as_many_as_the_cap(arena: Arena, cap: int):
-    """32 receipts of 32 cases are started at once; the refused ones say when the budget resets, and start nothing."""
+@pytest.mark.parametrize(("cap", "rivals"), [(1, RIVALS), (3, RIVALS)])
+async def test_starts_at_once_are_as_many_as_the_cap(arena: Arena, cap: int, rivals: int):
+    """Receipts of as many cases are started at once; the refused say when the budget resets, and start nothing."""
     await arena.policy(max_runs_per_day=cap)
-    chains = await arena.chains(RIVALS, arena.claim)
-    answers = await at_once(RIVALS, lambda turn: arena.start(chains[turn], at=turn % 2))
-    assert Counter(map(code_of, answers)) == {"201": cap, "budget_exhausted": RIVALS - cap}
+    chains = await arena.chains(rivals, arena.claim)
+    answers = await at_once(rivals, lambda turn: arena.start(chains[turn], at=turn % 2))
+    assert Counter(map(code_of, answers)) == {"201": cap, "budget_exhausted": rivals - cap}
     first = min(answer.json()["started_at"] for answer in answers if answer.is_success)
     for answer in answers:
         if not answer.is_success:

@@ -6,6 +6,8 @@ import asyncio
 import random
 from collections import Counter
 
+import pytest
+
 from tests.support.api import at_once
 from tests.support.loop.arena import Arena, Chain, code_of, must, serving
 
@@ -13,10 +15,11 @@ RIVALS = 32
 ROUNDS = 3
 
 
-async def test_a_receipt_starts_one_run_whoever_asks(arena: Arena):
+@pytest.mark.parametrize("rounds", [ROUNDS])
+async def test_a_receipt_starts_one_run_whoever_asks(arena: Arena, rounds: int):
     """32 starts under different keys at once: one run, and every other answer names it."""
     await arena.policy()
-    for chain in await arena.chains(ROUNDS, arena.claim):
+    for chain in await arena.chains(rounds, arena.claim):
         answers = await at_once(RIVALS, lambda turn, chain=chain: arena.start(chain, at=turn % 2))
         assert Counter(map(code_of, answers)) == {"201": 1, "receipt_already_consumed": RIVALS - 1}
         [run_id] = [answer.json()["run_id"] for answer in answers if answer.is_success]
@@ -28,29 +31,31 @@ async def test_a_receipt_starts_one_run_whoever_asks(arena: Arena):
             "trigger_receipt.consumed.v1": 1,
         }
         assert await arena.topics(run_id) == {"run.started.v1": 1}
-    assert (await arena.topics())["ledger.run_charged.v1"] == ROUNDS
+    assert (await arena.topics())["ledger.run_charged.v1"] == rounds
 
 
-async def test_twins_of_a_start_are_told_of_the_same_run(arena: Arena):
+@pytest.mark.parametrize("rounds", [ROUNDS])
+async def test_twins_of_a_start_are_told_of_the_same_run(arena: Arena, rounds: int):
     """One key, 32 times at both processes: one answer creates, the others repeat it."""
     await arena.policy()
-    for chain in await arena.chains(ROUNDS, arena.claim):
+    for chain in await arena.chains(rounds, arena.claim):
         key = arena.key()
         answers = await at_once(RIVALS, lambda turn, chain=chain, key=key: arena.start(chain, key=key, at=turn % 2))
         assert Counter(answer.status_code for answer in answers) == {201: 1, 200: RIVALS - 1}
         assert len({answer.json()["run_id"] for answer in answers}) == 1
         assert sum(answer.json()["idempotent_replay"] for answer in answers) == RIVALS - 1
-    assert (await arena.topics())["run.started.v1"] == ROUNDS
+    assert (await arena.topics())["run.started.v1"] == rounds
 
 
-async def test_a_case_revision_has_one_claim(arena: Arena):
+@pytest.mark.parametrize("rounds", [ROUNDS])
+async def test_a_case_revision_has_one_claim(arena: Arena, rounds: int):
     """Two runners, one request each and then 16 each: one claim, which only its holder is shown again."""
     await arena.policy()
-    for chain in await arena.receipts(ROUNDS):
+    for chain in await arena.receipts(rounds):
         await _claim(arena, chain, 2)
-    for chain in await arena.receipts(ROUNDS):
+    for chain in await arena.receipts(rounds):
         await _claim(arena, chain, RIVALS)
-    assert (await arena.topics())["claim.created.v1"] == 2 * ROUNDS
+    assert (await arena.topics())["claim.created.v1"] == 2 * rounds
 
 
 async def _claim(arena: Arena, chain: Chain, rivals: int) -> None:
@@ -70,13 +75,14 @@ async def _claim(arena: Arena, chain: Chain, rivals: int) -> None:
     assert (active["claim_id"], active["lease_epoch"]) == (claim_id, 1)
 
 
-async def test_a_grant_authorizes_one_call(arena: Arena):
+@pytest.mark.parametrize("rounds", [ROUNDS])
+async def test_a_grant_authorizes_one_call(arena: Arena, rounds: int):
     """32 call-starts of one grant, some under one key: one may call the provider, the others only reconcile."""
     await arena.policy()
-    for chain in await arena.chains(ROUNDS, arena.grant):
+    for chain in await arena.chains(rounds, arena.grant):
         await _call(arena, chain)
         assert await arena.topics(chain.grant_id) == {"grant.authorized.v1": 1, "grant.consumed.v1": 1}
-    assert (await arena.topics())["run.draft_pr_consumed.v1"] == ROUNDS
+    assert (await arena.topics())["run.draft_pr_consumed.v1"] == rounds
 
 
 async def _call(arena: Arena, chain: Chain) -> None:
@@ -115,11 +121,12 @@ async def test_another_change_is_refused_and_burns_nothing(arena: Arena):
     assert (topics["grant.authorized.v1"], topics["grant.consumed.v1"]) == (2, 1)
 
 
-async def test_a_process_may_die_in_any_of_it(arena: Arena):
+@pytest.mark.parametrize("rounds", [ROUNDS])
+async def test_a_process_may_die_in_any_of_it(arena: Arena, rounds: int):
     """One API process is killed in storms of starts, charges and calls; who asks on learns the first answer."""
     await arena.policy()
     killed = 0
-    for chain in await arena.chains(ROUNDS, arena.claim):
+    for chain in await arena.chains(rounds, arena.claim):
         killed += await _start_under_kills(arena, chain)
         killed += await _charge_under_kills(arena, chain)
         killed += await _call_under_kills(arena, chain)
@@ -129,7 +136,7 @@ async def test_a_process_may_die_in_any_of_it(arena: Arena):
             "run.draft_pr_authorized.v1": 1,
             "run.draft_pr_consumed.v1": 1,
         }
-    assert killed == 3 * ROUNDS
+    assert killed == 3 * rounds
     assert arena.doubts >= killed, "hardly any answer was lost"
 
 
