@@ -6,6 +6,7 @@ from service.analytics.port import AnalyticsProviders
 from service.auth.authenticator import Authenticator
 from service.eventstore.store import EventStore
 from service.ingest.intake import Intake
+from service.ingest.scrubbing import Scrubber
 from service.registry import registry
 from service.services import Services
 from service.settings import Settings
@@ -17,7 +18,7 @@ def make_services(settings: Settings) -> Services:
     return Services(
         settings=settings,
         store=store,
-        intake=Intake(settings.database_url, registry()),
+        intake=Intake(settings.database_url, registry(), scrubber=Scrubber(settings.scrub_names or ())),
         providers=AnalyticsProviders(settings, store),
         authenticator=Authenticator(settings, store),
     )

@@ -26,6 +26,7 @@ from service.settingvalues import (
     http_url,
     key_32,
     log_level,
+    names,
     one_to,
     plans,
     text,
@@ -69,6 +70,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     payment_api_base: str
     payment_webhook_secret: str | None
     plans: dict[str, Plan]
+    scrub_names: tuple[str, ...] | None
     webhook_allow_private: bool
     rate_limits: bool
     log_level: str
@@ -209,6 +211,13 @@ VARIABLES: tuple[Variable, ...] = (
         plans,
         PLANS,
         "Plans as JSON, merged over the defaults: events a month, days of retention, price in cents.",
+    ),
+    Variable(
+        "SERVICE_SCRUB_NAMES",
+        "scrub_names",
+        names,
+        None,
+        "More names, separated by commas, whose values are hidden in telemetry before it is stored.",
     ),
     Variable(
         "SERVICE_WEBHOOK_ALLOW_PRIVATE",

@@ -35,6 +35,14 @@ def text(value: str) -> str:
     return value.strip()
 
 
+def names(value: str) -> tuple[str, ...]:
+    """Names separated by commas."""
+    found = tuple(name.strip() for name in value.split(",") if name.strip())
+    if not found:
+        raise BadValue("must be one or more names, separated by commas")
+    return found
+
+
 def flag(value: str) -> bool:
     """1, true, yes, on; or 0, false, no, off."""
     word = value.strip().lower()

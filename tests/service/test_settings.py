@@ -44,11 +44,23 @@ def test_an_empty_environment_gives_the_embedded_mode(tmp_path: Path, monkeypatc
     assert settings.base_url == "http://127.0.0.1:8000"
     assert settings.rate_limits
     assert not settings.webhook_allow_private
+    assert settings.scrub_names is None
     assert not settings.test_clock
     assert settings.test_token is None
     assert settings.encryption_key is not None
     assert len(settings.encryption_key) == len(settings.signing_key) == 32
     assert settings.plans["free"].events == 100000
+
+
+def test_names_to_scrub_are_a_list(tmp_path: Path):
+    directory = {"SERVICE_DATA_DIR": str(tmp_path)}
+    assert load_settings({**directory, "SERVICE_SCRUB_NAMES": " card-number, Plate ,"}).scrub_names == (
+        "card-number",
+        "Plate",
+    )
+    assert problems({**directory, "SERVICE_SCRUB_NAMES": " , "}) == [
+        "SERVICE_SCRUB_NAMES: must be one or more names, separated by commas"
+    ]
 
 
 def test_made_secrets_stay_and_are_private(tmp_path: Path):

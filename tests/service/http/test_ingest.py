@@ -272,6 +272,18 @@ async def test_secrets_are_hidden_and_counted(world: World, project):
     assert await world.sql("select scrubbed from usage_days where project_id = %s", made["id"]) == [(4,)]
 
 
+async def test_an_operator_may_hide_more_names(server_factory):
+    server = server_factory(env={"SERVICE_SCRUB_NAMES": "card-number,plate"})
+    async with httpx2.AsyncClient(base_url=server.base_url, timeout=30) as client:
+        world = World(client, server)
+        made = await (await world.sign_in()).create_project()
+        body = {**EVENT, "properties": {"cardNumber": "4111", "number": 1, "License_Plate": "B"}}
+        ok(await world.having(made["dsn"]).post("/v1/analytics/", body), 202)
+        assert await world.sql("select properties from analytics_events") == [
+            ({"cardNumber": "[scrubbed]", "number": 1, "License_Plate": "[scrubbed]"},)
+        ]
+
+
 async def test_what_is_accepted_counts_once(world: World, project):
     owner, made, dsn = project
     for _ in range(3):
