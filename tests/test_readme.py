@@ -1,6 +1,8 @@
 """README tells what is true: its settings are the settings, its commands exist."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 from service.cli import COMMANDS
@@ -28,3 +30,15 @@ def test_every_link_leads_somewhere() -> None:
     """Relative links name files that are there."""
     for target in re.findall(r"\]\(([^)#:]+)\)", README):
         assert (ROOT / target).exists(), target
+
+
+def test_the_diagrams_are_those_of_the_tables(tmp_path: Path) -> None:
+    """What `make diagrams` would write is what is there."""
+    subprocess.run(
+        [sys.executable, "-m", "service", "machines", "diagram", "--all", "--out", str(tmp_path)],
+        check=True,
+        capture_output=True,
+        cwd=ROOT,
+    )
+    kept = {path.name: path.read_text() for path in (ROOT / "docs" / "machines").iterdir()}
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == kept
