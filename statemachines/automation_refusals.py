@@ -188,12 +188,6 @@ class ScopeViolation(Rejection):
     code = "scope_violation"
 
 
-class GrantNotFound(Rejection):
-    """There is no such grant."""
-
-    code = "grant_not_found"
-
-
 class GrantNotAvailable(Rejection):
     """The grant is expired, revoked or belongs to another run (G-109)."""
 

@@ -77,8 +77,3 @@ def decide_materiality(inputs: CaseFacts, thresholds: Thresholds, now: int) -> M
         age_seconds=age,
         passed=all(check.passed for check in checks),
     )
-
-
-def replays(decision: MaterialityDecision) -> bool:
-    """Whether deciding again from the recorded inputs gives exactly the recorded answer."""
-    return decide_materiality(decision.inputs, decision.thresholds, decision.decided_at) == decision

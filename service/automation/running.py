@@ -17,7 +17,7 @@ from statemachines import approval, case, grant
 from statemachines.automation_book import Book, Effects, Fence
 from statemachines.automation_closing import CancelRun, decide_cancel, settle_grant, settle_run
 from statemachines.automation_grants import Consumed, authorize_auto_merge, authorize_draft_pr, consume
-from statemachines.automation_proof import ObservedPr, bind_deploy, record_proof, verify_run
+from statemachines.automation_proof import ObservedPr, record_proof, verify_run
 from statemachines.automation_work import (
     HandOver,
     ReportedPullRequest,
@@ -32,7 +32,7 @@ from statemachines.automation_work import (
     refuse_step,
 )
 from statemachines.grant import AutoMergeBinding, DraftPrBinding
-from statemachines.run_events import Deploy, GrantKind
+from statemachines.run_events import GrantKind
 from statemachines.verification import Counts, Verdict
 
 T = TypeVar("T")
@@ -122,12 +122,6 @@ def plan_proof(row: RunRow, observed: ObservedPr) -> Plan[Ran[str]]:
         return settled.proof_id, settled.effects
 
     return _plan(RunScope.of(row), act)
-
-
-def plan_deploy(row: RunRow, deploy: Deploy) -> Plan[Ran[None]]:
-    """Bind a trusted deploy to the run that waits for it."""
-    scope = RunScope.of(row, writes=frozenset({"run"}))
-    return _plan(scope, lambda book, now: (None, bind_deploy(book, deploy, now)))
 
 
 def plan_verify(row: RunRow, counts: Counts) -> Plan[Ran[Verdict]]:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statemachines.automation_policy import Thresholds
-from statemachines.materiality import CaseFacts, decide_materiality, replays
+from statemachines.materiality import CaseFacts, MaterialityDecision, decide_materiality
 
 NOW, LIMITS = 10_000, Thresholds(5, 600)
 FACTS = CaseFacts(
@@ -54,6 +54,11 @@ facts = st.builds(
     first_seen_at=st.none() | st.integers(0, 20_000),
     last_seen_at=st.none() | st.integers(0, 20_000),
 )
+
+
+def replays(decision: MaterialityDecision) -> bool:
+    """Whether deciding again from what a decision records gives exactly the recorded answer."""
+    return decide_materiality(decision.inputs, decision.thresholds, decision.decided_at) == decision
 
 
 @given(facts, st.builds(Thresholds, st.integers(1, 10), st.integers(60, 9000)), st.integers(0, 20_000))

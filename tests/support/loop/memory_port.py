@@ -20,6 +20,7 @@ from projections.triggers import PROJECTION as RECEIPTS
 from schemas.errors import CATALOGUE
 from service.automation import books, chains, run_views, running, views
 from service.automation.chains import Candidate, Plan
+from service.automation.deploys import Waiting
 from service.eventstore.commands import Unit
 from statemachines import automation_contract as contracts
 from statemachines import case as case_machine
@@ -363,7 +364,9 @@ class MemoryPort:
                 sha=sha,
                 recorded_at=self.store.now,
             )
-            if self._on_run(request, running.plan_deploy(row, deploy), interleave).changed:
+            waiting = Waiting(books.RunScope.of(row, writes=frozenset({"run"})))
+            plan = Plan(waiting.scope.streams, waiting.scope.reads, partial(waiting.bind, deploy=deploy))
+            if self._execute(request, plan, interleave) is not None:
                 return 202, {"automation_run_id": row.id}
         return 202, {"automation_run_id": None}
 
