@@ -1,7 +1,8 @@
 """`make bench`: every number that the service promises, as ratios within one run on one machine.
 
 Each figure stands beside its yardstick, measured minutes apart on the same PostgreSQL: the stock library, an echo
-route of the same server, the library's own ProjectionRunner. Prints a table; exits 1 when a ratio falls short.
+route of the same server, the library's own ProjectionRunner, a DBOS workflow; or beside a plain number, where that is
+what was promised. Prints a table; exits 1 when a ratio falls short.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from scripts import stock, worlds
+from scripts import chains, contention, durable, stock, worlds
 
 console = Console(width=118)
+PARTS = ("transitions", "ingest", "chains", "claims", "rebuild", "growth", "start")
 
 
 class Figures:
@@ -87,6 +89,36 @@ def measure_ingest(figures: Figures, world: worlds.World, seconds: float) -> Non
     figures.add("durable ingest with grouping, 64 connections", stored.rate, "/s", yardstick=echo.rate, promised=0.5)
 
 
+def measure_chains(figures: Figures, world: worlds.World, seconds: float) -> None:
+    """Carry cases from their first error to a verified deploy, beside DBOS workflows of as many trivial steps.
+
+    A transition is one row of a machine's table, taken and recorded durably; so is the result of a DBOS step. Most
+    commands make several transitions at once, on several streams: their own rate is told beside the figure.
+    """
+    with world.api(test_clock=True):
+        tally, stats = chains.measure(world, seconds)
+    length = round(tally.events / tally.chains)
+    console.print(f"[bold]DBOS workflows of {length} steps, 8 threads[/bold]")
+    steps = durable.durable_steps(world.fresh_database("durable"), steps=length, seconds=seconds)
+    chain_rate, command_rate = tally.chains / tally.seconds, tally.chains * chains.STEPS / tally.seconds
+    console.print(
+        f"  {steps:,.0f} steps/s; {tally.chains} chains of {chains.STEPS} commands and {length} transitions, "
+        f"{command_rate:,.0f} commands/s ({command_rate / steps:.2f} of the steps), p50 {stats.percentile(0.5):.1f} ms"
+    )
+    figures.add("self-healing chains, 16 runners", chain_rate, "/s", yardstick=40, promised=1)
+    figures.add("their transitions against DBOS steps", chain_rate * length, "/s", yardstick=steps, promised=2)
+
+
+def measure_claims(figures: Figures, world: worlds.World) -> None:
+    """Let runners race for one case, and for the budget of one automation."""
+    slowest, claims = contention.measure_claims(world)
+    console.print(f"  {contention.RIVALS} rivals, {contention.ROUNDS} races: {dict(claims)}")
+    figures.add("64 rivals for one case, slowest race", slowest, "s", yardstick=1, promised=1, most=True)
+    rate, starts = contention.measure_starts(world)
+    console.print(f"  {contention.STARTS} starts on a budget of {contention.CAP}: {dict(starts)}")
+    figures.add("starts on one ledger, 32 at once", rate, "/s", yardstick=200, promised=1)
+
+
 def measure_rebuild(figures: Figures, world: worlds.World, runner_rate: float, events: int) -> None:
     """Rebuild the read model of the cases from generated history, beside the library's ProjectionRunner."""
     from service.eventstore.rebuild import rebuild
@@ -147,11 +179,13 @@ def measure_start(figures: Figures) -> None:
 def main() -> int:
     """Run all or the named parts."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", help="transitions ingest rebuild growth start (default: all)")
+    parser.add_argument("parts", nargs="*", help=f"{' '.join(PARTS)} (default: all)")
     parser.add_argument("--seconds", type=float, default=8.0, help="length of each load")
     parser.add_argument("--growth-events", type=int, default=1_000_000)
     arguments = parser.parse_args()
-    wanted = set(arguments.parts) or {"transitions", "ingest", "rebuild", "growth", "start"}
+    wanted = set(arguments.parts or PARTS)
+    if unknown := wanted - set(PARTS):
+        parser.error(f"no such part: {', '.join(sorted(unknown))}")
     figures = Figures()
     with worlds.World() as world:
         if "transitions" in wanted:
@@ -163,6 +197,15 @@ def main() -> int:
         if "ingest" in wanted:
             with world.api():
                 measure_ingest(figures, world, arguments.seconds)
+        if "chains" in wanted:
+            world.use_database("chains")
+            measure_chains(figures, world, arguments.seconds)
+        if "claims" in wanted:
+            world.use_database("claims")
+            with world.api():
+                measure_claims(figures, world)
+        if wanted & {"rebuild", "growth"}:
+            world.use_database("log")
         if "rebuild" in wanted:
             runner_rate = stock.stock_projection(world.fresh_database("runner"))
             console.print(f"[bold]the library's ProjectionRunner[/bold]\n  {runner_rate:,.0f} events/s")

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -78,21 +78,67 @@ def pss_of_api(supervisor: int) -> list[float]:
     return found or [float("nan")]
 
 
-class World:
+class Service:
+    """A running service on loopback, and its owner's key once `sign_in` was called."""
+
+    def __init__(self, port: int, database_url: str, internal_token: str, test_token: str) -> None:
+        self.port = port
+        self.database_url = database_url
+        self.internal_token = internal_token
+        self.test_token = test_token
+        self.owner_key = ""
+
+    def query(self, query: str, *params: Any, admin: bool = False) -> list[tuple[Any, ...]]:
+        """Run a statement on its database."""
+        url = self.database_url.replace(f"//{ROLE}@", f"//{ADMIN}@") if admin else self.database_url
+        with psycopg.connect(url, autocommit=True) as connection:
+            cursor = connection.execute(query.encode(), params)
+            return cursor.fetchall() if cursor.description else []
+
+    def call(self, method: str, path: str, body: Any, secret: str | None, **headers: str) -> Any:
+        """Send one request with a bearer secret; `_` stands for `-` in header names. Returns the answer's JSON."""
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        if secret is not None:
+            sent["authorization"] = f"Bearer {secret}"
+        if body is not None:
+            sent["content-type"] = "application/json"
+        return loadgen.call(HOST, self.port, (method, path, sent, b"" if body is None else json.dumps(body).encode()))
+
+    def load(self, make_client: Callable[[int], loadgen.Client], clients: int, seconds: float) -> loadgen.Stats:
+        """Drive the API."""
+        return loadgen.run(HOST, self.port, make_client, clients, seconds)
+
+    def sign_in(self) -> None:
+        """Let the owner of everything sign in."""
+        start = self.call("POST", "/v1/auth/device", {}, None)
+        identity = {"provider": "bench", "subject": secrets.token_hex(8), "email": "bench@example.invalid"}
+        body = {"user_code": start["user_code"], "identity": identity}
+        self.call("POST", "/v1/auth/device/authorize", body, self.internal_token)
+        polled = self.call("POST", "/v1/auth/device/poll", {"device_code": start["device_code"]}, None)
+        self.owner_key = polled["api_key"]
+
+    def create_project(self, name: str) -> dict[str, Any]:
+        """Create a project as the owner."""
+        project: dict[str, Any] = self.call("POST", "/v1/projects", {"name": name}, self.owner_key)
+        return project
+
+    def advance(self, seconds: int) -> None:
+        """Move the test clock forward."""
+        self.call("POST", "/v1/test-clock/advance", {"seconds": seconds}, self.test_token)
+
+
+class World(Service):
     """One PostgreSQL for a whole run. Leaving it stops everything that it started."""
 
     def __init__(self) -> None:
+        super().__init__(0, "", secrets.token_urlsafe(32), secrets.token_urlsafe(32))
         self._directory = tempfile.TemporaryDirectory(prefix="service-bench-")
         self.data_dir = Path(self._directory.name)
-        self.internal_token = secrets.token_urlsafe(32)
-        self.port = 0
-        self.owner_key = ""
 
     def __enter__(self) -> Self:
         self._attachment = Attachment(Layout(self.data_dir))
         self._layout = self._attachment.layout
-        self.database_url = self.fresh_database("bench")
-        migrations.migrate(self.database_url)
+        self.use_database("bench")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -105,16 +151,17 @@ class World:
             connection.execute(f'create database "{name}" owner {ROLE} template template0'.encode())
         return self._layout.address(ROLE, name)
 
-    def query(self, query: str, *params: Any, admin: bool = False) -> list[tuple[Any, ...]]:
-        """Run a statement on the bench's database."""
-        url = self.database_url.replace(f"//{ROLE}@", f"//{ADMIN}@") if admin else self.database_url
-        with psycopg.connect(url, autocommit=True) as connection:
-            cursor = connection.execute(query.encode(), params)
-            return cursor.fetchall() if cursor.description else []
+    def use_database(self, name: str) -> None:
+        """Make a database with the service's tables, and work on it from now on."""
+        self.database_url = self.fresh_database(name)
+        migrations.migrate(self.database_url)
 
     @contextmanager
-    def api(self) -> Iterator[None]:
-        """Run one API process (with the echo route), and a sequencer beside it."""
+    def api(self, *, test_clock: bool = False) -> Iterator[None]:
+        """Run one API process (with the echo route), and a worker with the sequencer beside it.
+
+        `test_clock` lets `advance` move the time of this database, which cannot be taken back.
+        """
         self.port = free_port()
         secret = {name: secrets.token_hex(32) for name in ("SERVICE_ENCRYPTION_KEY", "SERVICE_SIGNING_KEY")}
         environment = service_environment(
@@ -123,40 +170,18 @@ class World:
             SERVICE_DATABASE_URL=self.database_url,
             SERVICE_INTERNAL_TOKEN=self.internal_token,
             **secret,
+            **({"SERVICE_TEST_CLOCK": "1", "SERVICE_TEST_TOKEN": self.test_token} if test_clock else {}),
         )
         api = subprocess.Popen([sys.executable, "-m", "scripts.bench_server"], env=environment, cwd=ROOT)
         worker = subprocess.Popen([sys.executable, "-m", "service.worker", str(os.getpid())], env=environment, cwd=ROOT)
         try:
             wait_until_ready(self.port, api, path="/health/live")
-            self.owner_key = self._sign_in()
+            self.sign_in()
             yield
         finally:
             for process in (api, worker):
                 process.terminate()
                 process.wait(30)
-
-    def _sign_in(self) -> str:
-        start = self.post("/v1/auth/device", {}, None)
-        identity = {"provider": "bench", "subject": secrets.token_hex(8), "email": "bench@example.invalid"}
-        self.post(
-            "/v1/auth/device/authorize", {"user_code": start["user_code"], "identity": identity}, self.internal_token
-        )
-        key: str = self.post("/v1/auth/device/poll", {"device_code": start["device_code"]}, None)["api_key"]
-        return key
-
-    def post(self, path: str, body: Any, secret: str | None) -> Any:
-        """Send one POST."""
-        headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {secret}"} if secret else {})
-        return loadgen.call(HOST, self.port, ("POST", path, headers, json.dumps(body).encode()))
-
-    def create_project(self, name: str) -> dict[str, Any]:
-        """Create a project as the owner."""
-        project: dict[str, Any] = self.post("/v1/projects", {"name": name}, self.owner_key)
-        return project
-
-    def load(self, make_client: Any, clients: int, seconds: float) -> loadgen.Stats:
-        """Drive the API."""
-        return loadgen.run(HOST, self.port, make_client, clients, seconds)
 
     def settle(self) -> None:
         """Let the server write out what a bulk load left, so that it does not disturb the next figure."""

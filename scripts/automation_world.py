@@ -1,0 +1,139 @@
+"""Projects on which automation runs: onboarded and verified, contract enabled, credentials made, all over HTTP."""
+
+from __future__ import annotations
+
+import secrets
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from scripts import worlds
+
+PLAYBOOK = "error-to-draft-pr"
+AUTOMATION = "heal"
+TRAFFIC = "paid"
+REPOSITORY = "https://code.example/acme/shop"
+BASE = "main"
+OBSERVATION_SECONDS = 60
+HEAD = "d" * 40
+BUDGETS: dict[str, Any] = {
+    "max_runs_per_day": 1000,
+    "max_prs_per_day": 100,
+    "max_attempts_per_case_revision": 20,
+    "max_turns_per_run": 500,
+    "max_runtime_seconds": 3600,
+    "max_cost_usd_per_run": 25,
+}
+
+
+@dataclass(frozen=True)
+class Shop:
+    """A project with an enabled automation, and what each principal of it presents."""
+
+    id: str
+    owner: str
+    dsn: str
+    ci: str
+    runner: str
+
+    @property
+    def path(self) -> str:
+        """Where the project is found."""
+        return f"/v1/projects/{self.id}"
+
+
+def open_shops(world: worlds.Service, count: int, **changes: Any) -> list[Shop]:
+    """Make projects, a few at a time; `changes` go into the bindings (see `bindings`)."""
+    with ThreadPoolExecutor(4) as pool:
+        return list(pool.map(lambda number: open_shop(world, f"shop {number}", **changes), range(count)))
+
+
+def open_shop(world: worlds.Service, name: str, **changes: Any) -> Shop:
+    """Carry a project from its creation to an enabled contract, as its people and its product would."""
+    project = world.create_project(name)
+    ci = mint(world, project["id"], "ci_deploy")
+    onboard(world, project, ci)
+    runner = mint(world, project["id"], "automation_runner")
+    enable(world, project["id"], **changes)
+    return Shop(project["id"], world.owner_key, project["dsn"], ci, runner)
+
+
+def mint(world: worlds.Service, project_id: str, kind: str) -> str:
+    """Make a credential; returns its secret."""
+    body = {"kind": kind, "name": kind} | ({"automation_id": AUTOMATION} if kind == "automation_runner" else {})
+    path = f"/v1/projects/{project_id}/credentials"
+    made = world.call("POST", path, body, world.owner_key, idempotency_key=secrets.token_hex(8))
+    secret: str = made["credential"]
+    return secret
+
+
+def onboard(world: worlds.Service, project: dict[str, Any], ci: str) -> None:
+    """Plan, approve, prove and verify the smallest plan, with the telemetry and the deploy that it names."""
+    path, owner = f"/v1/projects/{project['id']}/onboarding", world.owner_key
+    plan = worlds.plan(f"Who pays {project['id']}?")
+    state = world.call("POST", path, {"intent": "start", "plan": plan}, owner)
+    approval = {"decision": "approve", "plan_sha256": state["plan_sha256"]}
+    state = world.call("POST", f"{path}/review", approval, owner, if_match=state["etag"])
+    snapshot = plan["source_snapshot"] | {"git_head_sha": HEAD}
+    wish = {"implementation_source_snapshot": snapshot}
+    begun = world.call("POST", f"{path}/proof", wish, owner, if_match=state["etag"])
+    runtime, in_ci = begun["one_time_markers"]["runtime"], begun["one_time_markers"]["ci"]
+    marker = {runtime["property_name"]: runtime["value"]}
+    event = {"event": TRAFFIC, "distinct_id": "first", "properties": {"amount": 12, **marker}}
+    world.call("POST", "/v1/analytics/", event, project["dsn"])
+    tags = {"failure_marker": "declined", "step": "payment", **marker}
+    world.call("POST", "/v1/logs/", {"level": "error", "message": "Declined.", "tags": tags}, project["dsn"])
+    deploy = {"version": "1.0.0", "environment": "production", "sha": HEAD}
+    world.call("POST", "/v1/deploys/", deploy, ci, **{in_ci["header_name"]: in_ci["value"]})
+    verdict = world.call("POST", f"{path}/verify", None, owner, if_match=begun["state"]["etag"])
+    if not verdict["ok"]:
+        raise SystemExit(f"the onboarding was not verified: {verdict['remaining']}")
+
+
+def bindings(**changes: Any) -> dict[str, Any]:
+    """Make the bindings of the automation; `changes` replace budgets, or `max_cases_per_sweep`."""
+    materiality = {"minimum_event_count": 1, "maximum_last_seen_age_seconds": 86400}
+    cases = changes.pop("max_cases_per_sweep", 100)
+    return {
+        "automation_id": AUTOMATION,
+        "name": "Heal the shop",
+        "runner": {"provider": "coding_agent_a", "repository": REPOSITORY, "default_branch": BASE},
+        "execution": {"provider": "coding_agent_a"},
+        "trigger": {"max_cases_per_sweep": cases, "cooldown_seconds": 60, "materiality": materiality},
+        "scope": {
+            "allowed_paths": ["src/"],
+            "test_commands": ["make test"],
+            "max_files_changed": 10,
+            "max_changed_lines": 400,
+        },
+        "budgets": BUDGETS | changes,
+        "traffic_sample_event": TRAFFIC,
+        "verification": {
+            "observation_window_seconds": OBSERVATION_SECONDS,
+            "max_wait_seconds": 86400,
+            "min_sample_size": 1,
+        },
+        "escalation": {"destination": "#on-call", "instructions": "Say what was tried."},
+    }
+
+
+def enable(world: worlds.Service, project_id: str, **changes: Any) -> None:
+    """Render, save and enable the contract."""
+    project, owner = f"/v1/projects/{project_id}", world.owner_key
+    path = f"{project}/automation-playbooks/{PLAYBOOK}"
+    playbook = world.call("GET", f"/v1/automation-playbooks/{PLAYBOOK}", None, None)
+    assertions = (
+        "repository_pull_request_access_confirmed",
+        "ci_proof_callback_configured",
+        "deploy_ingest_configured",
+    )
+    wish = {
+        "version": playbook["version"],
+        "bindings": bindings(**changes),
+        "readiness_assertions": dict.fromkeys(assertions, True),
+    }
+    rendered = world.call("POST", f"{path}/render", wish, owner)
+    contract = f"{project}/automation-contract"
+    saved = world.call("PUT", contract, rendered["contract_input"], owner)
+    key = secrets.token_hex(8)
+    world.call("POST", f"{contract}/enable", {}, owner, if_match=saved["etag"], idempotency_key=key)

@@ -1,0 +1,198 @@
+"""Whole self-healing chains over HTTP, for `make bench`: runners, an owner and a CI, each with its own credential.
+
+A chain begins with an error that opens a case and ends with its deploy verified. Verification looks at a minute of
+traffic, so chains go in waves: all of a wave are carried to their deploys, the test clock is moved past the minute
+once, traffic is sent, and all of them are verified. Only the two parts in which requests are made count as time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import time
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from scripts import automation_world, loadgen, worlds
+from scripts.automation_world import AUTOMATION, BASE, OBSERVATION_SECONDS, REPOSITORY, TRAFFIC, Shop
+
+STEPS = 15
+"""Commands of a chain that move it, from its receipt to its verification; the error that opens the case is no step."""
+RUNNERS = 16
+CHAINS_OF_A_RUNNER = 8
+
+Talk = Generator[loadgen.Request, loadgen.Response, Any]
+
+
+@dataclass
+class Tally:
+    """What a load came to: seconds of requests, finished chains and recorded events."""
+
+    seconds: float = 0.0
+    chains: int = 0
+    events: int = 0
+
+
+def ask(method: str, path: str, body: Any, secret: str, *statuses: int) -> Talk:
+    """Send a request under a key of its own; returns the answer's JSON, and ends the program on another status."""
+    headers = {
+        "authorization": f"Bearer {secret}",
+        "content-type": "application/json",
+        "idempotency-key": secrets.token_hex(8),
+    }
+    if body is None:
+        headers = {"authorization": headers["authorization"]}
+    status, _, answer = yield method, path, headers, b"" if body is None else json.dumps(body).encode()
+    if status not in (statuses or (200,)):
+        raise SystemExit(f"{method} {path} answered {status}: {answer[:400]!r}")
+    return json.loads(answer)
+
+
+def sha_of(*parts: str) -> str:
+    """Make up a commit."""
+    return hashlib.sha256("/".join(parts).encode()).hexdigest()[:40]
+
+
+def open_case(shop: Shop, name: str) -> Talk:
+    """Report an error of a kind that was never seen; returns the case that it opened."""
+    error = {
+        "level": "error",
+        "message": "The order was lost.",
+        "environment": "production",
+        "release": "1.0.0",
+        "extra": {"exception": {"type": name, "frames": [{"file": "app.py", "function": "pay", "in_app": True}]}},
+    }
+    accepted = yield from ask("POST", "/v1/logs/", error, shop.dsn, 202)
+    return accepted["case_id"]
+
+
+def carry_to_deploy(shop: Shop, name: str) -> Talk:
+    """Carry one chain from its error to its bound deploy; returns the run's id."""
+    case_id = yield from open_case(shop, name)
+    runner = shop.runner
+    issue = {"automation_id": AUTOMATION}
+    issued = yield from ask("POST", f"{shop.path}/automation-triggers/issue", issue, runner)
+    [receipt] = [item for item in issued["trigger_receipts"] if item["case"]["case_id"] == case_id]
+    claim = {"trigger_receipt_id": receipt["receipt_id"], "case_revision": receipt["case"]["case_revision"]}
+    yield from ask("POST", f"/v1/cases/{case_id}/claims", claim, runner, 201)
+    yield from ask("GET", f"/v1/cases/{case_id}", None, runner)
+    start = {"trigger_receipt_id": receipt["receipt_id"]}
+    run = yield from ask("POST", f"{shop.path}/automation-runs", start, runner, 201)
+    path = f"/v1/automation-runs/{run['run_id']}"
+    fence = {"state_revision": run["state_revision"], "lease_epoch": run["lease_epoch"]}
+    run = yield from ask("PATCH", path, fence | {"phase": "running"}, runner)
+    fence["state_revision"] = run["state_revision"]
+    usage = {"turns": 3, "cost_usd": 0.05, "runtime_seconds": 30}
+    used = yield from ask("POST", f"{path}/usage", fence | usage, runner)
+    fence["state_revision"] = used["state_revision"]
+    wish = {"action": "draft_pr", "summary": "Save the order before it is paid."}
+    asked = yield from ask("POST", f"{path}/approvals", fence | wish, runner, 201)
+    decision = f"/v1/automation-approvals/{asked['approval_id']}/decide"
+    yield from ask("POST", decision, {"decision": "approve"}, shop.owner)
+    run = yield from ask("GET", path, None, runner)
+    fence["state_revision"] = run["state_revision"]
+    used = yield from ask("POST", f"{path}/usage", fence | usage, runner)
+    fence["state_revision"] = used["state_revision"]
+    yield from deliver(shop, name, path, fence)
+    return run["run_id"]
+
+
+def deliver(shop: Shop, name: str, path: str, fence: dict[str, int]) -> Talk:
+    """Carry a run from its grant to the deploy of its merged pull request."""
+    head, merged = sha_of(shop.id, name, "head"), sha_of(shop.id, name, "merged")
+    change = {
+        "repository": REPOSITORY,
+        "base_branch": BASE,
+        "head_branch": f"heal/{name}",
+        "head_sha": head,
+        "delivery_mode": "review_required",
+        "files_changed": ["src/orders.py"],
+        "changed_lines": 4,
+        "tests": [{"command": "make test", "passed": True}],
+    }
+    grant = yield from ask("POST", f"{path}/actions/draft-pr/authorize", fence | change, shop.runner, 201)
+    fence["state_revision"] = grant["state_revision"]
+    spend = fence | {"grant_id": grant["grant_id"]}
+    consumed = yield from ask("POST", f"{path}/actions/draft-pr/consume", spend, shop.runner)
+    if not consumed["call_authorized"]:
+        raise SystemExit("a fresh grant did not authorize the call")
+    fence["state_revision"] = consumed["state_revision"]
+    url = f"{REPOSITORY}/pull/7"
+    opened = {"status": "draft_pr_opened", "pull_request": {"number": 7, "url": url, "head_sha": head}}
+    yield from ask("PATCH", path, fence | opened, shop.runner)
+    proof = {name: change[name] for name in ("repository", "base_branch", "head_branch", "head_sha")}
+    proof |= {"pr_number": 7, "pr_url": url, "draft": True}
+    yield from ask("POST", f"{path}/pr-proof", proof | {"observation": "pr_opened"}, shop.ci, 201)
+    merge = {"observation": "merged", "merge_commit_sha": merged, "bypass_used": False}
+    yield from ask("POST", f"{path}/pr-proof", proof | merge, shop.ci, 201)
+    deploy = {"version": "1.0.1", "environment": "production", "sha": merged}
+    bound = yield from ask("POST", "/v1/deploys/", deploy, shop.ci, 202)
+    if bound["automation_run_id"] is None:
+        raise SystemExit("a deploy of the proven commit was not bound")
+
+
+def carrying(shop: Shop, waiting: list[str]) -> loadgen.Client:
+    """One runner that carries chains of its project, one after the other."""
+    prefix = f"E{secrets.token_hex(4)}"
+    for turn in range(CHAINS_OF_A_RUNNER):
+        run_id = yield from carry_to_deploy(shop, f"{prefix}{turn}")
+        waiting.append(run_id)
+
+
+def verifying(shop: Shop, waiting: Sequence[str]) -> loadgen.Client:
+    """One runner that has its deploys verified."""
+    for run_id in waiting:
+        verdict = yield from ask("POST", f"/v1/automation-runs/{run_id}/verify", {}, shop.runner)
+        if verdict["status"] != "succeeded":
+            raise SystemExit(f"{run_id} ended as {verdict['status']}")
+
+
+def run_wave(world: worlds.Service, shops: Sequence[Shop], tally: Tally) -> loadgen.Stats:
+    """Carry the chains of all runners to their ends; returns what the requests up to the deploys took."""
+    waiting: list[list[str]] = [[] for _ in shops]
+    began = count_events(world)
+    carried = world.load(lambda number: carrying(shops[number], waiting[number]), len(shops), 120)
+    tally.events += count_events(world) - began
+    world.advance(OBSERVATION_SECONDS + 1)
+    wait_for_worker(world)  # What it finds is pending still: there was no traffic yet.
+    for shop in shops:
+        world.call("POST", "/v1/analytics/", {"event": TRAFFIC, "distinct_id": "later"}, shop.dsn)
+    began = count_events(world)
+    verified = world.load(lambda number: verifying(shops[number], waiting[number]), len(shops), 120)
+    tally.events += count_events(world) - began
+    tally.chains += sum(map(len, waiting))
+    tally.seconds += carried.seconds + verified.seconds
+    return carried
+
+
+def count_events(world: worlds.Service) -> int:
+    """Count what was ever recorded."""
+    [[count]] = world.query("select count(*) from events")
+    return int(count)
+
+
+def wait_for_worker(world: worlds.Service) -> None:
+    """Wait until the worker has done what the moved clock woke it for."""
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        [[left]] = world.query("select count(*) from procrastinate_jobs where status in ('todo', 'doing')")
+        if not left:
+            return
+        time.sleep(0.05)
+    raise SystemExit("the worker did not come to rest within a minute")
+
+
+def measure(world: worlds.Service, seconds: float) -> tuple[Tally, loadgen.Stats]:
+    """Run waves for about so many seconds of requests, after one to warm up. Every chain succeeds, or it ends here."""
+    shops = automation_world.open_shops(world, RUNNERS, max_cases_per_sweep=5)
+    run_wave(world, shops, warm := Tally())
+    tally = Tally()
+    while tally.seconds < seconds:
+        stats = run_wave(world, shops, tally)
+    chains = tally.chains + warm.chains
+    [[succeeded]] = world.query("select count(*) from automation_runs where outcome = 'succeeded'")
+    if succeeded != chains:
+        raise SystemExit(f"{chains} chains were told that they succeeded, {succeeded} are recorded")
+    return tally, stats
