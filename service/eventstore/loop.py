@@ -230,18 +230,19 @@ class CommandLoop:
         with self._wake:
             for entry, _ in result.done:
                 self._parking.got(entry)
-            for entry, blockers in result.busy:
-                self._parking.put_back(entry, blockers)
+            self._parking.put_back(result.busy)
 
     def _park(self, batch: Iterable[Entry]) -> None:
         """Put a whole batch back; gives up those that ran out of time."""
         answers = Answers()
+        waiting = []
+        for entry in batch:
+            if entry.overdue:
+                answers.add(entry, entry.given_up)
+            else:
+                waiting.append((entry, [entry.key_name]))
         with self._wake:
-            for entry in batch:
-                if entry.overdue:
-                    answers.add(entry, entry.given_up)
-                else:
-                    self._parking.put_back(entry, [entry.key_name])
+            self._parking.put_back(waiting)
         answers.send()
 
     def _after_error(self, batch: list[Entry], error: psycopg.Error) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from service.eventstore import names
@@ -47,11 +47,18 @@ class Parking:
         self._waiting.update(entry.writes)
         return True
 
-    def put_back(self, entry: Entry, blockers: Iterable[str]) -> None:
-        """Park a command that found names held, and lengthen their back-off (1 to 32 ms, with jitter)."""
-        self._parked.append(entry)
-        self._waiting.update(entry.writes)
+    def put_back(self, held: Sequence[tuple[Entry, Iterable[str]]]) -> None:
+        """Park commands of one batch that found names held, and lengthen the back-off of these (1 to 32 ms, jitter).
+
+        They stand before those that were left behind when the batch was taken: whoever came first stays first.
+        """
+        self._parked.extendleft(entry for entry, _ in reversed(held))
         now = time.monotonic()
+        for entry, blockers in held:
+            self._waiting.update(entry.writes)
+            self._lengthen(blockers, now)
+
+    def _lengthen(self, blockers: Iterable[str], now: float) -> None:
         for name in blockers:
             backoff = self._backoffs.get(name)
             if backoff is not None and backoff.due > now:

@@ -53,7 +53,7 @@ FULL = {
         200,
         90,
         gaps=(0.5, 2),
-        least={"ok": 12_000, "fail": 2_000, "doubts": 500, "killed": 12, "stopped": 12, "eaten": 40, "zombie": 20},
+        least={"ok": 12_000, "fail": 2_000, "doubts": 500, "killed": 12, "stopped": 12, "eaten": 20, "zombie": 8},
     ),
     "P1": Size(200, 110, gaps=(0.5, 4), least={"ok": 6_000, "info": 150, "s412": 300, "api_killed": 50}),
     "P3": Size(

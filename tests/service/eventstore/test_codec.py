@@ -30,7 +30,7 @@ texts = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",
 scalars = st.none() | st.booleans() | st.integers(-SAFE, SAFE) | texts
 keys = st.text(st.characters(max_codepoint=127, exclude_characters="\0"), max_size=12)
 payloads = st.dictionaries(
-    keys, st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(keys, inner), max_leaves=20)
+    keys, st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(keys, inner), max_leaves=10)
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -252,6 +253,7 @@ async def test_several_losses_in_a_row_are_survived(far_store: EventStore, proxi
 async def test_a_connection_that_breaks_anywhere_is_survived(far_store: EventStore, proxied: PostgresProxy, sql: Sql):
     """Cut at 25 arbitrary moments under load: every command is answered once, and is there once."""
     stopped = asyncio.Event()
+    progress = asyncio.Event()
 
     async def load(worker: int) -> int:
         done = 0
@@ -259,15 +261,18 @@ async def test_a_connection_that_breaks_anywhere_is_survived(far_store: EventSto
             outcome = await far_store.execute(simple_bump(worker, op=f"{worker}-{done}"))
             done += 1
             assert body(outcome)["total"] == done
+            progress.set()
         return done
 
     workers = [asyncio.create_task(load(worker)) for worker in range(16)]
     for _ in range(25):
-        await asyncio.sleep(0.05)
+        progress.clear()
+        await progress.wait()
+        await asyncio.sleep(random.uniform(0, 0.05))
         proxied.cut()
     stopped.set()
     totals = await asyncio.gather(*workers)
-    assert min(totals) > 10
+    assert sum(totals) > 25
     stored = dict(sql.execute("select id, total from toys").fetchall())
     assert stored == {f"toy_{worker}": total for worker, total in enumerate(totals)}
     assert proxied.fired["cut"] >= 20
@@ -369,6 +374,7 @@ async def test_a_stalled_peer_harms_what_it_holds_and_nothing_else(toys_url: str
     that its twin is still at work), and was not.
     """
     await answers(store, *(simple_bump(n) for n in range(10)), simple_bump("g", project="proj_gated"))
+    undisturbed = max([await _free_round(store, []) for _ in range(40)])
     before = count(sql, "events")
     key = names.key("proj_a", "key:k1", "POST /toys/toy_2/bump", "held")
     with holding(toys_url, head("toy_1"), name("new:proj_a/toy_new"), name(key), name("gate:proj_gated")):
@@ -382,27 +388,33 @@ async def test_a_stalled_peer_harms_what_it_holds_and_nothing_else(toys_url: str
             )
         ]
         await asyncio.sleep(0.05)
-        latencies = []
+        latencies: list[float] = []
         end = time.monotonic() + 2.0
         while time.monotonic() < end:
-            free = [simple_bump(n) for n in range(2, 10)] + [simple_bump(n, project="proj_b") for n in range(4)]
-            found = await asyncio.gather(*(_timed(store, command) for command in free))
-            assert all(isinstance(answer, Outcome) for answer, _ in found)
-            latencies += [seconds for _, seconds in found]
+            await _free_round(store, latencies)
         told = await asyncio.gather(*stuck)
     latencies.sort()
-    assert latencies[len(latencies) // 2] < 0.05
-    assert latencies[-1] < 0.6  # One bounded wait of at most 250 ms, and the round around it.
+    assert latencies[len(latencies) // 2] < 0.05 + undisturbed
+    assert latencies[-1] < 0.6 + undisturbed  # One bounded wait of at most 250 ms, and the rounds around it.
     assert [type(answer) for answer, _ in told] == [*[CommandNotDone] * 22, KeyInProgress]
     assert all(2.4 < seconds < 3.2 for _, seconds in told)
     assert sql.execute("select count(*) from idempotency where key like 'stuck%'").fetchone() == (0,)
     assert sql.execute("select revision from stream_heads where stream_id = 'toy_1'").fetchone() == (2,)
-    assert count(sql, "events") == before + len(latencies) + 4
+    assert count(sql, "events") == before + len(latencies)
     # The peer is gone: everything works again at once, and the loop waits for heads again.
     again, seconds = await _timed(store, simple_bump(1))
     assert body(again)["total"] == 2
     assert seconds < 0.3
     assert store.loop._stalled == {}
+
+
+async def _free_round(store: EventStore, latencies: list[float]) -> float:
+    """Bump streams that nobody holds, some in the same project, all at once; returns the slowest answer's seconds."""
+    free = [simple_bump(n) for n in range(2, 10)] + [simple_bump(f"b{n}", project="proj_b") for n in range(4)]
+    found = await asyncio.gather(*(_timed(store, command) for command in free))
+    assert [answer for answer, _ in found if not isinstance(answer, Outcome)] == []
+    latencies += [seconds for _, seconds in found]
+    return max(seconds for _, seconds in found)
 
 
 async def _timed(store: EventStore, wish: Command) -> tuple[Outcome | Exception, float]:
@@ -428,19 +440,26 @@ async def test_a_peer_that_lets_go_in_time_costs_its_stream_time_only(toys_url: 
 
 
 async def test_a_stream_that_is_held_has_room_for_so_many(toys_url: str, store: EventStore):
-    """The bulkhead: the 33rd command of a stalled stream is refused at once, those of other streams are not."""
+    """The bulkhead: beyond 32 that wait for a stalled stream, more are refused at once, those of others are not.
+
+    Besides those that wait, as many may be in the batch that is just looking whether the stream is free.
+    """
     await answers(store, simple_bump(1), simple_bump(2))
     with holding(toys_url, head("toy_1")) as peer:
-        waiting = [asyncio.ensure_future(store.execute(simple_bump(1))) for _ in range(PER_STREAM)]
-        await asyncio.sleep(0.4)
-        refused, seconds = await _timed(store, simple_bump(1))
-        assert isinstance(refused, CommandNotDone)
-        assert seconds < 0.05
+        asked = [asyncio.ensure_future(_timed(store, simple_bump(1))) for _ in range(PER_STREAM)]
+        for _ in range(2 * PER_STREAM):
+            await asyncio.sleep(0.005)
+            asked.append(asyncio.ensure_future(_timed(store, simple_bump(1))))
+        await asyncio.sleep(0.05)
+        refused = [task.result() for task in asked if task.done()]
+        assert PER_STREAM <= len(refused) < 2 * PER_STREAM + 1
+        assert {type(answer) for answer, _ in refused} == {CommandNotDone}
+        assert max(seconds for _, seconds in refused) < 0.5
         other, _ = await _timed(store, simple_bump(2))
         assert isinstance(other, Outcome)
         peer.rollback()
-        told = [body(outcome) for outcome in await asyncio.gather(*waiting)]
-    assert [answer["total"] for answer in told] == list(range(2, PER_STREAM + 2))
+        told = [body(answer) for answer, _ in await asyncio.gather(*asked) if isinstance(answer, Outcome)]
+    assert [answer["total"] for answer in told] == list(range(2, 3 * PER_STREAM - len(refused) + 2))
 
 
 async def test_a_full_queue_refuses_at_once(toys_url: str, sql: Sql):

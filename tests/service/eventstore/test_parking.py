@@ -60,8 +60,7 @@ def test_the_limit_counts_what_waits_and_not_what_runs():
     batch, _ = line.take(64)
     assert len(batch) == 32
     assert len(line) == 0
-    for entry in batch:
-        line.put_back(entry, [head(1)])
+    line.put_back([(entry, [head(1)]) for entry in batch])
     assert not line.admit(bumped(1))
 
 
@@ -85,8 +84,7 @@ def test_back_off_doubles_with_jitter_up_to_its_limit(clock: Clock):
     line.take(64)
     delays = []
     for _ in range(8):
-        line.put_back(entry, [head(1)])
-        line.put_back(other, [head(1)])
+        line.put_back([(entry, [head(1)]), (other, [head(1)])])
         due = line.next_due()
         delays.append(1000 * due)
         clock.now += due + 1e-6
@@ -101,11 +99,11 @@ def test_a_name_that_was_got_starts_anew(clock: Clock):
     line = filled(entry)
     line.take(64)
     for _ in range(6):
-        line.put_back(entry, [head(1)])
+        line.put_back([(entry, [head(1)])])
         clock.now += 0.1
         line.take(64)
     line.got(entry)
-    line.put_back(entry, [head(1)])
+    line.put_back([(entry, [head(1)])])
     assert line.next_due() <= 0.001
 
 
@@ -114,7 +112,7 @@ def test_later_commands_wait_behind_a_parked_one_of_their_stream(clock: Clock):
     first, second, other = bumped(1), bumped(1), bumped(2)
     line = filled(first)
     line.take(64)
-    line.put_back(first, [head(1)])
+    line.put_back([(first, [head(1)])])
     line.admit(second)
     line.admit(other)
     assert line.take(64) == ([other], [])
@@ -129,7 +127,7 @@ def test_a_command_over_two_streams_keeps_its_place_on_both(clock: Clock):
     later = bumped(2)
     line = filled(both)
     line.take(64)
-    line.put_back(both, [head(1)])
+    line.put_back([(both, [head(1)])])
     line.admit(later)
     assert line.take(64) == ([], [])
     clock.now += 0.04
@@ -141,8 +139,7 @@ def test_a_stream_that_is_held_up_does_not_hold_up_its_project(clock: Clock):
     stuck = [bumped(1) for _ in range(32)]
     line = filled(*stuck)
     line.take(64)
-    for entry in stuck:
-        line.put_back(entry, [head(1)])
+    line.put_back([(entry, [head(1)]) for entry in stuck])
     others = [bumped(n) for n in range(2, 10)]
     for entry in others:
         line.admit(entry)
@@ -154,7 +151,7 @@ def test_a_gate_that_is_held_does_hold_up_its_project(clock: Clock):
     stuck, same, other = bumped(1), bumped(2), bumped(1, project="proj_b")
     line = filled(stuck)
     line.take(64)
-    line.put_back(stuck, [names.gate("proj_a")])
+    line.put_back([(stuck, [names.gate("proj_a")])])
     line.admit(same)
     line.admit(other)
     assert line.take(64) == ([other], [])
@@ -166,7 +163,7 @@ def test_a_key_that_is_held_holds_up_its_twins_only(clock: Clock):
     one, twin, other = bumped(1, key="k"), bumped(1, key="k"), bumped(2, key="k")
     line = filled(one)
     line.take(64)
-    line.put_back(one, [one.key_name])
+    line.put_back([(one, [one.key_name])])
     line.admit(twin)
     line.admit(other)
     assert line.take(64) == ([other], [])
@@ -177,8 +174,7 @@ def test_parked_commands_fill_at_most_half_a_batch(clock: Clock):
     parked = [bumped(f"p{n}") for n in range(60)]
     line = filled(*parked)
     line.take(64)
-    for entry in parked:
-        line.put_back(entry, [head(entry.writes[0][1][4:])])
+    line.put_back([(entry, [head(entry.writes[0][1][4:])]) for entry in parked])
     clock.now += 0.04
     fresh = [bumped(f"f{n}") for n in range(40)]
     for entry in fresh:
@@ -191,7 +187,7 @@ def test_what_is_overdue_is_handed_back_apart(clock: Clock):
     parked, fresh = bumped(1), bumped(2)
     line = filled(parked)
     line.take(64)
-    line.put_back(parked, [head(1)])
+    line.put_back([(parked, [head(1)])])
     line.admit(fresh)
     clock.now += DEADLINE - 0.001
     late = bumped(3)
@@ -215,11 +211,24 @@ def test_what_a_caller_is_told_who_waited_in_vain(clock: Clock):
     assert entry.overdue
 
 
+def test_whoever_came_first_stays_first(clock: Clock):
+    """However often they are looked at, and however many more wait than fit into half a batch."""
+    waiting = [bumped(1) for _ in range(50)]
+    line = filled(*waiting, per_stream=64)
+    line.put_back([(entry, [head(1)]) for entry in line.take(64)[0]])
+    for _ in range(5):
+        clock.now += 0.04
+        batch, _ = line.take(64)
+        assert batch == waiting[:32]
+        line.put_back([(entry, [head(1)]) for entry in batch])
+    assert line.drain() == waiting
+
+
 def test_draining_empties_both_lines():
     parked, fresh = bumped(1), bumped(2)
     line = filled(parked)
     line.take(64)
-    line.put_back(parked, [head(1)])
+    line.put_back([(parked, [head(1)])])
     line.admit(fresh)
     assert line.drain() == [parked, fresh]
     assert len(line) == 0
@@ -230,7 +239,7 @@ def test_back_offs_are_not_kept_for_ever(clock: Clock):
     """Keys are unique; once nobody waits, nothing is remembered of them."""
     line = Parking(capacity=100, per_stream=32)
     entry = bumped(1, key="k")
-    line.put_back(entry, [entry.key_name])
+    line.put_back([(entry, [entry.key_name])])
     clock.now += 1
     line.take(64)
     line.got(entry)

@@ -37,6 +37,13 @@ async def client(peer: Peer) -> Any:
     await made.close()
 
 
+async def slowest_of_others(store: EventStore) -> float:
+    """Bump the streams that nobody holds, all at once; returns how many seconds that took."""
+    began = time.monotonic()
+    await asyncio.gather(*(store.execute(simple_bump(n)) for n in range(2, 8)))
+    return time.monotonic() - began
+
+
 async def test_a_process_stopped_in_its_transaction_harms_its_stream_for_a_moment(
     peer: Peer, client: PeerClient, store: EventStore, sql: Sql
 ):
@@ -45,6 +52,7 @@ async def test_a_process_stopped_in_its_transaction_harms_its_stream_for_a_momen
     When it comes back its commit fails; it runs its command again and answers what is true.
     """
     await asyncio.gather(*(store.execute(simple_bump(n)) for n in range(8)))
+    undisturbed = max([await slowest_of_others(store) for _ in range(40)])
     doomed = asyncio.create_task(client.bump(Bump("toy_1", by=100, op=STOP_HERE, key="k")))
     await asyncio.to_thread(peer.wait_stopped)
     began = time.monotonic()
@@ -52,15 +60,13 @@ async def test_a_process_stopped_in_its_transaction_harms_its_stream_for_a_momen
     worst = 0.0
     rounds = 0
     while not own.done() or time.monotonic() - began < 1.0:
-        asked = time.monotonic()
-        await asyncio.gather(*(store.execute(simple_bump(n)) for n in range(2, 8)))
-        worst = max(worst, time.monotonic() - asked)
+        worst = max(worst, await slowest_of_others(store))
         rounds += 1
     free_after = time.monotonic() - began
     assert body(await own)["total"] == 2
-    assert 0.5 < free_after < 1.9
-    assert worst < 0.6
-    assert rounds > 20
+    assert 0.5 < free_after < 1.9 + undisturbed
+    assert worst < 0.6 + undisturbed
+    assert rounds > 5
     peer.signal(signal.SIGCONT)
     reply = await doomed
     assert (reply.status, msgspec.json.decode(reply.bytes)["total"]) == (200, 102)
