@@ -115,7 +115,7 @@ def case_id(project_id: str, fingerprint: str) -> str:
 
 def moves_on_error(state: Case) -> bool:
     """Whether an arriving error may change the case; otherwise it is only counted."""
-    return state.status in {Status.ABSENT, Status.RESOLVED}
+    return state.status is Status.ABSENT or state.status is Status.RESOLVED
 
 
 def decide_error(state: Case, fingerprint: str, grouping_version: int, rule: Rule | None, now: int) -> list[Event]:

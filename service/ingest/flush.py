@@ -14,6 +14,7 @@ that whoever asks what became of a number waits until a transaction that lost it
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -40,11 +41,12 @@ _NO_HEADERS: Mapping[str, str] = {}
 
 
 class Assigned(NamedTuple):
-    """The case that an error goes into, why, and how that case stands then."""
+    """The case that an error goes into, why, how that case stands then, and whether it is only counted."""
 
     case_id: str
     grouping: Grouping
     status: case.Status
+    counted: bool
 
 
 class Stored(NamedTuple):
@@ -69,13 +71,17 @@ class Attempt:
 
 @dataclass(slots=True)
 class _Work:
-    """What the steps of one flush share. `counted` are the cases that stay as they are, with their states."""
+    """What the steps of one flush share.
+
+    `closed` are the projects whose gate was not got; `counted` the cases that stay as they are, with their states.
+    """
 
     plan: Plan
     loaded: Loaded
     batch: Batch
     now: int
     projects: Mapping[str, Project]
+    closed: AbstractSet[str]
     counted: dict[StreamName, case.Case] = field(default_factory=dict)
     tally: Tally = field(default_factory=Tally)
 
@@ -113,7 +119,8 @@ class Flush:
             connection.execute("rollback")
             return
         batch = Batch(self._registry, moment, {}, loaded.rows)
-        work = _Work(plan, loaded, batch, batch.now, projects)
+        closed = {project_id for project_id in project_ids if names.gate(project_id) not in loaded.gates}
+        work = _Work(plan, loaded, batch, batch.now, projects, closed)
         self._fold(work)
         for item in attempt.items:
             self._take(item, work, attempt)
@@ -186,11 +193,10 @@ class Flush:
     def _take(self, item: Item, work: _Work, attempt: Attempt) -> None:
         """Decide what becomes of a record: refused, answered from the record of its key, held, or stored."""
         sender = item.sender
-        project_id = sender.project_id
-        if names.gate(project_id) not in work.loaded.gates:
+        if sender.project_id in work.closed:
             attempt.held.append(item)
             return
-        project = work.projects.get(project_id)
+        project = work.projects.get(sender.project_id)
         if project is None or project.dsn_hash != sender.dsn_hash:
             attempt.settled.append((item, Unauthenticated()))
             return
@@ -224,17 +230,13 @@ class Flush:
                 if name in work.counted or work.batch.streams[name].revision:
                     chosen = offered
         name = (project_id, chosen.case_id)
-        state = work.counted.get(name)
-        if state is None:
-            working = work.batch.streams.get(name)
-            if working is None:
-                return None
-            state = working.state
-            if case.moves_on_error(state):
-                if not self._move(item, chosen, work):
-                    return None
-                state = work.batch.streams[name].state
-        return Assigned(*chosen, state.status)
+        known = work.counted.get(name)
+        if known is not None:
+            return Assigned(chosen.case_id, chosen.grouping, known.status, counted=True)
+        working = work.batch.streams.get(name)
+        if working is None or (case.moves_on_error(working.state) and not self._move(item, chosen, work)):
+            return None
+        return Assigned(chosen.case_id, chosen.grouping, work.batch.streams[name].state.status, counted=False)
 
     def _move(self, item: Item, chosen: Assignment, work: _Work) -> bool:
         """Run the unit of a case that may open or regress; False while the rules of its project are held."""
@@ -260,8 +262,8 @@ class Flush:
         else:
             tally.logs.append(row)
             if assigned is not None:
-                row.case_id, (_, row.fingerprint, row.grouped_by), status = assigned
-                tally.count_case(item, row, assigned.case_id)
+                row.case_id, (_, row.fingerprint, row.grouped_by), status, counted = assigned
+                tally.count_case(row, assigned.case_id, None if counted else item.evidence)
                 suppressed = status is not case.Status.OPEN
         tally.count_usage(item, account_id, suppressed=suppressed)
         body = item.answer(work.now)

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from service.ingest.grouping import title
+from service.ingest.grouping import Evidence, title
 from service.ingest.items import AnalyticsRow, Item, LogRow
 
 DAY = 86400  # seconds
@@ -14,19 +14,22 @@ _encode = msgspec.json.Encoder().encode
 
 
 class CaseTally(msgspec.Struct):
-    """What is added to a row of case_stats; field names are its columns."""
+    """What is added to a row of case_stats; field names are its columns.
+
+    `title`, `message` and `culprit` are only taken from the first tally of a case, which makes its row.
+    """
 
     project_id: str
     id: str
-    title: str
-    message: str
-    culprit: str | None
-    level: str
-    environment: str
-    release: str | None
-    environments: list[str]
-    releases: list[str]
-    unmarked: bool
+    title: str = ""
+    message: str = ""
+    culprit: str | None = None
+    level: str = ""
+    environment: str = ""
+    release: str | None = None
+    environments: list[str] = []
+    releases: list[str] = []
+    unmarked: bool = False
     event_count: int = 0
 
 
@@ -88,34 +91,24 @@ class Tally:
         usage.suppressed += suppressed
         usage.scrubbed += item.scrubbed
 
-    def count_case(self, item: Item, row: LogRow, case_id: str) -> None:
-        """Count an error into its case."""
-        assert item.evidence is not None, "an error has evidence"
+    def count_case(self, row: LogRow, case_id: str, opened_by: Evidence | None) -> None:
+        """Count an error into its case; `opened_by` is the evidence when the case may have no counters yet."""
         key = (row.project_id, case_id)
         found = self._cases.get(key)
         if found is None:
-            found = self._cases[key] = CaseTally(
-                *key,
-                title=title(item.evidence),
-                message=item.evidence.message,
-                culprit=item.evidence.frame,
-                level="",
-                environment="",
-                release=None,
-                environments=[],
-                releases=[],
-                unmarked=False,
-            )
+            found = self._cases[key] = CaseTally(*key)
+            if opened_by is not None:
+                found.title, found.message, found.culprit = title(opened_by), opened_by.message, opened_by.frame
         found.event_count += 1
-        found.level = row.level
-        found.environment, found.release = row.environment, row.release
-        found.unmarked = found.unmarked or row.marker_hash is None
+        found.level, found.environment, found.release = row.level, row.environment, row.release
+        if row.marker_hash is None:
+            found.unmarked = True
         if row.environment not in found.environments:
             found.environments.append(row.environment)
         if row.release is not None and row.release not in found.releases:
             found.releases.append(row.release)
         if row.user_id is not None:
-            user_key = (*key, row.user_id)
+            user_key = (row.project_id, case_id, row.user_id)
             user = self._users.get(user_key)
             if user is None:
                 user = self._users[user_key] = UserTally(*user_key)
