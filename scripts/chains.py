@@ -1,8 +1,9 @@
 """Whole self-healing chains over HTTP, for `make bench`: runners, an owner and a CI, each with its own credential.
 
-A chain begins with an error that opens a case and ends with its deploy verified. Verification looks at a minute of
-traffic, so chains go in waves: all of a wave are carried to their deploys, the test clock is moved past the minute
-once, traffic is sent, and all of them are verified. Only the two parts in which requests are made count as time.
+A chain begins with a receipt for an open case and ends with its deploy verified. Verification looks at a minute of
+traffic, so chains go in waves: errors open the cases, all of a wave are carried to their deploys, the test clock is
+moved past the minute once, traffic is sent, and all of them are verified. Only the time of carrying and verifying
+counts.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from scripts import automation_world, loadgen, worlds
 from scripts.automation_world import AUTOMATION, BASE, OBSERVATION_SECONDS, REPOSITORY, TRAFFIC, Shop
 
 STEPS = 15
-"""Commands of a chain that move it, from its receipt to its verification; the error that opens the case is no step."""
+"""Commands of a chain, from its receipt to its verification; each of them moves it."""
 RUNNERS = 16
 CHAINS_OF_A_RUNNER = 8
 
@@ -56,7 +57,7 @@ def sha_of(*parts: str) -> str:
 
 
 def open_case(shop: Shop, name: str) -> Talk:
-    """Report an error of a kind that was never seen; returns the case that it opened."""
+    """Report an error of a kind that was never seen, which opens a case."""
     error = {
         "level": "error",
         "message": "The order was lost.",
@@ -64,17 +65,16 @@ def open_case(shop: Shop, name: str) -> Talk:
         "release": "1.0.0",
         "extra": {"exception": {"type": name, "frames": [{"file": "app.py", "function": "pay", "in_app": True}]}},
     }
-    accepted = yield from ask("POST", "/v1/logs/", error, shop.dsn, 202)
-    return accepted["case_id"]
+    yield from ask("POST", "/v1/logs/", error, shop.dsn, 202)
 
 
-def carry_to_deploy(shop: Shop, name: str) -> Talk:
-    """Carry one chain from its error to its bound deploy; returns the run's id."""
-    case_id = yield from open_case(shop, name)
+def carry_to_deploy(shop: Shop) -> Talk:
+    """Carry one chain from its receipt to its bound deploy; returns the run's id."""
     runner = shop.runner
     issue = {"automation_id": AUTOMATION}
     issued = yield from ask("POST", f"{shop.path}/automation-triggers/issue", issue, runner)
-    [receipt] = [item for item in issued["trigger_receipts"] if item["case"]["case_id"] == case_id]
+    receipt = next(item for item in issued["trigger_receipts"] if item["status"] == "issued")
+    case_id = receipt["case"]["case_id"]
     claim = {"trigger_receipt_id": receipt["receipt_id"], "case_revision": receipt["case"]["case_revision"]}
     yield from ask("POST", f"/v1/cases/{case_id}/claims", claim, runner, 201)
     yield from ask("GET", f"/v1/cases/{case_id}", None, runner)
@@ -95,17 +95,17 @@ def carry_to_deploy(shop: Shop, name: str) -> Talk:
     fence["state_revision"] = run["state_revision"]
     used = yield from ask("POST", f"{path}/usage", fence | usage, runner)
     fence["state_revision"] = used["state_revision"]
-    yield from deliver(shop, name, path, fence)
+    yield from deliver(shop, run["run_id"], path, fence)
     return run["run_id"]
 
 
-def deliver(shop: Shop, name: str, path: str, fence: dict[str, int]) -> Talk:
+def deliver(shop: Shop, run_id: str, path: str, fence: dict[str, int]) -> Talk:
     """Carry a run from its grant to the deploy of its merged pull request."""
-    head, merged = sha_of(shop.id, name, "head"), sha_of(shop.id, name, "merged")
+    head, merged = sha_of(run_id, "head"), sha_of(run_id, "merged")
     change = {
         "repository": REPOSITORY,
         "base_branch": BASE,
-        "head_branch": f"heal/{name}",
+        "head_branch": f"heal/{run_id}",
         "head_sha": head,
         "delivery_mode": "review_required",
         "files_changed": ["src/orders.py"],
@@ -133,11 +133,17 @@ def deliver(shop: Shop, name: str, path: str, fence: dict[str, int]) -> Talk:
         raise SystemExit("a deploy of the proven commit was not bound")
 
 
-def carrying(shop: Shop, waiting: list[str]) -> loadgen.Client:
-    """One runner that carries chains of its project, one after the other."""
+def opening(shop: Shop) -> loadgen.Client:
+    """A product in which several things go wrong."""
     prefix = f"E{secrets.token_hex(4)}"
     for turn in range(CHAINS_OF_A_RUNNER):
-        run_id = yield from carry_to_deploy(shop, f"{prefix}{turn}")
+        yield from open_case(shop, f"{prefix}{turn}")
+
+
+def carrying(shop: Shop, waiting: list[str]) -> loadgen.Client:
+    """One runner that carries chains of its project, one after the other."""
+    for _ in range(CHAINS_OF_A_RUNNER):
+        run_id = yield from carry_to_deploy(shop)
         waiting.append(run_id)
 
 
@@ -152,6 +158,7 @@ def verifying(shop: Shop, waiting: Sequence[str]) -> loadgen.Client:
 def run_wave(world: worlds.Service, shops: Sequence[Shop], tally: Tally) -> loadgen.Stats:
     """Carry the chains of all runners to their ends; returns what the requests up to the deploys took."""
     waiting: list[list[str]] = [[] for _ in shops]
+    world.load(lambda number: opening(shops[number]), len(shops), 120)
     began = count_events(world)
     carried = world.load(lambda number: carrying(shops[number], waiting[number]), len(shops), 120)
     tally.events += count_events(world) - began
@@ -186,7 +193,7 @@ def wait_for_worker(world: worlds.Service) -> None:
 
 def measure(world: worlds.Service, seconds: float) -> tuple[Tally, loadgen.Stats]:
     """Run waves for about so many seconds of requests, after one to warm up. Every chain succeeds, or it ends here."""
-    shops = automation_world.open_shops(world, RUNNERS, max_cases_per_sweep=5)
+    shops = automation_world.open_shops(world, RUNNERS, max_cases_per_sweep=1)
     run_wave(world, shops, warm := Tally())
     tally = Tally()
     while tally.seconds < seconds:

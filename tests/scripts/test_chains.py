@@ -22,7 +22,7 @@ def test_a_wave_carries_every_chain_to_a_verified_deploy(
 ) -> None:
     """In as many commands as it says, every one of them a step; and the proof of each run holds."""
     monkeypatch.setattr(chains, "CHAINS_OF_A_RUNNER", 2)
-    shops = automation_world.open_shops(service, 2, max_cases_per_sweep=5)
+    shops = automation_world.open_shops(service, 2, max_cases_per_sweep=1)
     stats = chains.run_wave(service, shops, tally := chains.Tally())
     assert tally.chains == 4
     assert set(stats.statuses) == {200, 201, 202}
