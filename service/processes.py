@@ -22,7 +22,8 @@ log = structlog.get_logger()
 PR_SET_PDEATHSIG = 1
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 5.0
-STEADY_SECONDS = 10.0  # a child that lived this long starts over with the first pause
+STEADY_SECONDS = 10.0  # a process that lived this long starts over with the first pause
+APART_SECONDS = 0.5  # a process killed again and again is started at most so often
 
 
 def die_with_parent(parent: int) -> None:
@@ -71,6 +72,27 @@ def wait_for_port(host: str, port: int, seconds: float) -> None:
         time.sleep(0.05)
 
 
+class Restarts:
+    """How long to wait before a process that ended is started again; one of these for each process.
+
+    A killed one says nothing about the next: it is needed at once, however often that happens. One that ended by
+    itself will most likely do so again, so the pause grows until one of them has lived for a while.
+    """
+
+    def __init__(self) -> None:
+        self._pause = FIRST_PAUSE_SECONDS
+
+    def pause(self, code: int | None, lived: float) -> float:
+        """Seconds to wait, after a process that lived so many seconds ended with that code (negative: a signal)."""
+        if code == -signal.SIGKILL:
+            return max(0.0, APART_SECONDS - lived)
+        if lived > STEADY_SECONDS:
+            self._pause = FIRST_PAUSE_SECONDS
+        pause = self._pause
+        self._pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+        return pause
+
+
 class Child:
     """A module run as a process (`python -m <module> <own process number>`) that is started again when it ends.
 
@@ -84,7 +106,7 @@ class Child:
         self._environment = environment
         self._process: subprocess.Popen[bytes] | None = None
         self._started = 0.0
-        self._pause = FIRST_PAUSE_SECONDS
+        self._restarts = Restarts()
         self._start_at = 0.0
 
     @property
@@ -99,23 +121,26 @@ class Child:
         )
         self._started = time.monotonic()
 
-    def tend(self) -> None:
-        """Notice when the process has ended, and start it again after a pause that grows while it keeps ending."""
-        now = time.monotonic()
-        if self._process is None:
-            if now >= self._start_at:
-                self.start()
-            return
-        code = self._process.poll()
-        if code is None:
-            return
-        if now - self._started > STEADY_SECONDS:
-            self._pause = FIRST_PAUSE_SECONDS
-        log.error("child_ended", child=self.name, code=code, restart_in_seconds=self._pause)
-        self._kill_group()
-        self._process = None
-        self._start_at = now + self._pause
-        self._pause = min(self._pause * 2, LONGEST_PAUSE_SECONDS)
+    def tend(self) -> float | None:
+        """Notice when the process has ended, and start it again after a pause.
+
+        Returns the seconds until this has to be called again, None while the process runs.
+        """
+        if self._process is not None:
+            code = self._process.poll()
+            if code is None:
+                return None
+            now = time.monotonic()
+            pause = self._restarts.pause(code, now - self._started)
+            log.error("child_ended", child=self.name, code=code, restart_in_seconds=round(pause, 2))
+            self._kill_group()
+            self._process = None
+            self._start_at = now + pause
+        left = self._start_at - time.monotonic()
+        if left > 0:
+            return left
+        self.start()
+        return None
 
     def terminate(self) -> None:
         """Ask the process to end."""

@@ -11,9 +11,9 @@ import os
 import sys
 
 from granian.constants import HTTPModes, Interfaces, Loops
-from granian.server import Server
 from litestar.types import ASGIApp
 
+from service.apiserver import ApiServer
 from service.app import make_services
 from service.http.app import create_app
 from service.logs import configure, stdlib_config
@@ -37,7 +37,7 @@ def main(parent: int) -> None:
         die_with_parent(own)
         return app
 
-    server = Server(
+    server = ApiServer(
         "service",
         address=settings.host,
         port=settings.port,
@@ -49,7 +49,6 @@ def main(parent: int) -> None:
         backlog=BACKLOG,
         runtime_blocking_threads=1,
         log_dictconfig=stdlib_config(settings.log_level, "api"),
-        respawn_failed_workers=True,
         workers_kill_timeout=STOP_SECONDS,
     )
     server.serve(target_loader=load)

@@ -90,14 +90,14 @@ class Supervisor:
         """Keep everything running until a signal."""
         ready = False
         while not self._stopping:
-            for child in self._children:
-                child.tend()
+            starts = [child.tend() for child in self._children]
             if attachment is not None and not attachment.cluster.alive():
                 self._revive(attachment)
             if not ready and self._answers():
                 ready = True
                 self._announce()
-            pause = LOOK_EVERY_SECONDS if ready else LOOK_WHILE_STARTING_SECONDS
+            longest = LOOK_EVERY_SECONDS if ready else LOOK_WHILE_STARTING_SECONDS
+            pause = min([longest, *(due for due in starts if due is not None)])
             if select.select([wake], [], [], pause)[0]:
                 os.read(wake, 1024)
 
