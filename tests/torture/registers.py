@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -69,13 +70,14 @@ async def make_registers(world: World, number: int, *, owners: int = 4) -> list[
 class Writer:
     """A client that writes registers and keeps the journal."""
 
-    def __init__(self, client: httpx2.AsyncClient, journal: Journal, on_answer: Callable[[], None]) -> None:
+    def __init__(self, client: httpx2.AsyncClient, journal: Journal, on_answer: Callable[[float], None]) -> None:
         self._client = client
         self._journal = journal
         self._on_answer = on_answer
 
     async def read(self, register: Register) -> dict[str, Any] | None:
         """Learn the present state; None when it cannot be had now."""
+        sent = time.monotonic()
         try:
             answer = await self._client.get(register.path, headers={"authorization": f"Bearer {register.secret}"})
         except httpx2.TransportError:
@@ -83,7 +85,7 @@ class Writer:
         if answer.status_code != 200:
             assert answer.status_code == 503, answer.text
             return None
-        self._on_answer()
+        self._on_answer(sent)
         state: dict[str, Any] = answer.json()
         register.learn(state)
         return state
@@ -125,11 +127,13 @@ class Writer:
     async def _send(self, op: Op, register: Register, body: Any, tag: str) -> httpx2.Response | None:
         """Send it once; None when the answer is not definite."""
         headers = {"authorization": f"Bearer {register.secret}", "if-match": tag, "idempotency-key": op.key or ""}
+        sent = time.monotonic()
         try:
             answer = await self._client.post(f"{register.path}/review", json=body, headers=headers)
         except httpx2.TransportError:
             return None
-        self._on_answer()
+        if answer.is_success:
+            self._on_answer(sent)
         if answer.status_code == 409 and answer.json()["error"]["code"] == "idempotency_in_progress":
             return None
         if answer.status_code >= 500:

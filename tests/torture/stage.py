@@ -42,9 +42,9 @@ class Stage:
     def writer(self, client: httpx2.AsyncClient) -> Writer:
         return Writer(client, self.journal, self._heard)
 
-    def _heard(self) -> None:
-        """Note the first answer after a strike."""
-        if self._struck_at is not None:
+    def _heard(self, sent: float) -> None:
+        """Note the first success after a strike, among the requests that were sent after it."""
+        if self._struck_at is not None and sent > self._struck_at:
             self.recoveries.append(time.monotonic() - self._struck_at)
             self._struck_at = None
 
@@ -148,7 +148,10 @@ class Stage:
     def summary(self) -> str:
         """One line for whoever watches."""
         recovered = sorted(self.recoveries)
-        slowest = f", back after at most {recovered[-1]:.1f} s" if recovered else ""
+        slowest = ""
+        if recovered:
+            late = recovered[int(0.95 * (len(recovered) - 1))]
+            slowest = f", {len(recovered)} times all were killed: back after {late:.1f} s (p95), {recovered[-1]:.1f} s"
         return (
             f"{dict(self.journal.outcomes)}, {dict(self.journal.statuses)}, {self.journal.doubts} doubtful attempts, "
             f"{dict(self.fired)}{slowest}"
