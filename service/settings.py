@@ -21,6 +21,7 @@ from service.settingvalues import (
     PLANS,
     BadValue,
     Plan,
+    commit_sha,
     database_url,
     flag,
     http_url,
@@ -58,6 +59,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     port: int
     workers: int
     base_url: str
+    deploy_sha: str | None
     internal_token: str | None
     test_token: str | None
     encryption_key: bytes | None
@@ -123,6 +125,13 @@ VARIABLES: tuple[Variable, ...] = (
         http_url,
         None,
         "Public address, put into links and DSNs. Default: `http://<host>:<port>`.",
+    ),
+    Variable(
+        "SERVICE_DEPLOY_SHA",
+        "deploy_sha",
+        commit_sha,
+        None,
+        "Commit that this deploy was built from, shown by `GET /` as `deploy_sha`. Unset: shown as `unknown`.",
     ),
     Variable(
         "SERVICE_INTERNAL_TOKEN",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
@@ -70,6 +71,14 @@ def log_level(value: str) -> str:
     if level not in {"debug", "info", "warning", "error"}:
         raise BadValue("must be debug, info, warning or error")
     return level
+
+
+def commit_sha(value: str) -> str:
+    """The name of a commit, short or whole, in lower case."""
+    sha = value.strip().lower()
+    if not re.fullmatch("[0-9a-f]{7,64}", sha):
+        raise BadValue("must be 7 to 64 hex digits, as git rev-parse HEAD prints them")
+    return sha
 
 
 def http_url(value: str) -> str:

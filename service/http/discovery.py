@@ -142,11 +142,12 @@ async def list_errors(_: Call[None, None]) -> Answer:
 )
 async def get_root(call: Call[None, None]) -> Answer:
     """Describe the service and point to what it has."""
-    return Answer(200, _root(call.services.settings.base_url), CACHED)
+    settings = call.services.settings
+    return Answer(200, _root(settings.base_url, settings.deploy_sha or UNKNOWN_SHA), CACHED)
 
 
 @lru_cache(maxsize=4)
-def _root(base_url: str) -> Root:
+def _root(base_url: str, deploy_sha: str) -> Root:
     built = _built_paths()
     pointers: dict[str, Any] = {name: f"{base_url}{path}{query}" for name, path, query in _POINTERS if path in built}
     schema = f"{base_url}/v1/openapi.json"
@@ -157,7 +158,7 @@ def _root(base_url: str) -> Root:
         api_schema=schema,
         version=3,
         contract_version=3,
-        deploy_sha=UNKNOWN_SHA,
+        deploy_sha=deploy_sha,
         next_action=(
             "Read api_schema filtered by the flow you need before the first mutation, and send a descriptive "
             "User-Agent with every request."

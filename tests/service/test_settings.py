@@ -126,6 +126,9 @@ def test_secrets_come_from_files_too(tmp_path: Path):
         ("SERVICE_WORKERS", "0"),
         ("SERVICE_BASE_URL", "elsewhere.test"),
         ("SERVICE_BASE_URL", "https://service.example/?a=b"),
+        ("SERVICE_DEPLOY_SHA", "main"),
+        ("SERVICE_DEPLOY_SHA", "abcdef"),
+        ("SERVICE_DEPLOY_SHA", "0" * 65),
         ("SERVICE_DATABASE_URL", "mysql://db/service"),
         ("SERVICE_INTERNAL_TOKEN", "short"),
         ("SERVICE_TEST_TOKEN", "aaaaaaaaaaaaaaaaaaaaaaaa"),
@@ -159,6 +162,13 @@ def test_the_test_clock_needs_a_test_token():
     """G-120: without the token the clock stays real, whatever the switch says."""
     assert not load_settings({**EXTERNAL, "SERVICE_TEST_CLOCK": "1"}).test_clock
     assert load_settings({**EXTERNAL, "SERVICE_TEST_CLOCK": "1", "SERVICE_TEST_TOKEN": "x1y2z3x1y2z3x1y2"}).test_clock
+
+
+def test_the_commit_is_what_git_prints():
+    """Short or whole, in either case; without it the service says that it does not know (R-DISC-04)."""
+    assert load_settings(EXTERNAL).deploy_sha is None
+    assert load_settings({**EXTERNAL, "SERVICE_DEPLOY_SHA": " 81985AB "}).deploy_sha == "81985ab"
+    assert load_settings({**EXTERNAL, "SERVICE_DEPLOY_SHA": "0" * 64}).deploy_sha == "0" * 64
 
 
 def test_plans_are_laid_over_the_defaults():

@@ -24,6 +24,7 @@ from tests.service.http.fakes import fake_services
 from tests.service.http.toy_api import running
 
 BASE = "https://service.example"
+SHA = "8198502"
 DOCUMENT = schema_document(BASE)
 OPERATIONS = {(method.upper(), path): operation for path, method, operation in operations(DOCUMENT)}
 
@@ -31,7 +32,7 @@ OPERATIONS = {(method.upper(), path): operation for path, method, operation in o
 @pytest_asyncio.fixture
 async def api() -> AsyncIterator[httpx2.AsyncClient]:
     """The whole route table without a database: enough for what is public."""
-    edge = create_app(lambda: fake_services(base_url=BASE, test_clock=False))
+    edge = create_app(lambda: fake_services(base_url=BASE, deploy_sha=SHA, test_clock=False))
     async with running(edge), httpx2.AsyncClient(transport=httpx2.ASGITransport(edge), base_url=BASE) as client:
         yield client
 
@@ -253,7 +254,7 @@ async def test_root(api: httpx2.AsyncClient) -> None:
     root = (await api.get("/")).json()
     assert {"name", "docs", "api_schema"} <= root.keys()
     assert (root["version"], root["contract_version"]) == (3, 3)
-    assert isinstance(root["deploy_sha"], str)
+    assert root["deploy_sha"] == SHA
     assert set(root["proof_contract"]) == {"install", "answering"}
     for start in root["quick_start"]:
         assert set(start) == {"when", "action", "urls"}
@@ -268,6 +269,12 @@ async def test_root(api: httpx2.AsyncClient) -> None:
         if "{" not in url and "POST" not in url and ("GET", url.removeprefix(BASE).partition("?")[0]) in OPERATIONS:
             assert (await api.get(url)).status_code == 200, url
     assert "results" not in json.dumps(root)
+
+
+async def test_a_commit_that_nobody_named_is_unknown() -> None:
+    edge = create_app(lambda: fake_services(base_url=BASE, deploy_sha=None, test_clock=False))
+    async with running(edge), httpx2.AsyncClient(transport=httpx2.ASGITransport(edge), base_url=BASE) as client:
+        assert (await client.get("/")).json()["deploy_sha"] == "unknown"
 
 
 async def test_unbuilt_operations_answer_501(api: httpx2.AsyncClient) -> None:
