@@ -19,6 +19,7 @@ from service.embedded.layout import Layout
 from service.secretfiles import stored_secret
 from service.settingvalues import (
     PLANS,
+    RATE_LIMITS,
     BadValue,
     Plan,
     commit_sha,
@@ -30,6 +31,7 @@ from service.settingvalues import (
     names,
     one_to,
     plans,
+    rate_limits,
     text,
     token,
 )
@@ -74,7 +76,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     plans: dict[str, Plan]
     scrub_names: tuple[str, ...] | None
     webhook_allow_private: bool
-    rate_limits: bool
+    rate_limits: dict[str, int]
     log_level: str
     test_clock: bool
 
@@ -235,7 +237,15 @@ VARIABLES: tuple[Variable, ...] = (
         "0",
         "For development: webhooks may go to private addresses, and over plain http to loopback.",
     ),
-    Variable("SERVICE_RATE_LIMITS", "rate_limits", flag, "1", "Whether requests are rate limited."),
+    Variable(
+        "SERVICE_RATE_LIMITS",
+        "rate_limits",
+        rate_limits,
+        "on",
+        "Limits of requests a minute: `on`, `off`, or a list of what differs, like `key=1200,ingest=off`. They are "
+        + ", ".join(f"`{name}={limit}`" for name, limit in RATE_LIMITS.items())
+        + ".",
+    ),
     Variable("SERVICE_LOG_LEVEL", "log_level", log_level, "info", "`debug`, `info`, `warning` or `error`."),
     Variable(
         "SERVICE_TEST_CLOCK",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
 import msgspec
@@ -17,6 +17,19 @@ PLANS = (
     '"pro": {"events": 2000000, "retention_days": 90, "price_cents": 2900}, '
     '"scale": {"events": 20000000, "retention_days": 365, "price_cents": 19900}}'
 )
+
+RATE_LIMITS: Mapping[str, int] = {  # requests a minute by class of principal or route (G-012)
+    "key": 600,
+    "project_credential": 300,
+    "ingest": 60_000,
+    "public_query": 60,
+    "device_start": 10,
+    "device_poll": 30,
+    "internal": 600,
+}
+MOST_A_MINUTE = 10_000_000
+YES = frozenset({"1", "true", "yes", "on"})
+NO = frozenset({"0", "false", "no", "off"})
 
 
 class BadValue(Exception):
@@ -47,9 +60,9 @@ def names(value: str) -> tuple[str, ...]:
 def flag(value: str) -> bool:
     """1, true, yes, on; or 0, false, no, off."""
     word = value.strip().lower()
-    if word in {"1", "true", "yes", "on"}:
+    if word in YES:
         return True
-    if word in {"0", "false", "no", "off"}:
+    if word in NO:
         return False
     raise BadValue("must be 1 or 0")
 
@@ -139,3 +152,22 @@ def plans(value: str) -> dict[str, Plan]:
     if any(plan.events < 1 or plan.retention_days < 1 or plan.price_cents < 0 for plan in given.values()):
         raise BadValue("needs events and retention_days of 1 or more and a price_cents of 0 or more")
     return {**msgspec.json.decode(PLANS, type=dict[str, Plan]), **given}
+
+
+def rate_limits(value: str) -> dict[str, int]:
+    """All of them, none of them, or what is different: `key=1200,ingest=off`. A limit that is off is not in it."""
+    word = value.strip().lower()
+    if word in YES | NO:
+        return dict(RATE_LIMITS) if word in YES else {}
+    limits = dict(RATE_LIMITS)
+    for part in word.split(","):
+        name, _, wish = (piece.strip() for piece in part.partition("="))
+        if name not in RATE_LIMITS:
+            raise BadValue(f"must be on, off, or a list like key=1200,ingest=off; limits are {', '.join(RATE_LIMITS)}")
+        if wish in NO:
+            limits.pop(name, None)
+        elif wish.isdecimal() and 1 <= int(wish) <= MOST_A_MINUTE:
+            limits[name] = int(wish)
+        else:
+            raise BadValue(f"needs off or a whole number from 1 to {MOST_A_MINUTE} for {name}")
+    return limits

@@ -27,7 +27,7 @@ from service.http.headers import HEAD_KEY, head_of, is_plain_path, read_head
 from service.http.metrics import Metrics
 from service.http.operations import Endpoint
 from service.http.pipeline import Pipeline
-from service.http.rate_limit import LIMITS, RateLimiter
+from service.http.rate_limit import RateLimiter
 from service.http.reply import Reply
 from service.http.routes import all_endpoints, bind
 from service.ingest.outcomes import IngestOutcomes
@@ -132,7 +132,7 @@ def create_app(services_factory: Callable[[], Services], endpoints: Iterable[End
         async with AsyncExitStack() as stack:
             services = services_factory()
             await _open(services, stack)
-            pipeline.limiter = RateLimiter(LIMITS if services.settings.rate_limits else {})
+            pipeline.limiter = RateLimiter(services.settings.rate_limits)
             pipeline.services = services
             stack.callback(setattr, pipeline, "services", None)
             yield

@@ -14,17 +14,8 @@ from collections.abc import Callable, Mapping
 
 from service.auth.principals import Principal, PrincipalKind
 from service.http.errors import RateLimited
+from service.settingvalues import RATE_LIMITS
 
-# Requests a minute by class.
-LIMITS: Mapping[str, int] = {
-    "key": 600,
-    "project_credential": 300,
-    "ingest": 60_000,
-    "public_query": 60,
-    "device_start": 10,
-    "device_poll": 30,
-    "internal": 600,
-}
 BY_ADDRESS = frozenset({"public_query", "device_start", "device_poll"})
 BY_KIND: Mapping[PrincipalKind, str] = {
     PrincipalKind.KEY: "key",
@@ -52,7 +43,7 @@ class RateLimiter:
 
     def __init__(
         self,
-        limits: Mapping[str, int] = LIMITS,
+        limits: Mapping[str, int] = RATE_LIMITS,
         *,
         max_buckets: int = MAX_BUCKETS,
         clock: Callable[[], float] = time.monotonic,

@@ -17,6 +17,7 @@ from service.settings import (
     settings_table,
     unknown_variables,
 )
+from service.settingvalues import RATE_LIMITS
 
 EXTERNAL = {
     "SERVICE_DATABASE_URL": "postgresql://user:word@db.example/service",
@@ -42,7 +43,7 @@ def test_an_empty_environment_gives_the_embedded_mode(tmp_path: Path, monkeypatc
     assert settings.database_url.startswith("postgresql://service@/service?host=")
     assert (settings.host, settings.port, settings.workers) == ("127.0.0.1", 8000, 1)
     assert settings.base_url == "http://127.0.0.1:8000"
-    assert settings.rate_limits
+    assert settings.rate_limits == RATE_LIMITS
     assert not settings.webhook_allow_private
     assert settings.scrub_names is None
     assert not settings.test_clock
@@ -136,6 +137,10 @@ def test_secrets_come_from_files_too(tmp_path: Path):
         ("SERVICE_ENCRYPTION_KEY", "c2hvcnQ="),
         ("SERVICE_SIGNING_KEY", "not base64 at all"),
         ("SERVICE_RATE_LIMITS", "perhaps"),
+        ("SERVICE_RATE_LIMITS", "keys=5"),
+        ("SERVICE_RATE_LIMITS", "key=-1"),
+        ("SERVICE_RATE_LIMITS", "key=none"),
+        ("SERVICE_RATE_LIMITS", "key=5,"),
         ("SERVICE_LOG_LEVEL", "loud"),
         ("SERVICE_PLANS", "{broken"),
         ("SERVICE_PLANS", '{"pro": {"events": 0, "retention_days": 1, "price_cents": 0}}'),
@@ -169,6 +174,22 @@ def test_the_commit_is_what_git_prints():
     assert load_settings(EXTERNAL).deploy_sha is None
     assert load_settings({**EXTERNAL, "SERVICE_DEPLOY_SHA": " 81985AB "}).deploy_sha == "81985ab"
     assert load_settings({**EXTERNAL, "SERVICE_DEPLOY_SHA": "0" * 64}).deploy_sha == "0" * 64
+
+
+def test_each_rate_limit_is_switched_by_itself():
+    """G-012: `on` and `off` mean all of them; a list names what is different."""
+
+    def limits(value: str) -> dict[str, int]:
+        return load_settings({**EXTERNAL, "SERVICE_RATE_LIMITS": value}).rate_limits
+
+    assert limits("on") == limits("1") == limits("key=600") == RATE_LIMITS
+    assert limits("off") == limits("0") == {}
+    assert limits("ingest=off") == {name: limit for name, limit in RATE_LIMITS.items() if name != "ingest"}
+    assert limits(" Key = 1200, device_poll=OFF ,internal=1") == {
+        **{name: limit for name, limit in RATE_LIMITS.items() if name != "device_poll"},
+        "key": 1200,
+        "internal": 1,
+    }
 
 
 def test_plans_are_laid_over_the_defaults():

@@ -95,7 +95,7 @@ class FakeStore:
 def fake_services(store: FakeStore | None = None, **settings: Any) -> Services:
     """Services of fakes; rate limits are off unless asked for."""
     return Services(
-        settings=cast("Any", SimpleNamespace(**{"rate_limits": False, **settings})),
+        settings=cast("Any", SimpleNamespace(**{"rate_limits": {}, **settings})),
         store=cast("Any", store or FakeStore()),
         intake=cast("Any", None),
         providers=cast("Any", None),

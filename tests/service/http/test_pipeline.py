@@ -12,6 +12,7 @@ import pytest
 
 from service.eventstore.commands import Outcome
 from service.http.pipeline import MAX_READING, MAX_RUNNING, fingerprint
+from service.settingvalues import RATE_LIMITS
 from tests.service.http.fakes import FENCED, MEMBER, OWNER, PROJECT
 from tests.service.http.toy_api import ETAG, THING, ThingRow, Toy, serving
 
@@ -55,7 +56,7 @@ async def test_order_of_checks(
 
 async def test_rate_limit_comes_after_the_fence_and_before_form() -> None:
     """A request over the limit is refused before its body is looked at, but not before the fence."""
-    async with serving(rate_limits=True) as toy:
+    async with serving(rate_limits=RATE_LIMITS) as toy:
         for _ in range(600):
             toy.edge.pipeline.limiter.take("key", "key", OWNER.id)
         limited = await toy.send_as("owner", "PUT", SECRET, **BAD)

@@ -8,9 +8,12 @@ from hypothesis import strategies as st
 
 from service.auth.principals import ANONYMOUS
 from service.http.errors import RateLimited
-from service.http.rate_limit import LIMITS, RateLimiter, take_token
+from service.http.rate_limit import BY_ADDRESS, BY_KIND, RateLimiter, take_token
+from service.settingvalues import RATE_LIMITS, rate_limits
 from tests.service.http.fakes import CI, DSN, OWNER, RUNNER
 from tests.service.http.toy_api import serving
+from tests.support.accounts import sign_in
+from tests.support.server import ServerFactory
 
 
 class Clock:
@@ -32,7 +35,7 @@ def taken(limiter: RateLimiter, *name: str) -> int:
         return count
 
 
-@pytest.mark.parametrize(("name", "limit"), LIMITS.items())
+@pytest.mark.parametrize(("name", "limit"), RATE_LIMITS.items())
 def test_each_class_has_its_limit(name: str, limit: int) -> None:
     """A fresh bucket holds a minute's worth, and fills at the same rate."""
     clock = Clock()
@@ -46,7 +49,8 @@ def test_each_class_has_its_limit(name: str, limit: int) -> None:
 
 def test_the_documented_limits() -> None:
     """600, 300, 60000, 60, 10, 30, 600 a minute."""
-    assert list(LIMITS.values()) == [600, 300, 60_000, 60, 10, 30, 600]
+    assert list(RATE_LIMITS.values()) == [600, 300, 60_000, 60, 10, 30, 600]
+    assert set(RATE_LIMITS) == {*BY_ADDRESS, *BY_KIND.values()}, "every limit is charged somewhere"
 
 
 @given(st.lists(st.floats(0, 90), max_size=60))
@@ -103,17 +107,20 @@ def test_who_pays() -> None:
         take_token(limiter, "public_query", ANONYMOUS, "1.2.3.4", ("pub_1",))
 
 
-def test_a_class_without_limit_is_off() -> None:
-    """Each limit can be disabled."""
-    limiter = RateLimiter({})
+@pytest.mark.parametrize("name", RATE_LIMITS)
+def test_each_limit_can_be_switched_off(name: str) -> None:
+    """The one that is named is not counted, the others are what they were."""
+    limiter = RateLimiter(rate_limits(f"{name}=off"), clock=Clock())
     for _ in range(1000):
-        assert limiter.take("key", "a") == {}
+        assert limiter.take(name, "a") == {}
     assert len(limiter) == 0
+    for other in RATE_LIMITS.keys() - {name}:
+        assert limiter.take(other, "a")["ratelimit-limit"] == str(RATE_LIMITS[other])
 
 
 async def test_over_http() -> None:
     """The eleventh start is 429 with Retry-After and the headers; the answers before it have the headers too."""
-    async with serving(rate_limits=True) as toy:
+    async with serving(rate_limits=rate_limits("on")) as toy:
         answers = [await toy.post("/v1/raw") for _ in range(11)]
         assert [answer.status_code for answer in answers] == [200] * 10 + [429]
         assert [answer.headers["ratelimit-remaining"] for answer in answers[:3]] == ["9", "8", "7"]
@@ -125,7 +132,21 @@ async def test_over_http() -> None:
 
 async def test_off_over_http() -> None:
     """With limits off nothing is counted."""
-    async with serving(rate_limits=False) as toy:
+    async with serving(rate_limits=rate_limits("off")) as toy:
         answers = [await toy.post("/v1/raw") for _ in range(15)]
         assert {answer.status_code for answer in answers} == {200}
         assert "ratelimit-limit" not in answers[0].headers
+
+
+async def test_one_off_and_one_smaller_over_http(server_factory: ServerFactory) -> None:
+    """With the service's own setting: polling is free, the third start is refused, and a key's second request."""
+    limits = "device_poll=off,device_start=2,key=1"
+    server = server_factory(env={"SERVICE_RATE_LIMITS": limits})
+    with server.client() as client:
+        polls = [client.post("/v1/auth/device/poll", json={"device_code": "x" * 40}) for _ in range(40)]
+        assert {answer.status_code for answer in polls} == {400}
+        key = sign_in(client, server.internal_token)
+        starts = [client.post("/v1/auth/device").status_code for _ in range(2)]
+        assert starts == [200, 429]
+    with server.client(key) as client:
+        assert [client.get("/v1/projects").status_code for _ in range(2)] == [200, 429]
