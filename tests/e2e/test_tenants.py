@@ -1,0 +1,150 @@
+"""One tenant's whole path, walked by another: whatever is named there is not there for the other (P19, R-GEN-14).
+
+The first tenant's requests and answers are recorded. The second takes the same tour, and before each request of its
+own asks for the first one's things: with its own credential and their ids, and with its own ids but for some of theirs.
+At the end, it replays the whole trail with every secret it has. An answer that differs from the one for ids of nobody,
+a success, a failure of the service, a word of the first tenant's, or one row of theirs that moved is a fault.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from service.http.routes import built_endpoints
+from tests.support import accounts
+from tests.support.cluster import TestCluster
+from tests.support.provider import running_provider
+from tests.support.server import ServerHandle
+from tests.support.tenants.footprint import Footprint, differences
+from tests.support.tenants.intruder import ABSENT, RUN, Attempt, Intruder, asks_as_tenant
+from tests.support.tenants.recording import ID, Recorder
+from tests.support.tenants.tour import Tenant, take_tour
+
+NAMES_NOTHING = {
+    "create_project",
+    "list_keys",
+    "list_projects",
+    "read_browser_config",
+    "record_analytics_event",
+    "record_deploy",
+    "record_log",
+}
+"""Operations of tenants that name nothing: whose things they are about follows from the secret alone."""
+
+
+@dataclass
+class Walked:
+    """What came of it."""
+
+    trail: Recorder
+    intruder: Intruder
+    moved: list[str]
+
+    @property
+    def words(self) -> set[str]:
+        """What only the first tenant was told."""
+        told = self.trail.words() - self.intruder.words()
+        return {word for word in told if any(len(run) >= 16 for run in RUN.findall(word))}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, cluster: TestCluster) -> Iterator[ServerHandle]:
+    """A server with an analytics provider whose human never answers."""
+    with running_provider() as provider, cluster.database() as url:
+        env = {
+            "SERVICE_PROVIDER_CLIENT_ID": provider.client_id,
+            "SERVICE_PROVIDER_US_URL": provider.url,
+            "NO_PROXY": "127.0.0.1",
+        }
+        handle = ServerHandle(tmp_path_factory.mktemp("tenants"), database_url=url, env=env)
+        try:
+            handle.start()
+            yield handle
+        finally:
+            handle.stop()
+
+
+@pytest.fixture(scope="module")
+def walked(server: ServerHandle) -> Iterator[Walked]:
+    """Both tours, and the replay."""
+    assert server.database_url is not None
+    with Footprint(server.database_url) as footprint:
+        trail = Recorder()
+        with Tenant(server, trail, "first") as first:
+            take_tour(first)
+        scopes = footprint.scopes()
+        before = footprint.settled_rows(scopes)
+        intruder = Intruder(trail.exchanges, trail.words(), footprint.by_hand)
+        with Tenant(server, intruder, "second") as second:
+            take_tour(second)
+            with server.client() as client:
+                second.secrets["newcomer"] = accounts.sign_in(client, server.internal_token)
+            del second.secrets["spare key"]
+            intruder.replay(second.secrets)
+        yield Walked(trail, intruder, differences(before, footprint.settled_rows(scopes)))
+
+
+def operations_of(attempts: list[Attempt]) -> set[str]:
+    return {attempt.sent.operation.operation_id for attempt in attempts}
+
+
+def test_the_trail_leads_over_every_operation_of_a_tenant(walked: Walked) -> None:
+    """What is built and speaks of a tenant's things was used as it is meant, and every name in it was tried."""
+    ours = {item.operation.operation_id for item in built_endpoints() if asks_as_tenant(item.operation)}
+    assert {exchange.sent.operation.operation_id for exchange in walked.trail.exchanges} >= ours
+    assert all(exchange.got.status < 400 for exchange in (*walked.trail.exchanges, *walked.intruder.exchanges))
+    naming = [attempt for attempt in walked.intruder.attempts if attempt.ids]
+    assert operations_of(naming) == ours - NAMES_NOTHING
+    assert operations_of(walked.intruder.attempts) == ours
+
+
+def test_every_name_was_tried_by_itself(walked: Walked) -> None:
+    """Each id that a request carries was once the only foreign one in a request that was otherwise in order."""
+    carried = {
+        (exchange.sent.operation.operation_id, place[:2])
+        for exchange in walked.trail.exchanges
+        if asks_as_tenant(exchange.sent.operation)
+        for place, name in walked.intruder.names_in(exchange.sent).items()
+        if ID.fullmatch(name)
+    }
+    alone = {
+        (attempt.sent.operation.operation_id, place[:2])
+        for attempt in walked.intruder.attempts
+        if attempt.what == "own request" and len(attempt.names) == 1
+        for place in attempt.names
+    }
+    assert carried <= alone
+    assert len(carried) >= 50
+
+
+def test_nothing_of_another_tenant_is_there(walked: Walked) -> None:
+    """Foreign ids are those of nobody: the same status, code, headers and body, never a success, never a failure."""
+    problems = [problem for attempt in walked.intruder.attempts for problem in attempt.problems()]
+    assert problems == [], "\n".join(problems[:20])
+    codes = Counter(attempt.got.error["code"] for attempt in walked.intruder.attempts if attempt.ids)
+    assert codes.keys() >= ABSENT, codes
+    assert codes.total() >= 700, codes
+
+
+def test_no_answer_tells_of_another_tenant(walked: Walked) -> None:
+    """No id, hash, tag or secret of the first tenant is in any answer to the second."""
+    words = walked.words
+    assert len(words) >= 100
+    leaks = {
+        (attempt.sent.operation.operation_id, word)
+        for attempt in walked.intruder.attempts
+        for word in attempt.leaks(words)
+    }
+    assert leaks == set()
+    own = {word for exchange in walked.intruder.exchanges for word in words if word in exchange.got.whole}
+    assert own == set()
+
+
+def test_nothing_of_another_tenant_moves(walked: Walked) -> None:
+    """Not a row of the first tenant's is another than before, nor did a refused attempt grow any stream."""
+    assert walked.moved == []
+    assert walked.intruder.harm == []

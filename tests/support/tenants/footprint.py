@@ -1,0 +1,81 @@
+"""What the store holds of a tenant: every row of every table, and the heads of the streams."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Collection
+from typing import Any, Self
+
+import psycopg
+
+SETTLE_SECONDS = 20.0
+REST_SECONDS = 1.5  # longer than notes of use wait to be written
+_TABLES = (
+    "select c.relname from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'project_id' "
+    "where c.relkind in ('r', 'p') and not c.relispartition and c.relnamespace = 'public'::regnamespace order by 1"
+)
+_BY_HAND = "select project_id || ' ' || stream_id, count(*) from events where actor_kind <> 'system' group by 1"
+
+Rows = dict[str, list[str]]
+
+
+class Footprint:
+    """Reads what is there, past the service."""
+
+    def __init__(self, database_url: str) -> None:
+        self._connection = psycopg.connect(database_url, autocommit=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+
+    def scopes(self) -> list[str]:
+        """Every project and person that has anything."""
+        return sorted(scope for (scope,) in self._fetch("select distinct project_id from stream_heads"))
+
+    def rows(self, scopes: Collection[str]) -> Rows:
+        """Every row of these scopes as text, by table."""
+        found = {}
+        for (table,) in self._fetch(_TABLES):
+            query = f"select t::text from {table} t where t.project_id = any(%s) order by 1"
+            found[table] = [text for (text,) in self._fetch(query, list(scopes))]
+        return found
+
+    def settled_rows(self, scopes: Collection[str]) -> Rows:
+        """The same once nothing is under way: all events numbered, no job waiting, no row moving."""
+        give_up = time.monotonic() + SETTLE_SECONDS
+        before: Rows = {}
+        while True:
+            rows = self.rows(scopes)
+            if rows == before and not self._under_way():
+                return rows
+            assert time.monotonic() < give_up, "the store does not come to rest"
+            before = rows
+            time.sleep(REST_SECONDS)
+
+    def by_hand(self) -> Counter[str]:
+        """How many events each stream has that somebody asked for; what the service does by itself aside."""
+        return Counter(dict(self._fetch(_BY_HAND)))
+
+    def _under_way(self) -> bool:
+        [[left]] = self._fetch(
+            "select (select count(*) from unsequenced) + "
+            "(select count(*) from procrastinate_jobs where status in ('todo', 'doing'))"
+        )
+        return bool(left)
+
+    def _fetch(self, query: str, *params: Any) -> list[tuple[Any, ...]]:
+        return self._connection.execute(query.encode(), params).fetchall()
+
+
+def differences(before: Rows, after: Rows) -> list[str]:
+    """Rows that came or went, by table."""
+    return [
+        f"{table}: {sign} {row}"
+        for table in sorted({*before, *after})
+        for sign, one, other in (("-", before, after), ("+", after, before))
+        for row in (Counter(one.get(table, [])) - Counter(other.get(table, []))).elements()
+    ]

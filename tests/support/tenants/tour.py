@@ -1,0 +1,309 @@
+"""The whole path of a tenant over HTTP: every documented operation that speaks of something of theirs, as it is meant.
+
+It carries a project from sign-in to a verified repair, then uses everything that can be stopped, ended or replaced,
+and leaves some of it under way: a claimed case, a run that waits for a person, a grant that nobody has spent.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Self
+
+import httpx2
+
+from scripts import chains, worlds
+from scripts.automation_world import (
+    AUTOMATION,
+    BASE,
+    OBSERVATION_SECONDS,
+    PLAYBOOK,
+    REPOSITORY,
+    TRAFFIC,
+    Shop,
+    bindings,
+    mint,
+    open_shop,
+)
+from tests.support import accounts
+from tests.support.playbook_samples import AUTO_MERGE
+from tests.support.server import ServerHandle
+
+HEAD, MERGED = "e" * 40, "f" * 40
+WAIT = OBSERVATION_SECONDS + 1
+
+
+class Tenant(worlds.Service):
+    """Somebody with a project. Every request goes through one transport; one that is refused ends the tour."""
+
+    def __init__(self, server: ServerHandle, transport: httpx2.BaseTransport, name: str) -> None:
+        assert server.database_url is not None
+        super().__init__(server.port, server.database_url, server.internal_token, server.test_token)
+        self.client = httpx2.Client(base_url=server.base_url, transport=transport, timeout=20)
+        self.name = name
+        self.secrets: dict[str, str] = {}
+        self._operator = server
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.client.close()
+
+    def call(self, method: str, path: str, body: Any, secret: str | None, **headers: str) -> Any:
+        """Send one request with a bearer secret; `_` stands for `-` in header names. Returns the answer's JSON."""
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        if secret is not None:
+            sent["authorization"] = f"Bearer {secret}"
+        content = None
+        if body is not None:
+            sent["content-type"] = "application/json"
+            content = json.dumps(body).encode()
+        return accounts.checked(self.client.request(method, path, headers=sent, content=content))
+
+    def carry(self, talk: chains.Talk) -> Any:
+        """Carry a scripted conversation to its end; returns what it returns."""
+        try:
+            method, path, headers, content = next(talk)
+            while True:
+                answer = self.client.request(method, path, headers=headers, content=content or None)
+                method, path, headers, content = talk.send((answer.status_code, {}, answer.content))
+        except StopIteration as over:
+            return over.value
+
+    def advance(self, seconds: int) -> None:
+        """Move the clock of everybody, which is the operator's to do."""
+        self._operator.advance(seconds)
+
+    def sign_in(self) -> None:
+        """Sign in twice, which makes two keys of one person."""
+        for key in ("spare key", "owner"):
+            self.secrets[key] = accounts.sign_in(self.client, self.internal_token, self.name)
+        self.owner_key = self.secrets["owner"]
+
+
+def take_tour(tenant: Tenant) -> Shop:
+    """Take all of it; returns the project as it is left."""
+    tenant.sign_in()
+    keys = tenant.call("GET", "/v1/keys", None, tenant.owner_key)["keys"]
+    shop = open_shop(tenant, "shop")
+    tenant.secrets |= {"ci": shop.ci, "runner": shop.runner, "dsn": shop.dsn}
+    connect(tenant, shop)
+    read_project(tenant, shop)
+    run_id = repair(tenant, shop)
+    read_chain(tenant, shop, run_id)
+    shop = end_secrets(tenant, shop, keys[-1]["id"])
+    stop_and_go(tenant, shop)
+    leave_under_way(tenant, shop, again=repair_by_host(tenant, shop))
+    return shop
+
+
+def connect(tenant: Tenant, shop: Shop) -> None:
+    """Ask for access to the analytics provider, and whether it was given; it is not."""
+    started = tenant.call("POST", "/v1/auth/provider", {"project_id": shop.id}, shop.owner)
+    poll = {"connection_id": started["connection_id"]}
+    assert tenant.call("POST", "/v1/auth/provider/poll", poll, shop.owner)["status"] == "pending"
+
+
+def read_project(tenant: Tenant, shop: Shop) -> None:
+    """Read everything that a project shows by itself."""
+    tenant.call("GET", "/v1/projects", None, shop.owner)
+    for what in (
+        "dsn",
+        "next-steps",
+        "health",
+        "credentials",
+        "cases",
+        "deploys?limit=1",
+        "onboarding",
+        "signal-map",
+        "automation-contract",
+        "automation-control",
+    ):
+        tenant.call("GET", f"{shop.path}/{what}", None, shop.owner)
+    tenant.call("POST", f"{shop.path}/dsn/verify", {"dsn": shop.dsn}, shop.owner)
+    tenant.call("GET", "/v1/analytics/browser-config", None, shop.dsn)
+
+
+def repair(tenant: Tenant, shop: Shop) -> str:
+    """Carry an error to a verified repair that people reviewed; returns the run's id."""
+    tenant.carry(chains.open_case(shop, "OrderLost"))
+    run_id: str = tenant.carry(chains.carry_to_deploy(shop))
+    tenant.advance(WAIT)
+    tenant.call("POST", "/v1/analytics/", {"event": TRAFFIC, "distinct_id": "later"}, shop.dsn)
+    tenant.carry(chains.verifying(shop, [run_id]))
+    return run_id
+
+
+def read_chain(tenant: Tenant, shop: Shop, run_id: str) -> None:
+    """Read what a repair leaves, as owner and as runner."""
+    run = tenant.call("GET", f"/v1/automation-runs/{run_id}", None, shop.owner)
+    receipt_id, case_id = run["trigger_receipt_id"], run["case_id"]
+    for secret in (shop.owner, shop.runner):
+        tenant.call("GET", f"/v1/automation-runs/{run_id}/proof", None, secret)
+        tenant.call("GET", f"/v1/automation-trigger-receipts/{receipt_id}", None, secret)
+        tenant.call("GET", f"{shop.path}/automation-runs?automation_id={AUTOMATION}", None, secret)
+        tenant.call("GET", f"{shop.path}/automation-trigger-receipts", None, secret)
+    tenant.call("GET", f"/v1/cases/{case_id}", None, shop.owner)
+    tenant.call("GET", f"{shop.path}/automation-approvals?run_id={run_id}", None, shop.owner)
+    tenant.call("GET", f"{shop.path}/automation-decisions", None, shop.owner)
+    first = tenant.call("GET", f"{shop.path}/deploys?limit=1", None, shop.owner)
+    tenant.call("GET", f"{shop.path}/deploys?limit=1&cursor={first['next_cursor']}", None, shop.owner)
+
+
+def end_secrets(tenant: Tenant, shop: Shop, key_id: str) -> Shop:
+    """End a key, a credential and the DSN; returns the project with its new DSN."""
+    tenant.call("POST", f"/v1/keys/{key_id}/revoke", {}, shop.owner)
+    mint(tenant, shop.id, "ci_deploy")
+    listed = tenant.call("GET", f"{shop.path}/credentials", None, shop.owner)["credentials"]
+    spare = next(item["id"] for item in listed if item["kind"] == "ci_deploy" and item["last_used_at"] is None)
+    tenant.call("POST", f"/v1/project-credentials/{spare}/revoke", {"reason": "not needed"}, shop.owner)
+    tenant.secrets["dsn"] = dsn = tenant.call("POST", f"{shop.path}/dsn/rotate", {}, shop.owner)["dsn"]
+    return Shop(shop.id, shop.owner, dsn, shop.ci, shop.runner)
+
+
+def stop_and_go(tenant: Tenant, shop: Shop) -> None:
+    """Replace the contract by one whose code the host merges; pause it and turn its automation off in between."""
+    contract = f"{shop.path}/automation-contract"
+    playbook = tenant.call("GET", f"/v1/automation-playbooks/{PLAYBOOK}", None, None)
+    assertions = (
+        "repository_pull_request_access_confirmed",
+        "ci_proof_callback_configured",
+        "deploy_ingest_configured",
+        "provider_auto_merge_access_confirmed",
+        "branch_protection_required_checks_confirmed",
+    )
+    wish = {
+        "version": playbook["version"],
+        "bindings": bindings() | {"code_delivery": AUTO_MERGE},
+        "readiness_assertions": dict.fromkeys(assertions, True),
+    }
+    rendered = tenant.call("POST", f"{shop.path}/automation-playbooks/{PLAYBOOK}/render", wish, shop.owner)
+    tenant.call("POST", f"{contract}/validate", rendered["contract_input"], shop.owner)
+    tag = tenant.call("GET", contract, None, shop.owner)["etag"]
+    tag = tenant.call("PUT", contract, rendered["contract_input"], shop.owner, if_match=tag)["etag"]
+    on = tenant.call("POST", f"{contract}/enable", {}, shop.owner, if_match=tag, idempotency_key="on-1")
+    off = {"enabled": False}
+    path = f"{contract}/automations/{AUTOMATION}"
+    tag = tenant.call("PATCH", path, off, shop.owner, if_match=on["contract"]["etag"])["etag"]
+    tenant.call("POST", f"{contract}/enable", {}, shop.owner, if_match=tag, idempotency_key="on-2")
+    tag = tenant.call("POST", f"{contract}/pause", {"reason": "lunch"}, shop.owner)["contract"]["etag"]
+    tenant.call("POST", f"{contract}/enable", {}, shop.owner, if_match=tag, idempotency_key="on-3")
+
+
+class Repair:
+    """One case on its way, told by what the service answered last."""
+
+    def __init__(self, tenant: Tenant, shop: Shop, error: str) -> None:
+        self.tenant = tenant
+        self.shop = shop
+        self.case_id = tenant.carry(chains.open_case(shop, error))
+        self.issue()
+
+    def issue(self) -> None:
+        """Have a receipt issued; the sweep may have been faster, which is all the same."""
+        wish = {"automation_id": AUTOMATION}
+        issued = self.post(f"{self.shop.path}/automation-triggers/issue", wish)["trigger_receipts"]
+        [self.receipt] = [item for item in issued if item["case"]["case_id"] == self.case_id]
+        self.cases = f"/v1/cases/{self.case_id}/claims"
+
+    def post(self, path: str, body: Any, secret: str | None = None) -> Any:
+        """Send a command under a key of its own, as the runner unless told otherwise."""
+        return self.tenant.carry(
+            chains.ask("POST", path, body, self.shop.runner if secret is None else secret, 200, 201, 202)
+        )
+
+    def claim(self) -> str:
+        """Claim the case; returns the path of the claim."""
+        wish = {
+            "trigger_receipt_id": self.receipt["receipt_id"],
+            "case_revision": self.receipt["case"]["case_revision"],
+        }
+        self.held = self.post(self.cases, wish)
+        return f"{self.cases}/{self.held['claim_id']}"
+
+    def start(self) -> None:
+        """Start the run."""
+        wish = {"trigger_receipt_id": self.receipt["receipt_id"]}
+        self.run = self.post(f"{self.shop.path}/automation-runs", wish)
+        self.path = f"/v1/automation-runs/{self.run['run_id']}"
+
+    @property
+    def fence(self) -> dict[str, int]:
+        run = self.tenant.call("GET", self.path, None, self.shop.runner)
+        return {"state_revision": run["state_revision"], "lease_epoch": run["lease_epoch"]}
+
+    def act(self, what: str, body: dict[str, Any]) -> Any:
+        """Send a runner command under the fence."""
+        return self.post(f"{self.path}/{what}", self.fence | body)
+
+    def authorize(self) -> str:
+        """Have a pull request granted; returns the grant."""
+        change = {
+            "repository": REPOSITORY,
+            "base_branch": BASE,
+            "head_branch": "heal/now",
+            "head_sha": HEAD,
+            "delivery_mode": "auto_merge",
+            "files_changed": ["src/orders.py"],
+            "changed_lines": 4,
+            "tests": [{"command": "make test", "passed": True}],
+        }
+        grant_id: str = self.act("actions/draft-pr/authorize", change)["grant_id"]
+        return grant_id
+
+    def prove(self, observation: str, **seen: Any) -> None:
+        """Have CI tell what it saw."""
+        body = {
+            "observation": observation,
+            "repository": REPOSITORY,
+            "pr_number": 7,
+            "pr_url": f"{REPOSITORY}/pull/7",
+            "head_branch": "heal/now",
+            "base_branch": BASE,
+            "head_sha": HEAD,
+            "draft": False,
+        }
+        self.post(f"{self.path}/pr-proof", body | seen, self.shop.ci)
+
+
+def repair_by_host(tenant: Tenant, shop: Shop) -> Repair:
+    """Carry a repair to its merge by the code host, and cancel it before anybody has verified it."""
+    work = Repair(tenant, shop, "CartLost")
+    work.claim()
+    work.start()
+    work.act("actions/draft-pr/consume", {"grant_id": work.authorize()})
+    work.prove("pr_opened")
+    checks = [{"name": name, "conclusion": "success"} for name in AUTO_MERGE["required_status_checks"]]
+    protected = {"branch_protection_enforced": True, "bypass_used": False, "auto_merge_enabled": False}
+    work.prove("checks_passed", required_status_checks=checks, **protected)
+    wish = {"pr_number": 7, "head_sha": HEAD, "merge_method": AUTO_MERGE["merge_method"]}
+    grant = work.act("actions/auto-merge/authorize", wish)
+    work.act("actions/auto-merge/consume", {"grant_id": grant["grant_id"]})
+    work.prove("auto_merge_enabled", auto_merge_enabled=True, merge_method=AUTO_MERGE["merge_method"])
+    work.prove("merged", merge_commit_sha=MERGED, bypass_used=False)
+    work.post(f"{work.path}/cancel", {"reason": "found another way"}, shop.owner)
+    return work
+
+
+def leave_under_way(tenant: Tenant, shop: Shop, again: Repair) -> None:
+    """Give a claim back and take it up again, then leave three repairs at three points.
+
+    No case is left without a claim: the sweep would go on with it while somebody else moves the clock.
+    """
+    claimed = Repair(tenant, shop, "MailLost")
+    path = claimed.claim()
+    tenant.call("GET", f"{claimed.cases}/active", None, shop.runner)
+    tenant.call("GET", f"{claimed.cases}/active", None, shop.owner)
+    claimed.post(f"{path}/renew", {"lease_epoch": claimed.held["lease_epoch"]})
+    claimed.post(f"{path}/release", {"lease_epoch": claimed.held["lease_epoch"], "reason": "not now"})
+    tenant.advance(WAIT)
+    claimed.issue()
+    claimed.claim()
+    again.issue()
+    again.claim()
+    again.start()
+    again.act("approvals", {"action": "draft_pr", "summary": "May I?"})
+    granted = Repair(tenant, shop, "PriceLost")
+    granted.claim()
+    granted.start()
+    granted.authorize()
