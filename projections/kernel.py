@@ -42,16 +42,23 @@ class Table(NamedTuple, Generic[R]):
         return self.row.__struct_fields__
 
 
+def always(_: Any, __: int) -> bool:
+    """Rows of most read models are never over."""
+    return True
+
+
 class Projection(NamedTuple, Generic[R]):
     """A keyed fold: `kinds` are the stream prefixes it reads; `fold(row, recorded)` returns the new row.
 
     The row's key is (project_id, stream id): key columns are `project_id, id`. The fold returns None while the
-    stream has no row, and may return None to remove it.
+    stream has no row, and may return None to remove it. `lasts` says of a row whether it is still of use at a time
+    (epoch seconds): one that is not may have been removed from the table, and is then no difference to the history.
     """
 
     table: Table[R]
     kinds: tuple[str, ...]
     fold: Callable[[R | None, Recorded], R | None]
+    lasts: Callable[[R, int], bool] = always
 
     @property
     def name(self) -> str:

@@ -9,6 +9,8 @@ from projections.kernel import Row, Table, projection
 from statemachines.kernel import Recorded
 from statemachines.sign_in import SignInAuthorized, SignInRedeemed, SignInRefused, SignInStarted
 
+KEPT = 3600  # seconds
+
 
 class SignInRow(Row, frozen=True, kw_only=True):
     """A sign-in by the code it shows now; a later one with the same user code takes the row over."""
@@ -55,5 +57,10 @@ def fold(row: SignInRow | None, recorded: Recorded) -> SignInRow | None:
     return row
 
 
-PROJECTION = projection("sign_ins", SignInRow, ("dev",), fold)
+def lasts(row: SignInRow, now: int) -> bool:
+    """Whether a row is kept: until an hour after the code expired, since when a poll is answered alike without it."""
+    return now <= row.expires_at + KEPT
+
+
+PROJECTION = projection("sign_ins", SignInRow, ("dev",), fold)._replace(lasts=lasts)
 SIGN_IN_POLLS = Table("sign_in_polls", PollRow, ("project_id", "id"))

@@ -108,13 +108,17 @@ class _Rebuild:
             )
             with self.connection.cursor().copy(target) as copy:
                 for _, row, _ in pending:
-                    if row is not None:
+                    if self._shows(row):
                         copy.write_row(row_values(row, columns))
                         self.digest.add(row)
                         self.rows += 1
             self.events += sum(folded.events for folded in pending)
             self.after = pending[-1].name
             self._save()
+
+    def _shows(self, row: Any) -> bool:
+        """Whether there is a row, and its time was not over when the rebuild began."""
+        return row is not None and self.projection.lasts(row, self.started_at)
 
     def _save(self) -> None:
         self.connection.execute(
@@ -149,7 +153,8 @@ class _Rebuild:
         for (text,) in self.connection.execute(statements.load_rows(shadow), ids).fetchall():
             row = msgspec.json.decode(text, type=self.table.row)
             stale[(row.project_id, row.id)] = row
-        fresh = fold_tails(self.connection, self.projection, stale)
+        folded = fold_tails(self.connection, self.projection, stale)
+        fresh = {name: row if self._shows(row) else None for name, row in folded.items()}
         changed = [name for name in stale if fresh[name] != stale[name]]
         for name in changed:
             if stale[name] is not None:
@@ -209,12 +214,14 @@ class _Rebuild:
         return {str(definition): str(name) for definition, name in rows.fetchall()}
 
     def retire(self) -> str:
-        """Digest the old table, which nobody writes any more, and drop it."""
+        """Digest the old table, which nobody writes any more, without what the new one left out, and drop it."""
         digest = RowDigest()
         with self.connection.transaction(), self.connection.cursor(name="retired") as cursor:
             cursor.execute(sql.SQL("select row_to_json(t)::text from {} t").format(sql.Identifier(self._old)))
             for (text,) in cursor:
-                digest.add(msgspec.json.decode(text, type=self.table.row))
+                row = msgspec.json.decode(text, type=self.table.row)
+                if self._shows(row):
+                    digest.add(row)
         self._run("drop table {old}")
         return digest.hex
 
