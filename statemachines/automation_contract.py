@@ -19,6 +19,7 @@ from statemachines.automation_readiness import Facts, find_gaps
 from statemachines.automation_refusals import AutomationNotFound
 from statemachines.kernel import (
     Event,
+    IfMatchRequired,
     PreconditionFailed,
     Rejection,
     StateMachine,
@@ -41,12 +42,6 @@ class ContractConflict(Rejection):
     """The contract has nothing on that this could act on."""
 
     code = "automation_disabled"
-
-
-class IfMatchRequired(Rejection):
-    """A contract exists, and the request does not say which revision of it is replaced."""
-
-    code = "if_match_required"
 
 
 class ReadinessIncomplete(Rejection):

@@ -72,6 +72,12 @@ class PreconditionFailed(Rejection):
     code = "precondition_failed"
 
 
+class IfMatchRequired(Rejection):
+    """The request changes something that exists and names no revision of it."""
+
+    code = "if_match_required"
+
+
 @runtime_checkable
 class HasStatus(Protocol):
     """A state: a frozen struct whose `status` is a member of its machine's enum."""

@@ -16,6 +16,7 @@ from schemas.onboarding import DeployReceipt, Plan, Receipt, SourceSnapshot
 from schemas.proof import Remaining
 from statemachines.kernel import (
     Event,
+    IfMatchRequired,
     PreconditionFailed,
     Rejection,
     StateMachine,
@@ -53,12 +54,6 @@ class SourceSnapshotMismatch(Rejection):
     """A running proof belongs to one source tree; another tree needs a new plan."""
 
     code = "source_snapshot_mismatch"
-
-
-class IfMatchRequired(Rejection):
-    """The step changes something that exists and names no revision of it."""
-
-    code = "if_match_required"
 
 
 class Status(Enum):

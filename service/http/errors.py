@@ -90,12 +90,6 @@ class InvalidIfMatch(EdgeRefusal):
     code = "invalid_if_match"
 
 
-class IfMatchRequired(EdgeRefusal):
-    """The operation needs If-Match and has none (428)."""
-
-    code = "if_match_required"
-
-
 class IdempotencyKeyRequired(EdgeRefusal):
     """The operation needs an Idempotency-Key and has none."""
 

@@ -13,7 +13,6 @@ from urllib.parse import unquote_to_bytes
 
 from service.http.errors import (
     IdempotencyKeyRequired,
-    IfMatchRequired,
     InvalidIfMatch,
     InvalidPayload,
     Unauthenticated,
@@ -21,7 +20,7 @@ from service.http.errors import (
 )
 from service.http.operations import Presence
 from service.ids import new_id
-from statemachines.kernel import Rejection
+from statemachines.kernel import IfMatchRequired, Rejection
 
 REQUEST_ID_HEADER = "x-service-request-id"
 
@@ -134,7 +133,7 @@ def conditional(head: Head, presence: Presence) -> tuple[str | None, Rejection |
         return None, None
     tag = head.headers.get("if-match")
     if tag is None:
-        return (NO_TAG, IfMatchRequired()) if presence == "required" else (None, None)
+        return (NO_TAG, IfMatchRequired("This operation needs If-Match.")) if presence == "required" else (None, None)
     if "if-match" in head.repeated or not _ENTITY_TAG.fullmatch(tag):
         return NO_TAG, InvalidIfMatch()
     return tag, None
