@@ -30,19 +30,19 @@ from schemas.automation_contract import (
     Readiness,
 )
 from schemas.playbooks import PlaybookRef
+from service.automation.books import contract_stream
 from service.automation.readiness import gather
 from service.eventstore.commands import Answer, Outcome, StoredAnswer, Stream, Unit
+from service.http.automation_calls import FLOWS, project_of, text_of
 from service.http.document_faults import refuse_document
 from service.http.errors import InvalidPayload
 from service.http.operations import KEY, OWNER, Call, endpoint
 from service.ids import new_id
 from statemachines.automation_contract import (
-    MACHINE,
     ContractNotFound,
     EnableWish,
     Status,
     command_of,
-    contract_stream_id,
     decide_disable,
     decide_enable,
     decide_pause,
@@ -52,18 +52,12 @@ from statemachines.automation_contract import (
 from statemachines.automation_documents import WORKFLOW, check_contract, make_document
 from statemachines.automation_readiness import find_gaps
 
-_FLOWS = frozenset({"automation"})
 _PATH = "/v1/projects/{project_id}/automation-contract"
 _NEXT = {
     Status.DISABLED.value: "Create the runner credentials, review the contract, and have an owner enable it.",
     Status.ENABLED.value: "Let the scheduler wake each runner; pause stops everything at once.",
     Status.PAUSED.value: "Everything is off until an owner reviews this contract and enables it again.",
 }
-
-
-def contract_stream(project_id: str) -> Stream:
-    """History of a project's contract."""
-    return Stream(MACHINE, project_id, contract_stream_id(project_id))
 
 
 def show_contract(row: AutomationContractRow) -> AutomationContract:
@@ -116,18 +110,9 @@ def _tagged(contract: AutomationContract) -> Mapping[str, str]:
     return {"etag": contract.etag}
 
 
-def _project(call: Call[Any, Any]) -> str:
-    assert call.project_id is not None
-    return call.project_id
-
-
 def _person(call: Call[Any, Any]) -> str:
     assert call.principal.user_id is not None
     return call.principal.user_id
-
-
-def _text(value: str | msgspec.UnsetType) -> str | None:
-    return value if isinstance(value, str) else None
 
 
 @endpoint(
@@ -143,11 +128,11 @@ def _text(value: str | msgspec.UnsetType) -> str | None:
     mutation=False,
     idempotency="optional",
     closed_errors=True,
-    flows=_FLOWS,
+    flows=FLOWS,
 )
 async def validate_contract(call: Call[ContractInput, None]) -> Answer:
     """Say everything that a save would refuse and everything that an enable would miss (R-AUT-01)."""
-    project_id, store = _project(call), call.services.store
+    project_id, store = project_of(call), call.services.store
     entries = call.body.automations
     checked = check_contract(entries)
     evidence = await gather(store, project_id, checked.automations)
@@ -191,7 +176,7 @@ async def validate_contract(call: Call[ContractInput, None]) -> Answer:
     if_match="optional",
     idempotency="optional",
     closed_errors=True,
-    flows=_FLOWS,
+    flows=FLOWS,
 )
 async def put_contract(call: Call[ContractInput, None]) -> Outcome:
     """Save a contract with everything off (R-AUT-02 to R-AUT-04)."""
@@ -204,7 +189,7 @@ async def put_contract(call: Call[ContractInput, None]) -> Outcome:
             checked.locked_paths,
         )
     document = make_document(call.body.automations, checked)
-    stream, saved_by = contract_stream(_project(call)), _person(call)
+    stream, saved_by = contract_stream(project_of(call)), _person(call)
 
     def decide(unit: Unit) -> Answer:
         state = unit.state(stream)
@@ -228,13 +213,13 @@ async def put_contract(call: Call[ContractInput, None]) -> Outcome:
     responses={200: AutomationContract},
     mutation=False,
     closed_errors=True,
-    flows=_FLOWS,
+    flows=FLOWS,
     errors=("automation_contract_not_found",),
 )
 async def get_contract(call: Call[None, None]) -> Answer:
     """Read the contract (R-AUT-04)."""
-    project_id = _project(call)
-    row = await call.services.store.get(AUTOMATION_CONTRACTS, project_id, contract_stream_id(project_id))
+    project_id = project_of(call)
+    row = await call.services.store.get(AUTOMATION_CONTRACTS, project_id, contract_stream(project_id).id)
     if row is None:
         raise ContractNotFound(
             "The project has no automation contract.", next_action="Render a playbook and save the contract."
@@ -256,17 +241,17 @@ async def get_contract(call: Call[None, None]) -> Answer:
     if_match="required",
     idempotency="required",
     closed_errors=True,
-    flows=_FLOWS,
+    flows=FLOWS,
     errors=("automation_contract_not_found", "automation_not_found", "readiness_incomplete"),
 )
 async def enable_contract(call: Call[EnableRequest, None]) -> Outcome:
     """Turn automations on; a repeat with the same key recovers the receipt and turns nothing on (R-AUT-05)."""
-    project_id, enabled_by = _project(call), _person(call)
+    project_id, enabled_by = project_of(call), _person(call)
     assert call.key is not None
     stream = contract_stream(project_id)
     wish = EnableWish(
         receipt_id=new_id("enr"),
-        automation_id=_text(call.body.automation_id),
+        automation_id=text_of(call.body.automation_id),
         if_match=call.if_match,
         command=command_of(f"{call.principal.kind.value}:{call.principal.id}", call.key),
         request=call.fingerprint,
@@ -318,12 +303,12 @@ def _enabled(unit: Unit, stream: Stream, receipt: EnableReceipt, *, replay: bool
     responses={200: PauseAnswer},
     idempotency="optional",
     closed_errors=True,
-    flows=_FLOWS,
+    flows=FLOWS,
     errors=("automation_contract_not_found",),
 )
 async def pause_contract(call: Call[PauseRequest, None]) -> Outcome:
     """Stop everything, whatever revision the contract is at (R-AUT-06)."""
-    stream, paused_by, reason = contract_stream(_project(call)), _person(call), _text(call.body.reason)
+    stream, paused_by, reason = contract_stream(project_of(call)), _person(call), text_of(call.body.reason)
 
     def decide(unit: Unit) -> Answer:
         unit.append(stream, decide_pause(unit.state(stream), reason=reason, paused_by=paused_by, now=unit.now))
@@ -347,7 +332,7 @@ async def pause_contract(call: Call[PauseRequest, None]) -> Outcome:
     if_match="required",
     idempotency="optional",
     closed_errors=True,
-    flows=_FLOWS,
+    flows=FLOWS,
     errors=("automation_contract_not_found", "automation_not_found"),
 )
 async def disable_automation(call: Call[DisableRequest, None]) -> Outcome:
@@ -360,7 +345,7 @@ async def disable_automation(call: Call[DisableRequest, None]) -> Outcome:
         )
         refusal.next_action = f"To turn it on, an owner posts to {_PATH}/enable with If-Match and Idempotency-Key."
         raise refusal
-    stream, disabled_by, reason = contract_stream(_project(call)), _person(call), _text(call.body.reason)
+    stream, disabled_by, reason = contract_stream(project_of(call)), _person(call), text_of(call.body.reason)
 
     def decide(unit: Unit) -> Answer:
         events = decide_disable(

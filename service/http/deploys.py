@@ -16,6 +16,7 @@ from service.automation.books import retried
 from service.automation.deploys import Waiting, find_waiting
 from service.eventstore.commands import Answer, Outcome, Stream, Unit
 from service.http.headers import head_of
+from service.http.onboarding import onboarding_stream
 from service.http.operations import KEY, Call, endpoint
 from service.http.paging import Place, page, start_of
 from service.ids import new_id
@@ -60,7 +61,7 @@ async def record_deploy(call: Call[DeployEvent, None]) -> Outcome:
     project_id, store = call.project_id, call.services.store
     assert project_id is not None
     stream = Stream(DEPLOY, project_id, new_id("dep"))
-    session = Stream(onboarding.MACHINE, project_id, onboarding.onboarding_stream_id(project_id))
+    session = onboarding_stream(project_id)
     trusted = call.principal.kind is PrincipalKind.CI
     marker = head_of(call.request.scope).headers.get(PROOF_HEADER.lower())
     marker_hash = hashlib.sha256(marker.encode()).hexdigest() if marker else None

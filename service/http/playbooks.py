@@ -17,6 +17,7 @@ from schemas.playbooks import (
 )
 from service.auth.principals import PrincipalKind
 from service.eventstore.commands import Answer
+from service.http.automation_calls import FLOWS
 from service.http.document_faults import refuse_document
 from service.http.operations import KEY, Call, endpoint
 from statemachines.automation_documents import contract_input
@@ -38,7 +39,6 @@ from statemachines.shapes import INVALID, Problem, json_schema
 
 _PUBLIC = {"cache-control": "public, max-age=300"}
 _ANYONE = frozenset({PrincipalKind.ANONYMOUS})
-_FLOWS = frozenset({"automation"})
 
 
 @cache
@@ -89,7 +89,7 @@ def show_playbook(template: Template) -> Playbook:
     mutation=False,
     rate="none",
     closed_errors=True,
-    flows=_FLOWS,
+    flows=FLOWS,
 )
 async def list_playbooks(_: Call[None, None]) -> Answer:
     """List every template at its latest version."""
@@ -114,7 +114,7 @@ async def list_playbooks(_: Call[None, None]) -> Answer:
     mutation=False,
     rate="none",
     closed_errors=True,
-    flows=_FLOWS,
+    flows=FLOWS,
     errors=("playbook_not_found", "playbook_version_not_found"),
 )
 async def get_playbook(call: Call[None, PlaybookQuery]) -> Answer:
@@ -135,7 +135,7 @@ async def get_playbook(call: Call[None, PlaybookQuery]) -> Answer:
     mutation=False,
     idempotency="optional",
     closed_errors=True,
-    flows=_FLOWS,
+    flows=FLOWS,
     errors=("playbook_not_found",),
 )
 async def render_playbook(call: Call[RenderRequest, None]) -> Answer:
