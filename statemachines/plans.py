@@ -13,56 +13,9 @@ import msgspec
 
 from schemas.onboarding import Plan
 from statemachines.canonical import canonical_sha256
+from statemachines.telling import holds_own_secret, names_person, names_secret
 from statemachines.validation import FieldIssue, InvalidPayload
 
-# G-086: names of direct personal data, compared whole after normalization.
-PERSONAL_NAMES = frozenset(
-    {
-        "email",
-        "emailaddress",
-        "phone",
-        "phonenumber",
-        "mobile",
-        "firstname",
-        "lastname",
-        "fullname",
-        "username",
-        "address",
-        "streetaddress",
-        "postalcode",
-        "zipcode",
-        "birthdate",
-        "dateofbirth",
-        "dob",
-        "ssn",
-        "socialsecuritynumber",
-        "passport",
-        "nationalid",
-        "taxid",
-        "ip",
-        "ipaddress",
-        "creditcard",
-        "cardnumber",
-        "cvv",
-        "iban",
-        "accountnumber",
-    }
-)
-# G-086: fragments of secret names, looked for anywhere in the normalized name.
-SECRET_FRAGMENTS = (
-    "password",
-    "passwd",
-    "secret",
-    "apikey",
-    "accesstoken",
-    "refreshtoken",
-    "authtoken",
-    "privatekey",
-    "bearer",
-    "cookie",
-)
-_SEPARATORS = str.maketrans("", "", "_-. ")
-_OWN_SECRET = re.compile(r"service_(?:sk|ci|runner|dsn)_[0-9A-Za-z]{16}")
 # A drive letter is a scheme of one letter; a colon after the first slash belongs to a file name.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
@@ -85,27 +38,6 @@ def propose(plan: Plan, path: str = "plan") -> ProposedPlan:
     """Check and hash a plan that came in. Raises InvalidPayload naming fields under `path`."""
     check_plan(plan, path)
     return ProposedPlan(plan, hash_plan(plan))
-
-
-def normalize_name(name: str) -> str:
-    """Fold a property name for the comparison of G-086: lowercase, without `_`, `-`, `.` and spaces."""
-    return name.lower().translate(_SEPARATORS)
-
-
-def names_secret(name: str) -> bool:
-    """Whether a property name stands for a secret."""
-    folded = normalize_name(name)
-    return any(fragment in folded for fragment in SECRET_FRAGMENTS)
-
-
-def names_person(name: str) -> bool:
-    """Whether a property name stands for direct personal data."""
-    return normalize_name(name) in PERSONAL_NAMES
-
-
-def holds_own_secret(text: str) -> bool:
-    """Whether a text holds something that looks like a credential of this service."""
-    return _OWN_SECRET.search(text) is not None
 
 
 def is_repository_relative(file: str) -> bool:

@@ -11,26 +11,11 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from statemachines.telling import SECRET_FRAGMENTS, SEPARATORS, holds_own_secret, normalize_name
+
 SCRUBBED = "[scrubbed]"
 
-CONTAINED_NAMES = (
-    "password",
-    "passwd",
-    "secret",
-    "apikey",
-    "accesstoken",
-    "refreshtoken",
-    "authtoken",
-    "privatekey",
-    "bearer",
-    "cookie",
-)
-"""The "containing" list of G-086, normalized."""
-
-_SEPARATORS = "_-. "
-_DROP_SEPARATORS = str.maketrans("", "", _SEPARATORS)
-_SEPARATOR_BYTES = _SEPARATORS.encode()
-_SECRET = re.compile(r"service_(?:sk|ci|runner|dsn)_[A-Za-z0-9]{16,}")
+_SEPARATOR_BYTES = SEPARATORS.encode()
 # What the quick look searches for in the bytes: pieces that every name of the list, and every secret, contains.
 _PIECES = (b"passw", b"secret", b"token", b"apikey", b"privatekey", b"bearer", b"cookie")
 _SECRET_PIECE = b"service_"
@@ -39,18 +24,13 @@ _KELVIN = "\u212a".encode()  # the one character outside ASCII whose lowercase f
 _LOWER = bytes.maketrans(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ", b"abcdefghijklmnopqrstuvwxyz")
 
 
-def normalize(name: str) -> str:
-    """Bring a name into the form that the lists use: lowercase, without `_`, `-`, `.` and space."""
-    return name.lower().translate(_DROP_SEPARATORS)
-
-
 class Scrubber:
     """The rules in force. `more_names` are added to the list, in any spelling."""
 
     def __init__(self, more_names: Iterable[str] = ()) -> None:
-        self._names = (*CONTAINED_NAMES, *filter(None, map(normalize, more_names)))
+        self._names = (*SECRET_FRAGMENTS, *filter(None, map(normalize_name, more_names)))
         self._ascii = all(name.isascii() for name in self._names)
-        added = (name.encode() for name in self._names[len(CONTAINED_NAMES) :])
+        added = (name.encode() for name in self._names[len(SECRET_FRAGMENTS) :])
         self._find_piece = re.compile(b"|".join(map(re.escape, (*_PIECES, *added)))).search
 
     def suspicious(self, raw: bytes) -> bool:
@@ -62,12 +42,12 @@ class Scrubber:
         return self._find_piece(raw.translate(_LOWER, _SEPARATOR_BYTES)) is not None
 
     def _telling(self, name: str) -> bool:
-        normalized = normalize(name)
+        normalized = normalize_name(name)
         return any(part in normalized for part in self._names)
 
     def text(self, value: str) -> tuple[str, int]:
         """Scrub one string: returns it, or the mark, and how many values were scrubbed."""
-        return (SCRUBBED, 1) if _SECRET.search(value) else (value, 0)
+        return (SCRUBBED, 1) if holds_own_secret(value) else (value, 0)
 
     def tree(self, value: Any) -> tuple[Any, int]:
         """Scrub a decoded JSON value at any depth; returns a new value and how many values were scrubbed.
