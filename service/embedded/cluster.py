@@ -80,11 +80,18 @@ class Cluster:
         return True
 
     def stop(self, patience_seconds: float = 10.0) -> None:
-        """Stop the server: sessions end, a checkpoint is written; without the checkpoint when that takes too long."""
+        """Stop the server: sessions end, a checkpoint is written; without the checkpoint when that takes too long.
+
+        Raises EmbeddedError when it does not end. Nothing of it is left outside of the data directory.
+        """
         lines = self._pid_file()
-        if not lines or not self.alive():
-            return
-        pid = int(lines[0])
+        if lines and self.alive():
+            self._end(int(lines[0]), patience_seconds)
+        if self.layout.socket_dir_is_temporary:
+            with suppress(OSError):
+                self.layout.socket_dir.rmdir()
+
+    def _end(self, pid: int, patience_seconds: float) -> None:
         for number, seconds in ((signal.SIGINT, patience_seconds), (signal.SIGQUIT, 5.0), (signal.SIGKILL, 1.0)):
             with suppress(ProcessLookupError):
                 os.kill(pid, number)

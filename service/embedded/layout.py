@@ -18,6 +18,7 @@ PORT = 5432  # only names the socket: the server listens on no network address
 ADMIN = "postgres"
 ROLE = "service"
 DATABASE = "service"
+SHORTEST_TEMPORARY = Path("/tmp")  # noqa: S108 - whoever uses it checks whose directory it is
 
 
 @dataclass(frozen=True)
@@ -48,15 +49,16 @@ class Layout:
 
     @cached_property
     def socket_dir(self) -> Path:
-        """Directory of the server's socket: in the data directory, or a short one when that path is too long.
-
-        The path also must not hold characters that PostgreSQL's list of directories gives a meaning.
-        """
+        """Directory of the server's socket: in the data directory, or among temporary files when that does not fit."""
         inside = self.data_dir / "run"
-        if len(os.fsencode(inside)) <= SOCKET_DIR_BYTES and re.fullmatch(r"[\w/.+@=-]+", str(inside), re.ASCII):
-            return inside
-        short = hashlib.sha256(os.fsencode(self.data_dir)).hexdigest()[:16]
-        return Path(tempfile.gettempdir()) / f"service-{short}"
+        short = f"service-{hashlib.sha256(os.fsencode(self.data_dir)).hexdigest()[:16]}"
+        places = (inside, Path(tempfile.gettempdir()) / short)
+        return next(filter(_fits_a_socket, places), SHORTEST_TEMPORARY / short)
+
+    @property
+    def socket_dir_is_temporary(self) -> bool:
+        """Whether the socket's directory lies outside of the data directory."""
+        return self.socket_dir.parent != self.data_dir
 
     @property
     def socket(self) -> Path:
@@ -87,3 +89,10 @@ class Layout:
             self.data_dir.mkdir(parents=True, exist_ok=True)
             self.data_dir.chmod(0o711)
         self.locks.mkdir(mode=0o700, exist_ok=True)
+
+
+def _fits_a_socket(directory: Path) -> bool:
+    """Whether the path is short enough, and free of characters that mean something in PostgreSQL's list."""
+    return len(os.fsencode(directory)) <= SOCKET_DIR_BYTES and bool(
+        re.fullmatch(r"[\w/.+@=-]+", str(directory), re.ASCII)
+    )

@@ -226,7 +226,30 @@ def test_the_path_of_the_data_directory_may_be_anything(tmp_path: Path, name: st
     with attached(layout):
         assert answers(layout)
         assert layout.socket_dir.parent != layout.data_dir
-    layout.socket_dir.rmdir()
+        assert layout.socket_dir.is_dir()
+    assert not layout.socket_dir.exists(), "nothing stays outside of the data directory"
+
+
+def test_the_path_of_temporary_files_may_be_anything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """When that is too long for a socket as well, the shortest one serves."""
+    temporary = tmp_path / ("t" * 100)
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    layout = Layout(tmp_path / ("d" * 100))
+    with attached(layout):
+        assert answers(layout)
+    assert list(temporary.iterdir()) == []
+    assert not layout.socket_dir.exists()
+
+
+def test_a_start_that_fails_leaves_no_socket_directory(tmp_path: Path):
+    layout = Layout(tmp_path / ("d" * 100))
+    with attached(layout):
+        pass
+    (layout.cluster / "PG_VERSION").write_text("9\n")
+    with pytest.raises(EmbeddedError, match="incompatible"):
+        Attachment(layout)
+    assert not layout.socket_dir.exists()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives itself up")
