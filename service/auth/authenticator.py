@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from projections import credentials, keys, projects
 from service.auth import secrets
+from service.auth.authority import fence_reaches
 from service.auth.principals import ANONYMOUS, Principal, PrincipalKind
 from service.auth.secrets import SecretKind
 from service.auth.uses import Uses
-from service.http.errors import NotFound, PrincipalNotAllowed, ScopeMissing, Unauthenticated
+from service.http.errors import NotFound, OwnerRequired, PrincipalNotAllowed, ScopeMissing, Unauthenticated
 from service.http.operations import Operation
 from statemachines.account import membership_id
 from statemachines.credential import RUNNER
 from statemachines.kernel import Rejection
-from statemachines.project import ProjectNotFound
+from statemachines.project import ProjectDeletionInProgress, ProjectNotFound
 
 if TYPE_CHECKING:
     from service.eventstore.store import EventStore
@@ -77,7 +78,7 @@ class Authenticator:
             return ANONYMOUS
         if allowed == {PrincipalKind.TEST} and self._settings.test_token is None:
             raise NotFound
-        secret = _presented(operation, headers, query)
+        secret = presented(operation, headers, query)
         # What is remembered may let somebody through to the second check; a refusal rests on a fresh look, so that
         # a secret that has just ended is nobody's everywhere, and not of the wrong kind here and there.
         principal = await self._identify(secret, remembered=operation.mutation)
@@ -125,9 +126,18 @@ class Authenticator:
             return standing
         raise ProjectNotFound("There is no such project.")
 
-    async def visible(self, principal: Principal, project_id: str) -> str:
-        """Return the principal's role in a project it may see. Raises ProjectNotFound as `standing`."""
-        return (await self.standing(principal, project_id)).role
+    async def admit(
+        self, principal: Principal, project_id: str, operation: Operation, *, remembered: bool = False
+    ) -> None:
+        """Let a principal through to an operation on a project by visibility, role and fence, in this order (G-007).
+
+        Raises ProjectNotFound as `standing`, OwnerRequired, ProjectDeletionInProgress.
+        """
+        standing = await self.standing(principal, project_id, remembered=remembered)
+        if operation.owner and standing.role == "member":
+            raise OwnerRequired
+        if standing.fenced and fence_reaches(principal, operation):
+            raise ProjectDeletionInProgress("The project is being deleted.")
 
     async def _identify(self, secret: str, *, remembered: bool) -> Principal:
         """Find the principal of a secret.
@@ -212,7 +222,7 @@ def _refusal(operation: Operation, principal: Principal) -> Rejection | None:
     return None
 
 
-def _presented(operation: Operation, headers: Mapping[str, str], query: Mapping[str, str | Sequence[str]]) -> str:
+def presented(operation: Operation, headers: Mapping[str, str], query: Mapping[str, str | Sequence[str]]) -> str:
     """Return the one secret of a request. Raises Unauthenticated for none, and for two that differ."""
     sent = []
     authorization = headers.get("authorization", "")

@@ -8,7 +8,6 @@ from service.auth.principals import PrincipalKind
 from service.eventstore.commands import Answer, Outcome
 from service.http.operations import Call, endpoint
 from service.ingest.items import prepare_analytics, sender_of
-from statemachines.project import ProjectDeletionInProgress
 
 REPLAY_PROVIDER = "provider_cloud"
 
@@ -48,9 +47,7 @@ async def record_analytics_event(call: Call[AnalyticsEvent, None]) -> Outcome:
 async def read_browser_config(call: Call[None, None]) -> Answer:
     """Say whether sessions are recorded. The fence closes this to a DSN as well (G-131)."""
     assert call.project_id is not None
-    standing = await call.services.authenticator.standing(call.principal, call.project_id)
-    if standing.fenced:
-        raise ProjectDeletionInProgress("The project is being deleted.")
+    await call.services.authenticator.admit(call.principal, call.project_id, call.operation)
     return Answer(
         200,
         BrowserConfig(

@@ -16,7 +16,7 @@ from urllib.parse import parse_qs
 import msgspec
 
 from schemas.errors import CATALOGUE
-from service.auth.authority import authority, fence_reaches
+from service.auth.authority import authority
 from service.auth.principals import ANONYMOUS, Principal
 from service.eventstore.commands import Answer, Command, Decide, Lookup, Origin, Outcome, StoredAnswer, Stream, Unit
 from service.eventstore.loop import CAPACITY
@@ -25,7 +25,6 @@ from service.http.bound import TEST_CLOCK_PATH, Bound, is_id, is_project_id
 from service.http.errors import (
     InvalidPayload,
     NotFound,
-    OwnerRequired,
     ServiceUnavailable,
     encode_failure,
     failure_of,
@@ -48,7 +47,7 @@ from service.http.reply import Reply
 from service.http.validation import decode_query, explain_body, with_whole_numbers
 from statemachines.canonical import canonical_sha256
 from statemachines.kernel import Rejection
-from statemachines.project import ProjectDeletionInProgress, ProjectNotFound
+from statemachines.project import ProjectNotFound
 
 if TYPE_CHECKING:
     from litestar import Request
@@ -186,15 +185,11 @@ async def _find_subject(services: Services, subject: Subject, path: Mapping[str,
 async def _check_standing(services: Services, principal: Principal, project_id: str, operation: Operation) -> None:
     """Visibility, owner and fence, in this order. An object of a project not visible is itself not found."""
     try:
-        standing = await services.authenticator.standing(principal, project_id, remembered=operation.mutation)
+        await services.authenticator.admit(principal, project_id, operation, remembered=operation.mutation)
     except ProjectNotFound:
         if operation.subject is not None:
             raise refusal(operation.subject.not_found) from None
         raise
-    if operation.owner and standing.role == "member":
-        raise OwnerRequired
-    if standing.fenced and fence_reaches(principal, operation):
-        raise ProjectDeletionInProgress("The project is being deleted.")
 
 
 def _parameters(query_string: bytes, errors: str) -> Query:

@@ -13,10 +13,10 @@ from projections.provider import CONNECTIONS, GRANTS, ConnectionRow, GrantRow
 from schemas.provider import ConnectionStarted, ConnectionStatus, ConnectRequest, PollRequest
 from service.analytics.oauth import Secret, Tokens
 from service.eventstore.commands import Answer, CommandNotDone, Lookup, Outcome, Stream, Unit
-from service.http.errors import EdgeRefusal, InvalidPayload, OwnerRequired, ServiceUnavailable, refusal
+from service.http.errors import EdgeRefusal, InvalidPayload, ServiceUnavailable, refusal
 from service.http.operations import OWNER, Call, endpoint
 from service.ids import new_id
-from statemachines.project import ProjectDeletionInProgress, ProjectNotFound
+from statemachines.project import ProjectNotFound
 from statemachines.provider import (
     MACHINE,
     ConnectionGranted,
@@ -140,11 +140,7 @@ async def poll_provider(call: Call[PollRequest, None]) -> Outcome | Answer:
 
 async def _require_own(call: AnyCall, project_id: str) -> None:
     """Bring the body's project into scope. Raises ProjectNotFound, OwnerRequired, ProjectDeletionInProgress."""
-    standing = await call.services.authenticator.standing(call.principal, project_id)
-    if standing.role == "member":
-        raise OwnerRequired
-    if standing.fenced:
-        raise ProjectDeletionInProgress("The project is being deleted.")
+    await call.services.authenticator.admit(call.principal, project_id, call.operation)
     call.project_id = project_id
 
 

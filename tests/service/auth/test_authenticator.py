@@ -17,11 +17,11 @@ from service.auth.secrets import SecretKind
 from service.auth.streams import credential_stream, project_stream
 from service.eventstore.commands import Answer, Command, Origin
 from service.eventstore.store import EventStore
-from service.http.errors import NotFound, PrincipalNotAllowed, ScopeMissing, Unauthenticated
+from service.http.errors import NotFound, OwnerRequired, PrincipalNotAllowed, ScopeMissing, Unauthenticated
 from service.http.operations import Operation
 from service.ids import new_id
 from statemachines import credential, project
-from statemachines.project import ProjectNotFound
+from statemachines.project import ProjectDeletionInProgress, ProjectNotFound
 from tests.support.accounts_store import make_project
 
 INTERNAL, TEST = "internal-" + "i" * 40, "test-" + "t" * 40
@@ -249,7 +249,7 @@ async def test_standing_in_a_project(accounts):
     everyone = operation(*set(KIND) - {KIND.ANONYMOUS})
     principals = [await door.authenticate(everyone, bearer(s), {}) for s in (ann.api_key, bob.api_key, ci, dsn)]
     roles = ["owner", "member", "credential", "dsn"]
-    assert [await door.visible(principal, mine) for principal in principals] == roles
+    assert [(await door.standing(principal, mine)).role for principal in principals] == roles
     for principal in principals:
         refusals = set()
         for project_id in (other, new_id("proj")):
@@ -264,6 +264,38 @@ async def test_standing_in_a_project(accounts):
     for principal in principals:
         with pytest.raises(ProjectNotFound):
             await door.standing(principal, mine)
+
+
+async def test_visibility_comes_before_the_role_and_the_role_before_the_fence(accounts):
+    door = authenticator(accounts)
+    ann, bob, eve = [
+        await admin.create_key(accounts, admin.email_identity(f"{name}@example.com")) for name in ("ann", "bob", "eve")
+    ]
+    mine = await make_project(accounts, ann.user_id)
+    await admin.set_member(accounts, mine, bob.user_id, admin.Role.MEMBER)
+    dsn = await rotate(accounts, mine)
+    everyone = operation(*set(KIND) - {KIND.ANONYMOUS})
+    owner, member, stranger, sender = [
+        await door.authenticate(everyone, bearer(s), {}) for s in (ann.api_key, bob.api_key, eve.api_key, dsn)
+    ]
+    writes, owners = operation(KIND.KEY, KIND.DSN), operation(KIND.KEY, KIND.DSN, owner=True)
+    reads = operation(KIND.KEY, KIND.DSN, mutation=False)
+    for who, what in ((owner, owners), (member, writes), (sender, owners)):
+        await door.admit(who, mine, what)
+    with pytest.raises(OwnerRequired):
+        await door.admit(member, mine, owners)
+    stream = project_stream(mine)
+    await execute(accounts, stream, lambda unit: project.decide_fence(unit.state(stream), "del_1", unit.now))
+    for who, what, refusal in (
+        (stranger, owners, ProjectNotFound),
+        (member, owners, OwnerRequired),
+        (member, writes, ProjectDeletionInProgress),
+        (owner, owners, ProjectDeletionInProgress),
+        (sender, reads, ProjectDeletionInProgress),
+    ):
+        with pytest.raises(refusal):
+            await door.admit(who, mine, what)
+    await door.admit(member, mine, reads)  # people see a project until it is gone (G-131)
 
 
 async def test_the_time_of_use_is_written_in_the_background(accounts):

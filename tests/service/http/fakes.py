@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import msgspec
 
-from service.auth.authenticator import Standing
+from service.auth.authenticator import Authenticator, Standing
 from service.auth.principals import ANONYMOUS, Principal, PrincipalKind
 from service.eventstore.commands import Answer, Command, Outcome
 from service.http.errors import PrincipalNotAllowed, ScopeMissing, Unauthenticated
@@ -34,6 +34,8 @@ FENCED = "proj_fenced"
 
 class FakeAuthenticator:
     """Bearer texts name principals; usr_1 owns both projects, usr_2 is a member of them."""
+
+    admit = Authenticator.admit
 
     async def authenticate(
         self, operation: Operation, headers: Mapping[str, str], query: Mapping[str, str | Sequence[str]]
@@ -95,7 +97,7 @@ class FakeStore:
 def fake_services(store: FakeStore | None = None, **settings: Any) -> Services:
     """Services of fakes; rate limits are off unless asked for."""
     return Services(
-        settings=cast("Any", SimpleNamespace(**{"rate_limits": {}, **settings})),
+        settings=cast("Any", SimpleNamespace(**{"rate_limits": {}, "max_in_flight": 256, **settings})),
         store=cast("Any", store or FakeStore()),
         intake=cast("Any", None),
         providers=cast("Any", None),
