@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable
 from enum import Enum
+from functools import lru_cache
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import msgspec
@@ -119,15 +120,26 @@ def destination(table: Machine, event: Event, current: Enum) -> str:
     A topic has one destination whatever its source, so replay ignores the source. `None` as destination in the
     table (an internal transition) keeps the current status.
     """
-    names = {row.dest for row in table.get_transitions(event.TOPIC)}
-    assert len(names) == 1, f"{event.TOPIC} leads to {names or 'nowhere'}"
+    name = _only_destination(table, event.TOPIC)
+    return current.name if name is None else name
+
+
+@lru_cache(maxsize=4096)
+def _only_destination(table: Machine, topic: str) -> str | None:
+    names = {row.dest for row in table.get_transitions(topic)}
+    assert len(names) == 1, f"{topic} leads to {names or 'nowhere'}"
     [name] = names
-    return current.name if name is None else str(name)
+    return None if name is None else str(name)
 
 
 def permits(machine: StateMachine[Any], state: HasStatus, event: Event) -> bool:
     """Whether the table has a row for this event in this state."""
-    return bool(machine.table.get_transitions(event.TOPIC, state.status))
+    return _has_row(machine.table, event.TOPIC, state.status)
+
+
+@lru_cache(maxsize=4096)
+def _has_row(table: Machine, topic: str, current: Enum) -> bool:
+    return bool(table.get_transitions(topic, current))
 
 
 def allowed_next(machine: StateMachine[Any], state: HasStatus) -> list[str]:
@@ -157,6 +169,7 @@ def replay(machine: StateMachine[S], events: Iterable[Event]) -> S:
 _BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
+@lru_cache(maxsize=16_384)
 def derived_id(prefix: str, *parts: str) -> str:
     """Build an id in the form of G-002 from a natural key: rivals for one thing name the same stream."""
     digest = hashlib.sha256("\x00".join(parts).encode()).digest()

@@ -5,17 +5,18 @@ The judgment is made again under the locks for those that pass; for the others i
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple
 
 import msgspec
 
+from projections.automation_contract import AutomationContractRow
 from projections.cases import CaseRow, CaseStatsRow
 from projections.claims import ClaimRow, LeaseRow
 from projections.runs import RunRow
 from projections.triggers import TriggerReceiptRow
 from service.automation.chains import Candidate
-from service.automation.reading import NOW, read_bundles, read_contract
+from service.automation.reading import CONTRACT, NOW, RECEIPT_BUNDLE, ReceiptBundle, contract_of, read_bundles
 from service.eventstore.store import EventStore
 from statemachines import automation
 from statemachines.automation import Chain
@@ -33,24 +34,32 @@ LOOKED_AT = 500
 SHOWN = 100
 """How many passed-over cases an answer lists."""
 
-_BUNDLE = (
-    f"json_build_object('now', {NOW}, 'case', row_to_json(c), 'stats', row_to_json(s), 'lane', row_to_json(l), "
-    "'receipt', row_to_json(t), 'claim', row_to_json(k), 'run', row_to_json(r))"
+_CASE = (
+    "json_build_object('case', row_to_json(c), 'stats', row_to_json(s), 'lane', row_to_json(l), "
+    "'receipt', row_to_json(t), 'claim', row_to_json(k), 'run', row_to_json(r)) as bundle"
 )
-_SOURCE = (
-    "cases c join case_stats s on s.project_id = c.project_id and s.id = c.id "
+_CASES = (
+    f"select {_CASE} from cases c join case_stats s on s.project_id = c.project_id and s.id = c.id "  # noqa: S608 - constants
     "left join leases l on l.project_id = c.project_id and l.case_id = c.id "
     "left join trigger_receipts t on t.project_id = c.project_id and t.id = l.receipt_id "
     "left join claims k on k.project_id = c.project_id and k.id = l.claim_id "
     "left join automation_runs r on r.project_id = c.project_id and r.id = l.run_id "
-    "where c.project_id = %s and c.status = 'open' order by s.event_count desc, s.last_seen_at desc, c.id limit %s"
+    "where c.project_id = p.id and c.status = 'open' order by s.event_count desc, s.last_seen_at desc, c.id limit %s"
+)
+_OPEN = (
+    f"select {RECEIPT_BUNDLE} as bundle from trigger_receipts t where t.project_id = p.id and t.automation_id = %s "  # noqa: S608 - constants
+    "and t.status in ('issued', 'claimed')"
+)
+_LOOK = (
+    f"json_build_object('now', {NOW}, {CONTRACT.format('p.id')}, "  # noqa: S608 - constants
+    f"'cases', (select coalesce(json_agg(x.bundle), '[]') from ({_CASES}) x), "
+    f"'open', (select coalesce(json_agg(x.bundle), '[]') from ({_OPEN}) x))"
 )
 
 
 class CaseBundle(msgspec.Struct, frozen=True):
-    """An open case with its counters and the latest chain of its lane, as of one statement."""
+    """An open case with its counters and the latest chain of its lane."""
 
-    now: int
     case: CaseRow
     stats: CaseStatsRow
     lane: LeaseRow | None
@@ -82,30 +91,42 @@ class CaseBundle(msgspec.Struct, frozen=True):
         )
 
 
-class Look(NamedTuple):
+class Look(msgspec.Struct, frozen=True):
+    """What an automation finds: the contract, open cases and its own open receipts, as of one statement."""
+
+    now: int
+    contract_row: AutomationContractRow | None = msgspec.field(name="contract")
+    cases: list[CaseBundle]
+    open: list[ReceiptBundle]
+
+    @property
+    def contract(self) -> Contract:
+        """The contract that all of it is judged by."""
+        return contract_of(self.contract_row)
+
+    def judged(self, automation_id: str) -> Judged:
+        """Pick the cases to offer, as many as the policy allows at once. Raises what require_enabled raises."""
+        authority = cache(partial(authority_of, self.contract))
+        limit = automation.case_trigger(require_enabled(authority(automation_id))).max_cases_per_sweep
+        result = Judged([], [])
+        for bundle in self.cases:
+            verdict = automation.judge_case(bundle.chain, authority, automation_id, bundle.facts, self.now)
+            if isinstance(verdict, str):
+                result.skipped.append((bundle.case.id, verdict))
+            elif len(result.candidates) < limit:
+                result.candidates.append(Candidate(bundle.case.id, bundle.case.case_revision, bundle.lane))
+        return result
+
+
+class Judged(NamedTuple):
     """What a look came to: cases to offer, and those passed over with the reason."""
 
     candidates: list[Candidate]
     skipped: list[tuple[str, str]]
 
 
-async def look_for_cases(store: EventStore, project_id: str, automation_id: str) -> Look:
-    """Judge the open cases of a project for one automation. Raises what require_enabled raises."""
-    bundles = await read_bundles(store, CaseBundle, _BUNDLE, _SOURCE, project_id, LOOKED_AT)
-    contract = await read_contract(store, project_id)
-    return judge(bundles, contract, automation_id)
-
-
-def judge(bundles: list[CaseBundle], contract: Contract, automation_id: str) -> Look:
-    """Pick the cases to offer, as many as the policy allows at once."""
-    limit = automation.case_trigger(require_enabled(authority_of(contract, automation_id))).max_cases_per_sweep
-    look = Look([], [])
-    for bundle in bundles:
-        judged = automation.judge_case(
-            bundle.chain, partial(authority_of, contract), automation_id, bundle.facts, bundle.now
-        )
-        if isinstance(judged, str):
-            look.skipped.append((bundle.case.id, judged))
-        elif len(look.candidates) < limit:
-            look.candidates.append(Candidate(bundle.case.id, bundle.case.case_revision, bundle.lane))
+async def look_for_work(store: EventStore, project_id: str, automation_id: str) -> Look:
+    """Read everything that issuing receipts for one automation is judged on before anything is locked."""
+    source = "(values (%s::text)) p(id)"
+    [look] = await read_bundles(store, Look, _LOOK, source, LOOKED_AT, automation_id, project_id)
     return look

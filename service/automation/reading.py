@@ -37,6 +37,7 @@ _CLAIM_AND_LANE = (
     "'lane', (select row_to_json(l) from leases l where l.project_id = {0}.project_id and l.case_id = {0}.case_id)"
 )
 _FENCED = "'fenced', exists (select from projects p where p.project_id = {0}.project_id and p.status <> 'active')"
+CONTRACT = "'contract', (select row_to_json(a) from automation_contracts a where a.project_id = {0})"
 RUN_BUNDLE = (
     f"json_build_object('now', {NOW}, {_FENCED.format('r')}, 'run', row_to_json(r), {_CLAIM_AND_LANE.format('r')}, "  # noqa: S608
     "'grants', (select coalesce(json_agg(row_to_json(g)), '[]') from grants g "
@@ -138,8 +139,16 @@ async def read_bundles(store: EventStore, kind: type[T], bundle: str, source: st
     return [msgspec.json.decode(text, type=kind) for (text,) in rows]
 
 
+class _RunUnderContract(msgspec.Struct, frozen=True):
+    run: RunBundle
+    contract: AutomationContractRow | None
+
+
+_RUN_UNDER_CONTRACT = f"json_build_object('run', {RUN_BUNDLE}, {CONTRACT.format('r.project_id')})"
+
+
 async def read_run(store: EventStore, project_id: str, run_id: str) -> Book | None:
     """Read one run as it stands now."""
     source = "automation_runs r where r.project_id = %s and r.id = %s"
-    found = await read_bundles(store, RunBundle, RUN_BUNDLE, source, project_id, run_id)
-    return found[0].book(await read_contract(store, project_id)) if found else None
+    found = await read_bundles(store, _RunUnderContract, _RUN_UNDER_CONTRACT, source, project_id, run_id)
+    return found[0].run.book(contract_of(found[0].contract)) if found else None

@@ -27,7 +27,7 @@ from projections.triggers import PROJECTION as RECEIPTS
 from service.auth.authority import check_fence
 from service.automation import chains, running
 from service.automation.books import retried
-from service.automation.candidates import look_for_cases
+from service.automation.candidates import look_for_work
 from service.automation.chains import Plan
 from service.automation.counting import count
 from service.automation.reading import (
@@ -223,14 +223,14 @@ class Sweep:
 
     def _issue_for(self, project_id: str, automation_id: str) -> Work:
         async def attempt() -> None:
-            authority = authority_of(await read_contract(self._store, project_id), automation_id)
+            look = await look_for_work(self._store, project_id, automation_id)
+            authority = authority_of(look.contract, automation_id)
             if not authority.enabled or authority.policy is None:
                 return
             if authority.policy.case_trigger is not None:
-                look = await look_for_cases(self._store, project_id, automation_id)
-                if look.candidates:
-                    plan = chains.plan_case_issue(project_id, automation_id, look.candidates)
-                    await self._send("issue", project_id, plan)
+                candidates = look.judged(automation_id).candidates
+                if candidates:
+                    await self._send("issue", project_id, chains.plan_case_issue(project_id, automation_id, candidates))
                 return
             slot = await self._open_slot(authority, project_id)
             if slot is not None:

@@ -53,6 +53,10 @@ class StateCache:
             self._entries.move_to_end(name)
         return known
 
+    def peek(self, name: StreamName) -> Known | None:
+        """Return what is known of a stream without counting as use: from any thread."""
+        return self._entries.get(name)
+
     def put(self, name: StreamName, known: Known) -> None:
         """Remember a committed stream; forgets the least recently used beyond the bounds."""
         previous = self._entries.pop(name, None)

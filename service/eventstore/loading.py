@@ -10,6 +10,7 @@ import msgspec
 
 from projections.kernel import Table
 from service.eventstore import names, statements
+from service.eventstore.arrays import array, columns
 from service.eventstore.cache import StateCache, StreamName
 from service.eventstore.codec import decode_event
 from service.eventstore.commands import Lookup, Stream
@@ -128,8 +129,8 @@ def lock_and_load(connection: Connection, plan: Plan, wait_ms: int | None) -> Lo
             execute(statements.LOCK_TIMEOUT, (f"{wait_ms}ms",), prepare=True)
         for name in plan.exclusive:
             execute(statements.WAIT_GATE, (names.lock_number(name),), prepare=True)
-        cursors["gates"] = execute(statements.TRY_GATES, (list(gates),), prepare=True)
-        cursors["names"] = execute(statements.TRY_NAMES, (list(wanted),), prepare=True)
+        cursors["gates"] = execute(statements.TRY_GATES, (array(gates),), prepare=True)
+        cursors["names"] = execute(statements.TRY_NAMES, (array(wanted),), prepare=True)
         if plan.writes:
             lock_heads = statements.TRY_HEADS if wait_ms is None else statements.WAIT_HEADS
             cursors["writes"] = execute(lock_heads, columns(plan.writes, 2), prepare=True)
@@ -148,7 +149,7 @@ def lock_and_load(connection: Connection, plan: Plan, wait_ms: int | None) -> Lo
             for table, ids in plan.rows.items()
         ]
         if plan.tables:
-            cursors["tables"] = execute(statements.TABLES, (plan.tables,), prepare=True)
+            cursors["tables"] = execute(statements.TABLES, (array(plan.tables),), prepare=True)
     loaded = _collect(cursors)
     loaded.gates = {*plan.exclusive, *(gates[n] for n, ok in cursors["gates"] if ok)}
     if names.READ_MODELS not in loaded.gates or not plan.cache.keeps_to(dict(cursors.get("tables", ()))):
@@ -206,8 +207,3 @@ def fold_stream(registry: Registry, cache: StateCache, stream: Stream, loaded: L
     head_revision, _ = loaded.heads[name]
     assert revision == head_revision, f"{stream.id} folds to {revision}, its head says {head_revision}"
     return Working(stream, revision, state, rows)
-
-
-def columns(rows: Iterable[Sequence[Any]], width: int) -> tuple[list[Any], ...]:
-    """Turn rows into the arrays that `unnest` takes."""
-    return tuple(map(list, zip(*rows, strict=True))) or tuple([] for _ in range(width))

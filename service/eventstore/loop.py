@@ -16,7 +16,7 @@ from typing import TypeVar
 import psycopg
 import structlog
 
-from service.eventstore.cache import StateCache, StreamName
+from service.eventstore.cache import Known, StateCache, StreamName
 from service.eventstore.commands import (
     Command,
     CommandFailed,
@@ -125,6 +125,10 @@ class CommandLoop:
             self._wake.notify()
         if self._thread.is_alive():
             self._thread.join(timeout=DEADLINE + 1)
+
+    def last_known(self, name: StreamName) -> Known | None:
+        """Return what the loop last committed or loaded of a stream, as long as it keeps it."""
+        return self._cache.peek(name)
 
     @property
     def depth(self) -> int:

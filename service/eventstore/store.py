@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 import psycopg
@@ -128,6 +128,18 @@ class EventStore:
         """Read the rows for which `where` (SQL over alias t, parameters as %s) holds."""
         query = _select(table.name, where, order_by, limit)
         return [msgspec.json.decode(text, type=table.row) for (text,) in await self.fetch(query, *params)]
+
+    def last_known(self, table: Table[R], project_id: str, id: str) -> R | None:  # noqa: A002
+        """Return a row as this process last committed or loaded it; None when it knows nothing of it.
+
+        Others may have changed it since: good for finding out what a command has to lock, never for an answer.
+        """
+        known = self.loop.last_known((project_id, id))
+        return None if known is None else cast("R | None", known.rows.get(table.name))
+
+    async def locate(self, table: Table[R], project_id: str, id: str) -> R | None:  # noqa: A002
+        """Return a row as last known, or read it."""
+        return self.last_known(table, project_id, id) or await self.get(table, project_id, id)
 
     async def now(self) -> int:
         """Return service_now() in epoch seconds."""

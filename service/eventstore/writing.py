@@ -10,6 +10,7 @@ import msgspec
 
 from projections.kernel import Table
 from service.eventstore import statements
+from service.eventstore.arrays import columns
 from service.eventstore.cache import Known, StateCache, StreamName
 from service.eventstore.codec import (
     CHAIN_START,
@@ -23,7 +24,7 @@ from service.eventstore.codec import (
 from service.eventstore.commands import Answer, Outcome
 from service.eventstore.connection import Connection
 from service.eventstore.entry import Entry
-from service.eventstore.loading import Loaded, columns
+from service.eventstore.loading import Loaded
 from service.eventstore.unit import Batch, NewEvent, Working
 from service.ids import new_id
 

@@ -25,7 +25,7 @@ from service.eventstore.commands import Answer, Outcome, Unit
 from service.http.automation_calls import (
     FENCE_ERRORS,
     FLOWS,
-    RUN_SUBJECT,
+    RUN_LOCATED,
     RUNNER,
     fence_of,
     on_row,
@@ -65,7 +65,7 @@ class _Found(msgspec.Struct, frozen=True):
     summary="Ask a person for approval of an action",
     principals=RUNNER,
     scope="approvals:request",
-    subject=RUN_SUBJECT,
+    subject=RUN_LOCATED,
     body=RequestApproval,
     responses={201: Approval, 200: Approval},
     idempotency="optional",

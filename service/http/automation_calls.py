@@ -31,6 +31,7 @@ RUNNER = frozenset({PrincipalKind.RUNNER})
 KEY_OR_RUNNER = frozenset({PrincipalKind.KEY, PrincipalKind.RUNNER})
 CI = frozenset({PrincipalKind.CI})
 RUN_SUBJECT = Subject("run_id", RUNS.table, "run_not_found")
+RUN_LOCATED = RUN_SUBJECT._replace(located=True)
 FENCE_ERRORS = (
     "run_not_found",
     "automation_mismatch",
@@ -145,8 +146,8 @@ async def on_run(
 
 
 async def run_row(call: Call[Any, Any], run_id: str) -> RunRow:
-    """Read the row of a run that another row names. Raises RunNotFound once it is purged."""
-    row = await call.services.store.get(RUNS.table, project_of(call), run_id)
+    """Find the row of a run that another row names. Raises RunNotFound once it is purged."""
+    row = await call.services.store.locate(RUNS.table, project_of(call), run_id)
     if row is None:
         raise RunNotFound("There is no such run.")
     return row

@@ -9,18 +9,19 @@ from typing import Any, cast
 
 import msgspec
 
-from projections.cases import CASE_STATS, CaseRow
 from projections.cases import PROJECTION as CASES
-from projections.suppressions import PROJECTION as SUPPRESSIONS
+from projections.cases import CaseRow, CaseStatsRow
+from projections.claims import ClaimRow, LeaseRow
+from projections.suppressions import SuppressionsRow
 from schemas.cases import CaseClaim, CaseHint, CaseItem, CaseLatestEvent, CaseList, CaseQuery, CaseRecord
+from service.automation.reading import NOW
 from service.eventstore.commands import Answer
-from service.eventstore.store import EventStore
 from service.http.automation_calls import KEY_OR_RUNNER, runner_of
-from service.http.claims import active_claim
 from service.http.errors import refusal
 from service.http.operations import KEY, Call, Subject, endpoint
 from service.http.paging import Place, page, start_of
 from statemachines.automation_refusals import ClaimRequired
+from statemachines.claim import lease_live
 from statemachines.suppressions import Action, matches, suppressions_id
 
 _LIST = """
@@ -33,11 +34,20 @@ from cases c join case_stats s on s.project_id = c.project_id and s.id = c.id
 where c.project_id = %s and (c.opened_at, c.id) < (%s, %s)
 """
 _LIST_ORDER = " order by c.opened_at desc, c.id desc limit %s"
-_LATEST = """
-select json_build_object('id', e.id, 'message', e.message, 'level', e.level, 'environment', e.environment,
-    'release', e.release, 'user_id', e.user_id, 'tags', e.tags, 'received_at', e.received_at)::text
-from log_events e where e.project_id = %s and e.case_id = %s order by e.received_at desc, e.id desc limit 1
-"""
+_RECORD = f"""
+select json_build_object('now', {NOW}, 'case', row_to_json(c), 'stats', row_to_json(s), 'lane', row_to_json(l),
+    'claim', row_to_json(k), 'rules', row_to_json(r), 'latest', (
+        select json_build_object('id', e.id, 'message', e.message, 'level', e.level, 'environment', e.environment,
+            'release', e.release, 'user_id', e.user_id, 'tags', e.tags, 'received_at', e.received_at)
+        from log_events e where e.project_id = c.project_id and e.case_id = c.id
+        order by e.received_at desc, e.id desc limit 1))::text
+from cases c join case_stats s on s.project_id = c.project_id and s.id = c.id
+left join projects p on p.project_id = c.project_id and p.status = 'active'
+left join leases l on l.project_id = p.project_id and l.case_id = c.id
+left join claims k on k.project_id = l.project_id and k.id = l.claim_id
+left join suppressions r on r.project_id = c.project_id and r.id = %s
+where c.project_id = %s and c.id = %s
+"""  # noqa: S608 - a constant
 
 
 @endpoint(
@@ -127,7 +137,7 @@ def _item(project_id: str, row: tuple[Any, ...]) -> CaseItem:
     summary="Read a case",
     principals=KEY_OR_RUNNER,
     scope="cases:read",
-    subject=Subject("case_id", CASES.table, "case_not_found"),
+    subject=Subject("case_id", CASES.table, "case_not_found", located=True),  # only its name is taken from it
     responses={200: CaseRecord},
     mutation=False,
     flows=frozenset({"automation"}),
@@ -135,57 +145,88 @@ def _item(project_id: str, row: tuple[Any, ...]) -> CaseItem:
 )
 async def read_case(call: Call[None, None]) -> Answer:
     """Show a case in full; a runner sees it only while it holds the case (R-CASE-14)."""
-    row: CaseRow = call.subject
-    record = await case_record(call.services.store, row)
-    runner = runner_of(call)
-    if runner is not None:
-        # Asked after the record was read: what is handed out was read under a claim that still held then.
-        held = await active_claim(call.services.store, row.project_id, row.id)
-        if held is None or (held.automation_id, held.runner_id) != runner:
-            raise ClaimRequired(
-                "The case is shown only to the runner that holds it.",
-                next_action="Claim the case with a trigger receipt first.",
-            )
-    return Answer(200, record)
-
-
-async def case_record(store: EventStore, row: CaseRow) -> CaseRecord:
-    """Put together the record of a case from its row, its counters, its latest error and its claim."""
-    held = await active_claim(store, row.project_id, row.id)
-    stats = await store.get(CASE_STATS, row.project_id, row.id)
-    if stats is None:  # They begin in one transaction; only the purge of a deleted project comes between them.
+    project_id, case_id = call.subject.project_id, call.subject.id
+    rows = await call.services.store.fetch(_RECORD, suppressions_id(project_id), project_id, case_id)
+    if not rows:
         raise refusal("case_not_found")
-    latest = await _latest_event(store, row, stats.sample)
-    return CaseRecord(
-        id=row.id,
-        case_id=row.id,
-        project_id=row.project_id,
-        fingerprint=row.fingerprint,
-        title=stats.title,
-        level=cast("Any", stats.level),
-        status=cast("Any", row.status),
-        revision=row.case_revision,
-        trust=cast("Any", stats.trust),
-        environment=stats.environment,
-        release=stats.release,
-        event_count=stats.event_count,
-        users_affected=stats.users_affected,
-        first_seen_at=stats.first_seen_at,
-        last_seen_at=stats.last_seen_at,
-        suppression_id=row.suppression_id,
-        claimed=held is not None,
-        message=stats.message,
-        culprit=stats.culprit,
-        environments=stats.environments,
-        releases=stats.releases,
-        tags=latest.tags if latest else {},
-        latest_event=latest,
-        hints=await _hints(store, row),
-        agent_runs=[],
-        claim=None if held is None else CaseClaim(held.id, held.automation_id, held.lease_expires_at),
-        resolved_at=row.resolved_at,
-        next_action=_NEXT[row.status],
-    )
+    bundle = msgspec.json.decode(rows[0][0], type=_CaseBundle)
+    held, runner = bundle.held, runner_of(call)
+    # One statement read it all: what is handed out was so while the claim held.
+    if runner is not None and (held is None or (held.automation_id, held.runner_id) != runner):
+        raise ClaimRequired(
+            "The case is shown only to the runner that holds it.",
+            next_action="Claim the case with a trigger receipt first.",
+        )
+    return Answer(200, bundle.record())
+
+
+class _CaseBundle(msgspec.Struct, frozen=True):
+    """A case with its counters, its lane, the latest error that is still kept and the rules, as of one statement."""
+
+    now: int
+    case: CaseRow
+    stats: CaseStatsRow
+    lane: LeaseRow | None
+    claim: ClaimRow | None
+    rules: SuppressionsRow | None
+    latest: CaseLatestEvent | None
+
+    @property
+    def held(self) -> ClaimRow | None:
+        """The claim that holds the case: current, unexpired and unreleased."""
+        if self.claim is None or self.lane is None:
+            return None
+        return self.claim if lease_live(self.claim.state, self.lane.state, self.now) else None
+
+    @property
+    def latest_event(self) -> CaseLatestEvent | None:
+        """The latest error; the sample stands in for it once retention has removed its row."""
+        sample = self.stats.sample
+        if self.latest is not None or sample is None:
+            return self.latest
+        return msgspec.convert(sample, CaseLatestEvent)
+
+    def hints(self) -> list[CaseHint]:
+        """Collect what every matching `prompt_hint` rule says (R-CASE-12, G-053)."""
+        return [
+            CaseHint(suppression_id=rule.id, hint_text=rule.hint_text or "")
+            for rule in (self.rules.rules if self.rules else ())
+            if rule.action == Action.PROMPT_HINT.value and matches(rule.fingerprint_pattern, self.case.fingerprint)
+        ]
+
+    def record(self) -> CaseRecord:
+        """Put the parts together."""
+        row, stats, held, latest = self.case, self.stats, self.held, self.latest_event
+        return CaseRecord(
+            id=row.id,
+            case_id=row.id,
+            project_id=row.project_id,
+            fingerprint=row.fingerprint,
+            title=stats.title,
+            level=cast("Any", stats.level),
+            status=cast("Any", row.status),
+            revision=row.case_revision,
+            trust=cast("Any", stats.trust),
+            environment=stats.environment,
+            release=stats.release,
+            event_count=stats.event_count,
+            users_affected=stats.users_affected,
+            first_seen_at=stats.first_seen_at,
+            last_seen_at=stats.last_seen_at,
+            suppression_id=row.suppression_id,
+            claimed=held is not None,
+            message=stats.message,
+            culprit=stats.culprit,
+            environments=stats.environments,
+            releases=stats.releases,
+            tags=latest.tags if latest else {},
+            latest_event=latest,
+            hints=self.hints(),
+            agent_runs=[],
+            claim=None if held is None else CaseClaim(held.id, held.automation_id, held.lease_expires_at),
+            resolved_at=row.resolved_at,
+            next_action=_NEXT[row.status],
+        )
 
 
 _NEXT = {
@@ -193,23 +234,6 @@ _NEXT = {
     "resolved": "Nothing has to be done unless the error comes back.",
     "ignored": "Nothing has to be done.",
 }
-
-
-async def _latest_event(store: EventStore, row: CaseRow, sample: dict[str, Any] | None) -> CaseLatestEvent | None:
-    """Read the latest error; the sample stands in for it once retention has removed its row."""
-    for (text,) in await store.fetch(_LATEST, row.project_id, row.id):
-        return msgspec.json.decode(text, type=CaseLatestEvent)
-    return None if sample is None else msgspec.convert(sample, CaseLatestEvent)
-
-
-async def _hints(store: EventStore, row: CaseRow) -> list[CaseHint]:
-    """Collect what every matching `prompt_hint` rule says (R-CASE-12, G-053)."""
-    rules = await store.get(SUPPRESSIONS.table, row.project_id, suppressions_id(row.project_id))
-    return [
-        CaseHint(suppression_id=rule.id, hint_text=rule.hint_text or "")
-        for rule in (rules.rules if rules else ())
-        if rule.action == Action.PROMPT_HINT.value and matches(rule.fingerprint_pattern, row.fingerprint)
-    ]
 
 
 ENDPOINTS = [list_cases, read_case]

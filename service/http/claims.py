@@ -28,10 +28,10 @@ from service.http.automation_calls import (
 from service.http.errors import InvalidPayload
 from service.http.operations import Call, Subject, endpoint
 from statemachines.automation import ClaimCase, Release
-from statemachines.automation_refusals import ClaimNotFound
+from statemachines.automation_refusals import ClaimNotFound, Moved
 from statemachines.claim import lease_live
 
-_CASE = Subject("case_id", CASES.table, "case_not_found")
+_CASE = Subject("case_id", CASES.table, "case_not_found", located=True)  # only its name is taken from it
 _ERRORS = ("case_not_found", "claim_not_found", "claim_required", "automation_mismatch")
 _HOLDER = (
     f"select row_to_json(t)::text, row_to_json(l)::text, {NOW} from leases l "  # noqa: S608 - a constant
@@ -111,23 +111,24 @@ async def create_claim(call: Call[CreateClaim, None]) -> Outcome:
         case_revision=call.body.case_revision,
         holder=holder_of(call.principal),
     )
+    store, lane_id = call.services.store, lease_stream(project_id, command.case_id).id
+    lane = await store.locate(LEASES.table, project_id, lane_id)
 
     async def attempt() -> Outcome:
-        lane = await _lane(call.services.store, project_id, command.case_id)
-        plan = plan_claim(command, lane)
+        nonlocal lane
         before = None if lane is None else lane.claim_id
 
         def answer(stream: Stream, unit: Unit) -> Answer:
             status = 200 if stream.id == before else 201
             return Answer(status, views.claim(project_id, stream.id, unit.state(stream)))
 
-        return await carry_out(call, plan, answer)
+        try:
+            return await carry_out(call, plan_claim(command, lane), answer)
+        except Moved:
+            lane = await store.get(LEASES.table, project_id, lane_id)
+            raise
 
     return await retried(attempt)
-
-
-async def _lane(store: EventStore, project_id: str, case_id: str) -> LeaseRow | None:
-    return await store.get(LEASES.table, project_id, lease_stream(project_id, case_id).id)
 
 
 async def _claim_row(call: Call[Any, Any]) -> ClaimRow:

@@ -29,11 +29,16 @@ Presence = Literal["required", "optional", "none"]
 
 
 class Subject(NamedTuple):
-    """The object a path names without its project: the pipeline finds its project, or answers `not_found`."""
+    """The object a path names without its project: the pipeline finds its project, or answers `not_found`.
+
+    With `located` a credential's request may be given the row as this process last knew it. It is right for handlers
+    that take from the row only what never changes, or decide again under the locks and raise Moved.
+    """
 
     path_param: str
     table: Table[Any]
     not_found: str  # error code
+    located: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,6 @@
 """What happens to a request between the router and its handler, in the order of G-007.
 
-Admission, body size, authentication (401), kind and scope (403), visibility (404), owner (403), fence (409), rate
+Admission, body size, requests in flight, authentication (401), kind and scope (403), visibility (404), owner (403), fence (409), rate
 limit (429), form (400). The rest is inside the command: replay, existence, precondition, state. What is checked here
 from a read is checked again there under the locks; this only refuses early.
 """
@@ -41,6 +41,7 @@ from service.http.headers import (
     idempotency_key,
     require_key,
 )
+from service.http.in_flight import InFlight, credential_of
 from service.http.operations import Call, Operation, Subject
 from service.http.rate_limit import RateLimiter, take_token
 from service.http.reply import Reply
@@ -73,6 +74,7 @@ class Pipeline:
     def __init__(self, limiter: RateLimiter, observer: Observer) -> None:
         self.services: Services | None = None
         self.limiter = limiter
+        self.in_flight = InFlight(MAX_RUNNING)
         self.observer = observer
         self.reading = 0
         self.running = 0
@@ -104,14 +106,20 @@ class Pipeline:
         if bound.reads_body:
             check_repeated_headers(head)
             raw = await self._read(request, head, operation.max_body)
+        query = {} if bound.public else _query_for_credential(request.scope["query_string"])
+        credential = None if bound.public else credential_of(operation, head.headers, query)
+        if credential is not None:
+            self.in_flight.enter(credential)
         self.running += 1
         try:
-            call = await self._admit(services, bound, request, head, added)
+            call = await self._admit(services, bound, request, head, query, added)
             _parse(call, bound, head, raw)
             call.headers = added
             return await bound.handler(call)
         finally:
             self.running -= 1
+            if credential is not None:
+                self.in_flight.leave(credential)
 
     def _admitting(self, operation: Operation) -> Services:
         """The services of a process with room. Raises ServiceUnavailable; NotFound for a test clock that is off."""
@@ -132,7 +140,13 @@ class Pipeline:
             self.reading -= 1
 
     async def _admit(
-        self, services: Services, bound: Bound, request: Request[Any, Any, Any], head: Head, added: dict[str, str]
+        self,
+        services: Services,
+        bound: Bound,
+        request: Request[Any, Any, Any],
+        head: Head,
+        query: Query,
+        added: dict[str, str],
     ) -> Call[Any, Any]:
         """Authentication to rate limit: who asks, for which project, and whether it may."""
         operation = bound.operation
@@ -140,12 +154,10 @@ class Pipeline:
         principal = ANONYMOUS
         if not bound.public:
             check_credential_headers(head)
-            principal = await services.authenticator.authenticate(
-                operation, head.headers, _query_for_credential(request.scope["query_string"])
-            )
+            principal = await services.authenticator.authenticate(operation, head.headers, query)
         subject, named = None, path.get("project_id")
         if operation.subject is not None:
-            subject = await _find_subject(services, operation.subject, path)
+            subject = await _find_subject(services, operation.subject, principal, path)
             named = subject.project_id
         elif named is not None and not is_project_id(named):
             raise ProjectNotFound("There is no such project.")
@@ -173,9 +185,13 @@ class Pipeline:
         )
 
 
-async def _find_subject(services: Services, subject: Subject, path: Mapping[str, str]) -> Any:
-    """Read the row that a path names without its project. Raises the operation's `…_not_found`."""
+async def _find_subject(services: Services, subject: Subject, principal: Principal, path: Mapping[str, str]) -> Any:
+    """Find the row that a path names without its project. Raises the operation's `…_not_found`."""
     value = path[subject.path_param]
+    if subject.located and principal.project_id is not None:
+        known = services.store.last_known(subject.table, principal.project_id, value)
+        if known is not None:
+            return known
     rows = await services.store.find(subject.table, "t.id = %s", value, limit=1) if is_id(value) else []
     if not rows:
         raise refusal(subject.not_found)

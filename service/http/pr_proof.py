@@ -10,7 +10,7 @@ from schemas.pr_proof import PrProof, RecordPrProof
 from service.automation import run_views
 from service.automation.running import Ran, plan_proof
 from service.eventstore.commands import Answer, Outcome, Unit
-from service.http.automation_calls import CI, FLOWS, RUN_SUBJECT, on_run
+from service.http.automation_calls import CI, FLOWS, RUN_LOCATED, on_run
 from service.http.operations import Call, endpoint
 from statemachines.automation_closing import as_of
 from statemachines.automation_proof import ObservedPr
@@ -27,7 +27,7 @@ T = TypeVar("T")
     summary="Record what CI observed of the granted pull request",
     principals=CI,
     scope="automation_proofs:write",
-    subject=RUN_SUBJECT,
+    subject=RUN_LOCATED,
     body=RecordPrProof,
     responses={201: PrProof, 200: PrProof},
     idempotency="optional",

@@ -39,7 +39,7 @@ from service.http.automation_calls import (
     FENCE_ERRORS,
     FLOWS,
     KEY_OR_RUNNER,
-    RUN_SUBJECT,
+    RUN_LOCATED,
     RUNNER,
     fence_of,
     holder_of,
@@ -101,7 +101,7 @@ _READ_ERRORS = ("run_not_found", "automation_mismatch")
 async def start_run(call: Call[StartRun, None]) -> Outcome | Answer:
     """Consume the receipt, create the run and charge the budgets as one; a repeat names the same run (R-AUT-28)."""
     project_id, store = project_of(call), call.services.store
-    row = await store.get(RECEIPTS.table, project_id, call.body.trigger_receipt_id)
+    row = await store.locate(RECEIPTS.table, project_id, call.body.trigger_receipt_id)
     if row is None:
         raise ReceiptNotFound("There is no such receipt.", next_action="List the trigger receipts of the project.")
     command = automation.StartRun(project_id=project_id, receipt_id=row.id, holder=holder_of(call.principal))
@@ -197,7 +197,7 @@ async def list_runs(call: Call[None, RunQuery]) -> Answer:
     summary="Read an automation run",
     principals=KEY_OR_RUNNER,
     scope="runs:read",
-    subject=RUN_SUBJECT,
+    subject=RUN_LOCATED,
     responses={200: Run},
     mutation=False,
     closed_errors=True,
@@ -227,7 +227,7 @@ def show_run(ran: Ran[Any], unit: Unit) -> Answer:
     summary="Report progress, the opened pull request, or the end of a run",
     principals=RUNNER,
     scope="runs:write",
-    subject=RUN_SUBJECT,
+    subject=RUN_LOCATED,
     body=UpdateRun,
     responses={200: Run},
     idempotency="optional",
@@ -279,7 +279,7 @@ def _missing(name: str) -> InvalidPayload:
     summary="Charge turns, cost and run time before they are used",
     principals=RUNNER,
     scope="runs:write",
-    subject=RUN_SUBJECT,
+    subject=RUN_LOCATED,
     body=RecordUsage,
     responses={200: UsageRecorded},
     idempotency="required",
@@ -333,7 +333,7 @@ def _amounts(body: RecordUsage) -> Amounts:
     principals=KEY_OR_RUNNER,
     scope="runs:write",
     owner=True,
-    subject=RUN_SUBJECT,
+    subject=RUN_LOCATED,
     body=CancelRun,
     responses={200: CancelledRun},
     idempotency="required",

@@ -17,9 +17,9 @@ from schemas.triggers import (
 )
 from service.automation import views
 from service.automation.books import receipt_stream, retried
-from service.automation.candidates import SHOWN, look_for_cases
+from service.automation.candidates import SHOWN, look_for_work
 from service.automation.chains import Issued, Plan, latest_slot, plan_case_issue, plan_slot_issue
-from service.automation.reading import RECEIPT_BUNDLE, ReceiptBundle, read_authority, read_bundles, read_contract
+from service.automation.reading import RECEIPT_BUNDLE, ReceiptBundle, read_bundles, read_contract
 from service.eventstore.commands import Answer, Outcome, Unit
 from service.http.automation_calls import (
     FLOWS,
@@ -32,13 +32,13 @@ from service.http.automation_calls import (
 )
 from service.http.operations import KEY, Call, Subject, endpoint
 from service.http.paging import Place
+from statemachines.automation_authority import authority_of
 from statemachines.automation_contract import Contract
 from statemachines.automation_policy import require_enabled
 from statemachines.trigger_receipt import Receipt, Status
 
 _SOURCE = "trigger_receipts t where t.project_id = %s and (t.issued_at, t.id) < (%s, %s)"
 _ORDER = " order by t.issued_at desc, t.id desc limit %s"
-_OPEN = "trigger_receipts t where t.project_id = %s and t.automation_id = %s and t.status in ('issued', 'claimed')"
 
 # What a receipt may be recorded as while this is what it is now.
 _RECORDED = {
@@ -74,16 +74,16 @@ async def issue_triggers(call: Call[IssueTriggers, None]) -> Outcome:
 
     async def attempt() -> Outcome:
         store = call.services.store
-        policy = require_enabled(await read_authority(store, project_id, automation_id))
+        look = await look_for_work(store, project_id, automation_id)
+        authority = authority_of(look.contract, automation_id)
         skipped: list[Skipped] = []
-        if policy.case_trigger is not None:
-            look = await look_for_cases(store, project_id, automation_id)
-            skipped = [Skipped(code=code, case_id=case_id) for case_id, code in look.skipped[:SHOWN]]
-            plan: Plan[Issued] = plan_case_issue(project_id, automation_id, look.candidates)
+        if require_enabled(authority).case_trigger is not None:
+            judged = look.judged(automation_id)
+            skipped = [Skipped(code=code, case_id=case_id) for case_id, code in judged.skipped[:SHOWN]]
+            plan: Plan[Issued] = plan_case_issue(project_id, automation_id, judged.candidates)
         else:
-            authority = await read_authority(store, project_id, automation_id)
-            plan = plan_slot_issue(project_id, automation_id, latest_slot(authority, await store.now()))
-        still_open = await _still_open(call, automation_id)
+            plan = plan_slot_issue(project_id, automation_id, latest_slot(authority, look.now))
+        still_open = _still_open(look.open, look.contract)
 
         def answer(issued: Issued, unit: Unit) -> Answer:
             new = [_shown(unit, project_id, receipt_id) for receipt_id in issued.receipt_ids]
@@ -117,15 +117,10 @@ def _shown(unit: Unit, project_id: str, receipt_id: str) -> TriggerReceipt:
     return views.receipt(project_id, receipt_id, state, None if evidence is None else evidence.title)
 
 
-async def _still_open(call: Call[Any, Any], automation_id: str) -> list[TriggerReceipt]:
+def _still_open(bundles: list[ReceiptBundle], contract: Contract) -> list[TriggerReceipt]:
     """The receipts that were open before; they are shown with the new ones."""
-    project_id, store = project_of(call), call.services.store
-    bundles = await read_bundles(store, ReceiptBundle, RECEIPT_BUNDLE, _OPEN, project_id, automation_id)
-    contract = await read_contract(store, project_id)
-    states = [(bundle, bundle.state(contract)) for bundle in bundles]
-    return [
-        views.receipt(project_id, bundle.receipt.id, state, bundle.title) for bundle, state in states if not state.over
-    ]
+    states = [(bundle.receipt, bundle.state(contract), bundle.title) for bundle in bundles]
+    return [views.receipt(row.project_id, row.id, state, title) for row, state, title in states if not state.over]
 
 
 @endpoint(
