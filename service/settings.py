@@ -77,6 +77,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     scrub_names: tuple[str, ...] | None
     webhook_allow_private: bool
     rate_limits: dict[str, int]
+    max_in_flight: int
     log_level: str
     test_clock: bool
 
@@ -245,6 +246,13 @@ VARIABLES: tuple[Variable, ...] = (
         "Limits of requests a minute: `on`, `off`, or a list of what differs, like `key=1200,ingest=off`. They are "
         + ", ".join(f"`{name}={limit}`" for name, limit in RATE_LIMITS.items())
         + ".",
+    ),
+    Variable(
+        "SERVICE_MAX_IN_FLIGHT",
+        "max_in_flight",
+        one_to(1024),
+        "256",
+        "Requests of one credential that an API process carries out at once; one more is answered 429.",
     ),
     Variable("SERVICE_LOG_LEVEL", "log_level", log_level, "info", "`debug`, `info`, `warning` or `error`."),
     Variable(

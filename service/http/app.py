@@ -24,6 +24,7 @@ from service.http.errors import (
     log_failure,
 )
 from service.http.headers import HEAD_KEY, head_of, is_plain_path, read_head
+from service.http.in_flight import InFlight
 from service.http.metrics import Metrics
 from service.http.operations import Endpoint
 from service.http.pipeline import Pipeline
@@ -133,6 +134,7 @@ def create_app(services_factory: Callable[[], Services], endpoints: Iterable[End
             services = services_factory()
             await _open(services, stack)
             pipeline.limiter = RateLimiter(services.settings.rate_limits)
+            pipeline.in_flight = InFlight(services.settings.max_in_flight)
             pipeline.services = services
             stack.callback(setattr, pipeline, "services", None)
             yield

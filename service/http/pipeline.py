@@ -1,8 +1,9 @@
 """What happens to a request between the router and its handler, in the order of G-007.
 
-Admission, body size, requests in flight, authentication (401), kind and scope (403), visibility (404), owner (403), fence (409), rate
-limit (429), form (400). The rest is inside the command: replay, existence, precondition, state. What is checked here
-from a read is checked again there under the locks; this only refuses early.
+Admission, body size, requests of one credential in flight (429), authentication (401), kind and scope (403),
+visibility (404), owner (403), fence (409), rate limit (429), form (400). The rest is inside the command: replay,
+existence, precondition, state. What is checked here from a read is checked again there under the locks; this only
+refuses early.
 """
 
 from __future__ import annotations
