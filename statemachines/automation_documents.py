@@ -14,6 +14,7 @@ import msgspec
 
 from schemas.automation_policy import Policy
 from schemas.playbooks import PlaybookRef
+from statemachines.faults import INVALID, MISSING
 from statemachines.playbook_templates import Template
 from statemachines.playbooks import (
     LOCKED,
@@ -27,7 +28,7 @@ from statemachines.playbooks import (
     render,
     sha256_of,
 )
-from statemachines.shapes import INVALID, MISSING, Problem, problems, unknown
+from statemachines.shapes import Problem, problems, unknown
 
 POLICY_VERSION = 2
 DUPLICATE = "duplicate_automation_id"

@@ -6,21 +6,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from service.http.errors import InvalidPayload
-from service.http.validation import MAX_FAULTS
-from statemachines.shapes import MISSING, UNKNOWN, Problem
+from service.http.validation import MAX_FAULTS, refuse_all
+from statemachines.shapes import Problem
 
 
 def refuse_document(
     message: str, problems: Sequence[Problem], schema: dict[str, Any], locked: Iterable[str]
 ) -> InvalidPayload:
     """Make the refusal; `locked` are the paths at which the document tries to decide what the playbook decides."""
-    other = [(problem.path, problem.message) for problem in problems if problem.code not in {MISSING, UNKNOWN}]
-    refusal = InvalidPayload(
-        message,
-        missing=[problem.path for problem in problems if problem.code == MISSING][:MAX_FAULTS],
-        unknown=[problem.path for problem in problems if problem.code == UNKNOWN][:MAX_FAULTS],
-        invalid=other[:MAX_FAULTS],
-        schema=schema,
-    )
+    refusal = refuse_all(message, problems, schema)
     refusal.details["locked_paths"] = list(locked)[:MAX_FAULTS]
     return refusal
