@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -56,8 +56,13 @@ class CaseStatsRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def trust(self) -> str:
-        """`synthetic` while every error carried a proof marker (G-050)."""
-        return "customer_provider" if self.unmarked else "synthetic"
+        """Whose errors these are."""
+        return trust_of(unmarked=self.unmarked)
+
+
+def trust_of(*, unmarked: bool) -> Literal["customer_provider", "synthetic"]:
+    """`synthetic` while every error of a case carried a proof marker (G-050)."""
+    return "customer_provider" if unmarked else "synthetic"
 
 
 def _opened(recorded: Recorded, status: str, event: CaseOpened | CaseOpenedIgnored | CaseOpenedResolved) -> CaseRow:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from projections.automation_contract import AutomationContractRow
-from projections.cases import CaseRow, CaseStatsRow
+from projections.cases import CaseRow, trust_of
 from projections.claims import ClaimRow, LeaseRow
 from projections.runs import RunRow
 from projections.triggers import TriggerReceiptRow
@@ -35,7 +35,9 @@ SHOWN = 100
 """How many passed-over cases an answer lists."""
 
 _CASE = (
-    "json_build_object('case', row_to_json(c), 'stats', row_to_json(s), 'lane', row_to_json(l), "
+    "json_build_object('case', row_to_json(c), 'counts', json_build_object('unmarked', s.unmarked, "
+    "'event_count', s.event_count, 'first_seen_at', s.first_seen_at, 'last_seen_at', s.last_seen_at), "
+    "'lane', row_to_json(l), "
     "'receipt', row_to_json(t), 'claim', row_to_json(k), 'run', row_to_json(r)) as bundle"
 )
 _CASES = (
@@ -57,11 +59,20 @@ _LOOK = (
 )
 
 
+class Counts(msgspec.Struct, frozen=True):
+    """What is counted of a case, without the texts that telemetry left there: there may be hundreds of cases."""
+
+    unmarked: bool
+    event_count: int
+    first_seen_at: int
+    last_seen_at: int
+
+
 class CaseBundle(msgspec.Struct, frozen=True):
     """An open case with its counters and the latest chain of its lane."""
 
     case: CaseRow
-    stats: CaseStatsRow
+    counts: Counts
     lane: LeaseRow | None
     receipt: TriggerReceiptRow | None
     claim: ClaimRow | None
@@ -74,10 +85,10 @@ class CaseBundle(msgspec.Struct, frozen=True):
             case_id=self.case.id,
             revision=self.case.case_revision,
             status=self.case.status,
-            trust=self.stats.trust,
-            event_count=self.stats.event_count,
-            first_seen_at=self.stats.first_seen_at,
-            last_seen_at=self.stats.last_seen_at,
+            trust=trust_of(unmarked=self.counts.unmarked),
+            event_count=self.counts.event_count,
+            first_seen_at=self.counts.first_seen_at,
+            last_seen_at=self.counts.last_seen_at,
         )
 
     @property

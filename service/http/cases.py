@@ -10,7 +10,7 @@ from typing import Any, cast
 import msgspec
 
 from projections.cases import PROJECTION as CASES
-from projections.cases import CaseRow, CaseStatsRow
+from projections.cases import CaseRow, CaseStatsRow, trust_of
 from projections.claims import ClaimRow, LeaseRow
 from projections.suppressions import SuppressionsRow
 from schemas.cases import CaseClaim, CaseHint, CaseItem, CaseLatestEvent, CaseList, CaseQuery, CaseRecord
@@ -117,7 +117,7 @@ def _item(project_id: str, row: tuple[Any, ...]) -> CaseItem:
         level=level,
         status=status,
         revision=revision,
-        trust="customer_provider" if unmarked else "synthetic",
+        trust=trust_of(unmarked=unmarked),
         environment=environment,
         release=release,
         event_count=event_count,

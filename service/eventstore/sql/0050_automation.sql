@@ -17,7 +17,7 @@ create table trigger_receipts (
     expires_at    bigint not null,
     state         jsonb  not null,
     primary key (project_id, id)
-);
+) with (fillfactor = 60);
 create index trigger_receipts_newest on trigger_receipts (project_id, issued_at, id);
 create index trigger_receipts_id on trigger_receipts (id);
 create index trigger_receipts_open on trigger_receipts (expires_at, id) where status in ('issued', 'claimed');
@@ -44,7 +44,7 @@ create table claims (
     lease_expires_at bigint not null,
     state            jsonb  not null,
     primary key (project_id, id)
-);
+) with (fillfactor = 60);
 create index claims_of_case on claims (project_id, case_id);
 create index claims_active on claims (lease_expires_at, id) where status = 'active';
 
@@ -58,7 +58,7 @@ create table leases (
     run_id     text   collate "C",
     state      jsonb  not null,
     primary key (project_id, id)
-);
+) with (fillfactor = 60);
 create index leases_of_case on leases (project_id, case_id);
 
 create table automation_runs (
@@ -78,7 +78,7 @@ create table automation_runs (
     deadline_at   bigint  not null,
     state         jsonb   not null,
     primary key (project_id, id)
-);
+) with (fillfactor = 60);
 create index automation_runs_newest on automation_runs (project_id, started_at, id);
 create index automation_runs_id on automation_runs (id);
 create index automation_runs_live on automation_runs (deadline_at, id) where live;
@@ -95,7 +95,7 @@ create table approvals (
     expires_at    bigint not null,
     state         jsonb  not null,
     primary key (project_id, id)
-);
+) with (fillfactor = 60);
 create index approvals_newest on approvals (project_id, requested_at, id);
 create index approvals_id on approvals (id);
 create index approvals_of_run on approvals (project_id, run_id);
@@ -113,7 +113,7 @@ create table grants (
     expires_at    bigint not null,
     state         jsonb  not null,
     primary key (project_id, id)
-);
+) with (fillfactor = 60);
 create index grants_of_run on grants (project_id, run_id);
 create index grants_open on grants (expires_at, id) where status in ('authorized', 'consumed');
 
@@ -123,4 +123,4 @@ create table ledgers (
     revision   bigint not null,
     state      jsonb  not null,
     primary key (project_id, id)
-);
+) with (fillfactor = 60);
