@@ -7,18 +7,14 @@ neither lose a job nor make one for work that was rolled back.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import msgspec
-import psycopg
-import structlog
 
-from service.eventstore.connection import Connection, connect
+from service.eventstore.connection import Connection
 from service.eventstore.history import StoredEvent, read_log
-
-log = structlog.get_logger()
+from service.eventstore.repeating import Repeating
 
 NAME = "reactor"
 PAGE = 500
@@ -36,7 +32,7 @@ class Job(NamedTuple):
 
 Reaction = Callable[[StoredEvent], Job | None]
 
-_ENSURE = "insert into checkpoints (name, position) values (%s, 0) on conflict do nothing"
+_ENSURE = f"insert into checkpoints (name, position) values ('{NAME}', 0) on conflict do nothing"  # noqa: S608
 _LOCK = "select position from checkpoints where name = %s for update skip locked"
 _MOVE = "update checkpoints set position = %s where name = %s"
 _DEFER = (
@@ -70,41 +66,13 @@ def react_once(connection: Connection, reactions: Mapping[str, Reaction]) -> int
         return len(events)
 
 
-class Reactor:
-    """Runs `react_once` for ever in a thread, reconnecting as needed."""
+class Reactor(Repeating):
+    """Runs `react_once` for ever."""
 
     def __init__(self, conninfo: str, reactions: Mapping[str, Reaction]) -> None:
-        self._conninfo = conninfo
+        super().__init__(NAME, conninfo, first=_ENSURE)
         self._reactions = reactions
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._main, name="service-reactor", daemon=True)
 
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop after the current page."""
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout=5)
-
-    def _main(self) -> None:
-        connection: Connection | None = None
-        while not self._stopping.is_set():
-            try:
-                if connection is None:
-                    connection = connect(self._conninfo, application="service-reactor")
-                    connection.execute(_ENSURE, (NAME,))
-                handled = react_once(connection, self._reactions)
-            except psycopg.Error as error:
-                log.warning("reactor_interrupted", error=type(error).__name__, sqlstate=error.sqlstate)
-                if connection is not None:
-                    connection.close()
-                connection = None
-                self._stopping.wait(0.5)
-                continue
-            if handled < PAGE:
-                self._stopping.wait(POLL)
-        if connection is not None:
-            connection.close()
+    def turn(self, connection: Connection) -> float:
+        """Handle a page; look again at once after a full one."""
+        return 0.0 if react_once(connection, self._reactions) == PAGE else POLL

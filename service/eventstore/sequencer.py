@@ -7,15 +7,10 @@ appended after another one committed drew a higher seq, and every snapshot that 
 
 from __future__ import annotations
 
-import threading
 import time
 
-import psycopg
-import structlog
-
-from service.eventstore.connection import Connection, connect
-
-log = structlog.get_logger()
+from service.eventstore.connection import Connection
+from service.eventstore.repeating import Repeating
 
 BATCH = 1000
 BUSY_POLL = 0.010  # seconds between looks while events arrive
@@ -52,43 +47,18 @@ def sequence_all(connection: Connection) -> int:
     return total
 
 
-class Sequencer:
-    """Runs `sequence_once` for ever in a thread, reconnecting as needed."""
+class Sequencer(Repeating):
+    """Runs `sequence_once` for ever."""
 
     def __init__(self, conninfo: str) -> None:
-        self._conninfo = conninfo
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._main, name="service-sequencer", daemon=True)
+        super().__init__("sequencer", conninfo)
+        self._active_until = 0.0
 
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop after the current batch."""
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout=5)
-
-    def _main(self) -> None:
-        connection: Connection | None = None
-        active_until = 0.0
-        while not self._stopping.is_set():
-            try:
-                if connection is None:
-                    connection = connect(self._conninfo, application="service-sequencer")
-                count = sequence_once(connection)
-            except psycopg.Error as error:
-                log.warning("sequencer_interrupted", error=type(error).__name__, sqlstate=error.sqlstate)
-                if connection is not None:
-                    connection.close()
-                connection = None
-                self._stopping.wait(0.2)
-                continue
-            now = time.monotonic()
-            if count:
-                active_until = now + 1.0
-            if count < BATCH:
-                self._stopping.wait(BUSY_POLL if now < active_until else IDLE_POLL)
-        if connection is not None:
-            connection.close()
+    def turn(self, connection: Connection) -> float:
+        """Number a batch; look again at once after a full one, and more often while events arrive."""
+        count, now = sequence_once(connection), time.monotonic()
+        if count:
+            self._active_until = now + 1.0
+        if count == BATCH:
+            return 0.0
+        return BUSY_POLL if now < self._active_until else IDLE_POLL

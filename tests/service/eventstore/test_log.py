@@ -312,6 +312,27 @@ def test_a_reaction_that_fails_moves_nothing(reacting: Bench, sql: Sql):
     assert Counter(job["event_id"] for job in jobs(sql, "bumped")) == expected_jobs(sql)
 
 
+def test_a_reactor_outlives_a_reaction_that_fails(reacting: Bench, toys_url: str, sql: Sql):
+    """A bug costs turns and neither the thread nor a job; on the way, so does a lost connection."""
+    failures = iter([ZeroDivisionError(), psycopg.OperationalError(), KeyError("x")])
+
+    def failing_first(event: Any) -> Job | None:
+        for failure in failures:
+            raise failure
+        return REACTIONS[ToyBumped.TOPIC](event)
+
+    reacting.run(simple_bump(1))
+    sequence_all(reacting.connection)
+    reactor = Reactor(toys_url, {ToyBumped.TOPIC: failing_first})
+    reactor.start()
+    try:
+        wait_until(lambda: len(jobs(sql, "bumped")) == 1, 10)
+    finally:
+        reactor.stop()
+    assert next(failures, None) is None
+    assert Counter(job["event_id"] for job in jobs(sql, "bumped")) == expected_jobs(sql)
+
+
 def test_two_reactors_do_not_react_twice(reacting: Bench, toys_url: str, sql: Sql):
     reacting.run(simple_bump(1))
     sequence_all(reacting.connection)

@@ -1,0 +1,69 @@
+"""A thread that does one thing over and over on a connection of its own, and outlives whatever goes wrong with it."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+
+import psycopg
+import structlog
+
+from service.eventstore.connection import Connection, connect
+
+log = structlog.get_logger()
+
+AGAIN_SECONDS = 0.2  # after something went wrong
+STOP_SECONDS = 5.0
+
+
+class Repeating(ABC):
+    """The thread: it takes turns until it is stopped, on a new connection after anything went wrong in one.
+
+    `first` is a statement that comes before the first turn on each connection.
+    """
+
+    def __init__(self, name: str, conninfo: str, first: str = "") -> None:
+        self._name = name
+        self._conninfo = conninfo
+        self._first = first.encode()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._main, name=f"service-{name}", daemon=True)
+
+    @abstractmethod
+    def turn(self, connection: Connection) -> float:
+        """Do it once; returns how many seconds to rest before the next turn."""
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop after the current turn."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=STOP_SECONDS)
+
+    def _main(self) -> None:
+        connection: Connection | None = None
+        while not self._stopping.is_set():
+            try:
+                if connection is None:
+                    connection = connect(self._conninfo, application=f"service-{self._name}")
+                    connection.execute(self._first)
+                rest = self.turn(connection)
+            except Exception as error:  # noqa: BLE001 - without the thread nothing of its kind would happen any more
+                self._log(error)
+                if connection is not None:
+                    connection.close()
+                connection, rest = None, AGAIN_SECONDS
+            if rest:
+                self._stopping.wait(rest)
+        if connection is not None:
+            connection.close()
+
+    def _log(self, error: Exception) -> None:
+        """Say that a database went away without its stack; anything else is a bug."""
+        if isinstance(error, psycopg.Error):
+            log.warning("interrupted", thread=self._name, error=type(error).__name__, sqlstate=error.sqlstate)
+        else:
+            log.error("turn_failed", thread=self._name, exc_info=error)
