@@ -12,6 +12,7 @@ import pytest_asyncio
 from service.eventstore.sequencer import Sequencer
 from service.eventstore.store import EventStore
 from tests.support import toy
+from tests.support.rounds import Bench
 
 
 @pytest.fixture
@@ -53,3 +54,11 @@ def sequencer(toys_url: str) -> Iterator[Sequencer]:
     running.start()
     yield running
     running.stop()
+
+
+@pytest.fixture
+def bench(toys_url: str) -> Iterator[Bench]:
+    """A round of the loop by hand, over it."""
+    made = Bench(toys_url)
+    yield made
+    made.close()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.support.automation_world import closed
+from tests.support.loop.bodies import HEAD, MERGED
 from tests.support.loop.http_scene import HttpScene, open_scene
-from tests.support.loop.scene import HEAD, MERGED
 from tests.support.server import ServerHandle
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.support.automation_world import closed
+from tests.support.loop.bodies import HEAD, MERGED
 from tests.support.loop.http_scene import HttpScene
-from tests.support.loop.scene import HEAD, MERGED
 
 
 def test_only_ci_proves(at: HttpScene) -> None:

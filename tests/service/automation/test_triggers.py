@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.support.automation_world import closed
+from tests.support.loop.bodies import HEAD
 from tests.support.loop.http_scene import HttpScene
-from tests.support.loop.scene import HEAD
 
 
 def test_only_the_automation_is_asked_for(at: HttpScene) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import psycopg
@@ -31,13 +30,6 @@ from tests.support.toy import (
 )
 
 Sql = psycopg.Connection[Any]
-
-
-@pytest.fixture
-def bench(toys_url: str) -> Iterator[Bench]:
-    made = Bench(toys_url)
-    yield made
-    made.close()
 
 
 def test_one_stream_twice_in_a_batch(bench: Bench, sql: Sql):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -24,13 +23,6 @@ from tests.support.toy import LIVE_TOYS, TOY, TOYS, Stream, Toy, command, simple
 
 Sql = psycopg.Connection[Any]
 NAME = ("proj_a", "toy_1")
-
-
-@pytest.fixture
-def bench(toys_url: str) -> Iterator[Bench]:
-    made = Bench(toys_url)
-    yield made
-    made.close()
 
 
 def replayed(sql: Sql, stream: str = "toy_1") -> Toy:

@@ -30,13 +30,6 @@ from tests.support.toy import ToyBumped, ToyClosed, ToyOpened, command, simple_b
 Sql = psycopg.Connection[Any]
 
 
-@pytest.fixture
-def bench(toys_url: str) -> Iterator[Bench]:
-    made = Bench(toys_url)
-    yield made
-    made.close()
-
-
 def positions(sql: Sql) -> list[int]:
     return [position for (position,) in sql.execute("select position from log_index order by position").fetchall()]
 

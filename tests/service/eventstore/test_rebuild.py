@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -38,13 +38,6 @@ from tests.support.toy import (
 )
 
 Sql = psycopg.Connection[Any]
-
-
-@pytest.fixture
-def bench(toys_url: str) -> Iterator[Bench]:
-    made = Bench(toys_url)
-    yield made
-    made.close()
 
 
 def close(number: int | str) -> Any:

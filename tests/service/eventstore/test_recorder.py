@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import psycopg
@@ -19,13 +18,6 @@ from tests.support.rounds import Bench, count
 from tests.support.toy import TOY, ToyBumped, ToyOpened, simple_bump
 
 Sql = psycopg.Connection[Any]
-
-
-@pytest.fixture
-def bench(toys_url: str) -> Iterator[Bench]:
-    made = Bench(toys_url)
-    yield made
-    made.close()
 
 
 @pytest.fixture

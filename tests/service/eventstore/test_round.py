@@ -31,13 +31,6 @@ LOCK_HEAD = "select revision from stream_heads where stream_id = %s for no key u
 
 
 @pytest.fixture
-def bench(toys_url: str) -> Iterator[Bench]:
-    made = Bench(toys_url)
-    yield made
-    made.close()
-
-
-@pytest.fixture
 def peer(toys_url: str) -> Iterator[Sql]:
     """Another session with a transaction open: whatever it takes, it holds until the test lets go."""
     with psycopg.connect(toys_url) as connection:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import psycopg
 import pytest
+import pytest_asyncio
 
+from service.eventstore.store import EventStore
+from service.registry import registry
 from tests.support.ingest import OTHER, PROJECT, Sql, make_project
 
 
@@ -16,3 +19,12 @@ def sql(database_url: str) -> Iterator[Sql]:
         make_project(connection, PROJECT)
         make_project(connection, OTHER, owner="usr_00000002")
         yield connection
+
+
+@pytest_asyncio.fixture
+async def store(database_url: str) -> AsyncIterator[EventStore]:
+    """A running store of the product."""
+    running = EventStore(database_url, registry())
+    await running.start()
+    yield running
+    await running.stop()

@@ -7,15 +7,12 @@ import time
 
 import msgspec
 import psycopg
-import pytest
 
 from service.eventstore.commands import Command as StoreCommand
 from service.eventstore.commands import CommandFailed, CommandNotDone, KeyReused, Origin, Stream
-from service.eventstore.store import EventStore
 from service.http.errors import Unauthenticated
 from service.ingest import grouping
 from service.ingest.waiting import Waiting
-from service.registry import registry
 from statemachines import case, suppressions
 from statemachines.case import CASE
 from statemachines.project import ProjectDeletionInProgress
@@ -35,14 +32,6 @@ from tests.support.ingest import (
     send,
     sender,
 )
-
-
-@pytest.fixture
-async def store(database_url):
-    made = EventStore(database_url, registry())
-    await made.start()
-    yield made
-    await made.stop()
 
 
 async def decide(store, stream, decision, reads=()):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
-from service.eventstore.store import EventStore
 from service.ingest.usage import (
     account_of,
     account_usage,
@@ -12,19 +9,10 @@ from service.ingest.usage import (
     last_event_received_at,
     project_usage,
 )
-from service.registry import registry
 from tests.support.ingest import OTHER, OWNER, PROJECT, analytics_item, log_item, one, running, send, sender
 
 DAY = 86400
 EVER = (0, 1 << 40)
-
-
-@pytest.fixture
-async def store(database_url):
-    made = EventStore(database_url, registry())
-    await made.start()
-    yield made
-    await made.stop()
 
 
 def midnight(sql):

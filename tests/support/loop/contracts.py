@@ -20,15 +20,15 @@ READY = Facts(
 )
 
 
-def make(mode: str, **budgets: Any) -> Document:
-    """Make the contract of an automation that delivers in this mode."""
-    bindings = bindings_of(CASE, "heal")
+def contract_of(mode: str = "review_required", automation_id: str = "heal", **changes: Any) -> dict[str, Any]:
+    """Make the input of a contract with one automation; `changes` go into the budgets."""
+    bindings = bindings_of(CASE, automation_id)
     bindings["trigger"] = {
         "max_cases_per_sweep": 2,
         "cooldown_seconds": 60,
         "materiality": {"minimum_event_count": 2, "maximum_last_seen_age_seconds": 86400},
     }
-    bindings["budgets"] |= {"max_runs_per_day": 12, "max_attempts_per_case_revision": 6} | budgets
+    bindings["budgets"] |= {"max_attempts_per_case_revision": 6} | changes
     bindings["verification"] = {"observation_window_seconds": 120, "max_wait_seconds": 900, "min_sample_size": 2}
     assertions = assertions_of(CASE)
     if mode == "auto_merge":
@@ -37,7 +37,12 @@ def make(mode: str, **budgets: Any) -> Document:
             "provider_auto_merge_access_confirmed": True,
             "branch_protection_required_checks_confirmed": True,
         }
-    entries = [assemble_entry(find_template(CASE), bindings, assertions)]
+    return {"policy_version": 2, "automations": [assemble_entry(find_template(CASE), bindings, assertions)]}
+
+
+def make(mode: str, **budgets: Any) -> Document:
+    """Make the contract itself."""
+    entries = contract_of(mode, **{"max_runs_per_day": 12} | budgets)["automations"]
     checked = check_contract(entries)
     assert not checked.errors
     return make_document(entries, checked)

@@ -9,33 +9,13 @@ from typing import Any
 
 import httpx2
 
-from statemachines.playbooks import assemble_entry, find_template
 from tests.support.automation_world import EVENTS, World, open_world
-from tests.support.loop.scene import HEAD, MERGED
-from tests.support.playbook_samples import AUTO_MERGE, CASE, assertions_of, bindings_of
+from tests.support.loop import bodies
+from tests.support.loop.bodies import HEAD, MERGED
+from tests.support.loop.contracts import contract_of
 from tests.support.server import ServerHandle
 
 RUNNER, RIVAL = "heal", "rival"
-
-
-def contract_of(mode: str = "review_required", automation_id: str = "heal", **changes: Any) -> dict[str, Any]:
-    """Make the input of a contract with one automation; `changes` go into the budgets."""
-    bindings = bindings_of(CASE, automation_id)
-    bindings["trigger"] = {
-        "max_cases_per_sweep": 2,
-        "cooldown_seconds": 60,
-        "materiality": {"minimum_event_count": 2, "maximum_last_seen_age_seconds": 86400},
-    }
-    bindings["budgets"] |= {"max_attempts_per_case_revision": 6} | changes
-    bindings["verification"] = {"observation_window_seconds": 120, "max_wait_seconds": 900, "min_sample_size": 2}
-    assertions = assertions_of(CASE)
-    if mode == "auto_merge":
-        bindings["code_delivery"] = AUTO_MERGE
-        assertions |= {
-            "provider_auto_merge_access_confirmed": True,
-            "branch_protection_required_checks_confirmed": True,
-        }
-    return {"policy_version": 2, "automations": [assemble_entry(find_template(CASE), bindings, assertions)]}
 
 
 class HttpScene:
@@ -160,16 +140,7 @@ class HttpScene:
         return self.call("PATCH", self.path, self.fence() | body)
 
     def binding(self, **changes: Any) -> dict[str, Any]:
-        return {
-            "repository": "https://code.example/acme/shop",
-            "base_branch": "main",
-            "head_branch": "heal/1",
-            "head_sha": HEAD,
-            "delivery_mode": self.mode,
-            "files_changed": ["src/cart.py"],
-            "changed_lines": 12,
-            "tests": [{"command": "make test", "passed": True}],
-        } | changes
+        return bodies.binding(self.mode, **changes)
 
     def authorize(self, **changes: Any) -> httpx2.Response:
         return self.act("actions/draft-pr/authorize", self.binding(**changes))
@@ -185,20 +156,7 @@ class HttpScene:
         return self
 
     def prove(self, observation: str = "pr_opened", *, who: str = "ci", **changes: Any) -> httpx2.Response:
-        body = {
-            "observation": observation,
-            "repository": "https://code.example/acme/shop",
-            "pr_number": 7,
-            "pr_url": "https://code.example/acme/shop/pull/7",
-            "head_branch": "heal/1",
-            "base_branch": "main",
-            "head_sha": HEAD,
-            "draft": self.mode == "review_required",
-        }
-        if observation == "checks_passed":
-            checks = [{"name": name, "conclusion": "success"} for name in ("build", "test")]
-            body |= {"required_status_checks": checks, "branch_protection_enforced": True}
-            body |= {"bypass_used": False, "auto_merge_enabled": False}
+        body = bodies.ready(self.mode) if observation == "checks_passed" else bodies.observed(self.mode, observation)
         if observation == "auto_merge_enabled":
             body |= {"auto_merge_enabled": True, "merge_method": "squash"}
         if observation == "merged":

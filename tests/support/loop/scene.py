@@ -6,6 +6,8 @@ from itertools import count
 from typing import Any
 
 from statemachines.case import case_id
+from tests.support.loop import bodies
+from tests.support.loop.bodies import HEAD
 from tests.support.loop.memory import MemoryStore
 from tests.support.loop.memory_port import PROJECT, MemoryPort
 from tests.support.loop.port import Reply, Request
@@ -13,8 +15,6 @@ from tests.support.loop.port import Reply, Request
 RUNNER, RIVAL, STRANGER = "heal/runner_1", "heal/runner_2", "other/runner_3"
 FINGERPRINT = "a" * 32
 CASE_ID = case_id(PROJECT, FINGERPRINT)
-HEAD = "b" * 40
-MERGED = "c" * 40
 
 
 def _nobody() -> None:
@@ -126,17 +126,7 @@ class Scene:
         return self.send(operation, self.fence() | (body or {}), who=who, run_id=self.run_id, **path)
 
     def binding(self, **changes: Any) -> dict[str, Any]:
-        return {
-            "repository": "https://code.example/acme/shop",
-            "base_branch": "main",
-            "head_branch": "heal/1",
-            "head_sha": HEAD,
-            "delivery_mode": self.mode,
-            "files_changed": ["src/cart.py"],
-            "changed_lines": 12,
-            "tests": [{"command": "make test", "passed": True}],
-            "title": None,
-        } | changes
+        return bodies.binding(self.mode, title=None) | changes
 
     @property
     def mode(self) -> str:
@@ -161,29 +151,10 @@ class Scene:
         return self
 
     def observed(self, observation: str = "pr_opened", **changes: Any) -> dict[str, Any]:
-        return {
-            "observation": observation,
-            "repository": "https://code.example/acme/shop",
-            "pr_number": 7,
-            "pr_url": "https://code.example/acme/shop/pull/7",
-            "head_branch": "heal/1",
-            "base_branch": "main",
-            "head_sha": HEAD,
-            "draft": self.mode == "review_required",
-        } | changes
+        return bodies.observed(self.mode, observation, **changes)
 
     def ready(self, **changes: Any) -> dict[str, Any]:
-        checks = [{"name": name, "conclusion": "success"} for name in ("build", "test")]
-        return self.observed(
-            "checks_passed",
-            **{
-                "required_status_checks": checks,
-                "branch_protection_enforced": True,
-                "bypass_used": False,
-                "auto_merge_enabled": False,
-            }
-            | changes,
-        )
+        return bodies.ready(self.mode, **changes)
 
     def prove(self, body: dict[str, Any]) -> Reply:
         return self.send("pr_proof", body, who="ci", run_id=self.run_id)

@@ -1,0 +1,44 @@
+"""What runners and CI tell of one change, in both worlds of the loop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+HEAD = "b" * 40
+MERGED = "c" * 40
+_CHANGE = {
+    "repository": "https://code.example/acme/shop",
+    "base_branch": "main",
+    "head_branch": "heal/1",
+    "head_sha": HEAD,
+}
+
+
+def binding(mode: str, **changes: Any) -> dict[str, Any]:
+    """The change that a pull request is asked for."""
+    return {
+        **_CHANGE,
+        "delivery_mode": mode,
+        "files_changed": ["src/cart.py"],
+        "changed_lines": 12,
+        "tests": [{"command": "make test", "passed": True}],
+    } | changes
+
+
+def observed(mode: str, observation: str = "pr_opened", **changes: Any) -> dict[str, Any]:
+    """What CI saw of its pull request."""
+    seen = {
+        **_CHANGE,
+        "observation": observation,
+        "pr_number": 7,
+        "pr_url": "https://code.example/acme/shop/pull/7",
+        "draft": mode == "review_required",
+    }
+    return seen | changes
+
+
+def ready(mode: str, **changes: Any) -> dict[str, Any]:
+    """CI saw all checks pass."""
+    checks = [{"name": name, "conclusion": "success"} for name in ("build", "test")]
+    protected = {"branch_protection_enforced": True, "bypass_used": False, "auto_merge_enabled": False}
+    return observed(mode, "checks_passed", **{"required_status_checks": checks, **protected} | changes)
