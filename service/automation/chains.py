@@ -6,7 +6,7 @@ were read before the locks, the decision compares them under the locks and raise
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Generic, NamedTuple, TypeVar
@@ -204,8 +204,13 @@ def _by_weight(unit: Unit, project_id: str, candidates: Sequence[Candidate]) -> 
     return sorted(found, key=lambda item: (-item.case.event_count, -item.stats.last_seen_at, item.case.case_id))
 
 
-def plan_slot_issue(project_id: str, automation_id: str, scheduled_for: int) -> Plan[Issued]:
-    """Issue the one receipt of a schedule slot, while it is the latest and its window is open (R-AUT-20, P14)."""
+def plan_slot_issue(
+    project_id: str, automation_id: str, scheduled_for: int, known: Collection[str] = ()
+) -> Plan[Issued]:
+    """Issue the one receipt of a schedule slot, while it is the latest and its window is open (R-AUT-20, P14).
+
+    `known` are the receipts that were open when the slot was looked up.
+    """
     stream = books.receipt_stream(project_id, receipts.schedule_receipt_id(project_id, automation_id, scheduled_for))
 
     def decide(unit: Unit) -> Issued:
@@ -213,6 +218,8 @@ def plan_slot_issue(project_id: str, automation_id: str, scheduled_for: int) -> 
         if latest_slot(authority, unit.now) != scheduled_for:
             raise Moved
         receipt: Receipt = unit.state(stream)
+        if receipt.status is receipts.Status.ISSUED and stream.id not in known:
+            raise Moved  # A rival issued it since: whoever asks is shown it as well.
         _, effects = automation.issue_schedule_receipt(project_id, authority, receipt, scheduled_for, unit.now)
         append_all(unit, [stream], effects)
         if effects:

@@ -82,7 +82,8 @@ async def issue_triggers(call: Call[IssueTriggers, None]) -> Outcome:
             skipped = [Skipped(code=code, case_id=case_id) for case_id, code in judged.skipped[:SHOWN]]
             plan: Plan[Issued] = plan_case_issue(project_id, automation_id, judged.candidates)
         else:
-            plan = plan_slot_issue(project_id, automation_id, latest_slot(authority, look.now))
+            known = {bundle.receipt.id for bundle in look.open}
+            plan = plan_slot_issue(project_id, automation_id, latest_slot(authority, look.now), known)
         still_open = _still_open(look.open, look.contract)
 
         def answer(issued: Issued, unit: Unit) -> Answer:

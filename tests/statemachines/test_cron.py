@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from datetime import UTC, date, datetime, timedelta
-from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given, settings
@@ -20,6 +19,7 @@ from statemachines.cron import (
     parse_cron,
     zone,
 )
+from tests.support.firings import walked
 
 
 def at(text: str) -> int:
@@ -174,24 +174,6 @@ DAYS = ["*", "1-7", "*/2", "29"]
 WEEKDAYS = ["*", "0", "1-5", "7"]
 
 
-def expected(cron: Cron, where: ZoneInfo, start: int, end: int) -> list[int]:
-    """Firings in [start, end) by walking every minute of UTC: an oracle that knows no calendar arithmetic."""
-    found = []
-    minute = datetime.fromtimestamp(start, UTC) - timedelta(minutes=1)
-    newest = minute.astimezone(where).replace(tzinfo=None)  # the latest wall clock shown so far
-    for _ in range((end - start) // 60):
-        minute += timedelta(minutes=1)
-        wall = minute.astimezone(where).replace(tzinfo=None)
-        shown, due = newest, False
-        while shown < wall:  # the minutes that the wall clock passed or jumped over; none while it repeats itself
-            shown += timedelta(minutes=1)
-            due = due or (shown.minute == cron.minute and shown.hour in cron.hours and cron.fires_on(shown.date()))
-        newest = max(newest, wall)
-        if due:
-            found.append(int(minute.timestamp()))
-    return found
-
-
 @settings(max_examples=60, deadline=None)
 @given(
     st.sampled_from(ZONES),
@@ -216,7 +198,7 @@ def test_agrees_with_walking_every_minute_around_an_offset_change(
     ] or [datetime(2010, 6, 1, tzinfo=UTC)]
     around = data.draw(st.sampled_from(changes))
     start, end = int((around - timedelta(days=1)).timestamp()), int((around + timedelta(days=2)).timestamp())
-    slots = expected(cron, where, start, end)
+    slots = walked(cron, where, start, end)
     assert list(itertools.takewhile(lambda slot: slot < end, firings(cron, name, start - 1))) == slots
     back = itertools.takewhile(lambda slot: slot >= start, firings(cron, name, end - 1, backwards=True))
     assert list(back) == slots[::-1]

@@ -4,39 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import Any
 
-from service.analytics.local import LocalAnalytics
-from service.automation.sweep import Sweep
 from service.eventstore.store import EventStore
 from tests.support.automation_world import World, closed
 from tests.support.loop.http_scene import HttpScene
-
-
-class _Services:
-    """What a sweep needs of the services."""
-
-    def __init__(self, store: EventStore, providers: Any) -> None:
-        self.store = store
-        self.providers = providers
-
-
-class _Local:
-    """The providers of a project that has none."""
-
-    def __init__(self, store: EventStore) -> None:
-        self.store = store
-
-    async def for_project(self, project_id: str) -> Any:
-        return LocalAnalytics(self.store, project_id)
+from tests.support.sweeping import make_sweep
 
 
 def sweep(world: World, times: int = 1) -> list[Counter[str]]:
     """Sweep so many times at once."""
 
     async def work(store: EventStore) -> list[Counter[str]]:
-        services: Any = _Services(store, _Local(store))
-        return list(await asyncio.gather(*(Sweep(services).run() for _ in range(times))))
+        return list(await asyncio.gather(*(make_sweep(store).run() for _ in range(times))))
 
     found: list[Counter[str]] = world.run(work)
     return found

@@ -1,0 +1,33 @@
+"""Sweeps of a test's own, on a store of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from service.analytics.local import LocalAnalytics
+from service.automation.sweep import Sweep
+from service.eventstore.store import EventStore
+
+
+class _Services:
+    """What a sweep needs of the services."""
+
+    def __init__(self, store: EventStore) -> None:
+        self.store = store
+        self.providers = _Local(store)
+
+
+class _Local:
+    """The providers of a project that has none."""
+
+    def __init__(self, store: EventStore) -> None:
+        self.store = store
+
+    async def for_project(self, project_id: str) -> Any:
+        return LocalAnalytics(self.store, project_id)
+
+
+def make_sweep(store: EventStore) -> Sweep:
+    """One pass, not begun yet."""
+    services: Any = _Services(store)
+    return Sweep(services)
