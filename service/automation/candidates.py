@@ -11,10 +11,8 @@ from typing import NamedTuple
 import msgspec
 
 from projections.automation_contract import AutomationContractRow
-from projections.cases import CaseRow, trust_of
-from projections.claims import ClaimRow, LeaseRow
-from projections.runs import RunRow
-from projections.triggers import TriggerReceiptRow
+from projections.cases import trust_of
+from projections.claims import LeaseRow
 from service.automation.chains import Candidate
 from service.automation.reading import CONTRACT, NOW, RECEIPT_BUNDLE, ReceiptBundle, contract_of, read_bundles
 from service.eventstore.store import EventStore
@@ -34,11 +32,11 @@ LOOKED_AT = 500
 SHOWN = 100
 """How many passed-over cases an answer lists."""
 
+# Of a chain only the states count, and of a run that is over not even that.
 _CASE = (
-    "json_build_object('case', row_to_json(c), 'counts', json_build_object('unmarked', s.unmarked, "
-    "'event_count', s.event_count, 'first_seen_at', s.first_seen_at, 'last_seen_at', s.last_seen_at), "
-    "'lane', row_to_json(l), "
-    "'receipt', row_to_json(t), 'claim', row_to_json(k), 'run', row_to_json(r)) as bundle"
+    "json_build_object('id', c.id, 'revision', c.case_revision, 'status', c.status, 'unmarked', s.unmarked, "
+    "'event_count', s.event_count, 'first_seen_at', s.first_seen_at, 'last_seen_at', s.last_seen_at, "
+    "'lane', row_to_json(l), 'receipt', t.state, 'claim', k.state, 'run', case when r.live then r.state end) as bundle"
 )
 _CASES = (
     f"select {_CASE} from cases c join case_stats s on s.project_id = c.project_id and s.id = c.id "  # noqa: S608 - constants
@@ -59,47 +57,39 @@ _LOOK = (
 )
 
 
-class Counts(msgspec.Struct, frozen=True):
-    """What is counted of a case, without the texts that telemetry left there: there may be hundreds of cases."""
+class OpenCase(msgspec.Struct, frozen=True):
+    """An open case with what is counted of it, without its texts, and the latest chain of its lane."""
 
+    id: str
+    revision: int
+    status: str
     unmarked: bool
     event_count: int
     first_seen_at: int
     last_seen_at: int
-
-
-class CaseBundle(msgspec.Struct, frozen=True):
-    """An open case with its counters and the latest chain of its lane."""
-
-    case: CaseRow
-    counts: Counts
     lane: LeaseRow | None
-    receipt: TriggerReceiptRow | None
-    claim: ClaimRow | None
-    run: RunRow | None
+    receipt: Receipt | None
+    claim: Claim | None
+    run: Run | None
 
     @property
     def facts(self) -> CaseFacts:
-        """What is known of the case, without its texts."""
+        """What is known of the case."""
         return CaseFacts(
-            case_id=self.case.id,
-            revision=self.case.case_revision,
-            status=self.case.status,
-            trust=trust_of(unmarked=self.counts.unmarked),
-            event_count=self.counts.event_count,
-            first_seen_at=self.counts.first_seen_at,
-            last_seen_at=self.counts.last_seen_at,
+            case_id=self.id,
+            revision=self.revision,
+            status=self.status,
+            trust=trust_of(unmarked=self.unmarked),
+            event_count=self.event_count,
+            first_seen_at=self.first_seen_at,
+            last_seen_at=self.last_seen_at,
         )
 
     @property
     def chain(self) -> Chain:
-        """The latest chain of the case."""
-        return Chain(
-            Lease() if self.lane is None else self.lane.state,
-            Receipt() if self.receipt is None else self.receipt.state,
-            Claim() if self.claim is None else self.claim.state,
-            Run() if self.run is None else self.run.state,
-        )
+        """The latest chain of the case; a run that is over stands as none."""
+        lane = Lease() if self.lane is None else self.lane.state
+        return Chain(lane, self.receipt or Receipt(), self.claim or Claim(), self.run or Run())
 
 
 class Look(msgspec.Struct, frozen=True):
@@ -107,7 +97,7 @@ class Look(msgspec.Struct, frozen=True):
 
     now: int
     contract_row: AutomationContractRow | None = msgspec.field(name="contract")
-    cases: list[CaseBundle]
+    cases: list[OpenCase]
     open: list[ReceiptBundle]
 
     @property
@@ -120,12 +110,12 @@ class Look(msgspec.Struct, frozen=True):
         authority = cache(partial(authority_of, self.contract))
         limit = automation.case_trigger(require_enabled(authority(automation_id))).max_cases_per_sweep
         result = Judged([], [])
-        for bundle in self.cases:
-            verdict = automation.judge_case(bundle.chain, authority, automation_id, bundle.facts, self.now)
+        for case in self.cases:
+            verdict = automation.judge_case(case.chain, authority, automation_id, case.facts, self.now)
             if isinstance(verdict, str):
-                result.skipped.append((bundle.case.id, verdict))
+                result.skipped.append((case.id, verdict))
             elif len(result.candidates) < limit:
-                result.candidates.append(Candidate(bundle.case.id, bundle.case.case_revision, bundle.lane))
+                result.candidates.append(Candidate(case.id, case.revision, case.lane))
         return result
 
 

@@ -38,7 +38,8 @@ def connect(conninfo: str, *, application: str, transaction_timeout_ms: int = 20
         "lock_timeout": "1s",
         "idle_in_transaction_session_timeout": "1s",
         "client_connection_check_interval": "1s",
-        # Statements are prepared while the tables are small; these plans stay right when they are large.
+        # Statements are planned once, while the tables are small; these plans stay right when they are large.
+        "plan_cache_mode": "force_generic_plan",
         "enable_seqscan": "off",
         "enable_hashjoin": "off",
         "enable_mergejoin": "off",

@@ -26,7 +26,7 @@ Row = tuple[Any, ...]
 AsyncConnection = psycopg.AsyncConnection[Row]
 
 READ_CONNECTIONS = 6
-READ_WAITING = 64
+READ_WAITING = 512
 READ_TIMEOUT = 1.0  # seconds a read waits for a connection; then psycopg_pool.PoolTimeout, a 503
 # The loop gives commands up itself, in time. This bounds what it cannot see: its own wait for a silent database.
 LONGEST = DEADLINE + DOUBT_DEADLINE + 2.5
