@@ -26,7 +26,10 @@ class Status(Enum):
 
 
 class ProjectionRebuilt(Event, frozen=True):
-    """A read model was folded anew from the log and swapped in. Digests are hex; times in epoch seconds."""
+    """A read model was folded anew from the log and swapped in; times in epoch seconds.
+
+    Digests are order-independent sums of the hashes of all rows, hex.
+    """
 
     TOPIC = "projection.rebuilt.v1"
     projection: str

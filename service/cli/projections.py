@@ -12,8 +12,8 @@ from service.cli.common import connection, database, json_option, print_json, pr
 
 if TYPE_CHECKING:
     from projections.kernel import AnyProjection
-    from service.eventstore.rebuild import Receipt
     from service.settings import Settings
+    from statemachines.rebuilds import ProjectionRebuilt
 
 
 @click.group()
@@ -63,7 +63,7 @@ def status(as_json: bool) -> None:
 def rebuild(names: tuple[str, ...], every: bool, as_json: bool) -> None:
     """Fold NAMES anew from the history while the service runs, and record a receipt. Resumes after a kill."""
     chosen = _chosen(names, every=every)
-    receipts: list[Receipt] = []
+    receipts: list[ProjectionRebuilt] = []
     with database() as settings:
         from service.eventstore.rebuild import rebuild as fold
 
@@ -111,7 +111,7 @@ def _chosen(names: Iterable[str], *, every: bool) -> list[AnyProjection]:
     return [found[name] for name in (found if every else named)]
 
 
-async def _record(settings: Settings, receipts: list[Receipt]) -> None:
+async def _record(settings: Settings, receipts: list[ProjectionRebuilt]) -> None:
     """Record the receipts in the history, by the one write path."""
     from service.eventstore.rebuild import receipt_command
     from service.eventstore.store import EventStore

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import psycopg
@@ -20,9 +20,11 @@ from projections.kernel import AnyProjection
 from service.eventstore import names, statements
 from service.eventstore.cache import StreamName
 from service.eventstore.commands import Answer, Command, Origin, Stream, Unit
+from service.eventstore.fingerprint import fingerprint
 from service.eventstore.folding import Folded, RowDigest, fold_history, fold_tails, keep_to_the_index, row_values
 from statemachines import rebuilds
 from statemachines.kernel import derived_id
+from statemachines.rebuilds import ProjectionRebuilt
 
 log = structlog.get_logger()
 
@@ -33,19 +35,6 @@ SWAP_TRIES = 50
 
 Connection = psycopg.Connection[Any]
 Progress = Callable[[int, int], None]  # events folded, events there were at the start
-
-
-class Receipt(NamedTuple):
-    """What a rebuild did. Digests are order-independent sums of row hashes, hex."""
-
-    projection: str
-    position: int
-    events: int
-    rows: int
-    old_digest: str
-    new_digest: str
-    started_at: int
-    finished_at: int
 
 
 class RebuildRunning(Exception):
@@ -66,10 +55,12 @@ class _Rebuild:
         self.after: StreamName = ("", "")
 
     def open(self) -> None:
-        """Start, or take up what a killed rebuild left."""
+        """Start, or take up what a killed rebuild left if it folded by the same code into the same table."""
+        folding_by = fingerprint(self.connection, self.projection)
         found = self.connection.execute(
-            "select position, project_id, stream_id, rows, events, digest, started_at from rebuilds where name = %s",
-            (self.table.name,),
+            "select position, project_id, stream_id, rows, events, digest, started_at from rebuilds "
+            "where name = %s and fingerprint = %s",
+            (self.table.name, folding_by),
         ).fetchone()
         if found is not None:
             self.position, project_id, stream_id, self.rows, self.events, digest, self.started_at = found
@@ -79,11 +70,12 @@ class _Rebuild:
             [self.position, self.started_at] = self._one(
                 "select size, floor(extract(epoch from service_now()))::bigint from log_state"
             )
+            self.connection.execute("delete from rebuilds where name = %s", (self.table.name,))
             self._run("drop table if exists {shadow}")
             self._run("create table {shadow} (like {table} including all)")
             self.connection.execute(
-                "insert into rebuilds (name, position, started_at) values (%s, %s, %s)",
-                (self.table.name, self.position, self.started_at),
+                "insert into rebuilds (name, position, started_at, fingerprint) values (%s, %s, %s, %s)",
+                (self.table.name, self.position, self.started_at, folding_by),
             )
 
     def fold_everything(self) -> None:
@@ -245,8 +237,8 @@ class _Rebuild:
         return tuple(row)
 
 
-def rebuild(conninfo: str, projection: AnyProjection, progress: Progress = lambda *_: None) -> Receipt:
-    """Rebuild one read model; safe under load, resumable after a kill.
+def rebuild(conninfo: str, projection: AnyProjection, progress: Progress = lambda *_: None) -> ProjectionRebuilt:
+    """Rebuild one read model; safe under load, resumable after a kill. Returns the receipt: what was done.
 
     Raises RebuildRunning when another process is at it, or when the table never stood still long enough to swap.
     """
@@ -264,15 +256,15 @@ def rebuild(conninfo: str, projection: AnyProjection, progress: Progress = lambd
         work.swap()
         [[finished_at]] = connection.execute("select floor(extract(epoch from service_now()))::bigint").fetchall()
         old_digest = work.retire()
-        return Receipt(
-            projection.name,
-            work.position,
-            work.events,
-            work.rows,
-            old_digest,
-            work.digest.hex,
-            work.started_at,
-            finished_at,
+        return ProjectionRebuilt(
+            projection=projection.name,
+            position=work.position,
+            events=work.events,
+            rows=work.rows,
+            old_digest=old_digest,
+            new_digest=work.digest.hex,
+            started_at=work.started_at,
+            finished_at=finished_at,
         )
 
 
@@ -281,12 +273,12 @@ def _drop_leftover(connection: Connection, work: _Rebuild) -> None:
     connection.execute(sql.SQL("drop table if exists {}").format(sql.Identifier(f"{work.table.name}_old")))
 
 
-def receipt_command(receipt: Receipt, request_id: str) -> Command:
+def receipt_command(receipt: ProjectionRebuilt, request_id: str) -> Command:
     """Build the command that records a receipt in the read model's own stream."""
     stream = Stream(rebuilds.MACHINE, rebuilds.SCOPE, derived_id("prj", receipt.projection))
 
     def record(unit: Unit) -> Answer:
-        unit.append(stream, [rebuilds.ProjectionRebuilt(*receipt)])
+        unit.append(stream, [receipt])
         return Answer(200, None)
 
     origin = Origin("system", "operator", f"REBUILD {receipt.projection}", request_id)

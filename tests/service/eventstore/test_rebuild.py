@@ -5,23 +5,29 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from service.eventstore import fingerprint as fingerprint_module
 from service.eventstore import rebuild as rebuild_module
 from service.eventstore.audit import Difference, check_projection
 from service.eventstore.commands import Answer, Unit
 from service.eventstore.connection import connect
+from service.eventstore.fingerprint import fingerprint, source_of
 from service.eventstore.folding import RowDigest, fold_history
-from service.eventstore.rebuild import RebuildRunning, Receipt, rebuild, receipt_command
+from service.eventstore.rebuild import RebuildRunning, rebuild, receipt_command
 from service.eventstore.sequencer import Sequencer, sequence_all
 from service.eventstore.store import EventStore
 from service.registry import registry
 from statemachines import rebuilds
+from statemachines.kernel import Recorded
+from statemachines.rebuilds import ProjectionRebuilt
 from tests.support.rebuilding import rebuild_until_killed
 from tests.support.rounds import Bench, body, count, holding
 from tests.support.toy import (
@@ -207,7 +213,7 @@ async def test_a_rebuild_under_writers_loses_nothing(
                 await where.execute(close(fresh))
 
     writers = [asyncio.create_task(write(worker)) for worker in range(12)]
-    receipts: list[Receipt] = []
+    receipts: list[ProjectionRebuilt] = []
     for _ in range(3):
         for projection in (TOYS, LIVE_TOYS):
             await asyncio.sleep(0.1)
@@ -263,6 +269,84 @@ def test_a_killed_rebuild_is_taken_up_where_it_was(bench: Bench, toys_url: str, 
     assert progressed[-1][0] <= progressed[-1][1] == count(sql, "events")
 
 
+def doubled(row: ToyRow | None, recorded: Recorded) -> ToyRow | None:
+    """Another version of the fold: totals count twice."""
+    last = None if row is None else msgspec.structs.replace(row, total=row.total // 2)
+    folded = TOYS.fold(last, recorded)
+    return None if folded is None else msgspec.structs.replace(folded, total=folded.total * 2)
+
+
+def test_a_killed_rebuild_is_not_taken_up_by_another_fold(bench: Bench, toys_url: str, sql: Sql):
+    """It begins anew, so that no row of the first fold is among those of the second one; in both directions."""
+    fill(bench)
+    sequence_all(bench.connection)
+    rebuild_until_killed(toys_url, "toys", rows_a_page=7, pages=2)
+    changed = TOYS._replace(fold=doubled)
+    receipt = rebuild(toys_url, changed)
+    assert list(check_projection(sql, changed)) == []
+    mended = rows(sql)
+    assert (receipt.rows, receipt.events) == (40, count(sql, "events"))
+    assert receipt.old_digest != receipt.new_digest
+    again = rebuild(toys_url, changed)
+    assert (again.new_digest, rows(sql)) == (receipt.new_digest, mended), "as if nothing had been begun before"
+    rebuild_until_killed(toys_url, "toys", rows_a_page=7, pages=2)
+    assert rebuild(toys_url, changed).new_digest == again.new_digest
+    rebuild(toys_url, TOYS)
+    assert differences(sql) == []
+
+
+def test_a_killed_rebuild_is_not_taken_up_for_another_shape_of_the_table(bench: Bench, toys_url: str, sql: Sql):
+    """A column, a constraint or an index that came meanwhile is in the new table too."""
+    for change in (
+        "alter table toys add column colour text not null default 'red'",
+        "alter table toys add constraint grown check (total >= 0)",
+        "create index toys_by_total on toys (total)",
+    ):
+        fill(bench)
+        sequence_all(bench.connection)
+        rebuild_until_killed(toys_url, "toys", rows_a_page=7, pages=2)
+        sql.execute(change.encode())
+        before = shape(sql, "toys")
+        rebuild(toys_url, TOYS)
+        assert shape(sql, "toys") == before
+        assert count(sql, "rebuilds") == 0
+
+
+def test_a_rebuild_from_before_there_were_fingerprints_begins_anew(bench: Bench, toys_url: str, sql: Sql):
+    fill(bench)
+    sequence_all(bench.connection)
+    rebuild_until_killed(toys_url, "toys", rows_a_page=7, pages=2)
+    sql.execute("update rebuilds set fingerprint = ''")
+    sql.execute("update toys_rebuild set total = -1")
+    rebuild(toys_url, TOYS)
+    assert differences(sql) == []
+
+
+def test_any_change_of_the_code_that_folds_is_another_fingerprint(
+    sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Contents and names of files count, where they lie does not; nor does it matter who asks, or when."""
+    first = fingerprint(sql, TOYS)
+    assert fingerprint(sql, TOYS) == first
+    assert fingerprint(sql, LIVE_TOYS) != first
+    assert fingerprint(sql, TOYS._replace(lasts=lambda *_: True)) != first
+    monkeypatch.setattr(fingerprint_module, "_source_of_rooms", lambda: "other rooms")
+    assert fingerprint(sql, TOYS) != first
+
+    def made(where: str, **files: str) -> str:
+        folder = tmp_path / where / "room"
+        folder.mkdir(parents=True)
+        for name, text in files.items():
+            (folder / f"{name}.py").write_text(text)
+        return source_of(folder.rglob("*.py"))
+
+    one = made("a", fold="x = 1", help="y = 2")
+    assert made("b", fold="x = 1", help="y = 2") == one
+    others = [{"fold": "x = 2", "help": "y = 2"}, {"fold": "x = 1"}, {"fold": "x = 1", "helper": "y = 2"}]
+    others.append({"fold": "x = 1", "help": "y = 2", "more": ""})
+    assert one not in [made(f"c{number}", **files) for number, files in enumerate(others)]
+
+
 def test_a_rebuild_that_died_after_its_swap_leaves_nothing_for_long(
     bench: Bench, toys_url: str, sql: Sql, monkeypatch: pytest.MonkeyPatch
 ):
@@ -314,13 +398,13 @@ async def test_a_rebuild_leaves_a_receipt_in_the_log(database_url: str):
     """One event in the read model's own stream, with the digests of both tables."""
     store = EventStore(database_url, registry())
     await store.start()
-    receipt = Receipt("projects", 7, 100, 5, "0" * 64, "1" * 64, 1_763_731_200, 1_763_731_201)
+    receipt = ProjectionRebuilt("projects", 7, 100, 5, "0" * 64, "1" * 64, 1_763_731_200, 1_763_731_201)
     for _ in range(2):
         outcome = await store.execute(receipt_command(receipt, "req_1"))
         assert outcome.status == 200
     stored = await store.fetch("select topic, payload, project_id from events order by seq")
     assert [topic for topic, _, _ in stored] == [rebuilds.ProjectionRebuilt.TOPIC] * 2
-    assert stored[0][1] == receipt._asdict()
+    assert stored[0][1] == msgspec.structs.asdict(receipt)
     assert stored[0][2] == rebuilds.SCOPE
     await store.stop()
 
