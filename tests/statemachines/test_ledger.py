@@ -116,12 +116,15 @@ def test_what_was_passed_over_does_not_come_back_when_the_clock_does():
 
 
 class Charges(RuleBasedStateMachine):
-    """Any charges in any order under a clock that jumps both ways: no cap is exceeded in the ledger's own time."""
+    """Any charges in any order under a clock that jumps both ways: no cap is exceeded in the ledger's own time.
+
+    Only generations go one way: what is charged under a contract is decided under that contract's lock (G-101).
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.state, self.events = OPEN, [led.LedgerRunCharged("run_1", 0)]
-        self.now, self.made = 0, 0
+        self.now, self.made, self.generation = 0, 0, 1
         self.runs, self.spent = [0], []
         self.used = {"run_1": [Decimal(0)] * 3}
 
@@ -154,20 +157,24 @@ class Charges(RuleBasedStateMachine):
             added = (Decimal(turns), Decimal(cost), Decimal(turns * 10))
             self.used[run_id] = [a + b for a, b in zip(self.used[run_id], added, strict=True)]
 
-    @rule(generation=st.integers(1, 2))
-    def authorize(self, generation):
+    @rule()
+    def enable_anew(self):
+        self.generation += 1
+
+    @rule()
+    def authorize(self):
         self.made += 1
         grant_id = f"g{self.made}"
-        self.record(lambda: led.decide_reserve_pr(self.state, LIMITS, grant_id, generation, 900, self.now))
+        self.record(lambda: led.decide_reserve_pr(self.state, LIMITS, grant_id, self.generation, 900, self.now))
 
-    @rule(number=st.integers(1, 12), generation=st.integers(1, 2), back=st.booleans())
-    def settle(self, number, generation, back):
+    @rule(number=st.integers(1, 12), back=st.booleans())
+    def settle(self, number, back):
         grant_id = f"g{number}"
         if back:
             self.record(lambda: led.decide_return_pr(self.state, grant_id, self.now))
             return
         reserved = next((pr.reserved_at for pr in self.state.prs if pr.grant_id == grant_id), None)
-        if self.record(lambda: led.decide_settle_pr(self.state, grant_id, generation, self.now)):
+        if self.record(lambda: led.decide_settle_pr(self.state, grant_id, self.generation, self.now)):
             self.spent.append(reserved)
 
     @invariant()
@@ -184,7 +191,9 @@ class Charges(RuleBasedStateMachine):
     def replays_and_stays_small(self):
         assert replay(LEDGER, self.events) == self.state
         assert len(self.state.runs) <= LIMITS.max_runs_per_day
-        budgets = {budget.budget: budget for budget in led.window_budgets(self.state, LIMITS, 1, self.now)}
+        budgets = {
+            budget.budget: budget for budget in led.window_budgets(self.state, LIMITS, self.generation, self.now)
+        }
         assert budgets["max_runs_per_day"].remaining >= 0
 
 
