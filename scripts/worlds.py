@@ -48,7 +48,7 @@ def service_environment(data_dir: Path, port: int, **more: str) -> dict[str, str
         "SERVICE_PORT": str(port),
         "SERVICE_BASE_URL": f"http://{HOST}:{port}",
         "SERVICE_RATE_LIMITS": "0",
-        "SERVICE_LOG_LEVEL": "warning",
+        "SERVICE_LOG_LEVEL": "error",
         **more,
     }
 

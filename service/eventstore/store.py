@@ -86,13 +86,14 @@ class EventStore:
         Raises the Rejection of its decision, KeyReused (422), KeyInProgress (409), CommandNotDone and
         OutcomeUnknown (503), CommandFailed (400).
         """
-        waiter: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        running = asyncio.get_running_loop()
+        waiter: asyncio.Future[Outcome] = running.create_future()
         (self.lane if command.exclusive else self.loop).submit(command, waiter)
+        giving_up = running.call_later(LONGEST, _give_up, waiter)
         try:
-            async with asyncio.timeout(LONGEST):
-                return await waiter
-        except TimeoutError:
-            raise OutcomeUnknown from None
+            return await waiter
+        finally:
+            giving_up.cancel()
 
     def execute_sync(self, command: Command) -> Outcome:
         """Carry out a command from a thread without an event loop. Raises as `execute`."""
@@ -149,6 +150,11 @@ class EventStore:
     def pool_stats(self) -> dict[str, int]:
         """Return the pool's counters, for /metrics."""
         return {} if self._pool is None else self._pool.get_stats()
+
+
+def _give_up(waiter: asyncio.Future[Outcome]) -> None:
+    if not waiter.done():
+        waiter.set_exception(OutcomeUnknown())
 
 
 @cache
