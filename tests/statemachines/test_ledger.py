@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -161,19 +162,24 @@ class Charges(RuleBasedStateMachine):
     def enable_anew(self):
         self.generation += 1
 
-    @rule()
-    def authorize(self):
-        self.made += 1
-        grant_id = f"g{self.made}"
-        self.record(lambda: led.decide_reserve_pr(self.state, LIMITS, grant_id, self.generation, 900, self.now))
+    @rule(times=st.integers(1, 4))
+    def authorize(self, times):
+        for _ in range(times):
+            self.made += 1
+            grant_id = f"g{self.made}"
+            self.record(lambda: led.decide_reserve_pr(self.state, LIMITS, grant_id, self.generation, 900, self.now))  # noqa: B023 - called at once
 
-    @rule(number=st.integers(0, 4), back=st.booleans())
-    def settle(self, number, back):
+    @rule(number=st.integers(0, 4))
+    def give_back(self, number):
+        self.record(lambda: led.decide_return_pr(self.state, self.pick(number), self.now))
+
+    def pick(self, number) -> str:
         known = [*(pr.grant_id for pr in self.state.prs), "g0"]  # nobody ever had g0
-        grant_id = known[number % len(known)]
-        if back:
-            self.record(lambda: led.decide_return_pr(self.state, grant_id, self.now))
-            return
+        return known[number % len(known)]
+
+    @rule(number=st.integers(0, 4))
+    def settle(self, number):
+        grant_id = self.pick(number)
         reserved = next((pr.reserved_at for pr in self.state.prs if pr.grant_id == grant_id), None)
         if self.record(lambda: led.decide_settle_pr(self.state, grant_id, self.generation, self.now)):
             self.spent.append(reserved)
@@ -199,3 +205,4 @@ class Charges(RuleBasedStateMachine):
 
 
 TestCharges = Charges.TestCase
+TestCharges.settings = settings(max_examples=300, deadline=None)
