@@ -112,7 +112,7 @@ class RunAccount(msgspec.Struct, frozen=True):
     used: Amounts = Amounts()
 
 
-class Reservation(msgspec.Struct, frozen=True):
+class Reservation(msgspec.Struct, frozen=True, array_like=True):
     """A pull request inside the window; `settled` once its grant was consumed."""
 
     grant_id: str

@@ -159,7 +159,7 @@ def _contract(row: AutomationContractRow, now: int) -> ControlContract:
 
 
 def _budgets(project_id: str, snapshot: _Snapshot, contract: Contract) -> list[ControlBudget]:
-    ledgers = {row.id: row.state for row in snapshot.ledgers}
+    ledgers = {row.id: row.ledger for row in snapshot.ledgers}
     budgets = []
     for automation in contract.automations:
         automation_id = automation.saved.automation_id

@@ -40,9 +40,21 @@ def test_a_row_is_the_fold_of_its_stream(name: str, data: st.DataObject):
         recorded = Recorded(f"{machine.kind}_1", revision, event, "proj_1", 5, "runner:cred_1")
         row = projection.fold(row, recorded)
         assert (row.project_id, row.id, row.revision) == ("proj_1", f"{machine.kind}_1", revision)
-        assert row.state == state
+        assert kept(row) == shown(state)
         row = msgspec.json.decode(msgspec.json.encode(row), type=projection.table.row)
-        assert row.state == state
+        assert kept(row) == shown(state)
+
+
+def kept(row: Any) -> Any:
+    """The state that a row keeps."""
+    return row.ledger if isinstance(row, ledgers.LedgerRow) else row.state
+
+
+def shown(state: Any) -> Any:
+    """The part of a state that its row keeps: a ledger's does without what single runs have used."""
+    if not isinstance(state, ledger.Ledger):
+        return state
+    return msgspec.structs.replace(state, runs=[ledger.RunAccount("", run.charged_at) for run in state.runs])
 
 
 def test_a_run_waits_for_its_proven_commit_only_while_it_does():

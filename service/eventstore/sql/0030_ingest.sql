@@ -124,6 +124,7 @@ create table cases (
 );
 create index cases_newest on cases (project_id, opened_at, id);
 create index cases_id on cases (id);
+create index cases_open on cases (project_id) where status = 'open';
 
 create table suppressions (
     project_id text   collate "C" not null,

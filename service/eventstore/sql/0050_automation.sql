@@ -20,6 +20,8 @@ create table trigger_receipts (
 ) with (fillfactor = 60);
 create index trigger_receipts_newest on trigger_receipts (project_id, issued_at, id);
 create index trigger_receipts_id on trigger_receipts (id);
+create index trigger_receipts_waiting on trigger_receipts (project_id, automation_id)
+    where status in ('issued', 'claimed');
 create index trigger_receipts_open on trigger_receipts (expires_at, id) where status in ('issued', 'claimed');
 
 -- The title of the case at issue: telemetry, so a fact and not part of any event.
@@ -121,6 +123,8 @@ create table ledgers (
     project_id text   collate "C" not null,
     id         text   collate "C" not null,
     revision   bigint not null,
-    state      jsonb  not null,
+    clock      bigint not null,
+    runs       jsonb  not null,
+    prs        jsonb  not null,
     primary key (project_id, id)
 ) with (fillfactor = 60);
