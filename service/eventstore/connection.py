@@ -6,9 +6,11 @@ from typing import Any
 
 import psycopg
 from psycopg import sql
+from psycopg.abc import Params, QueryNoTemplate
 from psycopg.types.numeric import Int8Dumper
 
-Connection = psycopg.Connection[tuple[Any, ...]]
+Row = tuple[Any, ...]
+Connection = psycopg.Connection[Row]
 
 # A host that is gone without a word is noticed after about five seconds; the kernel's own patience is a quarter of an
 # hour. (milliseconds for tcp_user_timeout, else seconds)
@@ -18,7 +20,30 @@ NOTICE_SILENCE: dict[str, Any] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 5000,
 }
+LOST = {"57P01", "57P02", "57P03", "25P03", "25P04"}  # the session is gone or about to go
 TRANSACTION_TIMEOUT_FROM = 170000  # the first server version that has transaction_timeout
+
+
+class WritingConnection(psycopg.Connection[Row]):
+    """A connection that keeps the cursor of each prepared statement: to make one costs as much as to run it.
+
+    It runs no template strings. What a statement brought back is gone when the same statement runs again.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._kept: dict[QueryNoTemplate, psycopg.Cursor[Row]] = {}
+
+    def execute(  # type: ignore[override]
+        self, query: QueryNoTemplate, params: Params | None = None, *, prepare: bool | None = None, binary: bool = False
+    ) -> psycopg.Cursor[Row]:
+        """Run a statement. Raises psycopg.Error."""
+        if not prepare:
+            return super().execute(query, params, prepare=prepare, binary=binary)
+        cursor = self._kept.get(query)
+        if cursor is None:
+            cursor = self._kept[query] = self.cursor(binary=binary)
+        return cursor.execute(query, params, prepare=True)
 
 
 def connect(conninfo: str, *, application: str, transaction_timeout_ms: int = 2000) -> Connection:
@@ -26,7 +51,7 @@ def connect(conninfo: str, *, application: str, transaction_timeout_ms: int = 20
 
     Raises psycopg.OperationalError when the database is not there.
     """
-    connection = psycopg.connect(
+    connection = WritingConnection.connect(
         conninfo, autocommit=True, application_name=application, connect_timeout=2, **NOTICE_SILENCE
     )
     # Without this the array type changes with its values, and every statement is prepared again and again.
@@ -49,3 +74,14 @@ def connect(conninfo: str, *, application: str, transaction_timeout_ms: int = 20
     for name, value in settings.items():
         connection.execute(sql.SQL("set {} = {}").format(sql.Identifier(name), sql.Literal(value)))
     return connection
+
+
+def is_lost(connection: Connection, error: psycopg.Error) -> bool:
+    """Whether an error took the session with it, so that nobody knows what became of its transaction.
+
+    An operational error that bears no SQLSTATE did not come from the server but from the way to it; it may be raised a
+    moment before the driver calls the connection broken.
+    """
+    if connection.closed or error.sqlstate in LOST:
+        return True
+    return error.sqlstate is None and isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError))

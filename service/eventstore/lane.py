@@ -20,9 +20,9 @@ import structlog
 from service.eventstore import names, statements
 from service.eventstore.cache import StateCache
 from service.eventstore.commands import Command, CommandFailed, CommandNotDone, Outcome
-from service.eventstore.connection import Connection, connect
+from service.eventstore.connection import Connection, connect, is_lost
 from service.eventstore.entry import Entry
-from service.eventstore.loop import LOST, RETRY, Answers, is_callers_data
+from service.eventstore.loop import RETRY, Answers, is_callers_data
 from service.eventstore.round import Round
 from service.eventstore.unit import Registry
 from service.eventstore.writing import CommitNotConfirmed
@@ -52,7 +52,7 @@ class _Session:
     def lost(self, error: psycopg.Error) -> bool:
         """Whether the error took the session with it; forgets it if so."""
         connection = self._connection
-        if connection is not None and not (connection.broken or connection.closed or error.sqlstate in LOST):
+        if connection is not None and not is_lost(connection, error):
             return False
         self.close()
         return True

@@ -23,7 +23,7 @@ from service.eventstore.commands import (
     CommandNotDone,
     Outcome,
 )
-from service.eventstore.connection import Connection, connect
+from service.eventstore.connection import Connection, connect, is_lost
 from service.eventstore.entry import DEADLINE, Entry
 from service.eventstore.parking import Parking
 from service.eventstore.round import Round, RoundResult
@@ -37,7 +37,6 @@ CAPACITY = 1024
 PER_STREAM = 32
 W_MIN, W_MAX = 0.050, 0.250
 
-LOST = {"57P01", "57P02", "57P03", "25P03", "25P04"}  # the session is gone or about to go
 RETRY = {"55P03", "40P01", "40001", "57014"}  # certainly rolled back, worth another round
 CALLERS_DATA = ("22", "54")
 
@@ -254,7 +253,7 @@ class CommandLoop:
         connection = self._connection
         if connection is None:  # Could not connect: certainly not done.
             self._park(batch)
-        elif connection.broken or connection.closed or error.sqlstate in LOST:
+        elif is_lost(connection, error):
             log.warning("connection_lost", size=len(batch), sqlstate=error.sqlstate)
             for entry in batch:
                 entry.in_doubt = True

@@ -19,8 +19,8 @@ import structlog
 
 from service.eventstore import names
 from service.eventstore.commands import CommandFailed, CommandNotDone, Outcome, OutcomeUnknown
-from service.eventstore.connection import Connection, connect
-from service.eventstore.loop import CALLERS_DATA, LOST, RETRY
+from service.eventstore.connection import Connection, connect, is_lost
+from service.eventstore.loop import CALLERS_DATA, RETRY
 from service.eventstore.unit import Registry
 from service.eventstore.writing import CommitNotConfirmed
 from service.ids import new_id
@@ -199,7 +199,7 @@ class Intake:
         connection = self._connection
         if connection is None:  # Could not connect: certainly not stored.
             self._put_back(attempt.items)
-        elif connection.broken or connection.closed or error.sqlstate in LOST:
+        elif is_lost(connection, error):
             log.warning("connection_lost", size=len(attempt.items), sqlstate=error.sqlstate)
             self._reset()
             if attempt.committing:
