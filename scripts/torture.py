@@ -1,6 +1,6 @@
 """The storms at full size: kills, lost answers, rivals, twins, readers of the log, and the races of automation.
 
-    scripts/torture.py [P1 P3 P4 P5 P6 P7 P10 P11 P12 P23] [--scale 0.2]
+    scripts/torture.py [P1 P3 P4 P5 P6 P7 P10 P11 P12 P18 P19 P23] [--scale 0.2]
 
 Each runs a service of its own on an embedded PostgreSQL, checks every promise over what its clients saw (P8, that read
 models are the replay of their history, after each), and stops by itself. The exit code is 0 when all promises held.
@@ -22,11 +22,11 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.support.cluster import TestCluster  # noqa: E402
-from tests.torture import automation, runs  # noqa: E402
+from tests.torture import automation, edge, runs  # noqa: E402
 from tests.torture.runs import Size, Theatre  # noqa: E402
 
-RUNS = {**runs.RUNS, **automation.RUNS}
-FULL = {**runs.FULL, **automation.FULL}
+RUNS = {**runs.RUNS, **automation.RUNS, **edge.RUNS}
+FULL = {**runs.FULL, **automation.FULL, **edge.FULL}
 
 
 def scaled(size: Size, scale: float) -> Size:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -96,18 +96,17 @@ class UnitOfWork:
         """Check each event against the table, append it, fold it into state and rows; return the new state."""
         assert stream.name in self._declared, f"{stream.id} was not declared for writing"
         working = self._working(stream)
-        origin = self._command.origin
+        revision, state, rows = working.revision, working.state, working.rows
+        actor = f"{self._command.origin.actor_kind}:{self._command.origin.actor_id}"
         for event in events:
-            state = apply(stream.machine, working.state, event)
-            revision = working.revision + 1
-            recorded = Recorded(
-                stream.id, revision, event, stream.project_id, self.now, f"{origin.actor_kind}:{origin.actor_id}"
-            )
-            rows = fold_rows(self._batch.registry, stream.machine.kind, working.rows, recorded)
-            working = replace(working, revision=revision, state=state, rows=rows)
+            state = apply(stream.machine, state, event)
+            revision += 1
+            recorded = Recorded(stream.id, revision, event, stream.project_id, self.now, actor)
+            rows = fold_rows(self._batch.registry, stream.machine.kind, rows, recorded)
             self._events.append(NewEvent(self._command, self._command_id, stream, revision, event))
-        self._streams[stream.name] = working
-        return working.state
+        if events:
+            self._streams[stream.name] = Working(stream, revision, state, rows)
+        return state
 
     def row(self, table: Table[R], project_id: str, id: str) -> R | None:  # noqa: A002
         """Return a declared row, or the read-model row of a declared stream, as it stands for this unit."""
