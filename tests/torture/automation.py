@@ -15,6 +15,7 @@ from tests.e2e import test_automation_leases as leases
 from tests.e2e import test_automation_model as model
 from tests.e2e import test_automation_races as races
 from tests.e2e import test_automation_stops as stops
+from tests.statemachines import test_automation_model as core
 from tests.support.loop.arena import Arena, open_arena, open_pair
 from tests.support.loop.http_scene import HttpScene, open_scene
 from tests.support.server import ServerHandle
@@ -23,6 +24,7 @@ from tests.torture.runs import Size, Theatre
 Race = Callable[[Arena], Awaitable[None]]
 OBJECTS = 50  # of one kind, raced one after the other in one project
 KILLS = 10
+MORE_GAMES = 38  # of the pure core, for each pair of games over HTTP: 300,000 moves at full size
 
 
 async def p5(theatre: Theatre, size: Size) -> list[str]:
@@ -84,7 +86,11 @@ async def p12(theatre: Theatre, size: Size) -> list[str]:
 
 
 async def p23(theatre: Theatre, size: Size) -> list[str]:
-    """The game of eight actors over HTTP, in both modes, from other seeds each time."""
+    """The game of eight actors, 300,000 moves of the pure core, then over HTTP; from other seeds than the tests."""
+    games = range(core.GAMES, core.GAMES + size.keys * MORE_GAMES)
+    for seed in games:
+        await asyncio.to_thread(core.play, seed)
+    theatre.say(f"{len(games) * core.STEPS} moves of the pure core")
     with ExitStack() as stack:
         servers = await asyncio.to_thread(_enter, stack, theatre)
         for seed in range(size.keys):
