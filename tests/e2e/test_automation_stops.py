@@ -98,7 +98,7 @@ async def _round(arena: Arena) -> Heard:
         workers.append(_work(arena, heard, kinds[number // 4], chain))
 
     async def pause() -> None:
-        await asyncio.sleep(random.uniform(0, 0.4))
+        await asyncio.sleep(random.uniform(0, 0.15))
         heard.asked_at = monotonic()
         must(await arena.pause(), 200)
         heard.paused_at = monotonic()
@@ -131,7 +131,7 @@ async def test_nothing_has_authority_after_a_pause(arena: Arena):
     codes = sum((heard.codes for heard in rounds), Counter[str]())
     for what, success in {"start": 201, "progress": 200, "authorize": 201, "consume": 200, "usage": 200}.items():
         assert codes[f"{what} {success}"] >= ROUNDS / 2, codes
-        assert codes[f"{what} automation_paused"] >= ROUNDS / 2, codes
+        assert codes[f"{what} automation_paused"] >= ROUNDS / 4, codes
     assert sum(heard.during for heard in rounds) >= ROUNDS, "the pauses met hardly any call"
 
 

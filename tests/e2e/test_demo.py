@@ -152,7 +152,16 @@ def test_the_demo_tells_its_story_and_leaves_nothing(environment: dict[str, str]
     assert_closed(ports)
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """What is started can be interrupted: a shell lets what it runs aside ignore it, and all that is started there."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize(("moment", "ended_by"), [("ready after", signal.SIGINT), ("runner | started", signal.SIGTERM)])
 def test_a_demo_that_is_stopped_leaves_nothing(
     environment: dict[str, str], moment: str, ended_by: signal.Signals
