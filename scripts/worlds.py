@@ -194,6 +194,7 @@ class World(Service):
         self.query(_GENERATE_EVENTS, streams, EVENTS_PER_CASE)
         self.query(_GENERATE_HEADS)
         with connect(self.database_url, application="bench", transaction_timeout_ms=60_000) as connection:
+            connection.execute("set statement_timeout = 0")  # the disk is still busy with what was made up
             sequence_all(connection)
 
 

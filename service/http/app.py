@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import re
+import sys
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from inspect import isawaitable
@@ -39,6 +40,7 @@ from service.services import Services
 ALIASES = {"/": "/v1", "/skill/service/SKILL.md": "/v1/skill/service/SKILL.md"}  # answer alike (G-016)
 UNROUTED = "unrouted"  # how metrics call a request that reached no operation
 GC_THRESHOLDS = (50_000, 20, 20)  # allocations before a young pass; passes of one generation before the next
+SWITCH_SECONDS = 0.0005  # how long a busy thread may keep the interpreter from one that waits for it
 PREFLIGHT = {
     "access-control-allow-headers": "authorization, content-type, idempotency-key, x-service-dsn, x-service-request-id",
     "access-control-max-age": "86400",
@@ -135,7 +137,7 @@ def create_app(services_factory: Callable[[], Services], endpoints: Iterable[End
         async with AsyncExitStack() as stack:
             services = services_factory()
             await _open(services, stack)
-            _spare_the_collector()
+            _suit_the_interpreter()
             pipeline.limiter = RateLimiter(services.settings.rate_limits)
             pipeline.in_flight = InFlight(services.settings.max_in_flight)
             pipeline.services = services
@@ -155,13 +157,15 @@ def create_app(services_factory: Callable[[], Services], endpoints: Iterable[End
     return edge
 
 
-def _spare_the_collector() -> None:
-    """Let the garbage collector pass over what lives as long as the process, and come less often.
+def _suit_the_interpreter() -> None:
+    """Let the garbage collector pass over what lives as long as the process, and threads take turns more often.
 
-    Requests leave few cycles behind; each of its full passes stops everybody for as long as the whole heap takes.
+    Requests leave few cycles behind, and a full pass of the collector stops everybody for as long as the whole heap
+    takes. The threads that write wait for the interpreter after every answer of the database, while requests are busy.
     """
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
+    sys.setswitchinterval(SWITCH_SECONDS)
 
 
 def _queue_depth(pipeline: Pipeline) -> float:
