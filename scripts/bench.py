@@ -144,6 +144,7 @@ def measure_growth(figures: Figures, world: worlds.World, seconds: float, events
     before = median()
     [[stored]] = world.query("select count(*) from events")
     world.generate_history(events - stored)
+    world.catch_up()
     world.query("analyze")
     world.settle()
     median()

@@ -183,6 +183,16 @@ class World(Service):
                 process.terminate()
                 process.wait(30)
 
+    def catch_up(self) -> None:
+        """Wait until the worker has read the whole log: what it makes of made-up events is no part of a figure."""
+        until = time.monotonic() + 300
+        while time.monotonic() < until:
+            [[left]] = self.query("select l.size - min(c.position) from log_state l, checkpoints c group by l.size")
+            if not left:
+                return
+            time.sleep(0.2)
+        raise SystemExit("the worker did not read the log within five minutes")
+
     def settle(self) -> None:
         """Let the server write out what a bulk load left, so that it does not disturb the next figure."""
         self.query("checkpoint", admin=True)

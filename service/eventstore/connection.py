@@ -65,6 +65,8 @@ def connect(conninfo: str, *, application: str, transaction_timeout_ms: int = 20
         "client_connection_check_interval": "1s",
         # Statements are planned once, while the tables are small; these plans stay right when they are large.
         "plan_cache_mode": "force_generic_plan",
+        "max_parallel_workers_per_gather": "0",
+        "jit": "off",
         "enable_seqscan": "off",
         "enable_hashjoin": "off",
         "enable_mergejoin": "off",
