@@ -13,6 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from service.eventstore import names
+from service.eventstore.arrays import array
 from service.eventstore.connection import Connection
 from service.eventstore.loading import Loaded, Plan, Record, lock_and_load
 from service.ingest import statements
@@ -78,7 +79,7 @@ def lock(connection: Connection, plan: Plan, project_ids: Sequence[str]) -> Held
 
 def _lock_to_move(connection: Connection, plan: Plan, project_ids: Sequence[str]) -> Held:
     loaded = lock_and_load(connection, plan, None)
-    row = connection.execute(statements.FACTS, (_array(project_ids),), prepare=True).fetchone()
+    row = connection.execute(statements.FACTS, (array(project_ids),), prepare=True).fetchone()
     assert row is not None
     moment, found = row
     return Held(loaded, moment, _by_id(_senders(found) if found else ()))
@@ -92,12 +93,12 @@ def _lock_to_count(connection: Connection, plan: Plan, project_ids: Sequence[str
     row = connection.execute(
         statements.LOCK,
         (
-            _array(map(str, gates)),
-            _array(map(str, wanted)),
-            _array(project_id for project_id, _ in plan.shared),
-            _array(stream_id for _, stream_id in plan.shared),
+            array(gates),
+            array(wanted),
+            array(project_id for project_id, _ in plan.shared),
+            array(stream_id for _, stream_id in plan.shared),
             _encode(records).decode() if records else None,
-            _array(project_ids),
+            array(project_ids),
         ),
         prepare=True,
     ).fetchone()
@@ -121,7 +122,3 @@ _RECORD = ("project_id", "principal", "operation", "key")
 def _by_id(senders: Iterable[_Sender]) -> dict[str, Project]:
     return {project_id: Project(*rest) for project_id, *rest in senders}
 
-
-def _array(values: Iterable[str]) -> str:
-    """Write ids or numbers as an array; they hold nothing that would have to be quoted (R-GEN-10, G-002)."""
-    return f"{{{','.join(values)}}}"
