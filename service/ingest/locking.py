@@ -121,4 +121,3 @@ _RECORD = ("project_id", "principal", "operation", "key")
 
 def _by_id(senders: Iterable[_Sender]) -> dict[str, Project]:
     return {project_id: Project(*rest) for project_id, *rest in senders}
-
