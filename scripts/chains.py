@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-import time
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -183,13 +182,7 @@ def count_events(world: worlds.Service) -> int:
 
 def wait_for_worker(world: worlds.Service) -> None:
     """Wait until the worker has done what the moved clock woke it for."""
-    until = time.monotonic() + 60
-    while time.monotonic() < until:
-        [[left]] = world.query("select count(*) from procrastinate_jobs where status in ('todo', 'doing')")
-        if not left:
-            return
-        time.sleep(0.05)
-    raise SystemExit("the worker did not come to rest within a minute")
+    world.wait_for_none("select count(*) from procrastinate_jobs where status in ('todo', 'doing')", 60)
 
 
 def measure(world: worlds.Service, seconds: float) -> tuple[Tally, loadgen.Stats]:

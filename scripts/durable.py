@@ -6,11 +6,10 @@ process, without HTTP, authentication, fences or read models: the comparison is 
 
 from __future__ import annotations
 
-import threading
-import time
-
 from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import URL
+
+from scripts.threads import turns_per_second
 
 
 def system_address(conninfo: str) -> str:
@@ -55,20 +54,6 @@ def durable_steps(conninfo: str, *, steps: int, threads: int = 8, seconds: float
     try:
         for number in range(threads):
             assert chain(number) == number + steps
-        counts = [0] * threads
-        until = time.perf_counter() + seconds
-
-        def work(thread: int) -> None:
-            while time.perf_counter() < until:
-                chain(counts[thread])
-                counts[thread] += 1
-
-        began = time.perf_counter()
-        workers = [threading.Thread(target=work, args=(thread,)) for thread in range(threads)]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
-        return sum(counts) * steps / (time.perf_counter() - began)
+        return steps * turns_per_second(lambda _, count: chain(count), threads=threads, seconds=seconds)
     finally:
         DBOS.destroy()

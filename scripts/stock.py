@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -14,6 +12,8 @@ from eventsourcing.domain import Aggregate, event
 from eventsourcing.postgres import PostgresTrackingRecorder
 from eventsourcing.projection import Projection, ProjectionRunner
 from psycopg.sql import SQL
+
+from scripts.threads import turns_per_second
 
 
 class Order(Aggregate):
@@ -57,24 +57,13 @@ def stock_transitions(conninfo: str, threads: int = 8, seconds: float = 6.0) -> 
         order = Order()
         app.save(order)
         ids.append(order.id)
-    until = time.perf_counter() + seconds
-    counts = [0] * threads
 
-    def work(n: int) -> None:
-        mine: Sequence[UUID] = ids[n * 8 : n * 8 + 8]
-        while time.perf_counter() < until:
-            order = app.repository.get(mine[counts[n] % 8])
-            order.move()
-            app.save(order)
-            counts[n] += 1
+    def turn(number: int, count: int) -> None:
+        order = app.repository.get(ids[number * 8 + count % 8])
+        order.move()
+        app.save(order)
 
-    began = time.perf_counter()
-    workers = [threading.Thread(target=work, args=(n,)) for n in range(threads)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    rate = sum(counts) / (time.perf_counter() - began)
+    rate = turns_per_second(turn, threads=threads, seconds=seconds)
     app.close()
     return rate
 

@@ -104,6 +104,16 @@ class Service:
             sent["content-type"] = "application/json"
         return loadgen.call(HOST, self.port, (method, path, sent, b"" if body is None else json.dumps(body).encode()))
 
+    def wait_for_none(self, count: str, seconds: float) -> None:
+        """Wait until nothing that a statement counts is left for the worker to do; ends the program after `seconds`."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            [[left]] = self.query(count)
+            if not left:
+                return
+            time.sleep(0.05)
+        raise SystemExit(f"the worker did not come to rest within {seconds:g} s")
+
     def load(self, make_client: Callable[[int], loadgen.Client], clients: int, seconds: float) -> loadgen.Stats:
         """Drive the API."""
         return loadgen.run(HOST, self.port, make_client, clients, seconds)
@@ -185,13 +195,7 @@ class World(Service):
 
     def catch_up(self) -> None:
         """Wait until the worker has read the whole log: what it makes of made-up events is no part of a figure."""
-        until = time.monotonic() + 300
-        while time.monotonic() < until:
-            [[left]] = self.query("select l.size - min(c.position) from log_state l, checkpoints c group by l.size")
-            if not left:
-                return
-            time.sleep(0.2)
-        raise SystemExit("the worker did not read the log within five minutes")
+        self.wait_for_none("select l.size - min(c.position) from log_state l, checkpoints c group by l.size", 300)
 
     def settle(self) -> None:
         """Let the server write out what a bulk load left, so that it does not disturb the next figure."""

@@ -24,7 +24,6 @@ from statemachines.automation_authority import authority_of
 from statemachines.automation_book import Book, carried
 from statemachines.automation_closing import as_of, decide_fence_run
 from statemachines.automation_contract import Automation, Contract, Status
-from statemachines.automation_policy import Authority
 from statemachines.claim import Claim
 from statemachines.lease import Lease
 from statemachines.trigger_receipt import Receipt
@@ -126,11 +125,6 @@ async def read_contract(store: EventStore, project_id: str) -> Contract:
     """Read a project's contract. Read it after what is judged by it: then it is never the older of the two."""
     rows = await store.find(AUTOMATION_CONTRACTS, "t.project_id = %s", project_id, limit=1)
     return contract_of(rows[0] if rows else None)
-
-
-async def read_authority(store: EventStore, project_id: str, automation_id: str) -> Authority:
-    """Read where an automation stands."""
-    return authority_of(await read_contract(store, project_id), automation_id)
 
 
 async def read_bundles(store: EventStore, kind: type[T], bundle: str, source: str, *params: Any) -> list[T]:

@@ -12,20 +12,16 @@ Value = str | int | bytes
 
 
 def array(values: Iterable[Value]) -> str:
-    """Write a column of one type as an array literal: texts, integers, or bytes (in hex)."""
-    listed = list(values)
-    if not listed:
-        return "{}"
-    first = listed[0]
-    if isinstance(first, int):
-        return "{" + ",".join(map(str, listed)) + "}"
-    if isinstance(first, bytes):
-        return "{" + ",".join([f'"\\\\x{value.hex()}"' for value in listed if isinstance(value, bytes)]) + "}"
-    texts = [value for value in listed if isinstance(value, str)]
-    joined = "".join(texts)
-    if '"' in joined or "\\" in joined:
-        texts = [text.replace("\\", "\\\\").replace('"', '\\"') for text in texts]
-    return '{"' + '","'.join(texts) + '"}'
+    """Write a column as an array literal: texts, integers, or bytes (in hex)."""
+    return "{" + ",".join(map(_element, values)) + "}"
+
+
+def _element(value: Value) -> str:
+    if isinstance(value, str):
+        if '"' in value or "\\" in value:
+            value = value.replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{value}"'
+    return str(value) if isinstance(value, int) else f'"\\\\x{value.hex()}"'
 
 
 def columns(rows: Iterable[Sequence[Value]], width: int) -> tuple[str, ...]:

@@ -54,7 +54,7 @@ def connect(conninfo: str, *, application: str, transaction_timeout_ms: int = 20
     connection = WritingConnection.connect(
         conninfo, autocommit=True, application_name=application, connect_timeout=2, **NOTICE_SILENCE
     )
-    # Without this the array type changes with its values, and every statement is prepared again and again.
+    # Without this the type of an integer changes with its value, and statements are prepared again and again.
     connection.adapters.register_dumper(int, Int8Dumper)
     connection.prepared_max = None
     settings = {

@@ -11,6 +11,7 @@ import pytest
 
 from projections.sign_ins import PROJECTION
 from service.auth import jobs
+from service.eventstore import forgetting
 from service.eventstore.audit import Difference, check_projection
 from service.eventstore.rebuild import rebuild
 from service.eventstore.store import EventStore
@@ -40,7 +41,7 @@ async def test_what_is_over_goes_and_what_lives_stays(
     accounts: EventStore, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Batch after batch, until an hour after the code expired; the rows that are gone are no difference."""
-    monkeypatch.setattr(jobs, "BATCH", 2)
+    monkeypatch.setattr(forgetting, "BATCH", 2)
     services = cast("Any", SimpleNamespace(settings=SimpleNamespace(database_url=database_url)))
     with psycopg.connect(database_url, autocommit=True) as sql:
         old = await poll_and_start(accounts, sql, 5)

@@ -1,0 +1,25 @@
+"""Measuring what threads do in process, for the yardsticks of `make bench`."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+
+def turns_per_second(turn: Callable[[int, int], object], *, threads: int, seconds: float) -> float:
+    """Let threads take turns on end for so many seconds; `turn` is given the thread's number and its turn's."""
+    counts = [0] * threads
+    began = time.perf_counter()
+
+    def work(number: int) -> None:
+        while time.perf_counter() < began + seconds:
+            turn(number, counts[number])
+            counts[number] += 1
+
+    workers = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return sum(counts) / (time.perf_counter() - began)
