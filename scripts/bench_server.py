@@ -16,6 +16,7 @@ from service.eventstore.commands import Answer
 from service.http.app import create_app
 from service.http.operations import Call, endpoint
 from service.http.routes import all_endpoints
+from service.logs import configure
 from service.settings import load_settings
 
 
@@ -40,6 +41,7 @@ async def echo(call: Call[LogEvent, None]) -> Answer:
 def main() -> None:
     """Serve until SIGTERM."""
     settings = load_settings()
+    configure(settings.log_level, "api")
     app = create_app(lambda: make_services(settings), [*all_endpoints(), echo])
 
     def load(_: str) -> ASGIApp:

@@ -11,6 +11,8 @@ from psycopg.types.numeric import Int8Dumper
 
 Row = tuple[Any, ...]
 Connection = psycopg.Connection[Row]
+AsyncConnection = psycopg.AsyncConnection[Row]
+AnyConnection = psycopg.BaseConnection[Row]
 
 # A host that is gone without a word is noticed after about five seconds; the kernel's own patience is a quarter of an
 # hour. (milliseconds for tcp_user_timeout, else seconds)
@@ -51,12 +53,34 @@ def connect(conninfo: str, *, application: str, transaction_timeout_ms: int = 20
 
     Raises psycopg.OperationalError when the database is not there.
     """
-    connection = WritingConnection.connect(
-        conninfo, autocommit=True, application_name=application, connect_timeout=2, **NOTICE_SILENCE
-    )
+    connection = WritingConnection.connect(conninfo, **_options(application))
+    _adapt(connection)
+    for statement in _settings(connection, transaction_timeout_ms):
+        connection.execute(statement)
+    return connection
+
+
+async def connect_async(conninfo: str, *, application: str, transaction_timeout_ms: int = 2000) -> AsyncConnection:
+    """Open the like for the event loop. Raises psycopg.OperationalError when the database is not there."""
+    connection = await psycopg.AsyncConnection.connect(conninfo, **_options(application))
+    _adapt(connection)
+    for statement in _settings(connection, transaction_timeout_ms):
+        await connection.execute(statement)
+    return connection
+
+
+def _options(application: str) -> dict[str, Any]:
+    return {"autocommit": True, "application_name": application, "connect_timeout": 2, **NOTICE_SILENCE}
+
+
+def _adapt(connection: AnyConnection) -> None:
     # Without this the type of an integer changes with its value, and statements are prepared again and again.
     connection.adapters.register_dumper(int, Int8Dumper)
     connection.prepared_max = None
+
+
+def _settings(connection: AnyConnection, transaction_timeout_ms: int) -> list[sql.Composed]:
+    """The statements that make a session one for writing."""
     settings = {
         "default_transaction_isolation": "read committed",
         "statement_timeout": "3s",
@@ -73,12 +97,10 @@ def connect(conninfo: str, *, application: str, transaction_timeout_ms: int = 20
     }
     if connection.info.server_version >= TRANSACTION_TIMEOUT_FROM:
         settings["transaction_timeout"] = f"{transaction_timeout_ms}ms"
-    for name, value in settings.items():
-        connection.execute(sql.SQL("set {} = {}").format(sql.Identifier(name), sql.Literal(value)))
-    return connection
+    return [sql.SQL("set {} = {}").format(sql.Identifier(name), sql.Literal(value)) for name, value in settings.items()]
 
 
-def is_lost(connection: Connection, error: psycopg.Error) -> bool:
+def is_lost(connection: AnyConnection, error: psycopg.Error) -> bool:
     """Whether an error took the session with it, so that nobody knows what became of its transaction.
 
     An operational error that bears no SQLSTATE did not come from the server but from the way to it; it may be raised a

@@ -7,13 +7,15 @@ its own, together with the rules of its project. Events and read models are writ
 telemetry set-wise, and the counters, in sorted order, last: they are the only rows here that another flush may hold,
 and it is about to commit.
 
+Most flushes only count; those take one statement, which says in the transaction whether it is so (see `counting`).
+
 A flush is recognised by its number, written in the same transaction. The name of the flusher is locked throughout, so
 that whoever asks what became of a number waits until a transaction that lost its client has ended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -26,47 +28,50 @@ from service.eventstore.loading import Loaded, Plan, Record, fold_stream
 from service.eventstore.unit import Batch, Registry, UnitOfWork
 from service.eventstore.writing import write
 from service.http.errors import Unauthenticated
+from service.ids import new_id
 from service.ingest import statements
-from service.ingest.grouping import Grouping
-from service.ingest.items import AnalyticsRow, Assignment, Item
+from service.ingest.counting import ACTIVE, Parameters, parameters
+from service.ingest.items import Assignment, Item
 from service.ingest.locking import Project, lock
-from service.ingest.tally import RecordTally, Tally
+from service.ingest.tally import Assigned, RecordTally, Tally
 from statemachines import case, suppressions
 from statemachines.case import CASE
 from statemachines.project import ProjectDeletionInProgress
 from statemachines.suppressions import SUPPRESSIONS
 
 ACCEPTED = 202
+MOST_PROJECTS = 10_000  # remembered; beyond that, all are looked at anew
 _NO_HEADERS: Mapping[str, str] = {}
 
 
-class Assigned(NamedTuple):
-    """The case that an error goes into, why, how that case stands then, and whether it is only counted."""
-
-    case_id: str
-    grouping: Grouping
-    status: case.Status
-    counted: bool
-
-
 class Stored(NamedTuple):
-    """A record that the transaction stores: its answer, and whether a rule keeps it out of attention."""
+    """A record that the transaction stores, and whether a rule keeps it out of attention."""
 
     item: Item
-    outcome: Outcome
     suppressed: bool
 
 
 @dataclass(slots=True)
 class Attempt:
-    """A flush and what becomes of its records: stored (once it is committed), settled without it, or held."""
+    """A flush and what becomes of its records: stored (once it is committed), settled without it, or held.
+
+    From `committing` on, what is stored may be committed. `received_at` is its time of receipt in epoch seconds, known
+    once the database has told it.
+    """
 
     number: int
     items: Sequence[Item]
+    received_at: int = 0
     stored: list[Stored] = field(default_factory=list)
     settled: list[tuple[Item, Outcome | Exception]] = field(default_factory=list)
     held: list[Item] = field(default_factory=list)
     committing: bool = False
+
+    def answers(self) -> Iterable[tuple[Item, Outcome | Exception]]:
+        """What the callers are told once the flush is committed; those of held records are told later."""
+        for item, _ in self.stored:
+            yield item, Outcome(ACCEPTED, item.answer(self.received_at), _NO_HEADERS)
+        yield from self.settled
 
 
 @dataclass(slots=True)
@@ -92,18 +97,26 @@ def flusher_name(flusher_id: str) -> str:
 
 
 class Flush:
-    """Runs flushes on a connection. Belongs to one thread, as does its cache."""
+    """Works out and runs the flushes of one flusher, one after the other: nothing here is safe to use twice at once."""
 
-    def __init__(self, registry: Registry, flusher_id: str) -> None:
+    def __init__(self, registry: Registry) -> None:
+        self.flusher_id = new_id("flusher")
         self._registry = registry
-        self._flusher_id = flusher_id
+        self._number = 0
         self._cache = StateCache()
+        self._projects: dict[str, Project] = {}  # as they stood last: checked before they are used
         self._moved: set[StreamName] = set()  # cases that were only counted but have to change: locked to write next
 
     def forget(self) -> None:
         """Empty the cache, after any error."""
         self._cache.clear()
+        self._projects.clear()
         self._moved.clear()
+
+    def attempt(self, items: Sequence[Item]) -> Attempt:
+        """Give a batch its number."""
+        self._number += 1
+        return Attempt(self._number, items)
 
     def run(self, connection: Connection, attempt: Attempt) -> None:
         """Carry out a flush and fill in `attempt`.
@@ -114,11 +127,13 @@ class Flush:
         plan = self._plan(attempt.items)
         project_ids = sorted({item.sender.project_id for item in attempt.items})
         loaded, moment, projects = lock(connection, plan, project_ids)
-        if flusher_name(self._flusher_id) not in loaded.names:
+        self._remember(project_ids, projects)
+        if flusher_name(self.flusher_id) not in loaded.names:
             attempt.held.extend(attempt.items)  # A transaction of ours that lost its connection is not over yet.
             connection.execute("rollback")
             return
         batch = Batch(self._registry, moment, {}, loaded.rows)
+        attempt.received_at = batch.now
         closed = {project_id for project_id in project_ids if names.gate(project_id) not in loaded.gates}
         work = _Work(plan, loaded, batch, batch.now, projects, closed)
         self._fold(work)
@@ -128,12 +143,50 @@ class Flush:
             connection.execute("rollback")
             return
         attempt.committing = True
-        parameters = (moment, self._flusher_id, attempt.number, *work.tally.parameters())
+        logs, analytics, *counters = work.tally.parameters()
+        records = work.tally.record_parameter()
+        values = (moment, self.flusher_id, attempt.number, logs, analytics, records, *counters)
 
         def store(connection: Connection, _: Batch) -> None:
-            connection.execute(statements.STORE, parameters, prepare=True)
+            connection.execute(statements.STORE, values, prepare=True)
 
         write(connection, batch, loaded, (), self._cache, store)
+
+    # -- what is only counted ----------------------------------------------------------------------------------
+
+    def _remember(self, project_ids: Iterable[str], found: Mapping[str, Project]) -> None:
+        if len(self._projects) > MOST_PROJECTS:
+            self._projects.clear()
+        for project_id in project_ids:
+            self._projects.pop(project_id, None)
+        self._projects.update(found)
+
+    def count(self, attempt: Attempt) -> Parameters | None:
+        """Say how to store every record in one statement, if by all that is known nothing has to be decided.
+
+        Fills in `attempt` as it is once the statement has said that it is so (see `counting`). None when it cannot be
+        tried: a record has a key, or a case or a project is not known or has to move.
+        """
+        for item in attempt.items:
+            project = self._projects.get(item.sender.project_id)
+            usable = project is not None and project.status == ACTIVE and project.dsn_hash == item.sender.dsn_hash
+            if item.record is not None or not usable:
+                return None
+        plan = self._plan(attempt.items)
+        if plan.writes:
+            return None
+        cases = {name: known for name in plan.shared if (known := self._cache.get(name)) is not None}
+        projects: dict[str, Project] = {}
+        tally = Tally()
+        for item in attempt.items:
+            project_id = item.sender.project_id
+            project = projects[project_id] = self._projects[project_id]
+            assigned = None
+            if item.offered:
+                case_id, grouping = item.offered[0]  # The oldest grouping that knows it keeps it: all are known here.
+                assigned = Assigned(case_id, grouping, cases[project_id, case_id].state.status, counted=True)
+            attempt.stored.append(Stored(item, tally.add(item, assigned, project.account_id)))
+        return parameters(self.flusher_id, attempt.number, plan, cases, projects, tally)
 
     # -- what is needed ----------------------------------------------------------------------------------------
 
@@ -163,7 +216,7 @@ class Flush:
             gates={item.sender.project_id for item in items},
             writes=writes.values(),
             reads=reads,
-            names_wanted=[flusher_name(self._flusher_id), *(name for _, name in keyed)],
+            names_wanted=[flusher_name(self.flusher_id), *(name for _, name in keyed)],
             records=sorted({record for record, _ in keyed}),
             counted=counted.values(),
         )
@@ -200,7 +253,7 @@ class Flush:
         if project is None or project.dsn_hash != sender.dsn_hash:
             attempt.settled.append((item, Unauthenticated()))
             return
-        if project.status != "active":
+        if project.status != ACTIVE:
             attempt.settled.append((item, ProjectDeletionInProgress("The project is being deleted.")))
             return
         if item.record is not None:
@@ -254,23 +307,13 @@ class Flush:
         return True
 
     def _store(self, item: Item, assigned: Assigned | None, account_id: str, work: _Work) -> Stored:
-        """Put a record into the tally, and make its answer."""
-        row, sender, tally = item.row, item.sender, work.tally
-        suppressed = False
-        if isinstance(row, AnalyticsRow):
-            tally.analytics.append(row)
-        else:
-            tally.logs.append(row)
-            if assigned is not None:
-                row.case_id, (_, row.fingerprint, row.grouped_by), status, counted = assigned
-                tally.count_case(row, assigned.case_id, None if counted else item.evidence)
-                suppressed = status is not case.Status.OPEN
-        tally.count_usage(item, account_id, suppressed=suppressed)
-        body = item.answer(work.now)
+        """Put a record into the tally, and its answer with it if the record of its key has to hold that."""
+        suppressed = work.tally.add(item, assigned, account_id)
         if item.record is not None:
-            tally.records.append(RecordTally(*item.record, sender.fingerprint, row.id, ACCEPTED, body.decode()))
-            work.loaded.records[item.record] = Record(sender.fingerprint, row.id, ACCEPTED, body, _NO_HEADERS)
-        return Stored(item, Outcome(ACCEPTED, body, _NO_HEADERS), suppressed)
+            fingerprint, body = item.sender.fingerprint, item.answer(work.now)
+            work.tally.records.append(RecordTally(*item.record, fingerprint, item.row.id, ACCEPTED, body.decode()))
+            work.loaded.records[item.record] = Record(fingerprint, item.row.id, ACCEPTED, body, _NO_HEADERS)
+        return Stored(item, suppressed)
 
 
 def _rules(project_id: str) -> Stream:

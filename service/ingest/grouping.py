@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 TEMPLATE_LENGTH = 500
 TITLE_LENGTH = 200
-_CACHED_MESSAGE = 1024
 
 # What varies between repetitions of a message: quoted text, UUIDs, runs of eight hexadecimal digits or more, numbers.
 # An apostrophe ("can't") quotes nothing: a single quote opens only where no word ends. The first line lets the engine
@@ -62,26 +61,19 @@ GROUPINGS: Mapping[int, Callable[[Evidence], str]] = {1: _version_1}
 """Every version ever released, oldest first: the text whose hash is the fingerprint."""
 
 
-def _why(version: int, evidence: Evidence) -> str:
-    parts = ["type"] if evidence.exception_type else []
-    parts += ["frame"] if evidence.frame else []
-    return f"v{version}:{'+'.join([*parts, 'message'])}"
+@lru_cache(maxsize=4096)
+def _grouping(version: int, text: str, *, typed: bool, framed: bool) -> Grouping:
+    """The assignment that a text stands for; errors repeat themselves, so the recent ones are remembered."""
+    parts = ["type"] * typed + ["frame"] * framed + ["message"]
+    return Grouping(version, hashlib.sha256(text.encode()).hexdigest()[:32], f"v{version}:{'+'.join(parts)}")
 
 
 def group(evidence: Evidence, groupings: Mapping[int, Callable[[Evidence], str]] = GROUPINGS) -> tuple[Grouping, ...]:
     """Offer the assignment of every version, oldest first."""
+    typed, framed = bool(evidence.exception_type), bool(evidence.frame)
     return tuple(
-        Grouping(version, hashlib.sha256(text(evidence).encode()).hexdigest()[:32], _why(version, evidence))
-        for version, text in groupings.items()
+        [_grouping(version, text(evidence), typed=typed, framed=framed) for version, text in groupings.items()]
     )
-
-
-_remembered = lru_cache(maxsize=4096)(group)
-
-
-def assignments(evidence: Evidence) -> tuple[Grouping, ...]:
-    """Do what `group` does; errors repeat themselves, so the recent ones are remembered."""
-    return _remembered(evidence) if len(evidence.message) <= _CACHED_MESSAGE else group(evidence)
 
 
 def gather(message: str, extra: Mapping[str, Any] | None) -> Evidence:

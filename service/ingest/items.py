@@ -26,7 +26,7 @@ from service.eventstore.entry import RecordName
 from service.http.errors import InvalidPayload
 from service.http.operations import Call
 from service.ids import new_id
-from service.ingest.grouping import Evidence, Grouping, assignments, gather
+from service.ingest.grouping import Evidence, Grouping, gather, group
 from service.ingest.scrubbing import Scrubber
 from statemachines import case
 
@@ -168,8 +168,8 @@ def _hash_marker(raw: bytes, *holders: Mapping[str, Any]) -> tuple[str | None, S
 
 
 @lru_cache(maxsize=8192)
-def _case_id(project_id: str, fingerprint: str) -> str:
-    return case.case_id(project_id, fingerprint)
+def _offered(project_id: str, groupings: tuple[Grouping, ...]) -> tuple[Assignment, ...]:
+    return tuple(Assignment(case.case_id(project_id, grouping.fingerprint), grouping) for grouping in groupings)
 
 
 class _UserOf(msgspec.Struct):
@@ -202,7 +202,7 @@ def prepare_log(sender: Sender, body: LogEvent, raw: bytes, scrubber: Scrubber) 
     offered: tuple[Assignment, ...] = ()
     if level in ERROR_LEVELS:
         evidence = gather(message, extra)
-        offered = tuple([Assignment(_case_id(sender.project_id, g.fingerprint), g) for g in assignments(evidence)])
+        offered = _offered(sender.project_id, group(evidence))
     marker, (tags, extra) = _hash_marker(raw, tags, extra)
     row = LogRow(
         sender.project_id,

@@ -7,6 +7,7 @@ FACTS = "select service_now(), ingest_projects(%s)::text"
 LOCK = "select ingest_lock(%s, %s, %s, %s, %s::json, %s)::text"
 
 STORE = "select ingest_store(%s, %s, %s, %s::json, %s::json, %s::json, %s::json, %s::json, %s::json)"
-LAST_BATCH = "select batch from ingest_flushers where id = %s"
+COUNT = f"select ingest_count({', '.join(['%s'] * 10)}, %s::json, %s::json, %s::json, %s::json, %s::json)"
+LAST_BATCH = "select batch, seen_at from ingest_flushers where id = %s"
 WAIT_NAME = "select pg_advisory_xact_lock(%s::bigint)"
 END_SESSION = "select pg_terminate_backend(pid) from pg_stat_activity where pid = %s and application_name = %s"

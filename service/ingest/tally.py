@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from service.ingest.grouping import Evidence, title
+from service.ingest.grouping import Evidence, Grouping, title
 from service.ingest.items import AnalyticsRow, Item, LogRow
+from statemachines import case
 
 DAY = 86400  # seconds
 _encode = msgspec.json.Encoder().encode
+
+
+class Assigned(NamedTuple):
+    """The case that an error goes into, why, how that case stands then, and whether it is only counted."""
+
+    case_id: str
+    grouping: Grouping
+    status: case.Status
+    counted: bool
 
 
 class CaseTally(msgspec.Struct):
@@ -78,7 +88,22 @@ class Tally:
         self._users: dict[tuple[str, str, str], UserTally] = {}
         self._usage: dict[str, UsageTally] = {}
 
-    def count_usage(self, item: Item, account_id: str, *, suppressed: bool) -> None:
+    def add(self, item: Item, assigned: Assigned | None, account_id: str) -> bool:
+        """Take a record in and count it; `assigned` for an error. Returns whether a rule keeps it out of attention."""
+        row = item.row
+        suppressed = False
+        if isinstance(row, AnalyticsRow):
+            self.analytics.append(row)
+        else:
+            self.logs.append(row)
+            if assigned is not None:
+                row.case_id, (_, row.fingerprint, row.grouped_by), status, counted = assigned
+                self._count_case(row, assigned.case_id, None if counted else item.evidence)
+                suppressed = status is not case.Status.OPEN
+        self._count_usage(item, account_id, suppressed=suppressed)
+        return suppressed
+
+    def _count_usage(self, item: Item, account_id: str, *, suppressed: bool) -> None:
         """Count a record toward its account."""
         project_id = item.sender.project_id
         usage = self._usage.get(project_id)
@@ -91,7 +116,7 @@ class Tally:
         usage.suppressed += suppressed
         usage.scrubbed += item.scrubbed
 
-    def count_case(self, row: LogRow, case_id: str, opened_by: Evidence | None) -> None:
+    def _count_case(self, row: LogRow, case_id: str, opened_by: Evidence | None) -> None:
         """Count an error into its case; `opened_by` is the evidence when the case may have no counters yet."""
         key = (row.project_id, case_id)
         found = self._cases.get(key)
@@ -118,14 +143,16 @@ class Tally:
                 user.user_email = email
 
     def parameters(self) -> tuple[str | None, ...]:
-        """Rows of the tables that a flush writes, each as one JSON array (None: no rows), as `ingest_store` takes them.
+        """Rows of the tables that a flush writes, each as one JSON array (None: no rows), as `ingest_count` takes them.
 
         Counter rows are locked as they are written; every batch anywhere writes them in the order of their keys.
         """
         counters = (_in_order(self._cases), _in_order(self._users), _in_order(self._usage))
-        return tuple(
-            _encode(rows).decode() if rows else None for rows in (self.logs, self.analytics, self.records, *counters)
-        )
+        return tuple(_encode(rows).decode() if rows else None for rows in (self.logs, self.analytics, *counters))
+
+    def record_parameter(self) -> str | None:
+        """The idempotency records in the same form."""
+        return _encode(self.records).decode() if self.records else None
 
 
 def _in_order(tallies: dict[Any, Any]) -> list[Any]:

@@ -1,6 +1,6 @@
 """Records that wait for their commit: bounded in number and bytes, and fair between projects.
 
-Not thread-safe; its owner holds a lock.
+Belongs to one event loop.
 """
 
 from __future__ import annotations

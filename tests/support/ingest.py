@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
@@ -69,6 +70,14 @@ async def send(intake: Intake, *items: Item) -> list[Any]:
     """Submit records at once; returns their answers, decoded, or what was raised."""
     answers = await asyncio.gather(*(intake.submit(item) for item in items), return_exceptions=True)
     return [body(answer) for answer in answers]
+
+
+async def eventually(holds: Callable[[], bool]) -> None:
+    """Wait until something holds, at most three seconds."""
+    give_up = time.monotonic() + 3
+    while not holds():
+        assert time.monotonic() < give_up
+        await asyncio.sleep(0.01)
 
 
 def body(answer: Any) -> Any:

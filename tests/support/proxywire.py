@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-PARSE, BIND, QUERY, COMPLETE = b"P", b"B", b"Q", b"C"
+PARSE, BIND, QUERY, COMPLETE, READY = b"P", b"B", b"Q", b"C", b"Z"
+COMMITTING = (b"commit", b"select ingest_count(")  # beginnings of the statements that end in a commit
 
 
 class Frames:
@@ -39,13 +40,13 @@ class Frames:
 
 
 def is_commit_sent(frame: bytes, prepared: set[bytes]) -> bool:
-    """Whether the client asks for COMMIT here; `prepared` keeps the names of statements that do."""
+    """Whether the client asks for a commit here; `prepared` keeps the names of statements that do."""
     kind = frame[:1]
     if kind == QUERY:
-        return frame[5:].rstrip(b"\0").strip().lower() == b"commit"
+        return frame[5:].strip().lower().startswith(COMMITTING)
     if kind == PARSE:
         name, _, rest = frame[5:].partition(b"\0")
-        if rest.partition(b"\0")[0].strip().lower() != b"commit":
+        if not rest.strip().lower().startswith(COMMITTING):
             prepared.discard(name)
             return False
         prepared.add(name)
@@ -62,5 +63,5 @@ def is_end_of_request(frame: bytes) -> bool:
 
 
 def is_committed(frame: bytes) -> bool:
-    """Whether the server says here that it committed."""
-    return frame[:1] == COMPLETE and frame[5:] == b"COMMIT\0"
+    """Whether the server says here that it committed: by the tag, or because no transaction is open any more."""
+    return (frame[:1] == COMPLETE and frame[5:] == b"COMMIT\0") or frame == READY + b"\0\0\0\5I"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.ingest.grouping import GROUPINGS, Evidence, assignments, gather, group, message_template, title
+from service.ingest.grouping import GROUPINGS, Evidence, gather, group, message_template, title
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_the_fingerprint_is_that_of_the_specification():
     ],
 )
 def test_every_assignment_says_why(evidence, why):
-    [grouping] = assignments(evidence)
+    [grouping] = group(evidence)
     assert grouping.why == why
 
 
@@ -86,12 +86,6 @@ def test_a_new_version_is_offered_beside_the_old_ones():
     assert [old] == list(group(evidence))
     assert (new.version, new.why) == (2, "v2:type+message")
     assert new.fingerprint != old.fingerprint
-
-
-def test_remembered_and_fresh_assignments_agree():
-    for message in ("short 1", "long " * 400):
-        evidence = Evidence("T", None, message)
-        assert assignments(evidence) == assignments(evidence) == group(evidence)
 
 
 FRAME = {"file": "a.py", "function": "f", "in_app": True}

@@ -341,7 +341,7 @@ async def test_a_new_grouping_keeps_old_cases_whole(database_url, sql, monkeypat
     async with running(database_url) as intake:
         [old] = await send(intake, log_item("old 1"))
     monkeypatch.setattr(
-        "service.ingest.items.assignments",
+        "service.ingest.items.group",
         lambda evidence: grouping.group(evidence, {**grouping.GROUPINGS, 2: lambda e: f"2|{e.message.split()[0]}"}),
     )
     async with running(database_url) as intake:

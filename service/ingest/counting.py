@@ -1,0 +1,106 @@
+"""The whole of a flush that only counts, in one statement: checked under its locks, stored and committed.
+
+Most flushes are such. This one belongs to the event loop, which is where the records come from and their answers go
+to: a thread that waits for the database would wait as long again for its turn of the interpreter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+from collections.abc import Mapping
+from typing import Any
+
+import psycopg
+
+from service.eventstore import names
+from service.eventstore.arrays import array, columns
+from service.eventstore.cache import Known, StreamName
+from service.eventstore.connection import AsyncConnection, connect_async, is_lost
+from service.eventstore.loading import Plan
+from service.ingest import statements
+from service.ingest.locking import Project
+from service.ingest.tally import Tally
+
+ACTIVE = "active"  # status of a project that takes records; `ingest_count` stores for no other
+
+Parameters = tuple[str | int | None, ...]
+
+
+def application() -> str:
+    """How the sessions of this process's intake are called."""
+    return f"service-intake-{os.getpid()}"
+
+
+def parameters(
+    flusher: str,
+    number: int,
+    plan: Plan,
+    cases: Mapping[StreamName, Known],
+    projects: Mapping[str, Project],
+    tally: Tally,
+) -> Parameters:
+    """Lay out what `ingest_count` checks (gates, cases and projects as they are known) and what it stores."""
+    [flusher_name] = plan.names
+    return (
+        array(names.lock_number(name) for name in plan.gates),
+        names.lock_number(flusher_name),
+        *columns(((*name, known.revision) for name, known in cases.items()), 3),
+        *columns(((name, project.dsn_hash, project.account_id) for name, project in projects.items()), 3),
+        flusher,
+        number,
+        *tally.parameters(),
+    )
+
+
+class CountingSession:
+    """The connection of the event loop, opened when it is needed. One statement at a time."""
+
+    def __init__(self, conninfo: str) -> None:
+        self._conninfo = conninfo
+        self._connection: AsyncConnection | None = None
+        self._cursor: psycopg.AsyncCursor[Any] | None = None
+        self._news = select.poll()
+        self.pid = 0  # of the last session
+
+    async def open(self) -> None:
+        """See to it that there is a connection; one that its server has ended while it was idle is replaced.
+
+        So a statement is sent to a session that was there a moment ago, and what becomes of it is rarely in doubt.
+        Raises psycopg.OperationalError when the database is not there.
+        """
+        if self._connection is not None and self._news.poll(0):
+            await self.reset()
+        if self._connection is None:
+            self._connection = await connect_async(self._conninfo, application=application())
+            self._cursor = self._connection.cursor()
+            self.pid = self._connection.info.backend_pid
+            self._news.register(self._connection.fileno(), select.POLLIN)
+
+    async def store(self, values: Parameters) -> int | None:
+        """Run the statement, which commits by itself; its answer comes after the commit.
+
+        Returns the time of receipt in epoch seconds, None when nothing was stored. Raises psycopg.Error.
+        """
+        assert self._cursor is not None, "opened first"
+        await self._cursor.execute(statements.COUNT, values, prepare=True)
+        [received_at] = await self._cursor.fetchone() or (None,)
+        return received_at
+
+    def is_lost_by(self, error: psycopg.Error) -> bool:
+        """Whether an error of `store` took the session with it, so that what became of the statement is not known."""
+        return self._connection is None or is_lost(self._connection, error)
+
+    def abort(self) -> None:
+        """Drop the connection without a word to its server, whatever runs on it."""
+        if self._connection is not None:
+            asyncio.get_running_loop().remove_reader(self._connection.fileno())
+            self._connection.pgconn.finish()
+
+    async def reset(self) -> None:
+        """Close the connection."""
+        connection, self._connection, self._cursor = self._connection, None, None
+        if connection is not None:
+            self._news = select.poll()
+            await connection.close()

@@ -1,0 +1,210 @@
+"""The flushes that have to decide something, in a thread of their own: cases that open or move, keys, new senders.
+
+They follow a command loop's round, which blocks on its connection. When the connection dies while a commit is on its
+way, the decider finds out by the number of the flush whether it is stored, and either answers or lets the records wait
+for another: each record is stored exactly once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from queue import SimpleQueue
+
+import psycopg
+import structlog
+
+from service.eventstore import names
+from service.eventstore.commands import CommandFailed, OutcomeUnknown
+from service.eventstore.connection import Connection, connect, is_lost
+from service.eventstore.loop import CALLERS_DATA, RETRY
+from service.eventstore.writing import CommitNotConfirmed
+from service.ingest import statements
+from service.ingest.counting import application
+from service.ingest.flush import Attempt, Flush, flusher_name
+from service.ingest.items import Item
+from service.ingest.settlement import Settlement
+
+log = structlog.get_logger()
+
+RECONNECT_PAUSE = 0.05
+DOUBT_DEADLINE = 10.0  # seconds a commit in doubt is pursued
+
+_Job = tuple[Callable[[Settlement], None], "asyncio.Future[Settlement]"]
+
+
+class Decider:
+    """Runs flushes one after the other; whoever asks waits for each before the next, so `flush` has one user."""
+
+    def __init__(self, conninfo: str, flush: Flush) -> None:
+        self._conninfo = conninfo
+        self._flush = flush
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._connection: Connection | None = None
+        self._pid = 0
+        # A daemon: a database that says nothing must not keep the process from ending.
+        self._thread = threading.Thread(target=self._main, name="service-intake", daemon=True)
+
+    # -- the event loop ----------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Let the thread end when it has done what it was asked."""
+        self._jobs.put(None)
+
+    async def carry_out(self, items: Sequence[Item]) -> Settlement:
+        """Flush a batch; whatever goes wrong, every record is in what comes back."""
+        return await self._ask(lambda settlement: self._carry_out(items, settlement))
+
+    async def resolve(self, attempt: Attempt, lost_pid: int) -> Settlement:
+        """Settle a flush whose commit was on its way when its session, `lost_pid`, was lost."""
+        return await self._ask(lambda settlement: self._resolve(attempt, lost_pid, settlement))
+
+    async def _ask(self, work: Callable[[Settlement], None]) -> Settlement:
+        answer: asyncio.Future[Settlement] = asyncio.get_running_loop().create_future()
+        self._jobs.put((work, answer))
+        return await answer
+
+    # -- the thread --------------------------------------------------------------------------------------------
+
+    def _main(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            work, answer = job
+            settlement = Settlement()
+            result: Settlement | Exception = settlement
+            try:
+                work(settlement)
+            except Exception as bug:  # noqa: BLE001 - it belongs to whoever asked; the thread must survive
+                self._reset()
+                result = bug
+            with suppress(RuntimeError):  # The event loop has closed: nobody is left to hear it.
+                answer.get_loop().call_soon_threadsafe(_set, answer, result)
+        self._reset()
+
+    def _carry_out(self, items: Sequence[Item], settlement: Settlement) -> None:
+        """Run one flush and see to each of its records."""
+        attempt = self._flush.attempt(items)
+        try:
+            self._flush.run(self._connected(), attempt)
+        except CommitNotConfirmed:
+            self._flush.forget()
+            settlement.hold(items)
+        except psycopg.Error as error:
+            self._flush.forget()
+            self._after_error(attempt, error, settlement)
+        except Exception as bug:
+            # The thread must survive; the culprit is found one by one.
+            log.exception("flush_failed", error=repr(bug), size=len(items))
+            self._flush.forget()
+            self._reset()
+            self._one_by_one(attempt, bug, settlement)
+        else:
+            settlement.add(attempt)
+
+    def _after_error(self, attempt: Attempt, error: psycopg.Error, settlement: Settlement) -> None:
+        """Decide what an error of the database means for a flush."""
+        connection = self._connection
+        if connection is None:  # Could not connect: certainly not stored.
+            settlement.hold(attempt.items)
+        elif is_lost(connection, error):
+            log.warning("connection_lost", size=len(attempt.items), sqlstate=error.sqlstate)
+            self._reset()
+            if attempt.committing:
+                self._resolve(attempt, self._pid, settlement)
+            else:
+                settlement.hold(attempt.items)
+        elif error.sqlstate in RETRY or isinstance(error, psycopg.errors.CheckViolation):
+            # The check of the default partition: a day got its own between planning and writing. It is seen next time.
+            self._rollback()
+            settlement.hold(attempt.items)
+        else:
+            self._rollback()
+            self._one_by_one(attempt, error, settlement)
+
+    def _resolve(self, attempt: Attempt, lost_pid: int, settlement: Settlement) -> None:
+        """Find out whether a commit in doubt was carried out, then answer or let its records wait."""
+        give_up = time.monotonic() + DOUBT_DEADLINE
+        while time.monotonic() < give_up:
+            try:
+                received_at = self._when_committed(self._connected(), attempt.number, lost_pid)
+            except psycopg.Error as error:
+                if error.sqlstate in RETRY:
+                    self._rollback()
+                else:
+                    self._reset()
+                continue
+            if received_at is None:
+                settlement.hold(attempt.items)
+            else:
+                attempt.received_at = received_at
+                settlement.add(attempt)
+            return
+        log.error("commit_unresolved", size=len(attempt.stored))
+        unknown = {stored.item.record for stored in attempt.stored} - {None}
+        settlement.answers += [(stored.item, OutcomeUnknown()) for stored in attempt.stored]
+        # A twin in the same flush was answered from a record that may not be there.
+        settlement.answers += [
+            (item, OutcomeUnknown() if item.record in unknown else told) for item, told in attempt.settled
+        ]
+        settlement.hold(attempt.held)
+
+    def _when_committed(self, connection: Connection, number: int, lost_pid: int) -> int | None:
+        """Wait for the end of the transaction that lost its connection, then look for its number.
+
+        Returns the time of receipt of its records in epoch seconds; None when it was not carried out.
+        """
+        connection.execute(statements.END_SESSION, (lost_pid, application()))
+        connection.execute("begin")
+        name = flusher_name(self._flush.flusher_id)
+        connection.execute(statements.WAIT_NAME, (names.lock_number(name),))
+        row = connection.execute(statements.LAST_BATCH, (self._flush.flusher_id,)).fetchone()
+        connection.execute("rollback")
+        return row[1] if row is not None and row[0] == number else None
+
+    def _one_by_one(self, attempt: Attempt, error: Exception, settlement: Settlement) -> None:
+        """Store each record alone, so that only the culprit fails."""
+        if len(attempt.items) > 1:
+            for item in attempt.items:
+                self._carry_out([item], settlement)
+            return
+        sqlstate = getattr(error, "sqlstate", None) or ""
+        log.error("record_failed", operation=attempt.items[0].operation, sqlstate=sqlstate)
+        told = CommandFailed(sqlstate) if sqlstate[:2] in CALLERS_DATA else error
+        settlement.answers.append((attempt.items[0], told))
+
+    def _connected(self) -> Connection:
+        if self._connection is None:
+            try:
+                self._connection = connect(self._conninfo, application=application())
+            except psycopg.Error:
+                time.sleep(RECONNECT_PAUSE)  # Nobody is refused for it: the records wait until their deadline.
+                raise
+            self._pid = self._connection.info.backend_pid
+        return self._connection
+
+    def _rollback(self) -> None:
+        try:
+            if self._connection is not None:
+                self._connection.execute("rollback")
+        except psycopg.Error:
+            self._reset()
+
+    def _reset(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+
+def _set(answer: asyncio.Future[Settlement], result: Settlement | Exception) -> None:
+    if answer.done():
+        return
+    if isinstance(result, Exception):
+        answer.set_exception(result)
+    else:
+        answer.set_result(result)
