@@ -157,15 +157,20 @@ class Decider:
     def _when_committed(self, connection: Connection, number: int, lost_pid: int) -> int | None:
         """Wait for the end of the transaction that lost its connection, then look for its number.
 
-        Returns the time of receipt of its records in epoch seconds; None when it was not carried out.
+        Returns the time of receipt of its records in epoch seconds; None when it was not carried out. In that case
+        the number is given up: should its statement still be on its way, it comes to nothing (see `ingest_count`).
         """
+        flusher_id = self._flush.flusher_id
         connection.execute(statements.END_SESSION, (lost_pid, application()))
         connection.execute("begin")
-        name = flusher_name(self._flush.flusher_id)
-        connection.execute(statements.WAIT_NAME, (names.lock_number(name),))
-        row = connection.execute(statements.LAST_BATCH, (self._flush.flusher_id,)).fetchone()
-        connection.execute("rollback")
-        return row[1] if row is not None and row[0] == number else None
+        connection.execute(statements.WAIT_NAME, (names.lock_number(flusher_name(flusher_id)),))
+        row = connection.execute(statements.LAST_BATCH, (flusher_id,)).fetchone()
+        if row is not None and row[0] == number:
+            connection.execute("rollback")
+            return int(row[1])
+        connection.execute(statements.GIVE_UP, (flusher_id, number))
+        connection.execute("commit")
+        return None
 
     def _one_by_one(self, attempt: Attempt, error: Exception, settlement: Settlement) -> None:
         """Store each record alone, so that only the culprit fails."""

@@ -10,7 +10,8 @@ and it is about to commit.
 Most flushes only count; those take one statement, which says in the transaction whether it is so (see `counting`).
 
 A flush is recognised by its number, written in the same transaction. The name of the flusher is locked throughout, so
-that whoever asks what became of a number waits until a transaction that lost its client has ended.
+that whoever asks what became of a number waits until a transaction that lost its client has ended; a number that was
+not carried out by then is given up, and never will be.
 """
 
 from __future__ import annotations

@@ -10,4 +10,9 @@ STORE = "select ingest_store(%s, %s, %s, %s::json, %s::json, %s::json, %s::json,
 COUNT = f"select ingest_count({', '.join(['%s'] * 10)}, %s::json, %s::json, %s::json, %s::json, %s::json)"
 LAST_BATCH = "select batch, seen_at from ingest_flushers where id = %s"
 WAIT_NAME = "select pg_advisory_xact_lock(%s::bigint)"
+GIVE_UP = """
+insert into ingest_flushers as f (id, batch, seen_at, given_up)
+values (%s, 0, floor(extract(epoch from service_now())), %s)
+on conflict (id) do update set given_up = excluded.given_up
+"""
 END_SESSION = "select pg_terminate_backend(pid) from pg_stat_activity where pid = %s and application_name = %s"

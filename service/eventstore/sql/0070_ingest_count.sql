@@ -1,3 +1,6 @@
+-- The last batch of a flusher that was found not stored: a statement that bears its number comes too late.
+alter table ingest_flushers add column given_up bigint not null default 0;
+
 -- A flush that only counts, whole, in one statement: what the flusher knows is checked under the locks, and when all of
 -- it still holds, everything is stored at once. Answers the time of receipt; null, with nothing stored, when a lock is
 -- held by somebody else or something is not as the flusher knows it. Each query here sees what was committed before it
@@ -13,6 +16,9 @@ declare
 begin
     select count(*) into met from unnest(gates) g where pg_try_advisory_xact_lock_shared(g);
     if met <> cardinality(gates) or not pg_try_advisory_xact_lock(flusher_lock) then
+        return null;
+    end if;
+    if exists (select from ingest_flushers f where f.id = flusher and f.given_up >= number) then
         return null;
     end if;
     with held as (
