@@ -19,6 +19,7 @@ from tests.support.ingest import (
     analytics_item,
     check_books,
     eventually,
+    holding_gate,
     log_item,
     one,
     running,
@@ -77,7 +78,9 @@ async def test_what_is_known_is_counted_without_a_decision(database_url, sql, un
         ]
         large = await send(intake, *(log_item("m", extra={"blob": "x" * 30_000}) for _ in range(100)))
         assert all(answer["ok"] for answer in large)
+        alone = await send(intake, analytics_item())
         at = {answer["received_at"] for answer in [*again, *large]}
+    assert alone[0]["ok"]
     assert {moment for (moment,) in sql.execute("select distinct received_at from log_events")} >= at
     assert one(sql, "select count(*) from log_events") == 107
     check_books(sql)
@@ -95,6 +98,22 @@ async def test_a_sender_that_has_changed_is_decided(database_url, sql):
         [refused] = await send(intake, log_item("m"))
         assert isinstance(refused, Unauthenticated)
     assert one(sql, "select count(*) from log_events") == 3
+    check_books(sql)
+
+
+async def test_nothing_is_counted_while_a_fence_holds_the_gate(database_url, sql):
+    async with running(database_url) as intake:
+        await know(intake)
+        await send(intake, log_item("m", of=sender(OTHER)))
+        with holding_gate(database_url):
+            waiting = asyncio.gather(send(intake, log_item("m")))
+            [other] = await send(intake, log_item("m", of=sender(OTHER)))
+            assert other["ok"]
+            await asyncio.sleep(0.1)
+            assert not waiting.done()
+            assert one(sql, "select count(*) from log_events where project_id = %s", PROJECT) == 2
+        [[answer]] = await waiting
+        assert answer["ok"]
     check_books(sql)
 
 
