@@ -35,7 +35,7 @@ from service.settings import load_settings
 )
 async def echo(call: Call[LogEvent, None]) -> Answer:
     """Give back what came in."""
-    return Answer(202, {"ok": True, "message": call.body.message})
+    return Answer(202, call.body)
 
 
 def main() -> None:

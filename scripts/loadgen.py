@@ -27,12 +27,6 @@ class Stats:
     latencies: list[float] = field(default_factory=list)
     statuses: Counter[int] = field(default_factory=Counter)
 
-    def add(self, more: Stats) -> None:
-        """Take in what came back in another turn of the same load."""
-        self.seconds += more.seconds
-        self.latencies += more.latencies
-        self.statuses += more.statuses
-
     @property
     def rate(self) -> float:
         """2xx answers per second."""
