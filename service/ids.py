@@ -8,20 +8,17 @@ from functools import lru_cache
 
 _DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
 _PAIRS = [first + second for first in _DIGITS for second in _DIGITS]  # ten bits at a time: ids are made on hot paths
-_RANDOM_BITS = 80
+
+
+def _text(number: int, bits: int) -> str:
+    return "".join([_PAIRS[number >> shift & 1023] for shift in range(bits - 10, -10, -10)])
 
 
 @lru_cache(maxsize=4)  # of a millisecond: many ids are made in one
 def _time_part(milliseconds: int) -> str:
-    return "".join([_PAIRS[milliseconds >> shift & 1023] for shift in range(40, -10, -10)])
+    return _text(milliseconds, 50)
 
 
 def new_id(prefix: str) -> str:
     """Make a fresh id, `<prefix>_<26 characters>`; unguessable (80 random bits), never parsed."""
-    bits = int.from_bytes(os.urandom(_RANDOM_BITS // 8), "big")
-    pairs = _PAIRS
-    return (
-        f"{prefix}_{_time_part(time.time_ns() // 1_000_000)}"
-        f"{pairs[bits >> 70]}{pairs[bits >> 60 & 1023]}{pairs[bits >> 50 & 1023]}{pairs[bits >> 40 & 1023]}"
-        f"{pairs[bits >> 30 & 1023]}{pairs[bits >> 20 & 1023]}{pairs[bits >> 10 & 1023]}{pairs[bits & 1023]}"
-    )
+    return f"{prefix}_{_time_part(time.time_ns() // 1_000_000)}{_text(int.from_bytes(os.urandom(10), 'big'), 80)}"

@@ -23,8 +23,6 @@ from service.ingest import statements
 from service.ingest.locking import Project
 from service.ingest.tally import Tally
 
-ACTIVE = "active"  # status of a project that takes records; `ingest_count` stores for no other
-
 Parameters = tuple[str | int | None, ...]
 
 

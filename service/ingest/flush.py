@@ -31,7 +31,7 @@ from service.eventstore.writing import write
 from service.http.errors import Unauthenticated
 from service.ids import new_id
 from service.ingest import statements
-from service.ingest.counting import ACTIVE, Parameters, parameters
+from service.ingest.counting import Parameters, parameters
 from service.ingest.items import Assignment, Item
 from service.ingest.locking import Project, lock
 from service.ingest.tally import Assigned, RecordTally, Tally
@@ -85,7 +85,6 @@ class _Work:
     plan: Plan
     loaded: Loaded
     batch: Batch
-    now: int
     projects: Mapping[str, Project]
     closed: AbstractSet[str]
     counted: dict[StreamName, case.Case] = field(default_factory=dict)
@@ -136,7 +135,7 @@ class Flush:
         batch = Batch(self._registry, moment, {}, loaded.rows)
         attempt.received_at = batch.now
         closed = {project_id for project_id in project_ids if names.gate(project_id) not in loaded.gates}
-        work = _Work(plan, loaded, batch, batch.now, projects, closed)
+        work = _Work(plan, loaded, batch, projects, closed)
         self._fold(work)
         for item in attempt.items:
             self._take(item, work, attempt)
@@ -144,9 +143,8 @@ class Flush:
             connection.execute("rollback")
             return
         attempt.committing = True
-        logs, analytics, *counters = work.tally.parameters()
         records = work.tally.record_parameter()
-        values = (moment, self.flusher_id, attempt.number, logs, analytics, records, *counters)
+        values = (moment, self.flusher_id, attempt.number, records, *work.tally.parameters())
 
         def store(connection: Connection, _: Batch) -> None:
             connection.execute(statements.STORE, values, prepare=True)
@@ -168,25 +166,24 @@ class Flush:
         Fills in `attempt` as it is once the statement has said that it is so (see `counting`). None when it cannot be
         tried: a record has a key, or a case or a project is not known or has to move.
         """
+        projects: dict[str, Project] = {}
         for item in attempt.items:
             project = self._projects.get(item.sender.project_id)
-            usable = project is not None and project.status == ACTIVE and project.dsn_hash == item.sender.dsn_hash
-            if item.record is not None or not usable:
+            if project is None or not project.active or project.dsn_hash != item.sender.dsn_hash or item.record:
                 return None
+            projects[item.sender.project_id] = project
         plan = self._plan(attempt.items)
         if plan.writes:
             return None
         cases = {name: known for name in plan.shared if (known := self._cache.get(name)) is not None}
-        projects: dict[str, Project] = {}
         tally = Tally()
         for item in attempt.items:
             project_id = item.sender.project_id
-            project = projects[project_id] = self._projects[project_id]
             assigned = None
             if item.offered:
                 case_id, grouping = item.offered[0]  # The oldest grouping that knows it keeps it: all are known here.
                 assigned = Assigned(case_id, grouping, cases[project_id, case_id].state.status, counted=True)
-            attempt.stored.append(Stored(item, tally.add(item, assigned, project.account_id)))
+            attempt.stored.append(Stored(item, tally.add(item, assigned, projects[project_id].account_id)))
         return parameters(self.flusher_id, attempt.number, plan, cases, projects, tally)
 
     # -- what is needed ----------------------------------------------------------------------------------------
@@ -254,7 +251,7 @@ class Flush:
         if project is None or project.dsn_hash != sender.dsn_hash:
             attempt.settled.append((item, Unauthenticated()))
             return
-        if project.status != ACTIVE:
+        if not project.active:
             attempt.settled.append((item, ProjectDeletionInProgress("The project is being deleted.")))
             return
         if item.record is not None:
@@ -311,7 +308,7 @@ class Flush:
         """Put a record into the tally, and its answer with it if the record of its key has to hold that."""
         suppressed = work.tally.add(item, assigned, account_id)
         if item.record is not None:
-            fingerprint, body = item.sender.fingerprint, item.answer(work.now)
+            fingerprint, body = item.sender.fingerprint, item.answer(work.batch.now)
             work.tally.records.append(RecordTally(*item.record, fingerprint, item.row.id, ACCEPTED, body.decode()))
             work.loaded.records[item.record] = Record(fingerprint, item.row.id, ACCEPTED, body, _NO_HEADERS)
         return Stored(item, suppressed)

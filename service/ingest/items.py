@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
@@ -96,53 +97,31 @@ class AnalyticsRow(msgspec.Struct):
     marker_hash: str | None
 
 
+@dataclass(slots=True, eq=False)
 class Item:
     """A prepared record.
 
-    `size` is its memory in bytes, by estimate. `offered` lists the cases an error may belong to, oldest grouping
-    first, and `evidence` what they rest on; there are none for everything else. A record with a key has the name of
-    its idempotency record, and the name under which its twins are locked.
+    `offered` lists the cases an error may belong to, oldest grouping first, and `evidence` what they rest on; there
+    are none for everything else.
     """
 
-    __slots__ = (
-        "deadline",
-        "delay",
-        "due",
-        "evidence",
-        "key_name",
-        "offered",
-        "record",
-        "row",
-        "scrubbed",
-        "sender",
-        "size",
-        "waiter",
-    )
+    sender: Sender
+    row: LogRow | AnalyticsRow
+    size: int  # bytes of memory, by estimate
+    scrubbed: int
+    offered: tuple[Assignment, ...] = ()
+    evidence: Evidence | None = None
+    record: RecordName | None = None  # where the idempotency record of a keyed one is
+    key_name: str = ""  # and the name under which twins of it are locked
+    waiter: asyncio.Future[Outcome] | None = None
+    deadline: float = field(default_factory=lambda: time.monotonic() + DEADLINE)
+    due: float = 0.0
+    delay: float = 0.0
 
-    def __init__(
-        self,
-        sender: Sender,
-        row: LogRow | AnalyticsRow,
-        size: int,
-        scrubbed: int,
-        offered: tuple[Assignment, ...] = (),
-        evidence: Evidence | None = None,
-    ) -> None:
-        self.sender = sender
-        self.row = row
-        self.size = size
-        self.scrubbed = scrubbed
-        self.offered = offered
-        self.evidence = evidence
-        self.record: RecordName | None = None
-        self.key_name = ""
-        self.waiter: asyncio.Future[Outcome] | None = None
-        self.deadline = time.monotonic() + DEADLINE
-        self.due = 0.0
-        self.delay = 0.0
-        if sender.key is not None:
-            project_id = sender.project_id
-            self.record = (project_id, f"dsn:{project_id}", self.operation, sender.key)
+    def __post_init__(self) -> None:
+        key, project_id = self.sender.key, self.sender.project_id
+        if key is not None:
+            self.record = (project_id, f"dsn:{project_id}", self.operation, key)
             self.key_name = names.key(*self.record)
 
     @property

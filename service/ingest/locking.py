@@ -1,7 +1,7 @@
 """What a flush holds and knows before it decides: its locks, its clock, and the projects of its senders.
 
-Most flushes only count: every error goes into a case that is known and stays as it is. Those take one statement. One
-that may move a case takes the way of a command loop's round.
+A flush that moves no case takes one statement for it; one that may takes the way of a command loop's round. Those that
+can be foreseen whole are not locked here but counted (see `counting`).
 """
 
 from __future__ import annotations
@@ -27,6 +27,11 @@ class Project(NamedTuple):
     dsn_hash: str
     status: str
     account_id: str
+
+    @property
+    def active(self) -> bool:
+        """Whether it takes records."""
+        return self.status == "active"
 
 
 class Held(NamedTuple):

@@ -6,7 +6,10 @@ from __future__ import annotations
 FACTS = "select service_now(), ingest_projects(%s)::text"
 LOCK = "select ingest_lock(%s, %s, %s, %s, %s::json, %s)::text"
 
-STORE = "select ingest_store(%s, %s, %s, %s::json, %s::json, %s::json, %s::json, %s::json, %s::json)"
+STORE = """
+select ingest_store(%s, %s, %s, new_records => %s::json, new_logs => %s::json, new_analytics => %s::json,
+    new_cases => %s::json, new_users => %s::json, new_usage => %s::json)
+"""
 COUNT = f"select ingest_count({', '.join(['%s'] * 10)}, %s::json, %s::json, %s::json, %s::json, %s::json)"
 LAST_BATCH = "select batch, seen_at from ingest_flushers where id = %s"
 WAIT_NAME = "select pg_advisory_xact_lock(%s::bigint)"
