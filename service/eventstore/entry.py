@@ -6,6 +6,7 @@ import asyncio
 import time
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from service.eventstore import names
 from service.eventstore.cache import StreamName
@@ -16,6 +17,17 @@ DEADLINE = 2.5  # seconds a command may wait before it is given up, not below tr
 DOUBT_DEADLINE = 10.0  # further seconds a commit in doubt is pursued
 
 RecordName = tuple[str, str, str, str]  # project_id, principal, operation, key
+T = TypeVar("T")
+
+
+def tell(waiter: asyncio.Future[T] | Future[T], result: T | Exception) -> None:
+    """Give a waiter what it waits for; nothing happens when it went away: the outcome stands all the same."""
+    if waiter.done():
+        return
+    if isinstance(result, Exception):
+        waiter.set_exception(result)
+    else:
+        waiter.set_result(result)
 
 
 @dataclass(slots=True, eq=False)

@@ -23,10 +23,11 @@ from service.eventstore.commands import (
     CommandNotDone,
     Outcome,
 )
-from service.eventstore.connection import Connection, connect, is_lost
-from service.eventstore.entry import DEADLINE, Entry
+from service.eventstore.connection import is_lost
+from service.eventstore.entry import DEADLINE, Entry, tell
 from service.eventstore.parking import Parking
 from service.eventstore.round import Round, RoundResult
+from service.eventstore.session import WritingSession
 from service.eventstore.unit import Registry
 from service.eventstore.writing import CommitNotConfirmed
 
@@ -58,10 +59,7 @@ class Answers:
     def add(self, entry: Entry, result: Outcome | Exception) -> None:
         """Hold a result until `send`; a waiter that is not asynchronous gets it at once."""
         if isinstance(entry.waiter, Future):
-            if isinstance(result, Exception):
-                entry.waiter.set_exception(result)
-            else:
-                entry.waiter.set_result(result)
+            tell(entry.waiter, result)
             return
         self._by_loop.setdefault(entry.waiter.get_loop(), []).append((entry.waiter, result))
 
@@ -77,12 +75,7 @@ class Answers:
 
 def _deliver(results: Iterable[tuple[asyncio.Future[Outcome], Outcome | Exception]]) -> None:
     for waiter, result in results:
-        if waiter.done():  # The client went away; the command's outcome stands.
-            continue
-        if isinstance(result, Exception):
-            waiter.set_exception(result)
-        else:
-            waiter.set_result(result)
+        tell(waiter, result)
 
 
 class CommandLoop:
@@ -96,15 +89,13 @@ class CommandLoop:
         application: str = "service-loop",
         make_round: Callable[[Registry, StateCache], Round] = Round,
     ) -> None:
-        self._conninfo = conninfo
-        self._application = application
+        self._session = WritingSession(conninfo, application)
         self._cache = StateCache()
         self._round = make_round(registry, self._cache)
         self._parking = Parking(capacity=CAPACITY, per_stream=PER_STREAM)
         self._wake = threading.Condition()
         self._stopping = False
         self._thread = threading.Thread(target=self._main, name=application, daemon=True)
-        self._connection: Connection | None = None
         self._average = W_MIN / 4
         self._stalled: dict[StreamName, int] = {}
         self._looked: dict[StreamName, int] = {}
@@ -166,8 +157,7 @@ class CommandLoop:
         for entry in left:
             answers.add(entry, entry.given_up)
         answers.send()
-        if self._connection is not None:
-            self._connection.close()
+        self._session.close()
 
     def _carry_out(self, batch: list[Entry]) -> None:
         """Run a batch until each of its commands is answered or parked."""
@@ -183,7 +173,7 @@ class CommandLoop:
             # The thread must survive; the culprit is found one by one.
             log.exception("round_failed", error=repr(bug), size=len(batch))
             self._cache.clear()
-            self._reset()
+            self._session.close()
             self._one_by_one(batch, bug)
         else:
             self._settle(result)
@@ -191,7 +181,7 @@ class CommandLoop:
     def _attempt(self, batch: list[Entry]) -> RoundResult:
         """Run one round, waiting for heads unless one of them is known to be stalled."""
         began = time.monotonic()
-        connection = self._connected()
+        connection = self._session.open()
         stalled = any(name in self._stalled for entry in batch for name in entry.writes)
         try:
             if stalled:
@@ -250,20 +240,20 @@ class CommandLoop:
 
     def _after_error(self, batch: list[Entry], error: psycopg.Error) -> None:
         """Decide what an error of the database means for the batch."""
-        connection = self._connection
+        connection = self._session.connection
         if connection is None:  # Could not connect: certainly not done.
             self._park(batch)
         elif is_lost(connection, error):
             log.warning("connection_lost", size=len(batch), sqlstate=error.sqlstate)
             for entry in batch:
                 entry.in_doubt = True
-            self._reset()
+            self._session.close()
             self._park(batch)
         elif error.sqlstate in RETRY:
-            self._rollback()
+            self._session.rollback()
             self._park(batch)
         else:
-            self._rollback()
+            self._session.rollback()
             self._one_by_one(batch, error)
 
     def _one_by_one(self, batch: list[Entry], error: Exception) -> None:
@@ -277,24 +267,3 @@ class CommandLoop:
         answers = Answers()
         answers.add(batch[0], CommandFailed(sqlstate) if is_callers_data(error) else error)
         answers.send()
-
-    def _connected(self) -> Connection:
-        if self._connection is None:
-            try:
-                self._connection = connect(self._conninfo, application=self._application)
-            except psycopg.Error:
-                time.sleep(0.05)  # Nobody is refused for it: the batch is parked until its deadline.
-                raise
-        return self._connection
-
-    def _rollback(self) -> None:
-        try:
-            if self._connection is not None:
-                self._connection.execute("rollback")
-        except psycopg.Error:
-            self._reset()
-
-    def _reset(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()

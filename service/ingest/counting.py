@@ -7,7 +7,6 @@ to: a thread that waits for the database would wait as long again for its turn o
 from __future__ import annotations
 
 import asyncio
-import os
 import select
 from collections.abc import Mapping
 from typing import Any
@@ -24,11 +23,6 @@ from service.ingest.locking import Project
 from service.ingest.tally import Tally
 
 Parameters = tuple[str | int | None, ...]
-
-
-def application() -> str:
-    """How the sessions of this process's intake are called."""
-    return f"service-intake-{os.getpid()}"
 
 
 def parameters(
@@ -55,8 +49,9 @@ def parameters(
 class CountingSession:
     """The connection of the event loop, opened when it is needed. One statement at a time."""
 
-    def __init__(self, conninfo: str) -> None:
+    def __init__(self, conninfo: str, application: str) -> None:
         self._conninfo = conninfo
+        self._application = application
         self._connection: AsyncConnection | None = None
         self._cursor: psycopg.AsyncCursor[Any] | None = None
         self._news = select.poll()
@@ -71,7 +66,7 @@ class CountingSession:
         if self._connection is not None and self._news.poll(0):
             await self.reset()
         if self._connection is None:
-            self._connection = await connect_async(self._conninfo, application=application())
+            self._connection = await connect_async(self._conninfo, application=self._application)
             self._cursor = self._connection.cursor()
             self.pid = self._connection.info.backend_pid
             self._news.register(self._connection.fileno(), select.POLLIN)

@@ -19,18 +19,18 @@ import structlog
 
 from service.eventstore import names
 from service.eventstore.commands import CommandFailed, OutcomeUnknown
-from service.eventstore.connection import Connection, connect, is_lost
-from service.eventstore.loop import CALLERS_DATA, RETRY
+from service.eventstore.connection import Connection, is_lost
+from service.eventstore.entry import tell
+from service.eventstore.loop import RETRY, is_callers_data
+from service.eventstore.session import WritingSession
 from service.eventstore.writing import CommitNotConfirmed
 from service.ingest import statements
-from service.ingest.counting import application
 from service.ingest.flush import Attempt, Flush, flusher_name
 from service.ingest.items import Item
 from service.ingest.settlement import Settlement
 
 log = structlog.get_logger()
 
-RECONNECT_PAUSE = 0.05
 DOUBT_DEADLINE = 10.0  # seconds a commit in doubt is pursued
 
 _Job = tuple[Callable[[Settlement], None], "asyncio.Future[Settlement]"]
@@ -39,12 +39,10 @@ _Job = tuple[Callable[[Settlement], None], "asyncio.Future[Settlement]"]
 class Decider:
     """Runs flushes one after the other; whoever asks waits for each before the next, so `flush` has one user."""
 
-    def __init__(self, conninfo: str, flush: Flush) -> None:
-        self._conninfo = conninfo
+    def __init__(self, conninfo: str, application: str, flush: Flush) -> None:
+        self._session = WritingSession(conninfo, application)
         self._flush = flush
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        self._connection: Connection | None = None
-        self._pid = 0
         # A daemon: a database that says nothing must not keep the process from ending.
         self._thread = threading.Thread(target=self._main, name="service-intake", daemon=True)
 
@@ -81,17 +79,17 @@ class Decider:
             try:
                 work(settlement)
             except Exception as bug:  # noqa: BLE001 - it belongs to whoever asked; the thread must survive
-                self._reset()
+                self._session.close()
                 result = bug
             with suppress(RuntimeError):  # The event loop has closed: nobody is left to hear it.
-                answer.get_loop().call_soon_threadsafe(_set, answer, result)
-        self._reset()
+                answer.get_loop().call_soon_threadsafe(tell, answer, result)
+        self._session.close()
 
     def _carry_out(self, items: Sequence[Item], settlement: Settlement) -> None:
         """Run one flush and see to each of its records."""
         attempt = self._flush.attempt(items)
         try:
-            self._flush.run(self._connected(), attempt)
+            self._flush.run(self._session.open(), attempt)
         except CommitNotConfirmed:
             self._flush.forget()
             settlement.hold(items)
@@ -102,29 +100,29 @@ class Decider:
             # The thread must survive; the culprit is found one by one.
             log.exception("flush_failed", error=repr(bug), size=len(items))
             self._flush.forget()
-            self._reset()
+            self._session.close()
             self._one_by_one(attempt, bug, settlement)
         else:
             settlement.add(attempt)
 
     def _after_error(self, attempt: Attempt, error: psycopg.Error, settlement: Settlement) -> None:
         """Decide what an error of the database means for a flush."""
-        connection = self._connection
+        connection = self._session.connection
         if connection is None:  # Could not connect: certainly not stored.
             settlement.hold(attempt.items)
         elif is_lost(connection, error):
             log.warning("connection_lost", size=len(attempt.items), sqlstate=error.sqlstate)
-            self._reset()
+            self._session.close()
             if attempt.committing:
-                self._resolve(attempt, self._pid, settlement)
+                self._resolve(attempt, self._session.pid, settlement)
             else:
                 settlement.hold(attempt.items)
         elif error.sqlstate in RETRY or isinstance(error, psycopg.errors.CheckViolation):
             # The check of the default partition: a day got its own between planning and writing. It is seen next time.
-            self._rollback()
+            self._session.rollback()
             settlement.hold(attempt.items)
         else:
-            self._rollback()
+            self._session.rollback()
             self._one_by_one(attempt, error, settlement)
 
     def _resolve(self, attempt: Attempt, lost_pid: int, settlement: Settlement) -> None:
@@ -132,12 +130,12 @@ class Decider:
         give_up = time.monotonic() + DOUBT_DEADLINE
         while time.monotonic() < give_up:
             try:
-                received_at = self._when_committed(self._connected(), attempt.number, lost_pid)
+                received_at = self._when_committed(self._session.open(), attempt.number, lost_pid)
             except psycopg.Error as error:
                 if error.sqlstate in RETRY:
-                    self._rollback()
+                    self._session.rollback()
                 else:
-                    self._reset()
+                    self._session.close()
                 continue
             if received_at is None:
                 settlement.hold(attempt.items)
@@ -161,7 +159,7 @@ class Decider:
         the number is given up: should its statement still be on its way, it comes to nothing (see `ingest_count`).
         """
         flusher_id = self._flush.flusher_id
-        connection.execute(statements.END_SESSION, (lost_pid, application()))
+        connection.execute(statements.END_SESSION, (lost_pid, self._session.application))
         connection.execute("begin")
         connection.execute(statements.WAIT_NAME, (names.lock_number(flusher_name(flusher_id)),))
         row = connection.execute(statements.LAST_BATCH, (flusher_id,)).fetchone()
@@ -180,36 +178,5 @@ class Decider:
             return
         sqlstate = getattr(error, "sqlstate", None) or ""
         log.error("record_failed", operation=attempt.items[0].operation, sqlstate=sqlstate)
-        told = CommandFailed(sqlstate) if sqlstate[:2] in CALLERS_DATA else error
+        told = CommandFailed(sqlstate) if is_callers_data(error) else error
         settlement.answers.append((attempt.items[0], told))
-
-    def _connected(self) -> Connection:
-        if self._connection is None:
-            try:
-                self._connection = connect(self._conninfo, application=application())
-            except psycopg.Error:
-                time.sleep(RECONNECT_PAUSE)  # Nobody is refused for it: the records wait until their deadline.
-                raise
-            self._pid = self._connection.info.backend_pid
-        return self._connection
-
-    def _rollback(self) -> None:
-        try:
-            if self._connection is not None:
-                self._connection.execute("rollback")
-        except psycopg.Error:
-            self._reset()
-
-    def _reset(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
-
-
-def _set(answer: asyncio.Future[Settlement], result: Settlement | Exception) -> None:
-    if answer.done():
-        return
-    if isinstance(result, Exception):
-        answer.set_exception(result)
-    else:
-        answer.set_result(result)

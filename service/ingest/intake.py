@@ -9,6 +9,7 @@ two of them run at once, and while one is in doubt nothing else is flushed.
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -17,10 +18,12 @@ import psycopg
 import structlog
 
 from service.eventstore.commands import CommandNotDone, Outcome, OutcomeUnknown
+from service.eventstore.entry import tell
 from service.eventstore.loop import RETRY
+from service.eventstore.session import RECONNECT_PAUSE
 from service.eventstore.unit import Registry
 from service.ingest.counting import CountingSession
-from service.ingest.decider import DOUBT_DEADLINE, RECONNECT_PAUSE, Decider
+from service.ingest.decider import DOUBT_DEADLINE, Decider
 from service.ingest.flush import Flush
 from service.ingest.items import Item
 from service.ingest.scrubbing import Scrubber
@@ -53,8 +56,9 @@ class Intake:
     ) -> None:
         self.scrubber = scrubber or Scrubber()
         self._flush = Flush(registry)
-        self._session = CountingSession(conninfo)
-        self._decider = Decider(conninfo, self._flush)
+        application = f"service-intake-{os.getpid()}"
+        self._session = CountingSession(conninfo, application)
+        self._decider = Decider(conninfo, application, self._flush)
         self._batch = batch
         self._waiting = Waiting() if waiting is None else waiting
         self._wake = asyncio.Event()
@@ -196,10 +200,5 @@ class Intake:
 
 def _tell(results: Iterable[tuple[Item, Outcome | Exception]]) -> None:
     for item, result in results:
-        waiter = item.waiter
-        if waiter is None or waiter.done():  # The client went away; the record is stored all the same.
-            continue
-        if isinstance(result, Exception):
-            waiter.set_exception(result)
-        else:
-            waiter.set_result(result)
+        if item.waiter is not None:
+            tell(item.waiter, result)
