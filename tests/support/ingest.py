@@ -25,6 +25,9 @@ OTHER = "proj_00000002"
 OWNER = "usr_00000001"
 DSN_HASH = "d" * 64
 SCRUBBER = Scrubber()
+SESSIONS = (
+    "from pg_stat_activity where starts_with(application_name, 'service-intake-') and datname = current_database()"
+)
 
 Sql = psycopg.Connection[Any]
 
@@ -70,6 +73,16 @@ async def send(intake: Intake, *items: Item) -> list[Any]:
     """Submit records at once; returns their answers, decoded, or what was raised."""
     answers = await asyncio.gather(*(intake.submit(item) for item in items), return_exceptions=True)
     return [body(answer) for answer in answers]
+
+
+async def know(intake: Intake) -> None:
+    """Let an intake learn the project and the case of "m": the first is decided, the second counted.
+
+    So both of its sessions are open then.
+    """
+    for _ in range(2):
+        [answer] = await send(intake, log_item("m"))
+        assert answer["ok"]
 
 
 async def eventually(holds: Callable[[], bool]) -> None:

@@ -17,7 +17,7 @@ from enum import Enum
 from pathlib import Path
 from urllib.parse import quote, unquote
 
-from tests.support.proxywire import Frames, is_commit_sent, is_committed, is_end_of_request
+from tests.support.proxywire import Frames, commit_tag, is_committed, is_end_of_request
 
 CHUNK = 1 << 16
 
@@ -35,7 +35,8 @@ class _Link:
     def __init__(self, client: socket.socket, server: socket.socket) -> None:
         self.client = client
         self.server = server
-        self.eat = self.late = False
+        self.eaten: bytes | None = None  # the tag of the answer that is to be eaten
+        self.late: bytes | None = None  # the tag of the answer that a dropped client does not hear
         self.answered = threading.Event()
 
     def drop(self) -> None:
@@ -161,17 +162,19 @@ class PostgresProxy(Proxy):
         return server
 
     def pump_up(self, link: _Link) -> None:
-        frames, commits = Frames(typed=False), set[bytes]()
+        frames, prepared = Frames(typed=False), dict[bytes, bytes]()
         for data in self._read(link.client):
             out = bytearray()
             for frame in frames.feed(data):
-                if is_commit_sent(frame, commits):
+                if (tag := commit_tag(frame, prepared)) is not None:
                     fault = self.choose()
                     if fault is Fault.ZOMBIE:
                         link.server.sendall(out)
+                        link.late = tag
                         self._send_late(link, frame, frames)
                         return
-                    link.eat = link.eat or fault is Fault.EAT
+                    if fault is Fault.EAT:
+                        link.eaten = tag
                 out += frame
             link.server.sendall(out)
 
@@ -185,7 +188,6 @@ class PostgresProxy(Proxy):
                 if not (data := link.client.recv(CHUNK)):
                     return
                 frames.push(data)
-        link.late = True  # What the server answers goes nowhere.
         drop(link.client)
         time.sleep(random.uniform(0.2, 1.0) * self.delay)
         self.fired[Fault.ZOMBIE.value] += 1
@@ -197,9 +199,9 @@ class PostgresProxy(Proxy):
         for data in self._read(link.server):
             out = bytearray()
             for frame in frames.feed(data):
-                if is_committed(frame) and link.late:
+                if is_committed(frame, link.late):
                     link.answered.set()
-                elif is_committed(frame) and link.eat:
+                elif is_committed(frame, link.eaten):
                     self.fired[Fault.EAT.value] += 1
                     return
                 out += frame

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-PARSE, BIND, QUERY, COMPLETE, READY = b"P", b"B", b"Q", b"C", b"Z"
-COMMITTING = (b"commit", b"select ingest_count(")  # beginnings of the statements that end in a commit
+PARSE, BIND, QUERY, COMPLETE = b"P", b"B", b"Q", b"C"
+COUNTING = b"select ingest_count("  # commits by itself
 
 
 class Frames:
@@ -39,22 +39,32 @@ class Frames:
         return frame
 
 
-def is_commit_sent(frame: bytes, prepared: set[bytes]) -> bool:
-    """Whether the client asks for a commit here; `prepared` keeps the names of statements that do."""
+def commit_tag(frame: bytes, prepared: dict[bytes, bytes]) -> bytes | None:
+    """The tag with which the server will say that it committed, if the client asks for a commit here.
+
+    `prepared` keeps the names of statements that commit, with their tags.
+    """
     kind = frame[:1]
     if kind == QUERY:
-        return frame[5:].strip().lower().startswith(COMMITTING)
+        return _tag_of(frame[5:].rstrip(b"\0"))
     if kind == PARSE:
         name, _, rest = frame[5:].partition(b"\0")
-        if not rest.strip().lower().startswith(COMMITTING):
-            prepared.discard(name)
-            return False
-        prepared.add(name)
-        return False  # The Bind that follows asks for it.
+        tag = _tag_of(rest.partition(b"\0")[0])
+        if tag is None:
+            prepared.pop(name, None)
+        else:
+            prepared[name] = tag
+        return None  # The Bind that follows asks for it.
     if kind == BIND:
         _, _, rest = frame[5:].partition(b"\0")
-        return rest.partition(b"\0")[0] in prepared
-    return False
+        return prepared.get(rest.partition(b"\0")[0])
+    return None
+
+
+def _tag_of(statement: bytes) -> bytes | None:
+    if statement.strip().lower() == b"commit":
+        return b"COMMIT\0"
+    return b"SELECT 1\0" if statement.startswith(COUNTING) else None
 
 
 def is_end_of_request(frame: bytes) -> bool:
@@ -62,6 +72,6 @@ def is_end_of_request(frame: bytes) -> bool:
     return frame[:1] in {b"S", QUERY}
 
 
-def is_committed(frame: bytes) -> bool:
-    """Whether the server says here that it committed: by the tag, or because no transaction is open any more."""
-    return (frame[:1] == COMPLETE and frame[5:] == b"COMMIT\0") or frame == READY + b"\0\0\0\5I"
+def is_committed(frame: bytes, tag: bytes | None) -> bool:
+    """Whether the server says here that it did what `tag` stands for. It says so only after the commit."""
+    return frame[:1] == COMPLETE and frame[5:] == tag

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -11,6 +12,7 @@ import pytest_asyncio
 from service.eventstore.store import EventStore
 from service.registry import registry
 from tests.support.ingest import OTHER, PROJECT, Sql, make_project
+from tests.support.proxy import PostgresProxy
 
 
 @pytest.fixture
@@ -19,6 +21,14 @@ def sql(database_url: str) -> Iterator[Sql]:
         make_project(connection, PROJECT)
         make_project(connection, OTHER, owner="usr_00000002")
         yield connection
+
+
+@pytest.fixture
+def proxy(database_url: str, tmp_path: Path) -> Iterator[PostgresProxy]:
+    """A way to that database on which answers may be lost."""
+    made = PostgresProxy(database_url, tmp_path / "proxy")
+    yield made
+    made.close()
 
 
 @pytest_asyncio.fixture

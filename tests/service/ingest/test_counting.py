@@ -16,28 +16,18 @@ from service.ingest.flush import Flush
 from tests.support.ingest import (
     OTHER,
     PROJECT,
+    SESSIONS,
     analytics_item,
     check_books,
     eventually,
-    holding_gate,
+    know,
     log_item,
     one,
     running,
     send,
     sender,
 )
-from tests.support.proxy import Fault, PostgresProxy, in_order
-
-SESSIONS = (
-    "from pg_stat_activity where starts_with(application_name, 'service-intake-') and datname = current_database()"
-)
-
-
-@pytest.fixture
-def proxy(database_url, tmp_path):
-    made = PostgresProxy(database_url, tmp_path / "proxy")
-    yield made
-    made.close()
+from tests.support.proxy import Fault, in_order
 
 
 @pytest.fixture
@@ -52,13 +42,6 @@ def undecided(monkeypatch):
         monkeypatch.setattr(Decider, "resolve", decide)
 
     return throw
-
-
-async def know(intake):
-    """Let the intake learn the project and the case of "m", and open both of its sessions."""
-    for _ in range(2):
-        [answer] = await send(intake, log_item("m"))
-        assert answer["ok"]
 
 
 async def test_what_is_known_is_counted_without_a_decision(database_url, sql, undecided):
@@ -98,22 +81,6 @@ async def test_a_sender_that_has_changed_is_decided(database_url, sql):
         [refused] = await send(intake, log_item("m"))
         assert isinstance(refused, Unauthenticated)
     assert one(sql, "select count(*) from log_events") == 3
-    check_books(sql)
-
-
-async def test_nothing_is_counted_while_a_fence_holds_the_gate(database_url, sql):
-    async with running(database_url) as intake:
-        await know(intake)
-        await send(intake, log_item("m", of=sender(OTHER)))
-        with holding_gate(database_url):
-            waiting = asyncio.gather(send(intake, log_item("m")))
-            [other] = await send(intake, log_item("m", of=sender(OTHER)))
-            assert other["ok"]
-            await asyncio.sleep(0.1)
-            assert not waiting.done()
-            assert one(sql, "select count(*) from log_events where project_id = %s", PROJECT) == 2
-        [[answer]] = await waiting
-        assert answer["ok"]
     check_books(sql)
 
 

@@ -18,23 +18,18 @@ from service.registry import registry
 from tests.support.ingest import (
     OTHER,
     PROJECT,
+    SESSIONS,
     analytics_item,
     check_books,
     eventually,
+    know,
     log_item,
     one,
     running,
     send,
     sender,
 )
-from tests.support.proxy import Fault, PostgresProxy, in_order, with_odds
-
-
-@pytest.fixture
-def proxy(database_url, tmp_path):
-    made = PostgresProxy(database_url, tmp_path / "proxy")
-    yield made
-    made.close()
+from tests.support.proxy import Fault, in_order, with_odds
 
 
 def ids(sql):
@@ -122,10 +117,7 @@ async def test_without_a_database_records_are_refused_in_time_and_later_ones_sto
         assert answer["ok"]
         with psycopg.connect(cluster.attachment.layout.admin_url, autocommit=True) as admin:
             admin.execute(f'alter database "{name}" allow_connections false')
-            sql.execute(
-                "select pg_terminate_backend(pid) from pg_stat_activity "
-                "where application_name like 'service-intake-%' and datname = current_database()"
-            )
+            sql.execute(f"select pg_terminate_backend(pid) {SESSIONS}")
             asked = time.monotonic()
             [refused] = await send(intake, log_item("m"))
             assert isinstance(refused, CommandNotDone)
@@ -141,8 +133,7 @@ async def test_nobody_hangs_on_a_database_that_says_nothing(proxy, sql, monkeypa
     """What waits is told in time that it was not stored, what was on its way that nobody knows; then it goes on."""
     monkeypatch.setattr(intake_module, "LONGEST", 0.5)
     async with running(proxy.url) as intake:
-        for _ in range(2):  # The first is decided, the second counted: now both sessions are open.
-            await send(intake, log_item("m"))
+        await know(intake)
         proxy.freeze()
         asked = time.monotonic()
         flying = asyncio.create_task(intake.submit(log_item("m")))
