@@ -7,7 +7,7 @@ from schemas.logs import MAX_INGEST_BYTES
 from service.auth.principals import PrincipalKind
 from service.eventstore.commands import Answer, Outcome
 from service.http.operations import Call, endpoint
-from service.ingest.items import prepare_analytics, sender_of
+from service.ingest.items import sender_of, take_analytics
 
 REPLAY_PROVIDER = "provider_cloud"
 
@@ -29,8 +29,7 @@ REPLAY_PROVIDER = "provider_cloud"
 )
 async def record_analytics_event(call: Call[AnalyticsEvent, None]) -> Outcome:
     """Store an analytics event."""
-    intake = call.services.intake
-    return await intake.submit(prepare_analytics(sender_of(call), call.body, call.raw_body, intake.scrubber))
+    return await call.services.intake.submit(take_analytics(sender_of(call), call.body, call.raw_body))
 
 
 @endpoint(

@@ -6,7 +6,7 @@ from schemas.logs import MAX_INGEST_BYTES, LogAccepted, LogEvent
 from service.auth.principals import PrincipalKind
 from service.eventstore.commands import Outcome
 from service.http.operations import Call, endpoint
-from service.ingest.items import prepare_log, sender_of
+from service.ingest.items import sender_of, take_log
 
 
 @endpoint(
@@ -26,8 +26,7 @@ from service.ingest.items import prepare_log, sender_of
 )
 async def record_log(call: Call[LogEvent, None]) -> Outcome:
     """Store a log event; at error level and above it is grouped into a case."""
-    intake = call.services.intake
-    return await intake.submit(prepare_log(sender_of(call), call.body, call.raw_body, intake.scrubber))
+    return await call.services.intake.submit(take_log(sender_of(call), call.body, call.raw_body))
 
 
 ENDPOINTS = [record_log]

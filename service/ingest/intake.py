@@ -36,6 +36,7 @@ BATCH = 256
 LINGER = 0.001  # seconds that a flush waits for company while requests come in crowds
 STOP_SECONDS = 4.0
 WATCH_SECONDS = 0.25
+PREPARED_AT_ONCE = 1 << 18  # bytes of records as Item.size has it; then others have their turn
 LONGEST = DOUBT_DEADLINE + 2.5  # seconds past its deadline that a record may be on its way to a silent database
 
 
@@ -113,8 +114,8 @@ class Intake:
     async def _main(self) -> None:
         while (batch := await self._gather()) is not None:
             self._flying = batch
-            if batch:
-                self._settle(await self._survive(batch))
+            if ready := await self._prepare(batch):
+                self._settle(await self._survive(ready))
             self._flying = ()
         await self._session.reset()
 
@@ -135,6 +136,23 @@ class Intake:
         self._crowd = len(batch) // 2
         self._answer([(item, CommandNotDone()) for item in overdue])
         return batch
+
+    async def _prepare(self, batch: Sequence[Item]) -> list[Item]:
+        """Prepare what is new, and return what can be stored; a record that this fails on is answered by its error."""
+        ready: list[Item] = []
+        size = 0
+        for item in batch:
+            size += item.size
+            try:
+                item.prepare(self.scrubber)
+            except Exception as bug:  # noqa: BLE001 - whatever it is, it costs nobody else an answer
+                self._answer([(item, bug)])
+            else:
+                ready.append(item)
+            if size > PREPARED_AT_ONCE:
+                size = 0
+                await asyncio.sleep(0)
+        return ready
 
     async def _survive(self, batch: Sequence[Item]) -> Settlement:
         """Carry out a batch; what nobody foresaw costs its records their answer, and no others theirs."""

@@ -16,7 +16,7 @@ from schemas.logs import LogEvent
 from service.eventstore import names
 from service.eventstore.commands import Outcome
 from service.ingest.intake import Intake
-from service.ingest.items import Item, Sender, prepare_analytics, prepare_log
+from service.ingest.items import Item, Sender, take_analytics, take_log
 from service.ingest.scrubbing import Scrubber
 from service.registry import registry
 
@@ -47,15 +47,21 @@ def sender(project_id: str = PROJECT, key: str | None = None, fingerprint: str =
 
 
 def log_item(message: str = "boom", *, of: Sender | None = None, **members: Any) -> Item:
-    """A log event as its handler prepares it."""
+    """A log event as its handler takes it in."""
     raw = msgspec.json.encode({"message": message, **members})
-    return prepare_log(of or sender(), msgspec.json.decode(raw, type=LogEvent), raw, SCRUBBER)
+    return take_log(of or sender(), msgspec.json.decode(raw, type=LogEvent), raw)
 
 
 def analytics_item(event: str = "order_placed", *, of: Sender | None = None, **properties: Any) -> Item:
-    """An analytics event as its handler prepares it."""
+    """An analytics event as its handler takes it in."""
     raw = msgspec.json.encode({"event": event, "distinct_id": "u1", "properties": properties})
-    return prepare_analytics(of or sender(), msgspec.json.decode(raw, type=AnalyticsEvent), raw, SCRUBBER)
+    return take_analytics(of or sender(), msgspec.json.decode(raw, type=AnalyticsEvent), raw)
+
+
+def prepared(item: Item) -> Item:
+    """A record as a flush takes it up."""
+    item.prepare(SCRUBBER)
+    return item
 
 
 @asynccontextmanager

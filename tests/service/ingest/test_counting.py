@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
+import msgspec
 import psycopg
 import pytest
 
@@ -152,6 +153,18 @@ async def test_a_bug_costs_nobody_else_an_answer(database_url, sql, monkeypatch,
         [answer] = await send(intake, log_item("n"))
         assert answer["ok"]
         assert intake.depth == 0
+    check_books(sql)
+
+
+async def test_a_record_that_cannot_be_prepared_costs_only_its_own_answer(database_url, sql):
+    async with running(database_url) as intake:
+        await know(intake)
+        bad = log_item("m")
+        bad.body = msgspec.structs.replace(bad.body, level="none such")
+        answers = await send(intake, log_item("m"), bad, log_item("m"))
+        assert [isinstance(answer, dict) for answer in answers] == [True, False, True]
+        assert intake.depth == 0
+    assert one(sql, "select count(*) from log_events") == 4
     check_books(sql)
 
 

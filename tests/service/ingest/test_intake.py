@@ -30,6 +30,7 @@ from tests.support.ingest import (
     log_item,
     make_project,
     one,
+    prepared,
     running,
     send,
     sender,
@@ -314,7 +315,7 @@ async def test_a_case_that_others_closed_is_counted_on(database_url, sql, store)
 
 
 async def test_rules_decide_how_a_case_opens(database_url, sql, store):
-    ignored, resolved = log_item("ignored"), log_item("resolved")
+    ignored, resolved = prepared(log_item("ignored")), prepared(log_item("resolved"))
     await add_rule(store, "sup_1", ignored.offered[0].grouping.fingerprint[:8] + "*", Action.AUTO_IGNORE)
     await add_rule(store, "sup_2", "*" + resolved.offered[0].grouping.fingerprint[-8:], Action.AUTO_RESOLVE)
     async with running(database_url) as intake:
@@ -370,7 +371,7 @@ async def test_a_new_grouping_keeps_old_cases_whole(database_url, sql, monkeypat
 
 
 async def test_only_the_culprit_of_a_batch_fails(database_url, sql):
-    poison = log_item("x")
+    poison = prepared(log_item("x"))
     poison.row.message = "a\x00b"
     async with running(database_url) as intake:
         answers = await send(intake, *(log_item("m") for _ in range(5)), poison, analytics_item())

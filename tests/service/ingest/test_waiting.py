@@ -134,12 +134,12 @@ class WaitingMachine(RuleBasedStateMachine):
     def admit(self, name, size, late):
         made = item(name, size=size, late=late)
         if self.waiting.admit(made):
-            self.inside[made.row.id] = made
+            self.inside[id(made)] = made
 
     def leave(self, found):
         self.waiting.done(found)
         for gone in found:
-            del self.inside[gone.row.id]
+            del self.inside[id(gone)]
 
     @rule(size=st.integers(1, 5), max_bytes=st.integers(1, 40))
     def take(self, size, max_bytes):
@@ -160,7 +160,7 @@ class WaitingMachine(RuleBasedStateMachine):
     @rule()
     def expire(self):
         self.leave(self.waiting.expire())
-        outside = {found.row.id for found in self.outside}
+        outside = {id(found) for found in self.outside}
         assert all(found.deadline for id_, found in self.inside.items() if id_ not in outside)
 
     @invariant()
