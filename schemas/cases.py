@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from schemas.logs import Level
+from schemas.onboarding import SAFE_INTEGER
 from schemas.paging import PageQuery
 
 CaseStatus = Literal["open", "resolved", "ignored"]
@@ -20,7 +21,7 @@ class CaseQuery(PageQuery, frozen=True):
     status: Literal["open", "resolved", "ignored", "all"] = "open"
     environment: Annotated[str, Meta(min_length=1, max_length=100)] | None = None
     release: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
-    since: Annotated[int, Meta(ge=0)] | None = None
+    since: Annotated[int, Meta(ge=0, le=SAFE_INTEGER)] | None = None
 
 
 class CaseItem(msgspec.Struct, frozen=True, kw_only=True):
