@@ -79,14 +79,20 @@ expected-statuses = {accepted_or_ruled_out}
 """
 # What may become of a request in the form of its operation: who asks and what is there is another matter.
 ACCEPTED = ["2xx", 401, 403, 404, 409, 412, 428, 429, 503]
-# These answer 400 by rules that no schema states: a code is live, a document is one that was rendered here, a runner
-# names its automation, one plan holds exactly one live proof. `schema_and_decoder_agree` still checks them.
+# These answer 400 by rules that no schema states: a code is live, a document was rendered here, a runner names its
+# automation or its lease, a status asks for certain members. `schema_and_decoder_agree` checks them all the same.
 RULED = [
-    "poll_device",
     "create_credential",
+    "disable_automation",
+    "get_openapi",
+    "poll_device",
+    "poll_provider",
     "put_automation_contract",
-    "start_onboarding",
+    "record_automation_usage",
+    "release_claim",
     "review_onboarding",
+    "start_onboarding",
+    "update_automation_run",
 ]
 
 
