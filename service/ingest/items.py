@@ -109,7 +109,7 @@ class Item:
     sender: Sender
     body: LogEvent | AnalyticsEvent | None = field(repr=False)  # None once it is prepared
     raw: bytes = field(repr=False)
-    size: int = 0  # bytes of memory, by estimate
+    size: int = field(init=False)  # bytes of memory, by estimate
     row: LogRow | AnalyticsRow = field(init=False, repr=False)
     scrubbed: int = 0
     offered: tuple[Assignment, ...] = ()
