@@ -1,7 +1,10 @@
-"""Add the example of each event that has none yet to tests/golden/events; never change one that is there.
+"""Add what is new to tests/golden: an example of each event, and the names of what is found by importing the rooms.
 
 A golden event is what the released code has written: it may be in somebody's history, and must stay readable. So this
 only ever adds files. An event that must look different gets a new topic and an upcaster.
+
+Machines, read models, endpoints, tasks and topics are found wherever a module declares them. A module that is not found
+would take its part along without a word, so names too are only ever added here: one that goes is taken out by hand.
 """
 
 from __future__ import annotations
@@ -17,10 +20,13 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from service.eventstore.codec import canonical  # noqa: E402
-from service.registry import machines  # noqa: E402
+from service.http.routes import built_endpoints  # noqa: E402
+from service.jobs import declared  # noqa: E402
+from service.registry import machines, read_models  # noqa: E402
 from statemachines.kernel import TOPICS, Event  # noqa: E402
 
 GOLDEN = ROOT / "tests" / "golden" / "events"
+NAMES = ROOT / "tests" / "golden" / "names"
 MOMENT = 1_800_000_000
 SHA256 = "0123456789abcdef" * 4
 
@@ -29,6 +35,25 @@ def events() -> dict[str, type[Event]]:
     """Every event of the product by topic."""
     machines()  # Imports every module that declares some.
     return {topic: event for topic, event in sorted(TOPICS.items()) if event.__module__.startswith("statemachines.")}
+
+
+def found() -> dict[str, set[str]]:
+    """The names of what the rooms declare, by kind."""
+    tasks, reactions = declared()
+    endpoints = (endpoint.operation for endpoint in built_endpoints())
+    return {
+        "machines": set(machines()),
+        "read_models": set(read_models()),
+        "endpoints": {f"{operation.method} {operation.path} {operation.operation_id}" for operation in endpoints},
+        "tasks": {task.name for task in tasks} | {f"on {topic}" for topic in reactions},
+        "topics": set(events()),
+    }
+
+
+def kept(kind: str) -> set[str]:
+    """The names of a kind as they are in its golden file."""
+    path = NAMES / f"{kind}.txt"
+    return set(path.read_text().splitlines()) if path.exists() else set()
 
 
 def example(kind: Any, name: str) -> Any:
@@ -65,6 +90,11 @@ def main() -> None:
             made = msgspec.convert(example(event, ""), event)
             path.write_bytes(canonical(made))
             print(f"added {path.relative_to(ROOT)}")
+    NAMES.mkdir(parents=True, exist_ok=True)
+    for kind, names in found().items():
+        new = names - kept(kind)
+        (NAMES / f"{kind}.txt").write_text("".join(f"{name}\n" for name in sorted(names | kept(kind))))
+        print(*(f"added {kind} {name}" for name in sorted(new)), sep="\n", end="\n" if new else "")
 
 
 if __name__ == "__main__":

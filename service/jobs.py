@@ -8,9 +8,9 @@ so a job that runs twice, late or not at all does no harm that the next sweep do
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import pkgutil
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import procrastinate
@@ -118,8 +118,8 @@ def _register(app: procrastinate.App, services: Services, task: Task) -> None:
         app.periodic(cron=task.cron, periodic_id=task.name, queueing_lock=f"{LOCK}:{task.name}")(known)
 
 
-def _modules() -> Iterator[Any]:
-    """The modules named `jobs` of the packages in this room."""
-    for package in pkgutil.iter_modules(service.__path__, "service."):
-        if package.ispkg and importlib.util.find_spec(f"{package.name}.jobs"):
-            yield importlib.import_module(f"{package.name}.jobs")
+def _modules() -> Iterator[ModuleType]:
+    """The modules named `jobs` of the packages in this room, at any depth."""
+    for found in pkgutil.walk_packages(service.__path__, "service."):
+        if found.name.endswith(".jobs"):
+            yield importlib.import_module(found.name)

@@ -1,4 +1,7 @@
-"""Every machine and every read model, found by importing their rooms: a module that exists is a module that counts."""
+"""Every machine and every read model, found by importing their rooms: a module that exists is a module that counts.
+
+Modules in folders count like those beside them, at any depth.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +19,22 @@ from service.eventstore.unit import Registry
 from statemachines.kernel import StateMachine
 
 
-def _modules(room: ModuleType) -> Iterator[ModuleType]:
-    for found in pkgutil.iter_modules(room.__path__, room.__name__ + "."):
-        yield importlib.import_module(found.name)
+def modules(room: ModuleType) -> Iterator[ModuleType]:
+    """Import every module below a package, in the order of their names. An import that fails stops the start."""
+    for name in sorted(found.name for found in pkgutil.walk_packages(room.__path__, room.__name__ + ".", _raise)):
+        yield importlib.import_module(name)
+
+
+def _raise(_: str) -> None:
+    """Let a package that cannot be imported stop the start: walk_packages would leave its modules out."""
+    raise  # noqa: PLE0704 - called while the error is handled
 
 
 @cache
 def machines() -> dict[str, StateMachine[Any]]:
     """Return the machines by stream kind. Two of one kind are a bug that stops the start."""
     found: dict[str, StateMachine[Any]] = {}
-    for module in _modules(statemachines):
+    for module in modules(statemachines):
         for value in vars(module).values():
             if isinstance(value, StateMachine):
                 assert found.setdefault(value.kind, value) is value, f"two machines write {value.kind} streams"
@@ -36,7 +45,7 @@ def machines() -> dict[str, StateMachine[Any]]:
 def read_models() -> dict[str, AnyProjection]:
     """Return the projections by table name. Two over one table are a bug that stops the start."""
     found: dict[str, AnyProjection] = {}
-    for module in _modules(projections):
+    for module in modules(projections):
         for value in vars(module).values():
             if isinstance(value, Projection):
                 assert found.setdefault(value.name, value) is value, f"two projections write {value.name}"

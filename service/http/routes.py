@@ -1,4 +1,4 @@
-"""The route table: every endpoint of every module beside this one, and a place-holder for what is not built.
+"""The route table: every endpoint of every module of the edge, and a place-holder for what is not built.
 
 A module takes part by exporting `ENDPOINTS`. Two endpoints for one method and path, or one without principals, stop
 the process from starting (threats 2 and 27).
@@ -6,24 +6,22 @@ the process from starting (threats 2 and 27).
 
 from __future__ import annotations
 
-import pkgutil
 from collections import Counter
 from collections.abc import Iterable
 from functools import cache
-from importlib import import_module
-from pathlib import Path
 
+import service.http
 from service.http.bound import Bound
 from service.http.operations import Endpoint
 from service.http.unbuilt import unbuilt_endpoints
+from service.registry import modules
 
 
 def built_endpoints() -> list[Endpoint]:
     """The endpoints that have a handler, in the order of their modules' names."""
-    package = __name__.rpartition(".")[0]
     found: list[Endpoint] = []
-    for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
-        found += getattr(import_module(f"{package}.{module.name}"), "ENDPOINTS", [])
+    for module in modules(service.http):
+        found += getattr(module, "ENDPOINTS", [])
     return found
 
 
