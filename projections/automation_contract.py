@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
-from projections.kernel import Row, projection
+from projections.kernel.projection import Row, projection
 from schemas.automation_contract import EnableReceipt
 from statemachines.automation_contract import (
     KIND,
@@ -19,7 +19,7 @@ from statemachines.automation_contract import (
     receipt_of,
 )
 from statemachines.automation_documents import SavedAutomation
-from statemachines.kernel import Recorded
+from statemachines.kernel.machine import Recorded
 
 # Why an automation is off, when the member who turned it off gave no reason.
 PAUSED = "paused"

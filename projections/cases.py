@@ -7,7 +7,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec.structs import replace
 
-from projections.kernel import Row, Table, projection
+from projections.kernel.projection import Row, Table, projection
 from statemachines.case import (
     CaseIgnored,
     CaseOpened,
@@ -16,7 +16,7 @@ from statemachines.case import (
     CaseRegressed,
     CaseResolved,
 )
-from statemachines.kernel import Recorded
+from statemachines.kernel.machine import Recorded
 
 
 class CaseRow(Row, frozen=True, kw_only=True):

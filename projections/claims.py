@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from projections.kernel import Row, projection
+from projections.kernel.projection import Row, projection
 from statemachines.claim import CLAIM, Claim
-from statemachines.kernel import Recorded
+from statemachines.kernel.machine import Recorded
 from statemachines.lease import LEASE, Lease
 
 

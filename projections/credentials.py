@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from projections.kernel import Row, Table, projection
+from projections.kernel.projection import Row, Table, projection
 from projections.keys import UseRow
 from statemachines.credential import CredentialCreated, CredentialRevoked
-from statemachines.kernel import Recorded
+from statemachines.kernel.machine import Recorded
 
 
 class CredentialRow(Row, frozen=True, kw_only=True):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from projections.kernel import Row, Table, projection
+from projections.kernel.projection import Row, Table, projection
 from statemachines.deploy import DeployRecorded
-from statemachines.kernel import Recorded
+from statemachines.kernel.machine import Recorded
 
 
 class DeployRow(Row, frozen=True, kw_only=True):

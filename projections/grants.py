@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from projections.kernel import Row, projection
+from projections.kernel.projection import Row, projection
 from statemachines.grant import GRANT, Grant
-from statemachines.kernel import Recorded
+from statemachines.kernel.machine import Recorded
 
 
 class GrantRow(Row, frozen=True, kw_only=True):

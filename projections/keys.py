@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
-from projections.kernel import Row, Table, projection
+from projections.kernel.projection import Row, Table, projection
 from statemachines.account import KeyMinted, KeyRevoked
-from statemachines.kernel import Recorded
+from statemachines.kernel.machine import Recorded
 
 
 class KeyRow(Row, frozen=True, kw_only=True):

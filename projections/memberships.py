@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from projections.kernel import Row, projection
+from projections.kernel.projection import Row, projection
 from statemachines.account import MemberAdded, MembershipRemoved, OwnerAdded, Role
-from statemachines.kernel import Recorded
+from statemachines.kernel.machine import Recorded
 
 
 class MembershipRow(Row, frozen=True, kw_only=True):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from projections.kernel import Row, projection
+from projections.kernel.projection import Row, projection
 from schemas.onboarding import Plan, Receipt, SourceSnapshot
-from statemachines.kernel import Recorded
+from statemachines.kernel.machine import Recorded
 from statemachines.onboarding import (
     KIND,
     OnboardingApproved,

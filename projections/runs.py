@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from projections.kernel import Row, projection
-from statemachines.kernel import Recorded
+from projections.kernel.projection import Row, projection
+from statemachines.kernel.machine import Recorded
 from statemachines.run import RUN, Run
 
 

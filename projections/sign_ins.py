@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
-from projections.kernel import Row, Table, projection
-from statemachines.kernel import Recorded
+from projections.kernel.projection import Row, Table, projection
+from statemachines.kernel.machine import Recorded
 from statemachines.sign_in import SignInAuthorized, SignInRedeemed, SignInRefused, SignInStarted
 
 KEPT = 3600  # seconds

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from projections.kernel import Row, projection
+from projections.kernel.projection import Row, projection
 from schemas.onboarding import Plan, Receipt
-from statemachines.kernel import Recorded
+from statemachines.kernel.machine import Recorded
 from statemachines.signal_map import KIND, SignalMapRecorded, SignalMapVerified, SignalMapWithdrawn
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from projections.kernel import Row, Table, projection
-from statemachines.kernel import Recorded
+from projections.kernel.projection import Row, Table, projection
+from statemachines.kernel.machine import Recorded
 from statemachines.trigger_receipt import RECEIPT, Receipt
 
 

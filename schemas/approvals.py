@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from schemas.claims import LeaseEpoch, StateRevision
-from schemas.paging import PageQuery
+from schemas.kernel.paging import PageQuery
 from schemas.playbooks import Closed
 from schemas.triggers import ObjectId
 

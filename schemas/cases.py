@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from schemas.kernel.paging import PageQuery
 from schemas.logs import Level
 from schemas.onboarding import SAFE_INTEGER
-from schemas.paging import PageQuery
 
 CaseStatus = Literal["open", "resolved", "ignored"]
 Trust = Literal["customer_provider", "synthetic"]

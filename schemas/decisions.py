@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from schemas.paging import PageQuery
+from schemas.kernel.paging import PageQuery
 from schemas.playbooks import AutomationId, Sha256
 
 

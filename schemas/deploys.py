@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from schemas.paging import PageQuery
+from schemas.kernel.paging import PageQuery
 
 Environment = Annotated[str, Meta(min_length=1, max_length=160)]
 

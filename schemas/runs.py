@@ -14,7 +14,7 @@ from msgspec import UNSET, Meta, UnsetType
 from schemas.approvals import Approval
 from schemas.claims import LeaseEpoch, StateRevision
 from schemas.grants import Grant, HeadSha
-from schemas.paging import PageQuery
+from schemas.kernel.paging import PageQuery
 from schemas.playbook_outputs import SelfHealingOutput
 from schemas.playbooks import AutomationId, Closed, PlaybookRef, Sha256
 from schemas.triggers import ObjectId

@@ -11,8 +11,8 @@ import msgspec
 from msgspec import Meta
 
 from schemas.cases import Trust
+from schemas.kernel.paging import PageQuery
 from schemas.logs import Level
-from schemas.paging import PageQuery
 from schemas.playbooks import AutomationId, Closed, Sha256
 
 ReceiptStatus = Literal["issued", "claimed", "consumed", "expired", "closed", "invalidated"]

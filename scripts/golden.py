@@ -23,7 +23,7 @@ from service.eventstore.codec import canonical  # noqa: E402
 from service.http.routes import built_endpoints  # noqa: E402
 from service.jobs import declared  # noqa: E402
 from service.registry import machines, read_models  # noqa: E402
-from statemachines.kernel import TOPICS, Event  # noqa: E402
+from statemachines.kernel.machine import TOPICS, Event  # noqa: E402
 
 GOLDEN = ROOT / "tests" / "golden" / "events"
 NAMES = ROOT / "tests" / "golden" / "names"

@@ -14,9 +14,9 @@ from typing import Any
 
 import projections
 import statemachines
-from projections.kernel import AnyProjection, Projection
+from projections.kernel.projection import AnyProjection, Projection
 from service.eventstore.unit import Registry
-from statemachines.kernel import StateMachine
+from statemachines.kernel.machine import StateMachine
 
 
 def modules(room: ModuleType) -> Iterator[ModuleType]:

@@ -12,7 +12,7 @@ from enum import Enum
 
 import msgspec
 
-from statemachines.kernel import Event, Rejection, StateMachine, derived_id, destination, transition_table
+from statemachines.kernel.machine import Event, Rejection, StateMachine, derived_id, destination, transition_table
 
 # ---- People
 

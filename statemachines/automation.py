@@ -32,7 +32,7 @@ from statemachines.automation_refusals import (
     ReceiptPolicySuperseded,
 )
 from statemachines.claim import Claim, Holder
-from statemachines.kernel import Event
+from statemachines.kernel.machine import Event
 from statemachines.lease import Lease
 from statemachines.ledger import Ledger
 from statemachines.materiality import CaseFacts, MaterialityDecision, decide_materiality

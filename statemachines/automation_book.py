@@ -29,7 +29,7 @@ from statemachines.automation_refusals import (
 )
 from statemachines.claim import CLAIM, Claim, Holder
 from statemachines.grant import GRANT, Grant
-from statemachines.kernel import Event, HasStatus, Rejection, StateMachine
+from statemachines.kernel.machine import Event, HasStatus, Rejection, StateMachine
 from statemachines.lease import Lease
 from statemachines.ledger import LEDGER, Ledger, ledger_id
 from statemachines.run import RUN, Run

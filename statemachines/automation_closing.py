@@ -20,7 +20,7 @@ from statemachines import run as runs
 from statemachines import run_events as e
 from statemachines.automation_book import Book, Effects, carried, is_open, merge, overdue
 from statemachines.automation_refusals import RunNotFound, RunTerminal
-from statemachines.kernel import Event
+from statemachines.kernel.machine import Event
 from statemachines.run import Run
 
 

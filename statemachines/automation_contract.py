@@ -17,7 +17,7 @@ from schemas.automation_contract import EnableReceipt
 from statemachines.automation_documents import POLICY_VERSION, Document, SavedAutomation
 from statemachines.automation_readiness import Facts, find_gaps
 from statemachines.automation_refusals import AutomationNotFound
-from statemachines.kernel import (
+from statemachines.kernel.machine import (
     Event,
     IfMatchRequired,
     PreconditionFailed,

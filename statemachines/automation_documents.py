@@ -14,7 +14,8 @@ import msgspec
 
 from schemas.automation_policy import Policy
 from schemas.playbooks import PlaybookRef
-from statemachines.faults import INVALID, MISSING
+from statemachines.kernel.faults import INVALID, MISSING
+from statemachines.kernel.shapes import Problem, problems, unknown
 from statemachines.playbook_templates import Template
 from statemachines.playbooks import (
     LOCKED,
@@ -28,7 +29,6 @@ from statemachines.playbooks import (
     render,
     sha256_of,
 )
-from statemachines.shapes import Problem, problems, unknown
 
 POLICY_VERSION = 2
 DUPLICATE = "duplicate_automation_id"

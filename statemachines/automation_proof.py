@@ -23,7 +23,7 @@ from statemachines.automation_refusals import (
     RunNotFound,
     RunTerminal,
 )
-from statemachines.kernel import Event, derived_id
+from statemachines.kernel.machine import Event, derived_id
 from statemachines.run import Run
 from statemachines.verification import Counts, Verdict, decide_verification
 

@@ -1,4 +1,4 @@
-"""Every refusal of automation execution, in one closed list: codes of G-006, statuses in schemas/errors.py.
+"""Every refusal of automation execution, in one closed list: codes of G-006, statuses in schemas/kernel/errors.py.
 
 Messages are fixed sentences: nothing that a caller, a runner or telemetry wrote is ever part of one (threat 14).
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from statemachines.kernel import Rejection
+from statemachines.kernel.machine import Rejection
 
 
 class AutomationNotFound(Rejection):

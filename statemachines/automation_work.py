@@ -33,7 +33,7 @@ from statemachines.automation_refusals import (
     PrProofMismatch,
     RunTransitionNotAllowed,
 )
-from statemachines.kernel import allowed_next
+from statemachines.kernel.machine import allowed_next
 from statemachines.ledger import Amounts
 from statemachines.run import RUN, ApprovalRef, Run
 

@@ -20,7 +20,7 @@ from statemachines.automation_refusals import (
     LeaseExpired,
     StaleLeaseEpoch,
 )
-from statemachines.kernel import Event, StateMachine, derived_id, destination, transition_table
+from statemachines.kernel.machine import Event, StateMachine, derived_id, destination, transition_table
 from statemachines.lease import Lease
 
 LEASE_SECONDS = 900

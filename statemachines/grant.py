@@ -13,7 +13,7 @@ import msgspec
 
 from statemachines.automation_policy import Authority
 from statemachines.automation_refusals import GrantNotAvailable
-from statemachines.kernel import Event, StateMachine, derived_id, destination, transition_table
+from statemachines.kernel.machine import Event, StateMachine, derived_id, destination, transition_table
 from statemachines.run_events import GrantKind
 
 GRANT_SECONDS = 900

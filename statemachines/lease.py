@@ -17,7 +17,7 @@ from enum import Enum
 import msgspec
 
 from statemachines.automation_refusals import CaseAlreadyClaimed
-from statemachines.kernel import Event, StateMachine, derived_id, destination, transition_table
+from statemachines.kernel.machine import Event, StateMachine, derived_id, destination, transition_table
 
 
 class Status(Enum):

@@ -20,7 +20,7 @@ import msgspec
 
 from statemachines.automation_policy import Limits
 from statemachines.automation_refusals import BudgetExhausted, DeadlineExceeded, GrantNotAvailable
-from statemachines.kernel import Event, StateMachine, derived_id, destination, transition_table
+from statemachines.kernel.machine import Event, StateMachine, derived_id, destination, transition_table
 
 WINDOW_SECONDS = 86400
 

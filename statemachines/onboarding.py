@@ -14,7 +14,7 @@ import msgspec
 
 from schemas.onboarding import DeployReceipt, Plan, Receipt, SourceSnapshot
 from schemas.proof import Remaining
-from statemachines.kernel import (
+from statemachines.kernel.machine import (
     Event,
     IfMatchRequired,
     PreconditionFailed,

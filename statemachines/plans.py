@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from schemas.onboarding import Plan
-from statemachines.canonical import canonical_sha256
-from statemachines.telling import holds_own_secret, names_person, names_secret
-from statemachines.validation import FieldIssue, InvalidPayload
+from statemachines.kernel.canonical import canonical_sha256
+from statemachines.kernel.telling import holds_own_secret, names_person, names_secret
+from statemachines.kernel.validation import FieldIssue, InvalidPayload
 
 # A drive letter is a scheme of one letter; a colon after the first slash belongs to a file name.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")

@@ -36,10 +36,10 @@ from schemas.playbooks import (
     WeeklyFunnelReviewBindings,
 )
 from statemachines.cron import InvalidSchedule, parse_cron, zone
-from statemachines.faults import INVALID, UNKNOWN
-from statemachines.kernel import Rejection
+from statemachines.kernel.faults import INVALID, UNKNOWN
+from statemachines.kernel.machine import Rejection
+from statemachines.kernel.shapes import Problem, json_schema, problems
 from statemachines.playbook_templates import PUBLISHED, Template
-from statemachines.shapes import Problem, json_schema, problems
 
 LOCKED = "locked_field"
 

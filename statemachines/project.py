@@ -10,7 +10,7 @@ from enum import Enum
 
 import msgspec
 
-from statemachines.kernel import Event, Rejection, StateMachine, destination, transition_table
+from statemachines.kernel.machine import Event, Rejection, StateMachine, destination, transition_table
 
 
 class ProjectNotFound(Rejection):

@@ -31,7 +31,7 @@ from schemas.proof import (
     RemainingProperties,
     RemainingSafeError,
 )
-from statemachines.readings import ReadFailed
+from statemachines.kernel.readings import ReadFailed
 
 FAILURE_KEY = "failure_marker"
 _FULL_SHA = 40  # shorter hex names a commit by its beginning

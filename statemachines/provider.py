@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from schemas.provider import CONNECT_SECONDS, READ_SCOPES
-from statemachines.kernel import Event, Rejection, StateMachine, destination, transition_table
+from statemachines.kernel.machine import Event, Rejection, StateMachine, destination, transition_table
 
 KIND = "conn"
 _READ_SUFFIX = ":read"

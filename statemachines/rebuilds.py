@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from statemachines.kernel import Event, Rejection, StateMachine, destination, transition_table
+from statemachines.kernel.machine import Event, Rejection, StateMachine, destination, transition_table
 
 SCOPE = "service"  # rebuilds belong to no project
 

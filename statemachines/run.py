@@ -15,7 +15,7 @@ import msgspec
 
 from statemachines import run_events as e
 from statemachines.automation_refusals import RunTransitionNotAllowed
-from statemachines.kernel import Event, StateMachine, derived_id, destination, transition_table
+from statemachines.kernel.machine import Event, StateMachine, derived_id, destination, transition_table
 from statemachines.ledger import Amounts
 from statemachines.verification import Verdict
 

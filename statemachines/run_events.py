@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from statemachines.automation_policy import Delivery, Limits, Playbook, VerificationTerms
-from statemachines.kernel import Event
+from statemachines.kernel.machine import Event
 from statemachines.verification import Verdict
 
 Action = Literal["draft_pr", "auto_merge", "escalate"]

@@ -11,7 +11,7 @@ from enum import Enum
 
 import msgspec
 
-from statemachines.kernel import Event, Rejection, StateMachine, derived_id, destination, transition_table
+from statemachines.kernel.machine import Event, Rejection, StateMachine, derived_id, destination, transition_table
 
 LIFETIME = 900  # seconds between start and expiry
 INTERVAL = 5  # seconds a client waits between polls

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from schemas.onboarding import Plan, Receipt
-from statemachines.kernel import Event, Rejection, StateMachine, derived_id, destination, transition_table
+from statemachines.kernel.machine import Event, Rejection, StateMachine, derived_id, destination, transition_table
 
 KIND = "map"
 

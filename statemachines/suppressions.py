@@ -11,7 +11,7 @@ from enum import Enum
 
 import msgspec
 
-from statemachines.kernel import Event, Rejection, StateMachine, derived_id, destination, transition_table
+from statemachines.kernel.machine import Event, Rejection, StateMachine, derived_id, destination, transition_table
 
 MAX_RULES = 500
 """Rules a project may have: each error that opens a case is held against all of them."""

@@ -14,7 +14,7 @@ import msgspec
 
 from statemachines.automation_policy import Authority, Playbook
 from statemachines.automation_refusals import ReceiptNotClaimable
-from statemachines.kernel import Event, StateMachine, derived_id, destination, transition_table
+from statemachines.kernel.machine import Event, StateMachine, derived_id, destination, transition_table
 from statemachines.materiality import ACTIVE_STATUS, MaterialityDecision
 
 CASE_RECEIPT_SECONDS = 3600

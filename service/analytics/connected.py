@@ -27,10 +27,10 @@ from service.auth.authority import check_fence
 from service.eventstore.commands import Answer, Command, CommandNotDone, Lookup, Origin, Stream, Unit
 from service.eventstore.store import EventStore
 from service.ids import new_id
+from statemachines.kernel.readings import ReadFailed
 from statemachines.project import ProjectNotFound
 from statemachines.proof import ErrorSighting, EventSighting, carried_markers
 from statemachines.provider import MACHINE, scope_fault
-from statemachines.readings import ReadFailed
 
 T = TypeVar("T", bound=msgspec.Struct)
 

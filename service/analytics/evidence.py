@@ -17,6 +17,7 @@ from service.analytics.probes import AnalyticsProvider, ErrorProbe, EventProbe
 from service.eventstore.commands import CommandNotDone
 from service.eventstore.store import EventStore
 from statemachines.credential import CI
+from statemachines.kernel.readings import ReadFailed
 from statemachines.onboarding import SESSION_SECONDS
 from statemachines.proof import (
     DeploySighting,
@@ -27,7 +28,6 @@ from statemachines.proof import (
     safe_failure,
     unknown_markers,
 )
-from statemachines.readings import ReadFailed
 
 MARGIN_SECONDS = SESSION_SECONDS  # how far beside the session one looks for what came too early or too late
 MAX_DEPLOYS = 500

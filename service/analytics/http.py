@@ -14,7 +14,7 @@ import httpx2
 import msgspec
 import structlog
 
-from statemachines.readings import Cause, ReadFailed
+from statemachines.kernel.readings import Cause, ReadFailed
 
 log = structlog.get_logger(__name__)
 

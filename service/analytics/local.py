@@ -16,8 +16,8 @@ from psycopg_pool import PoolTimeout
 from service.analytics.probes import ROWS_PER_EVENT, STRAY_ROWS, ErrorProbe, EventProbe
 from service.eventstore.commands import CommandNotDone
 from service.eventstore.store import EventStore
+from statemachines.kernel.readings import Cause, ReadFailed
 from statemachines.proof import FAILURE_KEY, ErrorSighting, EventSighting
-from statemachines.readings import Cause, ReadFailed
 
 log = structlog.get_logger(__name__)
 

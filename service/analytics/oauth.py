@@ -17,8 +17,8 @@ from schemas.provider import CONNECT_SECONDS, POLL_INTERVAL, READ_SCOPES, Connec
 from service.analytics.http import cause_of, exchange, failure, is_public, parse
 from service.auth.sealing import seal, unseal
 from service.settings import Settings
+from statemachines.kernel.readings import ReadFailed
 from statemachines.provider import Refused, Waiting
-from statemachines.readings import ReadFailed
 
 MAX_BYTES = 65536
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"

@@ -21,7 +21,7 @@ from service.http.errors import NotFound, OwnerRequired, PrincipalNotAllowed, Sc
 from service.http.operations import Operation
 from statemachines.account import membership_id
 from statemachines.credential import RUNNER
-from statemachines.kernel import Rejection
+from statemachines.kernel.machine import Rejection
 from statemachines.project import ProjectDeletionInProgress, ProjectNotFound
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import psycopg
 import structlog
 
 from projections import credentials, keys
-from projections.kernel import Table
+from projections.kernel.projection import Table
 
 if TYPE_CHECKING:
     from service.eventstore.store import EventStore

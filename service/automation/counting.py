@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from service.analytics.port import AnalyticsProviders
 from service.eventstore.store import EventStore
-from statemachines.readings import ReadFailed
+from statemachines.kernel.readings import ReadFailed
 from statemachines.run import Run
 from statemachines.verification import Counts, observation_end
 

@@ -19,7 +19,7 @@ from projections.approvals import ApprovalRow
 from projections.automation_contract import AutomationContractRow
 from projections.claims import CLAIMS, ClaimRow
 from projections.grants import GrantRow
-from projections.kernel import Table
+from projections.kernel.projection import Table
 from projections.projects import PROJECTION as PROJECTS
 from projections.runs import PROJECTION as RUNS
 from projections.runs import RunRow
@@ -49,9 +49,9 @@ from statemachines.automation_authority import authority_of
 from statemachines.automation_book import DEPLOY_WAIT_SECONDS
 from statemachines.automation_contract import Contract
 from statemachines.automation_policy import Authority
-from statemachines.kernel import Rejection
+from statemachines.kernel.machine import Rejection
+from statemachines.kernel.readings import ReadFailed
 from statemachines.project import ProjectNotFound
-from statemachines.readings import ReadFailed
 
 R = TypeVar("R", bound=msgspec.Struct)
 Work = Callable[[], Awaitable[None]]

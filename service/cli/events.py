@@ -78,7 +78,7 @@ def replay(stream_id: str, revision: int | None) -> None:
     """Fold a stream into its state and print that as JSON."""
     from service.eventstore.history import read_stream
     from service.registry import machines
-    from statemachines.kernel import replay as fold
+    from statemachines.kernel.machine import replay as fold
 
     with connection() as opened:
         found = [event for event in read_stream(opened, stream_id) if revision is None or event.revision <= revision]

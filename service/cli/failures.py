@@ -12,7 +12,7 @@ from service.eventstore.rebuild import RebuildRunning
 from service.eventstore.startup import UnfitDatabase
 from service.processes import CannotListen
 from service.settings import SettingsError
-from statemachines.kernel import Rejection
+from statemachines.kernel.machine import Rejection
 
 
 def explain(error: Exception) -> str | None:

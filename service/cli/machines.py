@@ -11,7 +11,7 @@ import click
 from service.cli.common import json_option, show
 
 if TYPE_CHECKING:
-    from statemachines.kernel import StateMachine
+    from statemachines.kernel.machine import StateMachine
 
 Edge = tuple[str, str, str]
 LINE_BREAK = "\\n"  # as Graphviz writes it

@@ -11,7 +11,7 @@ import click
 from service.cli.common import connection, database, json_option, print_json, progress, show
 
 if TYPE_CHECKING:
-    from projections.kernel import AnyProjection
+    from projections.kernel.projection import AnyProjection
     from service.settings import Settings
     from statemachines.rebuilds import ProjectionRebuilt
 

@@ -9,7 +9,7 @@ import msgspec
 import psycopg
 from psycopg import sql
 
-from projections.kernel import AnyProjection
+from projections.kernel.projection import AnyProjection
 from service.eventstore.codec import (
     CHAIN_START,
     Envelope,

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from statemachines.canonical import canonical_payload
-from statemachines.kernel import TOPICS, Event
+from statemachines.kernel.canonical import canonical_payload
+from statemachines.kernel.machine import TOPICS, Event
 
 CHAIN_START = bytes(32)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from projections.kernel import Table
-from statemachines.kernel import Event, StateMachine
+from projections.kernel.projection import Table
+from statemachines.kernel.machine import Event, StateMachine
 
 S = TypeVar("S")
 R = TypeVar("R", bound=msgspec.Struct)

@@ -19,7 +19,7 @@ import psycopg
 import projections
 import schemas
 import statemachines
-from projections.kernel import AnyProjection
+from projections.kernel.projection import AnyProjection
 from service.eventstore import folding
 
 _SHAPE = """

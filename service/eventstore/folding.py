@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import msgspec
 import psycopg
 
-from projections.kernel import AnyProjection
+from projections.kernel.projection import AnyProjection
 from service.eventstore.cache import StreamName
 from service.eventstore.codec import canonical
-from statemachines.kernel import TOPICS, Recorded
+from statemachines.kernel.machine import TOPICS, Recorded
 
 PAGE = 20_000  # events read at a time
 _MODULUS = 1 << 256

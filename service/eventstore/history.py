@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import psycopg
 
 from service.eventstore.codec import decode_event
-from statemachines.kernel import Recorded
+from statemachines.kernel.machine import Recorded
 
 EVENT_COLUMNS = (
     "e.project_id, e.stream_id, e.revision, e.kind, e.topic, e.payload::text, e.event_id, e.command_id, "

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from projections.kernel import Table
+from projections.kernel.projection import Table
 from service.eventstore import names, statements
 from service.eventstore.arrays import array, columns
 from service.eventstore.cache import StateCache, StreamName
@@ -17,7 +17,7 @@ from service.eventstore.commands import Lookup, Stream
 from service.eventstore.connection import Connection
 from service.eventstore.entry import Entry, RecordName
 from service.eventstore.unit import Registry, RowName, Working, fold_rows
-from statemachines.kernel import Recorded
+from statemachines.kernel.machine import Recorded
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,14 +16,14 @@ import psycopg
 import structlog
 from psycopg import sql
 
-from projections.kernel import AnyProjection
+from projections.kernel.projection import AnyProjection
 from service.eventstore import names, statements
 from service.eventstore.cache import StreamName
 from service.eventstore.commands import Answer, Command, Origin, Stream, Unit
 from service.eventstore.fingerprint import fingerprint
 from service.eventstore.folding import Folded, RowDigest, fold_history, fold_tails, keep_to_the_index, row_values
 from statemachines import rebuilds
-from statemachines.kernel import derived_id
+from statemachines.kernel.machine import derived_id
 from statemachines.rebuilds import ProjectionRebuilt
 
 log = structlog.get_logger()

@@ -16,7 +16,7 @@ from eventsourcing.persistence import Mapper, Notification, StoredEvent
 from eventsourcing.postgres import PostgresApplicationRecorder, PostgresDatastore
 
 from service.eventstore.codec import canonical
-from statemachines.kernel import TOPICS, Recorded
+from statemachines.kernel.machine import TOPICS, Recorded
 
 
 class MsgspecMapper(Mapper[str]):

@@ -29,7 +29,7 @@ from service.eventstore.entry import Entry
 from service.eventstore.loading import Loaded, Plan, Record, fold_stream, lock_and_load
 from service.eventstore.unit import Batch, Registry, UnitOfWork, Working
 from service.eventstore.writing import Accepted, write
-from statemachines.kernel import Rejection
+from statemachines.kernel.machine import Rejection
 
 _encode = msgspec.json.Encoder().encode
 

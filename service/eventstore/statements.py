@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from projections.kernel import Table
+from projections.kernel.projection import Table
 
 LOCK_TIMEOUT = "select set_config('lock_timeout', %s, true)"
 

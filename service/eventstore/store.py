@@ -13,7 +13,7 @@ import msgspec
 import psycopg
 from psycopg_pool import AsyncConnectionPool
 
-from projections.kernel import Table
+from projections.kernel.projection import Table
 from service.eventstore.commands import Command, CommandNotDone, Outcome, OutcomeUnknown
 from service.eventstore.connection import NOTICE_SILENCE
 from service.eventstore.entry import DEADLINE, DOUBT_DEADLINE

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import msgspec
 
-from projections.kernel import AnyProjection, Table
+from projections.kernel.projection import AnyProjection, Table
 from service.eventstore.cache import StreamName
 from service.eventstore.commands import Command, Stream
-from statemachines.kernel import Event, Recorded, StateMachine, apply
+from statemachines.kernel.machine import Event, Recorded, StateMachine, apply
 
 R = TypeVar("R", bound=msgspec.Struct)
 RowName = tuple[str, str, str]  # table, project_id, id

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from projections.kernel import Table
+from projections.kernel.projection import Table
 from service.eventstore import statements
 from service.eventstore.arrays import columns
 from service.eventstore.cache import Known, StateCache, StreamName

@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from projections.kernel import Table
+from projections.kernel.projection import Table
 from projections.runs import PROJECTION as RUNS
 from projections.runs import RunRow
-from schemas.paging import PageQuery
+from schemas.kernel.paging import PageQuery
 from service.auth.principals import Principal, PrincipalKind
 from service.automation.books import retried
 from service.automation.chains import Plan

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from schemas.discovery import ProofContract, QuickStart, Root, SchemaDocument, SchemaQuery
-from schemas.errors import CATALOGUE, ErrorCatalogue, ErrorCatalogueEntry
+from schemas.kernel.errors import CATALOGUE, ErrorCatalogue, ErrorCatalogueEntry
 from service.auth.principals import PrincipalKind
 from service.eventstore.commands import Answer, Outcome
 from service.http.headers import head_of

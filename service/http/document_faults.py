@@ -7,7 +7,7 @@ from typing import Any
 
 from service.http.errors import InvalidPayload
 from service.http.validation import MAX_FAULTS, refuse_all
-from statemachines.shapes import Problem
+from statemachines.kernel.shapes import Problem
 
 
 def refuse_document(

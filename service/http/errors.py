@@ -1,7 +1,7 @@
 """The edge's own refusals, and the one place where an exception becomes an error answer (G-006, G-018, R-ERR-*).
 
-Codes and default texts come from schemas/errors.py. Whatever is not an expected refusal is logged and answered as
-`internal_error`: no exception text, SQL or stack ever leaves the process.
+Codes and default texts come from schemas/kernel/errors.py. Whatever is not an expected refusal is logged and answered
+as `internal_error`: no exception text, SQL or stack ever leaves the process.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 import psycopg
 import structlog
 
-from schemas.errors import (
+from schemas.kernel.errors import (
     CATALOGUE,
     ClosedErrorBody,
     ClosedErrorEnvelope,
@@ -25,7 +25,7 @@ from schemas.errors import (
     InvalidPayloadDetails,
 )
 from service.eventstore.commands import CommandFailed, CommandNotDone, KeyInProgress, KeyReused, OutcomeUnknown
-from statemachines.kernel import Rejection
+from statemachines.kernel.machine import Rejection
 
 log = structlog.get_logger(__name__)
 

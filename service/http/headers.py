@@ -20,7 +20,7 @@ from service.http.errors import (
 )
 from service.http.operations import Presence
 from service.ids import new_id
-from statemachines.kernel import IfMatchRequired, Rejection
+from statemachines.kernel.machine import IfMatchRequired, Rejection
 
 REQUEST_ID_HEADER = "x-service-request-id"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from projections.keys import KEY_USES, KeyRow
 from projections.keys import PROJECTION as KEYS
+from schemas.kernel.paging import PageQuery
 from schemas.keys import KeyItem, KeyList, KeyRevokedBody, RevokeKey
-from schemas.paging import PageQuery
 from service.auth.streams import key_stream
 from service.eventstore.commands import Answer, Lookup, Outcome, Unit
 from service.http.operations import KEY, Call, endpoint

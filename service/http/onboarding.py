@@ -34,11 +34,11 @@ from service.http.onboarding_states import show, show_proving
 from service.http.operations import OWNER, Call, endpoint
 from service.ids import new_id
 from statemachines import onboarding, signal_map
-from statemachines.kernel import Event
+from statemachines.kernel.machine import Event
+from statemachines.kernel.validation import InvalidPayload
 from statemachines.onboarding import OnboardingNotStarted, ProofStart, Status
 from statemachines.plans import ProposedPlan, propose
 from statemachines.proof import Findings, hash_marker
-from statemachines.validation import InvalidPayload
 
 FLOW = frozenset({"onboarding"})
 PATH = "/v1/projects/{project_id}/onboarding"

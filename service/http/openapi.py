@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from schemas.errors import CATALOGUE, ClosedErrorEnvelope, ErrorEnvelope
-from schemas.operations import documented_operations
+from schemas.kernel.errors import CATALOGUE, ClosedErrorEnvelope, ErrorEnvelope
+from schemas.kernel.operations import documented_operations
 from service.auth.principals import PrincipalKind
 from service.http.bound import TEST_CLOCK_PATH, Bound
 from service.http.headers import REQUEST_ID_HEADER

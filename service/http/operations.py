@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
 
-from projections.kernel import Table
+from projections.kernel.projection import Table
 from service.auth.principals import Principal, PrincipalKind
 from service.eventstore.commands import Answer, Decide, Lookup, Outcome, StoredAnswer, Stream, Unit
 

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from schemas.paging import PageQuery
+from schemas.kernel.paging import PageQuery
 from service.http.errors import InvalidPayload
 
 T = TypeVar("T")

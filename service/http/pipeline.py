@@ -16,7 +16,7 @@ from urllib.parse import parse_qs
 
 import msgspec
 
-from schemas.errors import CATALOGUE
+from schemas.kernel.errors import CATALOGUE
 from service.auth.authority import authority
 from service.auth.principals import ANONYMOUS, Principal
 from service.eventstore.commands import Answer, Command, Decide, Lookup, Origin, Outcome, StoredAnswer, Stream, Unit
@@ -47,8 +47,8 @@ from service.http.operations import Call, Operation, Subject
 from service.http.rate_limit import RateLimiter, take_token
 from service.http.reply import Reply
 from service.http.validation import decode_query, explain_body, with_whole_numbers
-from statemachines.canonical import canonical_sha256
-from statemachines.kernel import Rejection
+from statemachines.kernel.canonical import canonical_sha256
+from statemachines.kernel.machine import Rejection
 from statemachines.project import ProjectNotFound
 
 if TYPE_CHECKING:

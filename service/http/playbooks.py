@@ -21,7 +21,8 @@ from service.http.automation_calls import FLOWS
 from service.http.document_faults import refuse_document
 from service.http.operations import KEY, Call, endpoint
 from statemachines.automation_documents import contract_input
-from statemachines.faults import INVALID
+from statemachines.kernel.faults import INVALID
+from statemachines.kernel.shapes import Problem, json_schema
 from statemachines.playbook_templates import Template
 from statemachines.playbooks import (
     LOCKED,
@@ -36,7 +37,6 @@ from statemachines.playbooks import (
     template_hash,
     versions_of,
 )
-from statemachines.shapes import Problem, json_schema
 
 _PUBLIC = {"cache-control": "public, max-age=300"}
 _ANYONE = frozenset({PrincipalKind.ANONYMOUS})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from projections.people import PROJECTION as PEOPLE
 from projections.projects import DSN_COPIES, DsnCopyRow
-from schemas.paging import PageQuery
+from schemas.kernel.paging import PageQuery
 from schemas.projects import (
     CreateProject,
     DsnBody,

@@ -16,6 +16,7 @@ from service.eventstore.commands import Answer, CommandNotDone, Lookup, Outcome,
 from service.http.errors import EdgeRefusal, InvalidPayload, ServiceUnavailable, refusal
 from service.http.operations import OWNER, Call, endpoint
 from service.ids import new_id
+from statemachines.kernel.readings import ReadFailed
 from statemachines.project import ProjectNotFound
 from statemachines.provider import (
     MACHINE,
@@ -30,7 +31,6 @@ from statemachines.provider import (
     decide_connect,
     decide_reply,
 )
-from statemachines.readings import ReadFailed
 
 FLOW = frozenset({"onboarding", "provider"})
 RECORD_ATTEMPTS = 3  # a grant is given once; a busy moment must not lose it

@@ -24,7 +24,7 @@ from statemachines.automation_book import Book, require_runner
 from statemachines.automation_closing import as_of
 from statemachines.automation_proof import require_verifiable
 from statemachines.automation_refusals import RunNotFound
-from statemachines.readings import ReadFailed
+from statemachines.kernel.readings import ReadFailed
 from statemachines.verification import Verdict
 
 POLL_SECONDS = 60

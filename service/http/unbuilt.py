@@ -1,6 +1,7 @@
 """Documented operations that the code does not have yet: they answer 501 and are marked in the schema document.
 
-Everything around the missing handler is real: path, principals, limits and envelope come from schemas/operations.py.
+Everything around the missing handler is real: path, principals, limits and envelope come from the table in
+schemas/kernel/operations.json.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from schemas.operations import Auth, DocumentedOperation, documented_operations
+from schemas.kernel.operations import Auth, DocumentedOperation, documented_operations
 from service.auth.principals import PrincipalKind
 from service.eventstore.commands import Answer, Outcome
 from service.http.errors import NotBuiltYet

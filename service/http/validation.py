@@ -16,8 +16,8 @@ from msgspec import inspect
 
 from service.http.body_gate import MAX_INTEGER
 from service.http.errors import InvalidPayload
-from statemachines.faults import INVALID, MISSING, UNKNOWN, bare, find_faults, noun
-from statemachines.shapes import Problem
+from statemachines.kernel.faults import INVALID, MISSING, UNKNOWN, bare, find_faults, noun
+from statemachines.kernel.shapes import Problem
 
 MAX_FAULTS = 50  # of each sort
 GENERAL_REASON = "must have the form that the schema shows"

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from statemachines.telling import SECRET_FRAGMENTS, SEPARATORS, holds_own_secret, normalize_name
+from statemachines.kernel.telling import SECRET_FRAGMENTS, SEPARATORS, holds_own_secret, normalize_name
 
 SCRUBBED = "[scrubbed]"
 

@@ -13,7 +13,7 @@ import msgspec
 import psycopg
 import pytest
 
-from schemas.errors import ClosedErrorEnvelope, ErrorEnvelope
+from schemas.kernel.errors import ClosedErrorEnvelope, ErrorEnvelope
 from service.http.bound import Bound
 from service.http.routes import all_endpoints, bind
 from service.http.unbuilt import is_unbuilt

@@ -13,7 +13,7 @@ import rfc8785
 from scripts.golden import events
 from service.eventstore.codec import canonical, decode_event
 from service.registry import machines, read_models
-from statemachines.kernel import Recorded, StateMachine, destination
+from statemachines.kernel.machine import Recorded, StateMachine, destination
 
 GOLDEN = Path(__file__).parent / "events"
 TOPICS = events()

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from projections import credentials, keys, memberships, people, projects, sign_ins
-from projections.kernel import AnyProjection
+from projections.kernel.projection import AnyProjection
 from statemachines import account, credential, project, sign_in
-from statemachines.kernel import Event, Recorded
+from statemachines.kernel.machine import Event, Recorded
 
 PEOPLE = [
     account.PersonRegistered("email", "a@b.c", True, "A", False, 5),

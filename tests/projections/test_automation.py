@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from projections import approvals, claims, grants, ledgers, runs, triggers
-from projections.kernel import AnyProjection
+from projections.kernel.projection import AnyProjection
 from statemachines import approval, claim, grant, lease, ledger, run, trigger_receipt
-from statemachines.kernel import TOPICS, Recorded, StateMachine, permits
+from statemachines.kernel.machine import TOPICS, Recorded, StateMachine, permits
 from tests.support.examples import example
 
 PAIRS: dict[str, tuple[AnyProjection, StateMachine[Any]]] = {

@@ -14,7 +14,7 @@ from statemachines.automation_contract import (
     receipt_of,
 )
 from statemachines.automation_documents import SavedAutomation
-from statemachines.kernel import Event, Recorded
+from statemachines.kernel.machine import Event, Recorded
 
 PROJECT, CONTRACT = "proj_1", "ctr_1"
 A = SavedAutomation("a", "error-to-draft-pr", "4.0.0", "0" * 64, "{}", "{}", "{}", "1" * 64)

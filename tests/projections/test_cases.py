@@ -6,7 +6,7 @@ import pytest
 
 from projections.cases import CaseRow, CaseStatsRow, fold
 from statemachines import case
-from statemachines.kernel import Recorded
+from statemachines.kernel.machine import Recorded
 
 FINGERPRINT = "ab" * 16
 

@@ -6,7 +6,7 @@ import pytest
 
 from projections.deploys import fold
 from statemachines.deploy import DeployRecorded
-from statemachines.kernel import Recorded
+from statemachines.kernel.machine import Recorded
 
 
 @pytest.mark.parametrize("session", [None, "ps_1"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from projections.suppressions import SuppressionRule, fold
-from statemachines.kernel import Recorded
+from statemachines.kernel.machine import Recorded
 from statemachines.suppressions import SuppressionCreated
 
 

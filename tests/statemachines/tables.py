@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from statemachines.kernel import Event, StateMachine, allowed_next, apply, permits, replay
+from statemachines.kernel.machine import Event, StateMachine, allowed_next, apply, permits, replay
 
 
 def check_table(

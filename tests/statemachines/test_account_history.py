@@ -9,7 +9,7 @@ import pytest
 import rfc8785
 
 from statemachines import account, credential, project, sign_in
-from statemachines.kernel import Event
+from statemachines.kernel.machine import Event
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "events"
 HASH = "0123456789abcdef" * 4

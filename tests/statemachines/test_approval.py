@@ -9,7 +9,7 @@ from statemachines import approval as a
 from statemachines.approval import APPROVAL, Approval, Status, Verdict
 from statemachines.automation_policy import Authority
 from statemachines.automation_refusals import ApprovalAlreadyDecided, ApprovalNotFound
-from statemachines.kernel import apply
+from statemachines.kernel.machine import apply
 from tests.statemachines.tables import check_table
 from tests.support.examples import example
 

@@ -39,7 +39,7 @@ from statemachines.automation_contract import (
 from statemachines.automation_documents import Document, check_contract, make_document
 from statemachines.automation_readiness import Facts
 from statemachines.automation_refusals import AutomationNotFound
-from statemachines.kernel import Event, IfMatchRequired, PreconditionFailed, Recorded, apply, replay
+from statemachines.kernel.machine import Event, IfMatchRequired, PreconditionFailed, Recorded, apply, replay
 from statemachines.playbooks import assemble_entry, canonical, find_template
 from tests.support.playbook_samples import CASE, REVIEW, assertions_of, bindings_of
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from statemachines import approval, claim, grant, lease, ledger, run_events, trigger_receipt
-from statemachines.kernel import TOPICS
+from statemachines.kernel.machine import TOPICS
 from tests.support.examples import example
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "events"

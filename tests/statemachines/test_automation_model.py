@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from statemachines import automation, automation_grants, automation_proof, automation_work, claim, ledger, verification
-from statemachines.kernel import TOPICS
+from statemachines.kernel.machine import TOPICS
 from tests.support.loop.contracts import AUTOMATIONS, READY, make
 from tests.support.loop.game import Game
 from tests.support.loop.memory import MemoryStore

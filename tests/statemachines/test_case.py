@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from statemachines import case
-from statemachines.canonical import canonical
 from statemachines.case import Case, Status
-from statemachines.kernel import replay
+from statemachines.kernel.canonical import canonical
+from statemachines.kernel.machine import replay
 from statemachines.suppressions import Action, Rule
 from tests.statemachines.tables import History, check_table
 

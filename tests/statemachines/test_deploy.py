@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statemachines import deploy
-from statemachines.canonical import canonical
 from statemachines.deploy import RecordDeploy, Status
+from statemachines.kernel.canonical import canonical
 from tests.statemachines.tables import History, check_table
 
 RECORDED = deploy.DeployRecorded(

@@ -11,7 +11,7 @@ from statemachines import grant as g
 from statemachines.automation_policy import Authority
 from statemachines.automation_refusals import GrantNotAvailable
 from statemachines.grant import GRANT, Grant, Status
-from statemachines.kernel import apply, permits, replay
+from statemachines.kernel.machine import apply, permits, replay
 from tests.statemachines.tables import check_table
 from tests.support.examples import example
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from statemachines import lease
-from statemachines.kernel import apply, permits, replay
+from statemachines.kernel.machine import apply, permits, replay
 from statemachines.lease import LEASE, Lease, Status
 from tests.statemachines.tables import check_table
 from tests.support.examples import example

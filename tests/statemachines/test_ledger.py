@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from statemachines import ledger as led
 from statemachines.automation_policy import Limits
 from statemachines.automation_refusals import BudgetExhausted, DeadlineExceeded, GrantNotAvailable
-from statemachines.kernel import apply, replay
+from statemachines.kernel.machine import apply, replay
 from statemachines.ledger import LEDGER, WINDOW_SECONDS, Amounts, Ledger, Status
 from tests.statemachines.tables import check_table
 from tests.support.examples import example

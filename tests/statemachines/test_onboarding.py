@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from projections.onboarding import OnboardingRow, fold
-from statemachines.kernel import Event, IfMatchRequired, PreconditionFailed, Recorded, Rejection, apply, permits, replay
+from statemachines.kernel.machine import (
+    Event,
+    IfMatchRequired,
+    PreconditionFailed,
+    Recorded,
+    Rejection,
+    apply,
+    permits,
+    replay,
+)
 from statemachines.onboarding import (
     MACHINE,
     SESSION_SECONDS,

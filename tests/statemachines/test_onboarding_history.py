@@ -10,7 +10,7 @@ import pytest
 from schemas.onboarding import Receipt
 from schemas.provider import READ_SCOPES
 from service.eventstore.codec import canonical
-from statemachines.kernel import Event
+from statemachines.kernel.machine import Event
 from statemachines.onboarding import (
     OnboardingApproved,
     OnboardingPlanned,

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.onboarding import Plan
+from statemachines.kernel.validation import FieldIssue, InvalidPayload
 from statemachines.plans import (
     HOLDS_SECRET,
     NOT_RELATIVE,
@@ -27,7 +28,6 @@ from statemachines.plans import (
     plan_issues,
     propose,
 )
-from statemachines.validation import FieldIssue, InvalidPayload
 from tests.support.plans import history_body, make_plan, plan_body, target
 
 

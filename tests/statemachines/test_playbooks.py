@@ -15,6 +15,7 @@ import pytest
 import rfc8785
 
 from schemas.playbook_outputs import FunnelReviewOutput
+from statemachines.kernel.shapes import json_schema, problems
 from statemachines.playbook_templates import PUBLISHED, Template
 from statemachines.playbooks import (
     PlaybookNotFound,
@@ -30,7 +31,6 @@ from statemachines.playbooks import (
     render,
     template_hash,
 )
-from statemachines.shapes import json_schema, problems
 from tests.support.playbook_samples import (
     AUTO_MERGE,
     CASE,

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.proof import ProofBlocker, Remaining
+from statemachines.kernel.readings import ReadFailed
 from statemachines.proof import (
     DeploySighting,
     ErrorSighting,
@@ -25,7 +26,6 @@ from statemachines.proof import (
     same_commit,
     unknown_markers,
 )
-from statemachines.readings import ReadFailed
 from tests.support.plans import make_plan, make_snapshot, plan_body
 
 SHA = "a" * 40

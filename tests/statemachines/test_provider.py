@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from projections.provider import ConnectionRow, fold
 from schemas.provider import READ_SCOPES
-from statemachines.kernel import Event, Recorded, apply, permits, replay
+from statemachines.kernel.machine import Event, Recorded, apply, permits, replay
 from statemachines.provider import (
     MACHINE,
     Connection,

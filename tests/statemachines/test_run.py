@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statemachines import run_events as e
-from statemachines.kernel import TOPICS, apply, permits, replay
+from statemachines.kernel.machine import TOPICS, apply, permits, replay
 from statemachines.run import BEFORE_EFFECT, LIVE, OUTSIDE, RUN, Run, Status
 from tests.statemachines.tables import check_table
 from tests.support.examples import example

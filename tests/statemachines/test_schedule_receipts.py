@@ -31,7 +31,7 @@ from statemachines.automation_refusals import (
 )
 from statemachines.claim import Claim, Holder
 from statemachines.cron import parse_cron, zone
-from statemachines.kernel import Event, permits, replay
+from statemachines.kernel.machine import Event, permits, replay
 from statemachines.lease import Lease
 from statemachines.ledger import LEDGER, Ledger
 from statemachines.materiality import CaseFacts

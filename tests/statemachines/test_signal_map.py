@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from projections.signal_map import SignalMapRow, fold
 from schemas.onboarding import Receipt
-from statemachines.kernel import Event, Recorded, apply, permits, replay
+from statemachines.kernel.machine import Event, Recorded, apply, permits, replay
 from statemachines.plans import hash_plan
 from statemachines.signal_map import (
     MACHINE,

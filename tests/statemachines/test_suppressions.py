@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from statemachines import suppressions
-from statemachines.canonical import canonical
+from statemachines.kernel.canonical import canonical
 from statemachines.suppressions import Action, HintMissing, Rule, Status, TooManyRules, matches, settling_rule
 from tests.statemachines.tables import History, check_table
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest_asyncio
 
 from projections import credentials, keys, memberships, people, projects, sign_ins
-from projections.kernel import AnyProjection
+from projections.kernel.projection import AnyProjection
 from service.auth.secrets import SecretKind, make
 from service.auth.streams import membership_stream, project_stream
 from service.eventstore.commands import Answer, Command, Origin, Unit

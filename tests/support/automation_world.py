@@ -22,7 +22,7 @@ from service.ids import new_id
 from service.registry import registry
 from statemachines import signal_map
 from statemachines.account import Role
-from statemachines.kernel import Event
+from statemachines.kernel.machine import Event
 from statemachines.project import ProjectFenced
 from tests.support.accounts import create_project, sign_in
 from tests.support.plans import make_plan, snapshot_body, target

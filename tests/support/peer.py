@@ -30,7 +30,7 @@ from service.eventstore.commands import (
 )
 from service.eventstore.sequencer import Sequencer
 from service.eventstore.store import EventStore
-from statemachines.kernel import PreconditionFailed, Rejection
+from statemachines.kernel.machine import PreconditionFailed, Rejection
 from tests.support import toy
 
 ROOT = Path(__file__).parents[2]

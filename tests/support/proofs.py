@@ -15,7 +15,7 @@ from service.eventstore.store import EventStore
 from service.http.run_proof import prove_run
 from service.ids import new_id
 from service.registry import machines
-from statemachines.kernel import Event
+from statemachines.kernel.machine import Event
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "events"
 TOPICS = declared_events()

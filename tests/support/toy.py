@@ -14,10 +14,10 @@ from typing import Any, ClassVar
 import msgspec
 import psycopg
 
-from projections.kernel import Row, Table, projection
+from projections.kernel.projection import Row, Table, projection
 from service.eventstore.commands import Answer, Command, Lookup, Origin, Stream, Unit
 from service.eventstore.unit import Registry
-from statemachines.kernel import (
+from statemachines.kernel.machine import (
     Event,
     PreconditionFailed,
     Recorded,

@@ -17,8 +17,8 @@ from service.analytics.local import LocalAnalytics
 from service.analytics.probes import ROWS_PER_EVENT, ErrorProbe, EventProbe
 from service.eventstore.store import EventStore
 from service.registry import registry
+from statemachines.kernel.readings import ReadFailed
 from statemachines.proof import ErrorSighting, EventSighting, Findings, ProofSession
-from statemachines.readings import ReadFailed
 from tests.support.plans import make_plan, make_snapshot
 
 PROJECT, OTHER = "proj_0001", "proj_0002"

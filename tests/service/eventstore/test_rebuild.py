@@ -26,7 +26,7 @@ from service.eventstore.sequencer import Sequencer, sequence_all
 from service.eventstore.store import EventStore
 from service.registry import registry
 from statemachines import rebuilds
-from statemachines.kernel import Recorded
+from statemachines.kernel.machine import Recorded
 from statemachines.rebuilds import ProjectionRebuilt
 from tests.support.rebuilding import rebuild_until_killed
 from tests.support.rounds import Bench, body, count, holding

@@ -13,7 +13,7 @@ from eventsourcing.persistence import StoredEvent
 from service.eventstore.codec import canonical
 from service.eventstore.recorder import MsgspecMapper, ReadOnlyRecorder
 from service.eventstore.sequencer import sequence_all
-from statemachines.kernel import Recorded, replay
+from statemachines.kernel.machine import Recorded, replay
 from tests.support.rounds import Bench, count
 from tests.support.toy import TOY, ToyBumped, ToyOpened, simple_bump
 

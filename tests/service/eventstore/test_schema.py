@@ -9,7 +9,7 @@ import msgspec
 import psycopg
 import pytest
 
-from projections.kernel import Row
+from projections.kernel.projection import Row
 from service.registry import machines, read_models
 
 Sql = psycopg.Connection[Any]

@@ -9,10 +9,10 @@ import psycopg
 import psycopg_pool
 import pytest
 
-from schemas.errors import CATALOGUE, ClosedErrorEnvelope, ErrorEnvelope
+from schemas.kernel.errors import CATALOGUE, ClosedErrorEnvelope, ErrorEnvelope
 from service.eventstore.commands import CommandFailed, CommandNotDone, KeyInProgress, KeyReused, OutcomeUnknown
 from service.http.errors import encode_failure, failure_of, refusal
-from statemachines.kernel import PreconditionFailed, Rejection
+from statemachines.kernel.machine import PreconditionFailed, Rejection
 from tests.service.http.toy_api import THING, Toy
 
 RETRYABLE_400 = {"authorization_pending", "slow_down"}

@@ -12,8 +12,8 @@ import pytest
 import pytest_asyncio
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from schemas.errors import CATALOGUE
-from schemas.operations import documented_operations
+from schemas.kernel.errors import CATALOGUE
+from schemas.kernel.operations import documented_operations
 from service.http.app import ALIASES, create_app
 from service.http.bound import TEST_CLOCK_PATH
 from service.http.discovery import matches_tag, schema_document

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from schemas.operations import DocumentedOperation, documented_operations
+from schemas.kernel.operations import DocumentedOperation, documented_operations
 from service.auth.principals import PrincipalKind
 from service.http import unbuilt
 from service.http.bound import Bound, Undeclared

@@ -14,13 +14,13 @@ from litestar.types import ASGIApp
 from msgspec import Meta
 from structlog.testing import capture_logs
 
-from projections.kernel import Row, Table
+from projections.kernel.projection import Row, Table
 from service.auth.principals import PrincipalKind as Kind
 from service.eventstore.commands import Answer, Outcome
 from service.http.app import Edge, create_app
 from service.http.operations import Call, Endpoint, Subject, endpoint
 from service.services import Services
-from statemachines.kernel import PreconditionFailed, Rejection
+from statemachines.kernel.machine import PreconditionFailed, Rejection
 from tests.service.http.fakes import FakeStore, fake_services
 
 KEY = frozenset({Kind.KEY})

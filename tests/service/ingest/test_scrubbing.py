@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from service.auth.secrets import SecretKind, make
 from service.ingest.scrubbing import SCRUBBED, Scrubber
-from statemachines.telling import SECRET_FRAGMENTS
+from statemachines.kernel.telling import SECRET_FRAGMENTS
 
 SCRUBBER = Scrubber()
 KINDS = (SecretKind.KEY, SecretKind.CI, SecretKind.RUNNER, SecretKind.DSN)

@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from projections import approvals, automation_contract, cases, claims, grants, ledgers, runs, triggers
-from projections.kernel import AnyProjection, Table
+from projections.kernel.projection import AnyProjection, Table
 from service.automation.chains import Plan
 from service.eventstore.commands import Command, Origin, Stream
 from service.eventstore.unit import Batch, Registry, UnitOfWork, Working
-from statemachines.kernel import replay
+from statemachines.kernel.machine import replay
 from tests.support.loop.port import Entry
 
 T = TypeVar("T")

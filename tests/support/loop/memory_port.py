@@ -17,7 +17,7 @@ from projections.grants import PROJECTION as GRANTS
 from projections.runs import PROJECTION as RUNS
 from projections.runs import RunRow
 from projections.triggers import PROJECTION as RECEIPTS
-from schemas.errors import CATALOGUE
+from schemas.kernel.errors import CATALOGUE
 from service.automation import books, chains, run_views, running, views
 from service.automation.chains import Candidate, Plan
 from service.automation.deploys import Waiting
@@ -35,7 +35,7 @@ from statemachines.automation_refusals import ApprovalNotFound, ClaimNotFound, M
 from statemachines.automation_work import HandOver, ReportedPullRequest, RequestApproval, Usage
 from statemachines.claim import Holder
 from statemachines.grant import AutoMergeBinding, DraftPrBinding
-from statemachines.kernel import Event, Rejection
+from statemachines.kernel.machine import Event, Rejection
 from statemachines.ledger import Amounts
 from statemachines.run_events import Deploy
 from statemachines.verification import Counts

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from statemachines.kernel import Event
+from statemachines.kernel.machine import Event
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from statemachines import claim, grant, ledger, run_events, trigger_receipt
 from statemachines.automation_authority import policy_of
 from statemachines.automation_policy import Policy
 from statemachines.change_scope import is_plain, is_protected
-from statemachines.kernel import Event
+from statemachines.kernel.machine import Event
 from statemachines.ledger import WINDOW_SECONDS
 from tests.support.loop.port import Entry, Reply, Request
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemachines.telling import (
+from statemachines.kernel.telling import (
     PERSONAL_NAMES,
     SECRET_FRAGMENTS,
     holds_own_secret,

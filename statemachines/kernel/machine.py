@@ -57,7 +57,7 @@ class Recorded(NamedTuple):
 
 
 class Rejection(Exception):
-    """An expected refusal. `code` is listed in schemas/errors.py; str() is the message for the client."""
+    """An expected refusal. `code` is listed in schemas/kernel/errors.py; str() is the message for the client."""
 
     code: ClassVar[str]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from statemachines.kernel import Rejection
+from statemachines.kernel.machine import Rejection
 
 
 class FieldIssue(NamedTuple):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Meta, inspect
 
-from statemachines.faults import INVALID, MAX_NAME, MISSING, UNKNOWN, Fault, find_faults
+from statemachines.kernel.faults import INVALID, MAX_NAME, MISSING, UNKNOWN, Fault, find_faults
 
 
 class Square(msgspec.Struct, tag_field="kind", tag="square", forbid_unknown_fields=True):

@@ -11,7 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from statemachines.kernel import Recorded
+from statemachines.kernel.machine import Recorded
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import inspect as info
 
-from statemachines.faults import MISSING, UNKNOWN, Fault, find_faults, join
+from statemachines.kernel.faults import MISSING, UNKNOWN, Fault, find_faults, join
 
 _SCALARS = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
 _BOUNDS = {

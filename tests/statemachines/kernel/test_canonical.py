@@ -8,7 +8,7 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemachines.canonical import canonical
+from statemachines.kernel.canonical import canonical
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 LEAVES = st.none() | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1) | TEXT

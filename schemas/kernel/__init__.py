@@ -1,0 +1,1 @@
+"""What every wire contract shares: errors, pages, the table of documented operations."""
