@@ -11,7 +11,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from projections import credentials, keys, projects
+from projections import credentials, projects
+from projections.accounts import key as keys
 from service.auth import secrets
 from service.auth.authority import fence_reaches
 from service.auth.principals import ANONYMOUS, Principal, PrincipalKind
@@ -19,7 +20,7 @@ from service.auth.secrets import SecretKind
 from service.auth.uses import Uses
 from service.http.errors import NotFound, OwnerRequired, PrincipalNotAllowed, ScopeMissing, Unauthenticated
 from service.http.operations import Operation
-from statemachines.account import membership_id
+from statemachines.accounts.account import membership_id
 from statemachines.credential import RUNNER
 from statemachines.kernel.machine import Rejection
 from statemachines.project import ProjectDeletionInProgress, ProjectNotFound

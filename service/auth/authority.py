@@ -10,14 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from projections import credentials, keys, memberships, people, projects
+from projections import credentials, projects
+from projections.accounts import key as keys
+from projections.accounts import membership as memberships
+from projections.accounts import person as people
 from projections.projects import ProjectRow
 from service.auth.principals import Principal, PrincipalKind
 from service.auth.secrets import equal
 from service.eventstore.commands import Lookup, Unit
 from service.http.errors import OwnerRequired, Unauthenticated
 from service.http.operations import Operation
-from statemachines.account import AccountDeletionInProgress, Role, membership_id
+from statemachines.accounts.account import AccountDeletionInProgress, Role, membership_id
 from statemachines.project import ProjectDeletionInProgress, ProjectNotFound
 
 KEYS = keys.PROJECTION.table

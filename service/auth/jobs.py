@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from projections.sign_ins import KEPT, PROJECTION, SIGN_IN_POLLS
+from projections.accounts.sign_in import KEPT, PROJECTION, SIGN_IN_POLLS
 from service.eventstore.forgetting import forget
 from service.jobs import Task
 from service.services import Services
-from statemachines.sign_in import LIFETIME
+from statemachines.accounts.sign_in import LIFETIME
 
 NOW = "(select extract(epoch from service_now()))"
 OVER = {

@@ -18,7 +18,7 @@ def keys() -> None:
 @json_option
 def create(email: str, name: str | None, as_json: bool) -> None:
     """Make a key for a person. It is shown once."""
-    from service.auth import admin
+    from service.accounts import operator as admin
 
     made = with_store(lambda store: admin.create_key(store, admin.email_identity(email, name)))
     if as_json:
@@ -34,7 +34,7 @@ def create(email: str, name: str | None, as_json: bool) -> None:
 @json_option
 def list_(person: str | None, as_json: bool) -> None:
     """List keys, newest first; of a key only its prefix is kept."""
-    from service.auth import admin
+    from service.accounts import operator as admin
     from service.eventstore.store import EventStore
 
     async def read(store: EventStore) -> list[admin.ListedKey]:
@@ -60,7 +60,7 @@ def list_(person: str | None, as_json: bool) -> None:
 @click.argument("key_id")
 def revoke(key_id: str) -> None:
     """End a key. When this returns, nothing that rests on it can be done any more."""
-    from service.auth import admin
+    from service.accounts import operator as admin
 
     with_store(lambda store: admin.revoke_key(store, key_id))
     click.echo(f"Revoked {key_id}.")
@@ -70,7 +70,7 @@ def revoke(key_id: str) -> None:
 @json_option
 def sign_ins(as_json: bool) -> None:
     """List the sign-ins that are under way."""
-    from service.auth import admin
+    from service.accounts import operator as admin
 
     rows = [
         {
@@ -91,7 +91,7 @@ def sign_ins(as_json: bool) -> None:
 @click.option("--name", help="The person's name.")
 def authorize(user_code: str, email: str, name: str | None) -> None:
     """Let a person stand behind the USER_CODE that a device shows; the device then gets its key."""
-    from service.auth import admin
+    from service.accounts import operator as admin
 
     user_id = with_store(lambda store: admin.authorize_sign_in(store, user_code, admin.email_identity(email, name)))
     click.echo(f"The device signs in as {user_id}.")
@@ -101,7 +101,7 @@ def authorize(user_code: str, email: str, name: str | None) -> None:
 @click.argument("user_code")
 def deny(user_code: str) -> None:
     """Refuse the USER_CODE that a device shows."""
-    from service.auth import admin
+    from service.accounts import operator as admin
 
     with_store(lambda store: admin.deny_sign_in(store, user_code))
     click.echo("Refused.")

@@ -18,9 +18,9 @@ def members() -> None:
 @click.option("--role", type=click.Choice(["owner", "member"]), default="member", show_default=True)
 def add(project_id: str, person: str, role: str) -> None:
     """Add PERSON (user id or mail address) to a project, or change the role."""
-    from service.auth import admin
+    from service.accounts import operator as admin
     from service.eventstore.store import EventStore
-    from statemachines.account import Role
+    from statemachines.accounts.account import Role
 
     async def work(store: EventStore) -> str:
         found = await admin.find_person(store, person)
@@ -35,7 +35,7 @@ def add(project_id: str, person: str, role: str) -> None:
 @json_option
 def list_(project_id: str, as_json: bool) -> None:
     """List the members of a project, oldest first."""
-    from service.auth import admin
+    from service.accounts import operator as admin
 
     rows = [member._asdict() for member in with_store(lambda store: admin.list_members(store, project_id))]
     show(rows, ("user_id", "email", "role", "created_at"), as_json=as_json)
@@ -46,7 +46,7 @@ def list_(project_id: str, as_json: bool) -> None:
 @click.argument("person")
 def remove(project_id: str, person: str) -> None:
     """End the membership of PERSON. When this returns, nothing that rests on it can be done any more."""
-    from service.auth import admin
+    from service.accounts import operator as admin
     from service.eventstore.store import EventStore
 
     async def work(store: EventStore) -> str:

@@ -18,8 +18,8 @@ from schemas.credentials import (
     CredentialRevokedBody,
     RevokeCredential,
 )
+from service.accounts.units import credential_stream
 from service.auth.secrets import SecretKind, make
-from service.auth.streams import credential_stream
 from service.eventstore.commands import Answer, Lookup, Outcome, StoredAnswer, Unit
 from service.http.errors import InvalidPayload
 from service.http.operations import OWNER, Call, Subject, endpoint

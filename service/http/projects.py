@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from projections.people import PROJECTION as PEOPLE
+from projections.accounts.person import PROJECTION as PEOPLE
 from projections.projects import DSN_COPIES, DsnCopyRow
 from schemas.kernel.paging import PageQuery
 from schemas.projects import (
@@ -16,14 +16,14 @@ from schemas.projects import (
     RotateDsn,
     VerifyDsn,
 )
+from service.accounts.units import membership_stream, project_stream
 from service.auth.sealing import DSN_COPY, seal, unseal
 from service.auth.secrets import SecretKind, digest, equal, make, make_dsn, parse_dsn
-from service.auth.streams import membership_stream, project_stream
 from service.eventstore.commands import Answer, Lookup, Outcome, Unit
 from service.http.operations import KEY, OWNER, Call, endpoint
 from service.http.paging import Place, page, start_of
 from service.ids import new_id
-from statemachines.account import OwnerAdded
+from statemachines.accounts.account import OwnerAdded
 from statemachines.project import ProjectCreated, ProjectNotFound, decide_rotate
 
 DEPLOYS_NOTE = "Deploys are recorded from CI, with the DSN or with a ci_deploy credential; never from a browser."

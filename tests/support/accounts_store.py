@@ -6,18 +6,22 @@ from collections.abc import AsyncIterator
 
 import pytest_asyncio
 
-from projections import credentials, keys, memberships, people, projects, sign_ins
+from projections import credentials, projects
+from projections.accounts import key as keys
+from projections.accounts import membership as memberships
+from projections.accounts import person as people
+from projections.accounts import sign_in as sign_ins
 from projections.kernel.projection import AnyProjection
+from service.accounts.units import membership_stream, project_stream
 from service.auth.secrets import SecretKind, make
-from service.auth.streams import membership_stream, project_stream
 from service.eventstore.commands import Answer, Command, Origin, Unit
 from service.eventstore.store import EventStore
 from service.eventstore.unit import Registry
 from service.ids import new_id
-from statemachines.account import KEY, MEMBERSHIP, PERSON, OwnerAdded
+from statemachines.accounts.account import KEY, MEMBERSHIP, PERSON, OwnerAdded
+from statemachines.accounts.sign_in import SIGN_IN
 from statemachines.credential import CREDENTIAL
 from statemachines.project import PROJECT, ProjectCreated
-from statemachines.sign_in import SIGN_IN
 
 MACHINES = (PERSON, KEY, MEMBERSHIP, SIGN_IN, PROJECT, CREDENTIAL)
 PROJECTIONS: tuple[AnyProjection, ...] = (

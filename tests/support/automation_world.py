@@ -13,15 +13,15 @@ import httpx2
 import msgspec
 
 from schemas.onboarding import Plan, Receipt
-from service.auth.admin import set_member
+from service.accounts.operator import set_member
+from service.accounts.units import project_stream
 from service.auth.secrets import digest
-from service.auth.streams import project_stream
 from service.eventstore.commands import Answer, Command, Origin, Stream, Unit
 from service.eventstore.store import EventStore
 from service.ids import new_id
 from service.registry import registry
 from statemachines import signal_map
-from statemachines.account import Role
+from statemachines.accounts.account import Role
 from statemachines.kernel.machine import Event
 from statemachines.project import ProjectFenced
 from tests.support.accounts import create_project, sign_in

@@ -10,8 +10,8 @@ from typing import Any
 import httpx2
 import psycopg
 
-from service.auth import admin
-from statemachines.account import Role
+from service.accounts import operator as admin
+from statemachines.accounts.account import Role
 from tests.support.api import Person
 from tests.support.history import Op
 from tests.support.plans import plan_body

@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
+from projections.accounts.key import KEY_USES
+from projections.accounts.person import PROJECTION as PEOPLE
 from projections.credentials import CREDENTIAL_USES
-from projections.keys import KEY_USES
-from projections.people import PROJECTION as PEOPLE
-from service.auth import admin, secrets
+from service.accounts import operator as admin
+from service.accounts.units import credential_stream, project_stream
+from service.auth import secrets
 from service.auth.authenticator import Authenticator
 from service.auth.principals import ANONYMOUS, PrincipalKind
 from service.auth.secrets import SecretKind
-from service.auth.streams import credential_stream, project_stream
 from service.eventstore.commands import Answer, Command, Origin
 from service.eventstore.store import EventStore
 from service.http.errors import NotFound, OwnerRequired, PrincipalNotAllowed, ScopeMissing, Unauthenticated

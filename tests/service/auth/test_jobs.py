@@ -9,14 +9,14 @@ from typing import Any, cast
 import psycopg
 import pytest
 
-from projections.sign_ins import PROJECTION
+from projections.accounts.sign_in import PROJECTION
 from service.auth import jobs
 from service.eventstore import forgetting
 from service.eventstore.audit import Difference, check_projection
 from service.eventstore.rebuild import rebuild
 from service.eventstore.store import EventStore
-from statemachines.sign_in import LIFETIME
-from tests.service.auth.test_admin import start_sign_in
+from statemachines.accounts.sign_in import LIFETIME
+from tests.service.accounts.test_operator import start_sign_in
 
 PASS = "update service_clock set offset_seconds = offset_seconds + %s"
 POLL = "insert into sign_in_polls values (%s, %s, 'hash', floor(extract(epoch from service_now())), 5)"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from service.auth import admin
+from service.accounts import operator as admin
 from service.ids import new_id
-from statemachines.account import Role
+from statemachines.accounts.account import Role
 from tests.support.api import World, ok, refused, without_request_id
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
 

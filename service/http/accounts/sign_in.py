@@ -7,9 +7,9 @@ from typing import Literal
 
 import msgspec
 
-from projections.sign_ins import PROJECTION as SIGN_INS
-from projections.sign_ins import SIGN_IN_POLLS, PollRow
-from schemas.auth import (
+from projections.accounts.sign_in import PROJECTION as SIGN_INS
+from projections.accounts.sign_in import SIGN_IN_POLLS, PollRow
+from schemas.accounts.sign_in import (
     AuthorizeDevice,
     AuthorizeTestDevice,
     DeviceAuthorized,
@@ -22,9 +22,7 @@ from schemas.auth import (
     StartDevice,
     SyntheticSignInBody,
 )
-from service.auth.principals import PrincipalKind
-from service.auth.secrets import SecretKind, digest, make, make_user_code
-from service.auth.streams import (
+from service.accounts.units import (
     authorize,
     key_stream,
     mint_key,
@@ -33,12 +31,14 @@ from service.auth.streams import (
     sign_in_stream,
     user_code_stream,
 )
+from service.auth.principals import PrincipalKind
+from service.auth.secrets import SecretKind, digest, make, make_user_code
 from service.eventstore.commands import Answer, Lookup, Outcome, Unit
-from service.http import device_page
+from service.http.accounts import device_page
 from service.http.operations import Call, endpoint
 from service.ids import new_id
-from statemachines.account import Identity, PersonStatus, person_id, synthetic_identity
-from statemachines.sign_in import (
+from statemachines.accounts.account import Identity, PersonStatus, person_id, synthetic_identity
+from statemachines.accounts.sign_in import (
     INTERVAL,
     LIFETIME,
     AuthorizationPending,

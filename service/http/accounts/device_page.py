@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 
 from service.auth.secrets import USER_CODE_ALPHABET
-from statemachines.sign_in import normal_user_code
+from statemachines.accounts.sign_in import normal_user_code
 
 _CODE = re.compile(rf"[{USER_CODE_ALPHABET}]{{8}}")
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from statemachines import sign_in
-from statemachines.sign_in import LIFETIME, Pace, SignInStatus, next_pace
+from statemachines.accounts import sign_in
+from statemachines.accounts.sign_in import LIFETIME, Pace, SignInStatus, next_pace
 from tests.statemachines.tables import History, check_table
 
 S = SignInStatus

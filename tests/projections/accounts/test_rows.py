@@ -7,9 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from projections import credentials, keys, memberships, people, projects, sign_ins
+from projections import credentials, projects
+from projections.accounts import key as keys
+from projections.accounts import membership as memberships
+from projections.accounts import person as people
+from projections.accounts import sign_in as sign_ins
 from projections.kernel.projection import AnyProjection
-from statemachines import account, credential, project, sign_in
+from statemachines import credential, project
+from statemachines.accounts import account, sign_in
 from statemachines.kernel.machine import Event, Recorded
 
 PEOPLE = [

@@ -6,8 +6,8 @@ import msgspec
 from msgspec.structs import replace
 
 from projections.kernel.projection import Row, Table, projection
+from statemachines.accounts.sign_in import SignInAuthorized, SignInRedeemed, SignInRefused, SignInStarted
 from statemachines.kernel.machine import Recorded
-from statemachines.sign_in import SignInAuthorized, SignInRedeemed, SignInRefused, SignInStarted
 
 KEPT = 3600  # seconds
 

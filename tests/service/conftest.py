@@ -1,3 +1,3 @@
-"""Fixtures of the tests of a project's progress."""
+"""Fixtures of the tests of the service."""
 
 from tests.support.accounts_store import accounts  # noqa: F401 (fixtures are found by name)

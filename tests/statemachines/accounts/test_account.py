@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from statemachines import account
-from statemachines.account import (
+from statemachines.accounts import account
+from statemachines.accounts.account import (
     AccountDeletionInProgress,
     Identity,
     KeyStatus,

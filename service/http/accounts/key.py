@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from projections.keys import KEY_USES, KeyRow
-from projections.keys import PROJECTION as KEYS
+from projections.accounts.key import KEY_USES, KeyRow
+from projections.accounts.key import PROJECTION as KEYS
+from schemas.accounts.key import KeyItem, KeyList, KeyRevokedBody, RevokeKey
 from schemas.kernel.paging import PageQuery
-from schemas.keys import KeyItem, KeyList, KeyRevokedBody, RevokeKey
-from service.auth.streams import key_stream
+from service.accounts.units import key_stream
 from service.eventstore.commands import Answer, Lookup, Outcome, Unit
 from service.http.operations import KEY, Call, endpoint
 from service.http.paging import Place, page, start_of
-from statemachines.account import decide_revoke_key
+from statemachines.accounts.account import decide_revoke_key
 
 _LIST = (
     "select t.id, t.key_prefix, t.created_at, u.last_used_at, t.revoked_at "

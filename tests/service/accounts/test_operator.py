@@ -7,15 +7,15 @@ import asyncio
 import msgspec
 import pytest
 
-from service.auth import admin
-from service.auth.admin import email_identity
+from service.accounts import operator as admin
+from service.accounts.operator import email_identity
+from service.accounts.units import user_code_stream
 from service.auth.secrets import digest, kind_of, make_user_code
-from service.auth.streams import user_code_stream
 from service.eventstore.commands import Answer, Command, Origin
 from service.eventstore.rebuild import rebuild
 from service.eventstore.store import EventStore
-from statemachines import account, sign_in
-from statemachines.account import Role
+from statemachines.accounts import account, sign_in
+from statemachines.accounts.account import Role
 from statemachines.project import ProjectNotFound
 from tests.support.accounts_store import PROJECTIONS, make_project
 

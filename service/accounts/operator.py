@@ -12,18 +12,16 @@ from typing import NamedTuple
 
 import msgspec
 
-from projections.keys import PROJECTION as KEYS
-from projections.keys import KeyRow
-from projections.memberships import PROJECTION as MEMBERSHIPS
-from projections.memberships import MembershipRow
-from projections.people import PROJECTION as PEOPLE
-from projections.people import PersonRow
+from projections.accounts.key import PROJECTION as KEYS
+from projections.accounts.key import KeyRow
+from projections.accounts.membership import PROJECTION as MEMBERSHIPS
+from projections.accounts.membership import MembershipRow
+from projections.accounts.person import PROJECTION as PEOPLE
+from projections.accounts.person import PersonRow
+from projections.accounts.sign_in import PROJECTION as SIGN_INS
+from projections.accounts.sign_in import SignInRow
 from projections.projects import PROJECTION as PROJECTS
-from projections.sign_ins import PROJECTION as SIGN_INS
-from projections.sign_ins import SignInRow
-from service.auth.authority import check_fence
-from service.auth.secrets import SecretKind, make
-from service.auth.streams import (
+from service.accounts.units import (
     authorize,
     key_stream,
     membership_stream,
@@ -32,10 +30,12 @@ from service.auth.streams import (
     register,
     user_code_stream,
 )
+from service.auth.authority import check_fence
+from service.auth.secrets import SecretKind, make
 from service.eventstore.commands import Answer, Command, Lookup, Origin, Stream, Unit
 from service.eventstore.store import EventStore
 from service.ids import new_id
-from statemachines.account import (
+from statemachines.accounts.account import (
     Identity,
     KeyNotFound,
     PersonNotFound,
@@ -47,8 +47,8 @@ from statemachines.account import (
     membership_id,
     person_id,
 )
+from statemachines.accounts.sign_in import decide_deny
 from statemachines.project import ProjectNotFound
-from statemachines.sign_in import decide_deny
 
 
 class CreatedKey(NamedTuple):

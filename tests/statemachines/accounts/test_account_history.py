@@ -8,10 +8,11 @@ import msgspec
 import pytest
 import rfc8785
 
-from statemachines import account, credential, project, sign_in
+from statemachines import credential, project
+from statemachines.accounts import account, sign_in
 from statemachines.kernel.machine import Event
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "events"
+GOLDEN = Path(__file__).parents[2] / "golden" / "events"
 HASH = "0123456789abcdef" * 4
 RELEASED: list[Event] = [
     account.PersonRegistered("email", "ann@example.com", True, "Ann", False, 1_800_000_000),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from service.auth.secrets import Secret
 from service.eventstore.commands import Stream, Unit
-from statemachines import sign_in
-from statemachines.account import (
+from statemachines.accounts import sign_in
+from statemachines.accounts.account import (
     KEY,
     MEMBERSHIP,
     PERSON,
@@ -15,9 +15,9 @@ from statemachines.account import (
     decide_register,
     membership_id,
 )
+from statemachines.accounts.sign_in import SIGN_IN
 from statemachines.credential import CREDENTIAL
 from statemachines.project import PROJECT
-from statemachines.sign_in import SIGN_IN
 
 
 def person_stream(user_id: str) -> Stream:

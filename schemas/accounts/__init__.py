@@ -1,0 +1,1 @@
+"""People, their API keys, memberships and sign-ins, on the wire."""

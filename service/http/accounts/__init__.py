@@ -1,0 +1,1 @@
+"""People, their API keys, memberships and sign-ins: the operations."""

@@ -1,3 +1,0 @@
-"""Fixtures of the tests of authentication."""
-
-from tests.support.accounts_store import accounts  # noqa: F401 (fixtures are found by name)
