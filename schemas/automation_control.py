@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from schemas.credentials import CredentialMetadata
+from schemas.credentials.credential import CredentialMetadata
 
 ExceptionKind = Literal[
     "approval_pending",

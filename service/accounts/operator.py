@@ -20,7 +20,7 @@ from projections.accounts.person import PROJECTION as PEOPLE
 from projections.accounts.person import PersonRow
 from projections.accounts.sign_in import PROJECTION as SIGN_INS
 from projections.accounts.sign_in import SignInRow
-from projections.projects import PROJECTION as PROJECTS
+from projections.projects.project import PROJECTION as PROJECTS
 from service.accounts.units import (
     authorize,
     key_stream,
@@ -48,7 +48,7 @@ from statemachines.accounts.account import (
     person_id,
 )
 from statemachines.accounts.sign_in import decide_deny
-from statemachines.project import ProjectNotFound
+from statemachines.projects.project import ProjectNotFound
 
 
 class CreatedKey(NamedTuple):

@@ -16,8 +16,8 @@ from statemachines.accounts.account import (
     membership_id,
 )
 from statemachines.accounts.sign_in import SIGN_IN
-from statemachines.credential import CREDENTIAL
-from statemachines.project import PROJECT
+from statemachines.credentials.credential import CREDENTIAL
+from statemachines.projects.project import PROJECT
 
 
 def person_stream(user_id: str) -> Stream:

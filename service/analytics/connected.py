@@ -17,7 +17,7 @@ import httpx2
 import msgspec
 import structlog
 
-from projections.projects import PROJECTION as PROJECTS
+from projections.projects.project import PROJECTION as PROJECTS
 from projections.provider import CONNECTIONS, GRANTS, ConnectionRow, GrantRow
 from schemas.onboarding import PROOF_PROPERTY
 from service.analytics.http import HttpAnswer, cause_of, exchange, failure, parse
@@ -28,7 +28,7 @@ from service.eventstore.commands import Answer, Command, CommandNotDone, Lookup,
 from service.eventstore.store import EventStore
 from service.ids import new_id
 from statemachines.kernel.readings import ReadFailed
-from statemachines.project import ProjectNotFound
+from statemachines.projects.project import ProjectNotFound
 from statemachines.proof import ErrorSighting, EventSighting, carried_markers
 from statemachines.provider import MACHINE, scope_fault
 

@@ -16,7 +16,7 @@ from service.analytics.local import failed
 from service.analytics.probes import AnalyticsProvider, ErrorProbe, EventProbe
 from service.eventstore.commands import CommandNotDone
 from service.eventstore.store import EventStore
-from statemachines.credential import CI
+from statemachines.credentials.credential import CI
 from statemachines.kernel.readings import ReadFailed
 from statemachines.onboarding import SESSION_SECONDS
 from statemachines.proof import (

@@ -11,8 +11,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from projections import credentials, projects
 from projections.accounts import key as keys
+from projections.credentials import credential as credentials
+from projections.projects import project as projects
 from service.auth import secrets
 from service.auth.authority import fence_reaches
 from service.auth.principals import ANONYMOUS, Principal, PrincipalKind
@@ -21,9 +22,9 @@ from service.auth.uses import Uses
 from service.http.errors import NotFound, OwnerRequired, PrincipalNotAllowed, ScopeMissing, Unauthenticated
 from service.http.operations import Operation
 from statemachines.accounts.account import membership_id
-from statemachines.credential import RUNNER
+from statemachines.credentials.credential import RUNNER
 from statemachines.kernel.machine import Rejection
-from statemachines.project import ProjectDeletionInProgress, ProjectNotFound
+from statemachines.projects.project import ProjectDeletionInProgress, ProjectNotFound
 
 if TYPE_CHECKING:
     from service.eventstore.store import EventStore

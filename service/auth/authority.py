@@ -10,18 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from projections import credentials, projects
 from projections.accounts import key as keys
 from projections.accounts import membership as memberships
 from projections.accounts import person as people
-from projections.projects import ProjectRow
+from projections.credentials import credential as credentials
+from projections.projects import project as projects
+from projections.projects.project import ProjectRow
 from service.auth.principals import Principal, PrincipalKind
 from service.auth.secrets import equal
 from service.eventstore.commands import Lookup, Unit
 from service.http.errors import OwnerRequired, Unauthenticated
 from service.http.operations import Operation
 from statemachines.accounts.account import AccountDeletionInProgress, Role, membership_id
-from statemachines.project import ProjectDeletionInProgress, ProjectNotFound
+from statemachines.projects.project import ProjectDeletionInProgress, ProjectNotFound
 
 KEYS = keys.PROJECTION.table
 PEOPLE = people.PROJECTION.table

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import structlog
 
-from projections import credentials
 from projections.accounts import key as keys
+from projections.credentials import credential as credentials
 from projections.kernel.projection import Table
 
 if TYPE_CHECKING:

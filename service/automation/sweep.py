@@ -20,7 +20,7 @@ from projections.automation_contract import AutomationContractRow
 from projections.claims import CLAIMS, ClaimRow
 from projections.grants import GrantRow
 from projections.kernel.projection import Table
-from projections.projects import PROJECTION as PROJECTS
+from projections.projects.project import PROJECTION as PROJECTS
 from projections.runs import PROJECTION as RUNS
 from projections.runs import RunRow
 from projections.triggers import PROJECTION as RECEIPTS
@@ -51,7 +51,7 @@ from statemachines.automation_contract import Contract
 from statemachines.automation_policy import Authority
 from statemachines.kernel.machine import Rejection
 from statemachines.kernel.readings import ReadFailed
-from statemachines.project import ProjectNotFound
+from statemachines.projects.project import ProjectNotFound
 
 R = TypeVar("R", bound=msgspec.Struct)
 Work = Callable[[], Awaitable[None]]

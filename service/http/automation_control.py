@@ -7,7 +7,7 @@ from itertools import chain
 import msgspec
 
 from projections.automation_contract import AutomationContractRow
-from projections.credentials import CredentialRow
+from projections.credentials.credential import CredentialRow
 from projections.ledgers import LedgerRow
 from schemas.automation_control import (
     AutomationControl,
@@ -19,17 +19,17 @@ from schemas.automation_control import (
     ControlException,
     ControlTruncation,
 )
-from schemas.credentials import CredentialMetadata
+from schemas.credentials.credential import CredentialMetadata
 from service.automation import exceptions
 from service.automation.reading import NOW, RECEIPT_BUNDLE, RUN_BUNDLE, ReceiptBundle, RunBundle, contract_of
 from service.eventstore.commands import Answer
 from service.http.automation_calls import FLOWS, project_of
-from service.http.credentials import metadata_of
+from service.http.credentials.credential import metadata_of
 from service.http.operations import KEY, Call, endpoint
 from statemachines.automation_authority import authority_of
 from statemachines.automation_contract import Contract
 from statemachines.automation_documents import read_policy
-from statemachines.credential import RUNNER
+from statemachines.credentials.credential import RUNNER
 from statemachines.cron import next_firing, parse_cron
 from statemachines.ledger import Ledger, ledger_id, window_budgets
 

@@ -49,7 +49,7 @@ from service.http.reply import Reply
 from service.http.validation import decode_query, explain_body, with_whole_numbers
 from statemachines.kernel.canonical import canonical_sha256
 from statemachines.kernel.machine import Rejection
-from statemachines.project import ProjectNotFound
+from statemachines.projects.project import ProjectNotFound
 
 if TYPE_CHECKING:
     from litestar import Request

@@ -17,7 +17,7 @@ from service.http.errors import EdgeRefusal, InvalidPayload, ServiceUnavailable,
 from service.http.operations import OWNER, Call, endpoint
 from service.ids import new_id
 from statemachines.kernel.readings import ReadFailed
-from statemachines.project import ProjectNotFound
+from statemachines.projects.project import ProjectNotFound
 from statemachines.provider import (
     MACHINE,
     ConnectionGranted,

@@ -37,7 +37,7 @@ from service.ingest.locking import Project, lock
 from service.ingest.tally import Assigned, RecordTally, Tally
 from statemachines import case, suppressions
 from statemachines.case import CASE
-from statemachines.project import ProjectDeletionInProgress
+from statemachines.projects.project import ProjectDeletionInProgress
 from statemachines.suppressions import SUPPRESSIONS
 
 ACCEPTED = 202

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from projections.signal_map import SIGNAL_MAPS, SignalMapRow
-from schemas.next_steps import ProjectState, SignalType
 from schemas.onboarding import Milestone
+from schemas.projects.next_steps import ProjectState, SignalType
 from statemachines.signal_map import signal_map_stream_id
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from schemas.next_steps import Suggestion
+from schemas.projects.next_steps import Suggestion
 from service.projects.progress import Progress
 
 

@@ -6,12 +6,13 @@ from collections.abc import AsyncIterator
 
 import pytest_asyncio
 
-from projections import credentials, projects
 from projections.accounts import key as keys
 from projections.accounts import membership as memberships
 from projections.accounts import person as people
 from projections.accounts import sign_in as sign_ins
+from projections.credentials import credential as credentials
 from projections.kernel.projection import AnyProjection
+from projections.projects import project as projects
 from service.accounts.units import membership_stream, project_stream
 from service.auth.secrets import SecretKind, make
 from service.eventstore.commands import Answer, Command, Origin, Unit
@@ -20,8 +21,8 @@ from service.eventstore.unit import Registry
 from service.ids import new_id
 from statemachines.accounts.account import KEY, MEMBERSHIP, PERSON, OwnerAdded
 from statemachines.accounts.sign_in import SIGN_IN
-from statemachines.credential import CREDENTIAL
-from statemachines.project import PROJECT, ProjectCreated
+from statemachines.credentials.credential import CREDENTIAL
+from statemachines.projects.project import PROJECT, ProjectCreated
 
 MACHINES = (PERSON, KEY, MEMBERSHIP, SIGN_IN, PROJECT, CREDENTIAL)
 PROJECTIONS: tuple[AnyProjection, ...] = (

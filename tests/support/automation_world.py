@@ -23,7 +23,7 @@ from service.registry import registry
 from statemachines import signal_map
 from statemachines.accounts.account import Role
 from statemachines.kernel.machine import Event
-from statemachines.project import ProjectFenced
+from statemachines.projects.project import ProjectFenced
 from tests.support.accounts import create_project, sign_in
 from tests.support.plans import make_plan, snapshot_body, target
 from tests.support.server import ServerHandle

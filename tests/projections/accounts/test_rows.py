@@ -7,15 +7,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from projections import credentials, projects
 from projections.accounts import key as keys
 from projections.accounts import membership as memberships
 from projections.accounts import person as people
 from projections.accounts import sign_in as sign_ins
+from projections.credentials import credential as credentials
 from projections.kernel.projection import AnyProjection
-from statemachines import credential, project
+from projections.projects import project as projects
 from statemachines.accounts import account, sign_in
+from statemachines.credentials import credential
 from statemachines.kernel.machine import Event, Recorded
+from statemachines.projects import project
 
 PEOPLE = [
     account.PersonRegistered("email", "a@b.c", True, "A", False, 5),

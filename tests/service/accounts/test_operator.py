@@ -16,7 +16,7 @@ from service.eventstore.rebuild import rebuild
 from service.eventstore.store import EventStore
 from statemachines.accounts import account, sign_in
 from statemachines.accounts.account import Role
-from statemachines.project import ProjectNotFound
+from statemachines.projects.project import ProjectNotFound
 from tests.support.accounts_store import PROJECTIONS, make_project
 
 ANN, BOB = email_identity("ann@example.com", "Ann"), email_identity("bob@example.com")

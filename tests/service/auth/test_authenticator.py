@@ -9,7 +9,7 @@ import pytest
 
 from projections.accounts.key import KEY_USES
 from projections.accounts.person import PROJECTION as PEOPLE
-from projections.credentials import CREDENTIAL_USES
+from projections.credentials.credential import CREDENTIAL_USES
 from service.accounts import operator as admin
 from service.accounts.units import credential_stream, project_stream
 from service.auth import secrets
@@ -21,8 +21,9 @@ from service.eventstore.store import EventStore
 from service.http.errors import NotFound, OwnerRequired, PrincipalNotAllowed, ScopeMissing, Unauthenticated
 from service.http.operations import Operation
 from service.ids import new_id
-from statemachines import credential, project
-from statemachines.project import ProjectDeletionInProgress, ProjectNotFound
+from statemachines.credentials import credential
+from statemachines.projects import project
+from statemachines.projects.project import ProjectDeletionInProgress, ProjectNotFound
 from tests.support.accounts_store import make_project
 
 INTERNAL, TEST = "internal-" + "i" * 40, "test-" + "t" * 40

@@ -15,7 +15,7 @@ from service.eventstore.commands import Answer, Command, Outcome
 from service.http.errors import PrincipalNotAllowed, ScopeMissing, Unauthenticated
 from service.http.operations import Operation
 from service.services import Services
-from statemachines.project import ProjectNotFound
+from statemachines.projects.project import ProjectNotFound
 
 OWNER = Principal(PrincipalKind.KEY, "key_owner", scope_id="usr_1", user_id="usr_1", secret_hash="h")
 MEMBER = Principal(PrincipalKind.KEY, "key_member", scope_id="usr_2", user_id="usr_2", secret_hash="h")

@@ -16,7 +16,7 @@ from service.ingest import grouping
 from service.ingest.waiting import Waiting
 from statemachines import case, suppressions
 from statemachines.case import CASE
-from statemachines.project import ProjectDeletionInProgress
+from statemachines.projects.project import ProjectDeletionInProgress
 from statemachines.suppressions import SUPPRESSIONS, Action
 from tests.support.ingest import (
     OTHER,

@@ -9,8 +9,8 @@ import psycopg
 import pytest
 
 from schemas.kernel.operations import documented_operations
-from schemas.next_steps import ProjectState
 from schemas.onboarding import AnalyticsReceipt, DeployReceipt, ErrorReceipt, Milestone, Receipt
+from schemas.projects.next_steps import ProjectState
 from service.projects.progress import (
     NEWEST_ROWS,
     Arrived,

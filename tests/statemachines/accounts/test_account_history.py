@@ -8,9 +8,10 @@ import msgspec
 import pytest
 import rfc8785
 
-from statemachines import credential, project
 from statemachines.accounts import account, sign_in
+from statemachines.credentials import credential
 from statemachines.kernel.machine import Event
+from statemachines.projects import project
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "events"
 HASH = "0123456789abcdef" * 4

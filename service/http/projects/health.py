@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from schemas.project_health import ProjectHealth, UsageThisMonth
+from schemas.projects.health import ProjectHealth, UsageThisMonth
 from service.eventstore.commands import Answer
 from service.http.operations import KEY, Call, endpoint
 from service.ingest.usage import events_since, last_event_received_at, project_usage

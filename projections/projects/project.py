@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from projections.kernel.projection import Row, Table, projection
 from statemachines.kernel.machine import Recorded
-from statemachines.project import DsnRotated, ProjectCreated, ProjectFenced, ProjectPurged
+from statemachines.projects.project import DsnRotated, ProjectCreated, ProjectFenced, ProjectPurged
 
 
 class ProjectRow(Row, frozen=True, kw_only=True):

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from statemachines import project
-from statemachines.project import ProjectDeletionInProgress, ProjectNotFound, ProjectStatus
+from statemachines.projects import project
+from statemachines.projects.project import ProjectDeletionInProgress, ProjectNotFound, ProjectStatus
 from tests.statemachines.tables import History, check_table
 
 S = ProjectStatus

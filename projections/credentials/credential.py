@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from projections.accounts.key import UseRow
 from projections.kernel.projection import Row, Table, projection
-from statemachines.credential import CredentialCreated, CredentialRevoked
+from statemachines.credentials.credential import CredentialCreated, CredentialRevoked
 from statemachines.kernel.machine import Recorded
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from projections.accounts.person import PROJECTION as PEOPLE
-from projections.projects import DSN_COPIES, DsnCopyRow
+from projections.projects.project import DSN_COPIES, DsnCopyRow
 from schemas.kernel.paging import PageQuery
-from schemas.projects import (
+from schemas.projects.project import (
     CreateProject,
     DsnBody,
     DsnRotatedBody,
@@ -24,7 +24,7 @@ from service.http.operations import KEY, OWNER, Call, endpoint
 from service.http.paging import Place, page, start_of
 from service.ids import new_id
 from statemachines.accounts.account import OwnerAdded
-from statemachines.project import ProjectCreated, ProjectNotFound, decide_rotate
+from statemachines.projects.project import ProjectCreated, ProjectNotFound, decide_rotate
 
 DEPLOYS_NOTE = "Deploys are recorded from CI, with the DSN or with a ci_deploy credential; never from a browser."
 _LIST = (

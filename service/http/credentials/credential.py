@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from projections.credentials import CREDENTIAL_USES, CredentialRow
-from projections.credentials import PROJECTION as CREDENTIALS
-from schemas.credentials import (
+from projections.credentials.credential import CREDENTIAL_USES, CredentialRow
+from projections.credentials.credential import PROJECTION as CREDENTIALS
+from schemas.credentials.credential import (
     MAX_CREATE_BYTES,
     CreateCredential,
     CredentialCreatedBody,
@@ -24,7 +24,7 @@ from service.eventstore.commands import Answer, Lookup, Outcome, StoredAnswer, U
 from service.http.errors import InvalidPayload
 from service.http.operations import OWNER, Call, Subject, endpoint
 from service.ids import new_id
-from statemachines.credential import (
+from statemachines.credentials.credential import (
     CI,
     RUNNER,
     CredentialAlreadyCreated,

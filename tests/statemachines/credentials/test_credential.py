@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from statemachines import credential
-from statemachines.credential import CredentialStatus, CredentialWish, Minted
+from statemachines.credentials import credential
+from statemachines.credentials.credential import CredentialStatus, CredentialWish, Minted
 from tests.statemachines.tables import History, check_table
 
 S = CredentialStatus

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.next_steps import NextSteps
+from schemas.projects.next_steps import NextSteps
 from service.eventstore.commands import Answer
 from service.http.operations import KEY, Call, endpoint
 from service.projects.progress import read_progress

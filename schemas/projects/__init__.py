@@ -1,0 +1,1 @@
+"""Projects and their DSN, on the wire."""

@@ -1,0 +1,1 @@
+"""Project credentials: what CI and runners act with."""
