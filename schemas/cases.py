@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from schemas.kernel.paging import PageQuery
 from schemas.logs import Level
-from schemas.onboarding import SAFE_INTEGER
+from schemas.onboarding.lifecycle import SAFE_INTEGER
 
 CaseStatus = Literal["open", "resolved", "ignored"]
 Trust = Literal["customer_provider", "synthetic"]

@@ -19,7 +19,7 @@ import structlog
 
 from projections.projects.project import PROJECTION as PROJECTS
 from projections.provider import CONNECTIONS, GRANTS, ConnectionRow, GrantRow
-from schemas.onboarding import PROOF_PROPERTY
+from schemas.onboarding.lifecycle import PROOF_PROPERTY
 from service.analytics.http import HttpAnswer, cause_of, exchange, failure, parse
 from service.analytics.oauth import ProviderOAuth, Secret
 from service.analytics.probes import ErrorProbe, EventProbe
@@ -28,8 +28,8 @@ from service.eventstore.commands import Answer, Command, CommandNotDone, Lookup,
 from service.eventstore.store import EventStore
 from service.ids import new_id
 from statemachines.kernel.readings import ReadFailed
+from statemachines.onboarding.proof import ErrorSighting, EventSighting, carried_markers
 from statemachines.projects.project import ProjectNotFound
-from statemachines.proof import ErrorSighting, EventSighting, carried_markers
 from statemachines.provider import MACHINE, scope_fault
 
 T = TypeVar("T", bound=msgspec.Struct)

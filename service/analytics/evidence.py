@@ -11,15 +11,15 @@ import asyncio
 import psycopg
 
 from projections.deploys import PROJECTION as DEPLOYS
-from schemas.onboarding import Plan
+from schemas.onboarding.lifecycle import Plan
 from service.analytics.local import failed
 from service.analytics.probes import AnalyticsProvider, ErrorProbe, EventProbe
 from service.eventstore.commands import CommandNotDone
 from service.eventstore.store import EventStore
 from statemachines.credentials.credential import CI
 from statemachines.kernel.readings import ReadFailed
-from statemachines.onboarding import SESSION_SECONDS
-from statemachines.proof import (
+from statemachines.onboarding.lifecycle import SESSION_SECONDS
+from statemachines.onboarding.proof import (
     DeploySighting,
     Evidence,
     Findings,

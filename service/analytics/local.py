@@ -17,7 +17,7 @@ from service.analytics.probes import ROWS_PER_EVENT, STRAY_ROWS, ErrorProbe, Eve
 from service.eventstore.commands import CommandNotDone
 from service.eventstore.store import EventStore
 from statemachines.kernel.readings import Cause, ReadFailed
-from statemachines.proof import FAILURE_KEY, ErrorSighting, EventSighting
+from statemachines.onboarding.proof import FAILURE_KEY, ErrorSighting, EventSighting
 
 log = structlog.get_logger(__name__)
 

@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from statemachines.kernel.readings import ReadFailed
-from statemachines.proof import ErrorSighting, EventSighting
+from statemachines.onboarding.proof import ErrorSighting, EventSighting
 
 ROWS_PER_EVENT = 200  # rows with the right marker that are looked at, newest first
 STRAY_ROWS = 1000  # rows with another marker that are looked at for the reason why they do not count

@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 from projections.credentials.credential import PROJECTION as CREDENTIAL_PROJECTION
 from projections.credentials.credential import CredentialRow
-from projections.signal_map import SIGNAL_MAPS, SignalMapRow
+from projections.onboarding.signal_map import SIGNAL_MAPS, SignalMapRow
 from service.eventstore.commands import Lookup, Unit
 from service.eventstore.store import EventStore
 from statemachines.automation_documents import SavedAutomation
 from statemachines.automation_readiness import Facts, events_of
 from statemachines.credentials.credential import CI, RUNNER
-from statemachines.signal_map import signal_map_stream_id
+from statemachines.onboarding.signal_map import signal_map_stream_id
 
 CREDENTIALS = CREDENTIAL_PROJECTION.table
 

@@ -9,21 +9,21 @@ import msgspec
 from projections.deploys import DEPLOY_NOTES, USAGE_DEPLOYS, DeployNoteRow, DeployRow, UsageDeployRow
 from schemas.deploys import DeployAccepted, DeployEvent, DeployList, DeployQuery, DeployRecord
 from schemas.logs import MAX_INGEST_BYTES
-from schemas.onboarding import PROOF_HEADER
+from schemas.onboarding.lifecycle import PROOF_HEADER
 from service.auth.principals import PrincipalKind
 from service.auth.secrets import equal
 from service.automation.books import retried
 from service.automation.deploys import Waiting, find_waiting
 from service.eventstore.commands import Answer, Outcome, Stream, Unit
 from service.http.headers import head_of
-from service.http.onboarding import onboarding_stream
+from service.http.onboarding.lifecycle import onboarding_stream
 from service.http.operations import KEY, Call, endpoint
 from service.http.paging import Place, page, start_of
 from service.ids import new_id
 from service.ingest.tally import DAY
 from service.ingest.usage import account_of
-from statemachines import onboarding
 from statemachines.deploy import DEPLOY, RecordDeploy, decide_record
+from statemachines.onboarding import lifecycle as onboarding
 from statemachines.run_events import Deploy
 
 DEFAULT_ENVIRONMENT = "production"

@@ -19,7 +19,7 @@ import msgspec
 
 from schemas.analytics import AnalyticsAccepted, AnalyticsEvent
 from schemas.logs import ERROR_LEVELS, LEVELS, MAX_EXTRA_BYTES, Level, LogAccepted, LogEvent
-from schemas.onboarding import PROOF_PROPERTY
+from schemas.onboarding.lifecycle import PROOF_PROPERTY
 from service.eventstore import names
 from service.eventstore.commands import Outcome
 from service.eventstore.entry import RecordName

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from projections.signal_map import SIGNAL_MAPS, SignalMapRow
-from schemas.onboarding import Milestone
+from projections.onboarding.signal_map import SIGNAL_MAPS, SignalMapRow
+from schemas.onboarding.lifecycle import Milestone
 from schemas.projects.next_steps import ProjectState, SignalType
-from statemachines.signal_map import signal_map_stream_id
+from statemachines.onboarding.signal_map import signal_map_stream_id
 
 if TYPE_CHECKING:
     from service.eventstore.store import EventStore

@@ -21,8 +21,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from schemas.onboarding import OnboardingState
-from tests.statemachines.test_onboarding import SITUATIONS
+from schemas.onboarding.lifecycle import OnboardingState
+from tests.statemachines.onboarding.test_lifecycle import SITUATIONS
 from tests.support import onboarding_model as model
 from tests.support.api import World
 from tests.support.onboarding import Onboarding, onboard

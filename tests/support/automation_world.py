@@ -12,7 +12,7 @@ from typing import Any
 import httpx2
 import msgspec
 
-from schemas.onboarding import Plan, Receipt
+from schemas.onboarding.lifecycle import Plan, Receipt
 from service.accounts.operator import set_member
 from service.accounts.units import project_stream
 from service.auth.secrets import digest
@@ -20,9 +20,9 @@ from service.eventstore.commands import Answer, Command, Origin, Stream, Unit
 from service.eventstore.store import EventStore
 from service.ids import new_id
 from service.registry import registry
-from statemachines import signal_map
 from statemachines.accounts.account import Role
 from statemachines.kernel.machine import Event
+from statemachines.onboarding import signal_map
 from statemachines.projects.project import ProjectFenced
 from tests.support.accounts import create_project, sign_in
 from tests.support.plans import make_plan, snapshot_body, target

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from schemas.onboarding import Plan, SourceSnapshot
+from schemas.onboarding.lifecycle import Plan, SourceSnapshot
 
 ALGORITHM = "service-source-tree-sha256-v1"
 

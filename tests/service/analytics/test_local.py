@@ -18,7 +18,7 @@ from service.analytics.probes import ROWS_PER_EVENT, ErrorProbe, EventProbe
 from service.eventstore.store import EventStore
 from service.registry import registry
 from statemachines.kernel.readings import ReadFailed
-from statemachines.proof import ErrorSighting, EventSighting, Findings, ProofSession
+from statemachines.onboarding.proof import ErrorSighting, EventSighting, Findings, ProofSession
 from tests.support.plans import make_plan, make_snapshot
 
 PROJECT, OTHER = "proj_0001", "proj_0002"

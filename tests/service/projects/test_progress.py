@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from schemas.kernel.operations import documented_operations
-from schemas.onboarding import AnalyticsReceipt, DeployReceipt, ErrorReceipt, Milestone, Receipt
+from schemas.onboarding.lifecycle import AnalyticsReceipt, DeployReceipt, ErrorReceipt, Milestone, Receipt
 from schemas.projects.next_steps import ProjectState
 from service.projects.progress import (
     NEWEST_ROWS,
@@ -21,7 +21,7 @@ from service.projects.progress import (
     read_progress,
 )
 from service.projects.suggestions import STEPS, suggest
-from statemachines.signal_map import signal_map_stream_id
+from statemachines.onboarding.signal_map import signal_map_stream_id
 from tests.support.plans import make_snapshot, plan_body
 
 NOTHING = Arrived(

@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlencode
 
 import httpx2
 
-from schemas.onboarding import PROOF_HEADER
+from schemas.onboarding.lifecycle import PROOF_HEADER
 from service.http.operations import Operation
 from service.http.routes import all_endpoints
 

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from schemas.onboarding import ProofRequest, SourceSnapshot
-from service import onboarding_helper
+from schemas.onboarding.lifecycle import ProofRequest, SourceSnapshot
+from service.onboarding import helper as onboarding_helper
 
 HELPER = Path(onboarding_helper.__file__).parent / onboarding_helper.FILE
 COMMITTER = {f"GIT_{who}_{what}": "t@example.invalid" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}

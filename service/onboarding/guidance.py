@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from schemas.onboarding import NextAction, NextOperation
-from statemachines.onboarding import Status
+from schemas.onboarding.lifecycle import NextAction, NextOperation
+from statemachines.onboarding.lifecycle import Status
 
 
 class Guidance(NamedTuple):

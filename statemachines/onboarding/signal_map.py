@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from schemas.onboarding import Plan, Receipt
+from schemas.onboarding.lifecycle import Plan, Receipt
 from statemachines.kernel.machine import Event, Rejection, StateMachine, derived_id, destination, transition_table
 
 KIND = "map"

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from schemas.onboarding import (
+from schemas.onboarding.lifecycle import (
     Closed,
     Deploy,
     EvidenceStatus,

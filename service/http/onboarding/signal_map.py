@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from projections.signal_map import SIGNAL_MAPS
-from schemas.signal_map import SignalMap
+from projections.onboarding.signal_map import SIGNAL_MAPS
+from schemas.onboarding.signal_map import SignalMap
 from service.eventstore.commands import Answer
-from service.http.onboarding_states import evidence_status
 from service.http.operations import KEY, Call, endpoint
-from statemachines.signal_map import SignalMapNotFound, signal_map_stream_id
+from service.onboarding.show import evidence_status
+from statemachines.onboarding.signal_map import SignalMapNotFound, signal_map_stream_id
 
 
 @endpoint(

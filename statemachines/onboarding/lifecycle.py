@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from schemas.onboarding import DeployReceipt, Plan, Receipt, SourceSnapshot
-from schemas.proof import Remaining
+from schemas.onboarding.lifecycle import DeployReceipt, Plan, Receipt, SourceSnapshot
+from schemas.onboarding.proof import Remaining
 from statemachines.kernel.machine import (
     Event,
     IfMatchRequired,
@@ -25,8 +25,8 @@ from statemachines.kernel.machine import (
     destination,
     transition_table,
 )
-from statemachines.plans import ProposedPlan
-from statemachines.proof import Findings, ProofSession, expired_work
+from statemachines.onboarding.plan import ProposedPlan
+from statemachines.onboarding.proof import Findings, ProofSession, expired_work
 
 KIND = "onb"
 SESSION_SECONDS = 7200

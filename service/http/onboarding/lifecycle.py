@@ -8,8 +8,8 @@ from typing import TypeVar
 
 import msgspec
 
-from projections.onboarding import ONBOARDING, OnboardingRow
-from schemas.onboarding import (
+from projections.onboarding.lifecycle import ONBOARDING, OnboardingRow
+from schemas.onboarding.lifecycle import (
     MAX_PLAN_BYTES,
     MAX_PROOF_BYTES,
     PROOF_HEADER,
@@ -25,20 +25,21 @@ from schemas.onboarding import (
     StartRequest,
     VerifiedState,
 )
-from schemas.proof import CiMarker, OneTimeMarkers, ProofStarted, RuntimeMarker, VerifyAnswer
-from service import onboarding_helper
+from schemas.onboarding.proof import CiMarker, OneTimeMarkers, ProofStarted, RuntimeMarker, VerifyAnswer
 from service.analytics.evidence import find_proof
 from service.auth.principals import PrincipalKind
 from service.eventstore.commands import Answer, Outcome, Stream, Unit
-from service.http.onboarding_states import show, show_proving
 from service.http.operations import OWNER, Call, endpoint
 from service.ids import new_id
-from statemachines import onboarding, signal_map
+from service.onboarding import helper as onboarding_helper
+from service.onboarding.show import show, show_proving
 from statemachines.kernel.machine import Event
 from statemachines.kernel.validation import InvalidPayload
-from statemachines.onboarding import OnboardingNotStarted, ProofStart, Status
-from statemachines.plans import ProposedPlan, propose
-from statemachines.proof import Findings, hash_marker
+from statemachines.onboarding import lifecycle as onboarding
+from statemachines.onboarding import signal_map
+from statemachines.onboarding.lifecycle import OnboardingNotStarted, ProofStart, Status
+from statemachines.onboarding.plan import ProposedPlan, propose
+from statemachines.onboarding.proof import Findings, hash_marker
 
 FLOW = frozenset({"onboarding"})
 PATH = "/v1/projects/{project_id}/onboarding"

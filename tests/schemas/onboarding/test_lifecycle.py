@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from schemas.onboarding import (
+from schemas.onboarding.lifecycle import (
     OnboardingState,
     Plan,
     ProofRequest,
@@ -17,7 +17,7 @@ from schemas.onboarding import (
     ReviewRequest,
     StartRequest,
 )
-from schemas.proof import OneTimeMarkers
+from schemas.onboarding.proof import OneTimeMarkers
 from tests.support.plans import history_body, make_plan, make_snapshot, plan_body, snapshot_body, target
 
 Path = tuple[str | int, ...]

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from schemas.onboarding import (
+from schemas.onboarding.lifecycle import (
     PROOF_PROPERTY,
     AnalyticsReceipt,
     ErrorReceipt,
@@ -22,7 +22,7 @@ from schemas.onboarding import (
     Plan,
     SourceSnapshot,
 )
-from schemas.proof import (
+from schemas.onboarding.proof import (
     ProofBlocker,
     Remaining,
     RemainingAnalytics,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from projections.kernel.projection import Row, projection
-from schemas.onboarding import Plan, Receipt, SourceSnapshot
+from schemas.onboarding.lifecycle import Plan, Receipt, SourceSnapshot
 from statemachines.kernel.machine import Recorded
-from statemachines.onboarding import (
+from statemachines.onboarding.lifecycle import (
     KIND,
     OnboardingApproved,
     OnboardingPlanned,
@@ -16,7 +16,7 @@ from statemachines.onboarding import (
     Status,
     make_etag,
 )
-from statemachines.proof import ProofSession
+from statemachines.onboarding.proof import ProofSession
 
 
 class OnboardingRow(Row, frozen=True, kw_only=True):

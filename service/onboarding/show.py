@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from projections.onboarding import OnboardingRow
-from schemas.onboarding import (
+from projections.onboarding.lifecycle import OnboardingRow
+from schemas.onboarding.lifecycle import (
     ApprovedState,
     EvidenceStatus,
     OnboardingState,
@@ -17,8 +17,8 @@ from schemas.onboarding import (
     SatisfiedProofSession,
     VerifiedState,
 )
-from service.http.onboarding_guidance import next_action
-from statemachines.onboarding import Status
+from service.onboarding.guidance import next_action
+from statemachines.onboarding.lifecycle import Status
 
 
 def show(row: OnboardingRow) -> OnboardingState:

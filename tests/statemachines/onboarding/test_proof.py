@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.proof import ProofBlocker, Remaining
+from schemas.onboarding.proof import ProofBlocker, Remaining
 from statemachines.kernel.readings import ReadFailed
-from statemachines.proof import (
+from statemachines.onboarding.proof import (
     DeploySighting,
     ErrorSighting,
     EventSighting,

@@ -12,9 +12,9 @@ import msgspec
 import pytest
 import rfc8785
 
-from schemas.onboarding import OnboardingState
-from schemas.proof import ProofStarted, VerifyAnswer
-from service import onboarding_helper
+from schemas.onboarding.lifecycle import OnboardingState
+from schemas.onboarding.proof import ProofStarted, VerifyAnswer
+from service.onboarding import helper as onboarding_helper
 from tests.support.api import World, ok, refused, without_request_id
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
 from tests.support.onboarding import Onboarding, onboard

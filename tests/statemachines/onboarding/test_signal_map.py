@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projections.signal_map import SignalMapRow, fold
-from schemas.onboarding import Receipt
+from projections.onboarding.signal_map import SignalMapRow, fold
+from schemas.onboarding.lifecycle import Receipt
 from statemachines.kernel.machine import Event, Recorded, apply, permits, replay
-from statemachines.plans import hash_plan
-from statemachines.signal_map import (
+from statemachines.onboarding.plan import hash_plan
+from statemachines.onboarding.signal_map import (
     MACHINE,
     SignalMap,
     SignalMapConflict,
@@ -24,7 +24,7 @@ from statemachines.signal_map import (
     decide_withdraw,
     signal_map_stream_id,
 )
-from tests.schemas.test_onboarding import RECEIPT
+from tests.schemas.onboarding.test_lifecycle import RECEIPT
 from tests.support.plans import make_plan
 
 PLANS = [(plan, hash_plan(plan)) for plan in (make_plan("one"), make_plan("two"))]

@@ -7,17 +7,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from schemas.onboarding import Receipt
+from schemas.onboarding.lifecycle import Receipt
 from schemas.provider import READ_SCOPES
 from service.eventstore.codec import canonical
 from statemachines.kernel.machine import Event
-from statemachines.onboarding import (
+from statemachines.onboarding.lifecycle import (
     OnboardingApproved,
     OnboardingPlanned,
     OnboardingProofStarted,
     OnboardingVerified,
 )
-from statemachines.plans import hash_plan
+from statemachines.onboarding.plan import hash_plan
+from statemachines.onboarding.signal_map import SignalMapRecorded, SignalMapVerified, SignalMapWithdrawn
 from statemachines.provider import (
     ConnectionDenied,
     ConnectionExpired,
@@ -25,11 +26,10 @@ from statemachines.provider import (
     ConnectionStarted,
     Reason,
 )
-from statemachines.signal_map import SignalMapRecorded, SignalMapVerified, SignalMapWithdrawn
-from tests.schemas.test_onboarding import RECEIPT
+from tests.schemas.onboarding.test_lifecycle import RECEIPT
 from tests.support.plans import history_body, make_plan, make_snapshot
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "events"
+GOLDEN = Path(__file__).parents[2] / "golden" / "events"
 PLAN = make_plan(historical_evidence=history_body())
 PLAN_SHA256 = hash_plan(PLAN)
 PROOF = msgspec.convert(RECEIPT, Receipt)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from projections.kernel.projection import Row, projection
-from schemas.onboarding import Plan, Receipt
+from schemas.onboarding.lifecycle import Plan, Receipt
 from statemachines.kernel.machine import Recorded
-from statemachines.signal_map import KIND, SignalMapRecorded, SignalMapVerified, SignalMapWithdrawn
+from statemachines.onboarding.signal_map import KIND, SignalMapRecorded, SignalMapVerified, SignalMapWithdrawn
 
 
 class SignalMapRow(Row, frozen=True, kw_only=True):

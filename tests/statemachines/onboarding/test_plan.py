@@ -13,9 +13,9 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.onboarding import Plan
+from schemas.onboarding.lifecycle import Plan
 from statemachines.kernel.validation import FieldIssue, InvalidPayload
-from statemachines.plans import (
+from statemachines.onboarding.plan import (
     HOLDS_SECRET,
     NOT_RELATIVE,
     ONE_SAFE_FAILURE,

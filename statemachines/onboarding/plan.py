@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from schemas.onboarding import Plan
+from schemas.onboarding.lifecycle import Plan
 from statemachines.kernel.canonical import canonical_sha256
 from statemachines.kernel.telling import holds_own_secret, names_person, names_secret
 from statemachines.kernel.validation import FieldIssue, InvalidPayload

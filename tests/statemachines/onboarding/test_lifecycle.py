@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from projections.onboarding import OnboardingRow, fold
+from projections.onboarding.lifecycle import OnboardingRow, fold
 from statemachines.kernel.machine import (
     Event,
     IfMatchRequired,
@@ -21,7 +21,7 @@ from statemachines.kernel.machine import (
     permits,
     replay,
 )
-from statemachines.onboarding import (
+from statemachines.onboarding.lifecycle import (
     MACHINE,
     SESSION_SECONDS,
     Onboarding,
@@ -40,8 +40,8 @@ from statemachines.onboarding import (
     make_etag,
     onboarding_stream_id,
 )
-from statemachines.plans import propose
-from statemachines.proof import DeploySighting, ErrorSighting, EventSighting, Evidence, ProofSession, assess
+from statemachines.onboarding.plan import propose
+from statemachines.onboarding.proof import DeploySighting, ErrorSighting, EventSighting, Evidence, ProofSession, assess
 from tests.support import onboarding_model as model
 from tests.support.plans import make_plan, make_snapshot
 

@@ -1,0 +1,1 @@
+"""Onboarding: the plan, its proof by real execution, and the signal map, as rows."""
