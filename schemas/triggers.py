@@ -10,9 +10,9 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from schemas.cases import Trust
+from schemas.cases.case import Trust
+from schemas.cases.log import Level
 from schemas.kernel.paging import PageQuery
-from schemas.logs import Level
 from schemas.playbooks import AutomationId, Closed, Sha256
 
 ReceiptStatus = Literal["issued", "claimed", "consumed", "expired", "closed", "invalidated"]

@@ -9,7 +9,7 @@ from granian.constants import HTTPModes, Interfaces, Loops
 from granian.server import Server
 from litestar.types import ASGIApp
 
-from schemas.logs import LogEvent
+from schemas.cases.log import LogEvent
 from service.app import make_services
 from service.auth.principals import PrincipalKind
 from service.eventstore.commands import Answer

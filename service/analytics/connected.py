@@ -17,8 +17,8 @@ import httpx2
 import msgspec
 import structlog
 
+from projections.analytics.connection import CONNECTIONS, GRANTS, ConnectionRow, GrantRow
 from projections.projects.project import PROJECTION as PROJECTS
-from projections.provider import CONNECTIONS, GRANTS, ConnectionRow, GrantRow
 from schemas.onboarding.lifecycle import PROOF_PROPERTY
 from service.analytics.http import HttpAnswer, cause_of, exchange, failure, parse
 from service.analytics.oauth import ProviderOAuth, Secret
@@ -27,10 +27,10 @@ from service.auth.authority import check_fence
 from service.eventstore.commands import Answer, Command, CommandNotDone, Lookup, Origin, Stream, Unit
 from service.eventstore.store import EventStore
 from service.ids import new_id
+from statemachines.analytics.connection import MACHINE, scope_fault
 from statemachines.kernel.readings import ReadFailed
 from statemachines.onboarding.proof import ErrorSighting, EventSighting, carried_markers
 from statemachines.projects.project import ProjectNotFound
-from statemachines.provider import MACHINE, scope_fault
 
 T = TypeVar("T", bound=msgspec.Struct)
 

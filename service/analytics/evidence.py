@@ -10,7 +10,7 @@ import asyncio
 
 import psycopg
 
-from projections.deploys import PROJECTION as DEPLOYS
+from projections.deploys.deploy import PROJECTION as DEPLOYS
 from schemas.onboarding.lifecycle import Plan
 from service.analytics.local import failed
 from service.analytics.probes import AnalyticsProvider, ErrorProbe, EventProbe

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import httpx2
 import msgspec
 
-from schemas.provider import CONNECT_SECONDS, POLL_INTERVAL, READ_SCOPES, ConnectRequest
+from schemas.analytics.connection import CONNECT_SECONDS, POLL_INTERVAL, READ_SCOPES, ConnectRequest
 from service.analytics.http import cause_of, exchange, failure, is_public, parse
 from service.auth.sealing import seal, unseal
 from service.settings import Settings
+from statemachines.analytics.connection import Refused, Waiting
 from statemachines.kernel.readings import ReadFailed
-from statemachines.provider import Refused, Waiting
 
 MAX_BYTES = 65536
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"

@@ -18,7 +18,7 @@ from statemachines.approval import APPROVAL
 from statemachines.automation_authority import authority_of
 from statemachines.automation_book import Book, Effects
 from statemachines.automation_refusals import Moved
-from statemachines.case import CASE
+from statemachines.cases.case import CASE
 from statemachines.claim import CLAIM, Claim
 from statemachines.grant import GRANT
 from statemachines.lease import LEASE, Lease

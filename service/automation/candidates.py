@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from projections.automation_contract import AutomationContractRow
-from projections.cases import trust_of
+from projections.cases.case import trust_of
 from projections.claims import LeaseRow
 from service.automation.chains import Candidate
 from service.automation.reading import CONTRACT, NOW, RECEIPT_BUNDLE, ReceiptBundle, contract_of, read_bundles

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
-from projections.cases import CASE_STATS, CaseStatsRow
+from projections.cases.case import CASE_STATS, CaseStatsRow
 from projections.claims import ClaimRow, LeaseRow
 from projections.triggers import TRIGGER_EVIDENCE, TriggerEvidenceRow, TriggerReceiptRow
 from service.automation import books
@@ -26,7 +26,7 @@ from statemachines.automation_authority import authority_of
 from statemachines.automation_contract import Contract
 from statemachines.automation_policy import Authority, require_enabled
 from statemachines.automation_refusals import MaterialityNotMet, Moved
-from statemachines.case import Case
+from statemachines.cases.case import Case
 from statemachines.claim import Claim, Holder
 from statemachines.cron import latest_firing, parse_cron
 from statemachines.lease import Lease

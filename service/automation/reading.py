@@ -12,7 +12,7 @@ import msgspec
 
 from projections.approvals import ApprovalRow
 from projections.automation_contract import AUTOMATION_CONTRACTS, AutomationContractRow
-from projections.cases import CaseRow
+from projections.cases.case import CaseRow
 from projections.claims import ClaimRow, LeaseRow
 from projections.grants import GrantRow
 from projections.runs import RunRow

@@ -13,7 +13,7 @@ from service.automation import books
 from service.automation.books import RunScope
 from service.automation.chains import Plan
 from service.eventstore.commands import Unit
-from statemachines import approval, case, grant
+from statemachines import approval, grant
 from statemachines.automation_book import Book, Effects, Fence
 from statemachines.automation_closing import CancelRun, decide_cancel, settle_grant, settle_run
 from statemachines.automation_grants import Consumed, authorize_auto_merge, authorize_draft_pr, consume
@@ -31,6 +31,7 @@ from statemachines.automation_work import (
     decide_usage,
     refuse_step,
 )
+from statemachines.cases import case
 from statemachines.grant import AutoMergeBinding, DraftPrBinding
 from statemachines.run_events import GrantKind
 from statemachines.verification import Counts, Verdict

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from projections.cases import PROJECTION as CASES
+from projections.cases.case import PROJECTION as CASES
 from projections.claims import CLAIMS, LEASES, ClaimRow, LeaseRow
 from schemas.claims import Claim, CreateClaim, ReleaseClaim, RenewClaim
 from service.automation import views

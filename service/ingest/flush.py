@@ -35,10 +35,10 @@ from service.ingest.counting import Parameters, parameters
 from service.ingest.items import Assignment, Item
 from service.ingest.locking import Project, lock
 from service.ingest.tally import Assigned, RecordTally, Tally
-from statemachines import case, suppressions
-from statemachines.case import CASE
+from statemachines.cases import case, suppressions
+from statemachines.cases.case import CASE
+from statemachines.cases.suppressions import SUPPRESSIONS
 from statemachines.projects.project import ProjectDeletionInProgress
-from statemachines.suppressions import SUPPRESSIONS
 
 ACCEPTED = 202
 MOST_PROJECTS = 10_000  # remembered; beyond that, all are looked at anew

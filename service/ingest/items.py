@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from schemas.analytics import AnalyticsAccepted, AnalyticsEvent
-from schemas.logs import ERROR_LEVELS, LEVELS, MAX_EXTRA_BYTES, Level, LogAccepted, LogEvent
+from schemas.analytics.event import AnalyticsAccepted, AnalyticsEvent
+from schemas.cases.log import ERROR_LEVELS, LEVELS, MAX_EXTRA_BYTES, Level, LogAccepted, LogEvent
 from schemas.onboarding.lifecycle import PROOF_PROPERTY
 from service.eventstore import names
 from service.eventstore.commands import Outcome
@@ -28,7 +28,7 @@ from service.http.operations import Call
 from service.ids import new_id
 from service.ingest.grouping import Evidence, Grouping, gather, group
 from service.ingest.scrubbing import Scrubber
-from statemachines import case
+from statemachines.cases import case
 
 DEADLINE = 2.5  # seconds a record may wait for its commit
 OVERHEAD = 2048  # bytes of memory that a waiting record takes at least

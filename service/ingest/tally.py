@@ -8,7 +8,7 @@ import msgspec
 
 from service.ingest.grouping import Evidence, Grouping, title
 from service.ingest.items import AnalyticsRow, Item, LogRow
-from statemachines import case
+from statemachines.cases import case
 
 DAY = 86400  # seconds
 _encode = msgspec.json.Encoder().encode

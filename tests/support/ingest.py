@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 import psycopg
 
-from schemas.analytics import AnalyticsEvent
-from schemas.logs import LogEvent
+from schemas.analytics.event import AnalyticsEvent
+from schemas.cases.log import LogEvent
 from service.eventstore import names
 from service.eventstore.commands import Outcome
 from service.ingest.intake import Intake

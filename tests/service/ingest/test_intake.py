@@ -14,10 +14,10 @@ from service.eventstore.commands import CommandFailed, CommandNotDone, KeyReused
 from service.http.errors import Unauthenticated
 from service.ingest import grouping
 from service.ingest.waiting import Waiting
-from statemachines import case, suppressions
-from statemachines.case import CASE
+from statemachines.cases import case, suppressions
+from statemachines.cases.case import CASE
+from statemachines.cases.suppressions import SUPPRESSIONS, Action
 from statemachines.projects.project import ProjectDeletionInProgress
-from statemachines.suppressions import SUPPRESSIONS, Action
 from tests.support.ingest import (
     OTHER,
     OWNER,

@@ -10,7 +10,7 @@ import pytest
 from service.http.errors import InvalidPayload
 from service.ingest.items import AnalyticsRow, LogRow
 from service.ingest.scrubbing import SCRUBBED
-from statemachines import case
+from statemachines.cases import case
 from tests.support.ingest import PROJECT, SCRUBBER, analytics_item, log_item, prepared
 
 MARKER = "sop_rt_" + "A" * 43

@@ -7,9 +7,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from schemas.analytics.connection import READ_SCOPES
 from schemas.onboarding.lifecycle import Receipt
-from schemas.provider import READ_SCOPES
 from service.eventstore.codec import canonical
+from statemachines.analytics.connection import (
+    ConnectionDenied,
+    ConnectionExpired,
+    ConnectionGranted,
+    ConnectionStarted,
+    Reason,
+)
 from statemachines.kernel.machine import Event
 from statemachines.onboarding.lifecycle import (
     OnboardingApproved,
@@ -19,13 +26,6 @@ from statemachines.onboarding.lifecycle import (
 )
 from statemachines.onboarding.plan import hash_plan
 from statemachines.onboarding.signal_map import SignalMapRecorded, SignalMapVerified, SignalMapWithdrawn
-from statemachines.provider import (
-    ConnectionDenied,
-    ConnectionExpired,
-    ConnectionGranted,
-    ConnectionStarted,
-    Reason,
-)
 from tests.schemas.onboarding.test_lifecycle import RECEIPT
 from tests.support.plans import history_body, make_plan, make_snapshot
 

@@ -19,7 +19,7 @@ from service.eventstore.codec import decode_event
 from service.eventstore.commands import Answer, Command, Origin, Unit
 from service.eventstore.store import EventStore
 from service.ids import new_id
-from statemachines import case
+from statemachines.cases import case
 from tests.support.loop.http_scene import HttpScene
 from tests.support.loop.port import Entry, Reply, Request
 

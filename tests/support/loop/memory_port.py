@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from projections.approvals import PROJECTION as APPROVALS
-from projections.cases import CASE_STATS, CaseStatsRow
-from projections.cases import PROJECTION as CASES
+from projections.cases.case import CASE_STATS, CaseStatsRow
+from projections.cases.case import PROJECTION as CASES
 from projections.claims import CLAIMS, LEASES
 from projections.grants import PROJECTION as GRANTS
 from projections.runs import PROJECTION as RUNS
@@ -23,7 +23,6 @@ from service.automation.chains import Candidate, Plan
 from service.automation.deploys import Waiting
 from service.eventstore.commands import Unit
 from statemachines import automation_contract as contracts
-from statemachines import case as case_machine
 from statemachines.approval import Verdict
 from statemachines.automation import ClaimCase, Release, StartRun
 from statemachines.automation_book import Fence
@@ -33,6 +32,7 @@ from statemachines.automation_proof import ObservedPr, require_verifiable
 from statemachines.automation_readiness import Facts
 from statemachines.automation_refusals import ApprovalNotFound, ClaimNotFound, Moved, ReceiptNotFound, RunNotFound
 from statemachines.automation_work import HandOver, ReportedPullRequest, RequestApproval, Usage
+from statemachines.cases import case as case_machine
 from statemachines.claim import Holder
 from statemachines.grant import AutoMergeBinding, DraftPrBinding
 from statemachines.kernel.machine import Event, Rejection

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 from typing import Any
 
-from statemachines.case import case_id
+from statemachines.cases.case import case_id
 from tests.support.loop import bodies
 from tests.support.loop.bodies import HEAD
 from tests.support.loop.memory import MemoryStore

@@ -1,0 +1,111 @@
+"""Cases: the lifecycle as a read model, and beside it the definition of what is counted about them (G-050)."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec.structs import replace
+
+from projections.kernel.projection import Row, Table, projection
+from statemachines.cases.case import (
+    CaseIgnored,
+    CaseOpened,
+    CaseOpenedIgnored,
+    CaseOpenedResolved,
+    CaseRegressed,
+    CaseResolved,
+)
+from statemachines.kernel.machine import Recorded
+
+
+class CaseRow(Row, frozen=True, kw_only=True):
+    """A case. `case_revision` is the revision that clients see; `status` is open, resolved or ignored."""
+
+    case_revision: int
+    status: str
+    fingerprint: str
+    grouping_version: int
+    suppression_id: str | None = None
+    opened_at: int
+    resolved_at: int | None = None
+
+
+class CaseStatsRow(msgspec.Struct, frozen=True, kw_only=True):
+    """What telemetry says about a case: a fact outside streams, written by the intake alone.
+
+    `level`, `environment` and `release` are those of the latest error; times are epoch seconds.
+    """
+
+    project_id: str
+    id: str
+    title: str
+    message: str
+    culprit: str | None
+    level: str
+    environment: str
+    release: str | None
+    environments: list[str]
+    releases: list[str]
+    unmarked: bool
+    event_count: int
+    users_affected: int
+    first_seen_at: int
+    last_seen_at: int
+    sample: dict[str, Any] | None = None
+
+    @property
+    def trust(self) -> str:
+        """Whose errors these are."""
+        return trust_of(unmarked=self.unmarked)
+
+
+def trust_of(*, unmarked: bool) -> Literal["customer_provider", "synthetic"]:
+    """`synthetic` while every error of a case carried a proof marker (G-050)."""
+    return "customer_provider" if unmarked else "synthetic"
+
+
+def _opened(recorded: Recorded, status: str, event: CaseOpened | CaseOpenedIgnored | CaseOpenedResolved) -> CaseRow:
+    return CaseRow(
+        project_id=recorded.project_id,
+        id=recorded.originator_id,
+        revision=recorded.revision,
+        case_revision=1,
+        status=status,
+        fingerprint=event.fingerprint,
+        grouping_version=event.grouping_version,
+        suppression_id=None if isinstance(event, CaseOpened) else event.suppression_id,
+        opened_at=event.opened_at,
+        resolved_at=event.opened_at if isinstance(event, CaseOpenedResolved) else None,
+    )
+
+
+def fold(row: CaseRow | None, recorded: Recorded) -> CaseRow | None:
+    """Fold an event of a case into its row."""
+    match recorded.event:
+        case CaseOpened() as event:
+            return _opened(recorded, "open", event)
+        case CaseOpenedIgnored() as event:
+            return _opened(recorded, "ignored", event)
+        case CaseOpenedResolved() as event:
+            return _opened(recorded, "resolved", event)
+        case CaseRegressed() if row:
+            status, rule_id, resolved_at = "open", None, None
+        case CaseIgnored() as event if row:
+            status, rule_id, resolved_at = "ignored", event.suppression_id, None
+        case CaseResolved() as event if row:
+            status, rule_id, resolved_at = "resolved", event.suppression_id, event.resolved_at
+        case _:
+            return row
+    return replace(
+        row,
+        revision=recorded.revision,
+        case_revision=row.case_revision + 1,
+        status=status,
+        suppression_id=rule_id,
+        resolved_at=resolved_at,
+    )
+
+
+PROJECTION = projection("cases", CaseRow, ("case",), fold)
+CASE_STATS = Table("case_stats", CaseStatsRow, ("project_id", "id"))

@@ -1,0 +1,1 @@
+"""Errors grouped into cases, and the rules that suppress them, on the wire."""

@@ -1,0 +1,1 @@
+"""Deploys that really happened, on the wire."""

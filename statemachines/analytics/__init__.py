@@ -1,0 +1,1 @@
+"""Product analytics: events, reads, and the provider's connection."""

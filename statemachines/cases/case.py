@@ -1,0 +1,178 @@
+"""A case: the life of one group of errors (G-050). Its stream is named by project and fingerprint.
+
+Only the lifecycle is an event. What telemetry says (titles, counts, samples, environments) stays in fact tables, so
+no text of a caller is ever recorded here. `revision` counts what a client may fence on: opening, regressing and
+closing raise it; further errors, claims and comments do not (G-121).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+from statemachines.cases.suppressions import Action, Rule
+from statemachines.kernel.machine import Event, Rejection, StateMachine, derived_id, destination, transition_table
+
+
+class CaseConflict(Rejection):
+    """The case has moved on from what the command expects."""
+
+    code = "case_revision_stale"
+
+
+class Status(Enum):
+    """Where a case stands. OPEN is the only active one."""
+
+    ABSENT = "absent"
+    OPEN = "open"
+    RESOLVED = "resolved"
+    IGNORED = "ignored"
+
+
+class CaseOpened(Event, frozen=True):
+    """The first error of a fingerprint arrived and no rule spoke against attention."""
+
+    TOPIC = "case.opened.v1"
+    fingerprint: str
+    grouping_version: int
+    opened_at: int
+
+
+class CaseOpenedIgnored(Event, frozen=True):
+    """The first error arrived under a rule that ignores it."""
+
+    TOPIC = "case.opened_ignored.v1"
+    fingerprint: str
+    grouping_version: int
+    suppression_id: str
+    opened_at: int
+
+
+class CaseOpenedResolved(Event, frozen=True):
+    """The first error arrived under a rule that closes it."""
+
+    TOPIC = "case.opened_resolved.v1"
+    fingerprint: str
+    grouping_version: int
+    suppression_id: str
+    opened_at: int
+
+
+class CaseRegressed(Event, frozen=True):
+    """An error arrived after the case had been resolved."""
+
+    TOPIC = "case.regressed.v1"
+    regressed_at: int
+
+
+class CaseIgnored(Event, frozen=True):
+    """A rule or a case run took an open case out of attention; exactly one of the two ids is set."""
+
+    TOPIC = "case.ignored.v1"
+    suppression_id: str | None
+    case_run_id: str | None
+    ignored_at: int
+
+
+class CaseResolved(Event, frozen=True):
+    """A rule or a succeeded automation run closed an open case; exactly one of the two ids is set."""
+
+    TOPIC = "case.resolved.v1"
+    suppression_id: str | None
+    run_id: str | None
+    resolved_at: int
+
+
+TABLE = transition_table(
+    Status,
+    Status.ABSENT,
+    [
+        [CaseOpened.TOPIC, Status.ABSENT, Status.OPEN],
+        [CaseOpenedIgnored.TOPIC, Status.ABSENT, Status.IGNORED],
+        [CaseOpenedResolved.TOPIC, Status.ABSENT, Status.RESOLVED],
+        [CaseRegressed.TOPIC, Status.RESOLVED, Status.OPEN],
+        [CaseIgnored.TOPIC, Status.OPEN, Status.IGNORED],
+        [CaseResolved.TOPIC, Status.OPEN, Status.RESOLVED],
+    ],
+)
+
+
+class Case(msgspec.Struct, frozen=True):
+    """What decisions about a case depend on. `revision` is the one that clients see."""
+
+    status: Status = Status.ABSENT
+    revision: int = 0
+    fingerprint: str = ""
+    grouping_version: int = 0
+    suppression_id: str | None = None  # the rule behind the present status
+
+
+def case_id(project_id: str, fingerprint: str) -> str:
+    """Id of the one case of a fingerprint in a project: rival first errors name the same stream."""
+    return derived_id("case", project_id, fingerprint)
+
+
+def moves_on_error(state: Case) -> bool:
+    """Whether an arriving error may change the case; otherwise it is only counted."""
+    return state.status is Status.ABSENT or state.status is Status.RESOLVED
+
+
+def decide_error(state: Case, fingerprint: str, grouping_version: int, rule: Rule | None, now: int) -> list[Event]:
+    """Take in an error. `rule` is the one of auto_ignore and auto_resolve that applies, or None (G-053)."""
+    if state.status is Status.RESOLVED:
+        closes = rule is not None and rule.action is Action.AUTO_RESOLVE
+        return [] if closes else [CaseRegressed(now)]
+    if state.status is not Status.ABSENT:
+        return []
+    if rule is None:
+        return [CaseOpened(fingerprint, grouping_version, now)]
+    if rule.action is Action.AUTO_RESOLVE:
+        return [CaseOpenedResolved(fingerprint, grouping_version, rule.id, now)]
+    return [CaseOpenedIgnored(fingerprint, grouping_version, rule.id, now)]
+
+
+def decide_suppress(state: Case, rule: Rule, now: int) -> list[Event]:
+    """Apply a new rule that matches. A case that is not open stays as it is."""
+    if state.status is not Status.OPEN:
+        return []
+    match rule.action:
+        case Action.AUTO_IGNORE:
+            return [CaseIgnored(suppression_id=rule.id, case_run_id=None, ignored_at=now)]
+        case Action.AUTO_RESOLVE:
+            return [CaseResolved(suppression_id=rule.id, run_id=None, resolved_at=now)]
+        case Action.PROMPT_HINT:
+            return []
+
+
+def decide_mark_spurious(state: Case, case_run_id: str, now: int) -> list[Event]:
+    """Ignore an open case because somebody found it to be noise."""
+    if state.status is not Status.OPEN:
+        return []
+    return [CaseIgnored(suppression_id=None, case_run_id=case_run_id, ignored_at=now)]
+
+
+def decide_resolve(state: Case, run_id: str, now: int) -> list[Event]:
+    """Close an open case because its automation run succeeded."""
+    if state.status is not Status.OPEN:
+        return []
+    return [CaseResolved(suppression_id=None, run_id=run_id, resolved_at=now)]
+
+
+def evolve(state: Case, event: Event) -> Case:
+    """Fold an event of a case."""
+    status = Status[destination(TABLE, event, state.status)]
+    match event:
+        case CaseOpened():
+            return Case(status, 1, event.fingerprint, event.grouping_version)
+        case CaseOpenedIgnored() | CaseOpenedResolved():
+            return Case(status, 1, event.fingerprint, event.grouping_version, event.suppression_id)
+        case CaseIgnored() | CaseResolved():
+            rule_id = event.suppression_id
+        case _:
+            rule_id = None
+    return msgspec.structs.replace(state, status=status, revision=state.revision + 1, suppression_id=rule_id)
+
+
+CASE = StateMachine("case", TABLE, Case(), evolve, CaseConflict, Case, snapshots=True)
+MACHINE = CASE

@@ -1,0 +1,82 @@
+"""The case row follows its stream, and shows the revision that clients know (G-050, G-121)."""
+
+from __future__ import annotations
+
+import pytest
+
+from projections.cases.case import CaseRow, CaseStatsRow, fold
+from statemachines.cases import case
+from statemachines.kernel.machine import Recorded
+
+FINGERPRINT = "ab" * 16
+
+
+def rows(*events):
+    """Fold events of one case; returns the row after each."""
+    row, seen = None, []
+    for revision, event in enumerate(events, 1):
+        row = fold(row, Recorded("case_1", revision, event, "proj_1", 99, "dsn:proj_1"))
+        seen.append(row)
+    return seen
+
+
+def test_a_case_opens_closes_and_comes_back():
+    opened, resolved, regressed, ignored = rows(
+        case.CaseOpened(FINGERPRINT, 1, 5),
+        case.CaseResolved("sup_1", None, 6),
+        case.CaseRegressed(7),
+        case.CaseIgnored(None, "arun_1", 8),
+    )
+    base = {
+        "project_id": "proj_1",
+        "id": "case_1",
+        "fingerprint": FINGERPRINT,
+        "grouping_version": 1,
+        "opened_at": 5,
+    }
+    assert opened == CaseRow(**base, revision=1, case_revision=1, status="open")
+    assert resolved == CaseRow(
+        **base, revision=2, case_revision=2, status="resolved", suppression_id="sup_1", resolved_at=6
+    )
+    assert regressed == CaseRow(**base, revision=3, case_revision=3, status="open")
+    assert ignored == CaseRow(**base, revision=4, case_revision=4, status="ignored")
+
+
+@pytest.mark.parametrize(
+    ("event", "status", "resolved_at"),
+    [
+        (case.CaseOpenedIgnored(FINGERPRINT, 1, "sup_1", 5), "ignored", None),
+        (case.CaseOpenedResolved(FINGERPRINT, 1, "sup_1", 5), "resolved", 5),
+    ],
+)
+def test_a_case_may_open_under_a_rule(event, status, resolved_at):
+    [row] = rows(event)
+    assert (row.status, row.case_revision, row.suppression_id, row.resolved_at) == (status, 1, "sup_1", resolved_at)
+
+
+def test_events_of_others_leave_the_row_alone():
+    opened = rows(case.CaseOpened(FINGERPRINT, 1, 5))[-1]
+    assert fold(opened, Recorded("case_1", 2, object(), "proj_1", 99, "dsn:proj_1")) is opened
+    assert fold(None, Recorded("case_1", 2, case.CaseRegressed(7), "proj_1", 99, "dsn:proj_1")) is None
+
+
+@pytest.mark.parametrize(("unmarked", "trust"), [(True, "customer_provider"), (False, "synthetic")])
+def test_trust_says_whether_every_error_carried_a_marker(unmarked, trust):
+    stats = CaseStatsRow(
+        project_id="proj_1",
+        id="case_1",
+        title="t",
+        message="m",
+        culprit=None,
+        level="error",
+        environment="production",
+        release=None,
+        environments=["production"],
+        releases=[],
+        unmarked=unmarked,
+        event_count=1,
+        users_affected=0,
+        first_seen_at=1,
+        last_seen_at=1,
+    )
+    assert stats.trust == trust

@@ -1,0 +1,251 @@
+"""Cases over HTTP: the list with its filters and pages, and the record (R-CASE-11, G-050)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from service.eventstore.commands import Answer, Command, Origin, Stream
+from service.ids import new_id
+from statemachines.cases import case, suppressions
+from statemachines.cases.case import CASE
+from statemachines.cases.suppressions import SUPPRESSIONS, Action
+from tests.support.api import World, ok, refused, without_request_id
+from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
+
+ITEM = {
+    "id",
+    "case_id",
+    "project_id",
+    "fingerprint",
+    "title",
+    "level",
+    "status",
+    "revision",
+    "trust",
+    "environment",
+    "release",
+    "event_count",
+    "users_affected",
+    "first_seen_at",
+    "last_seen_at",
+    "suppression_id",
+    "claimed",
+}
+RECORD = ITEM | {
+    "message",
+    "culprit",
+    "environments",
+    "releases",
+    "tags",
+    "latest_event",
+    "hints",
+    "agent_runs",
+    "claim",
+    "resolved_at",
+    "next_action",
+}
+
+
+@pytest.fixture
+async def project(world: World):
+    """A project of a fresh owner: (owner, project id, its DSN as a caller)."""
+    owner = await world.sign_in()
+    made = await owner.create_project()
+    return owner, made["id"], world.having(made["dsn"])
+
+
+async def log(dsn: Any, message: str, **members: Any) -> dict[str, Any]:
+    return ok(await dsn.post("/v1/logs/", {"message": message, **members}), 202)
+
+
+async def listed(owner: Any, project_id: str, **query: Any) -> dict[str, Any]:
+    answer = ok(await owner.get(f"/v1/projects/{project_id}/cases", params=query))
+    assert set(answer) == {"project_id", "cases", "count", "next_cursor", "next_action"}
+    assert answer["count"] == len(answer["cases"])
+    assert all(set(item) == ITEM for item in answer["cases"])
+    return answer
+
+
+def titles(answer: dict[str, Any]) -> list[str]:
+    return [item["title"] for item in answer["cases"]]
+
+
+async def decide(world: World, project_id: str, stream: Stream, decision: Any) -> None:
+    """Let the case machine move as another part of the service would."""
+
+    async def work(store: Any) -> None:
+        def run(unit: Any) -> Answer:
+            unit.append(stream, decision(unit.state(stream), unit.now))
+            return Answer(200, {})
+
+        origin = Origin("system", "test", "TEST", new_id("req"))
+        await store.execute(Command(origin=origin, decide=run, streams=[stream], gates=[project_id]))
+
+    await world.operate(work)
+
+
+async def test_a_case_in_full(world: World, project):
+    owner, project_id, dsn = project
+    await log(dsn, "Payment 1 failed", environment="staging", release="1.0", user={"id": "u1"}, tags={"n": "1"})
+    await log(dsn, "Payment 2 failed", environment="staging", release="1.1", user={"id": "u1"}, level="fatal")
+    last = await log(dsn, "Payment 3 failed", release="1.1", user={"id": "u2"}, tags={"n": "3"})
+    record = ok(await owner.get(f"/v1/cases/{last['case_id']}"))
+    assert set(record) == RECORD
+    assert {
+        name: record[name] for name in RECORD - {"first_seen_at", "last_seen_at", "next_action", "latest_event"}
+    } == {
+        "id": last["case_id"],
+        "case_id": last["case_id"],
+        "project_id": project_id,
+        "fingerprint": last["fingerprint"],
+        "title": "Payment 1 failed",
+        "message": "Payment 1 failed",
+        "culprit": None,
+        "level": "error",
+        "status": "open",
+        "revision": 1,
+        "trust": "customer_provider",
+        "environment": "production",
+        "release": "1.1",
+        "environments": ["staging", "production"],
+        "releases": ["1.0", "1.1"],
+        "event_count": 3,
+        "users_affected": 2,
+        "suppression_id": None,
+        "claimed": False,
+        "tags": {"n": "3"},
+        "hints": [],
+        "agent_runs": [],
+        "claim": None,
+        "resolved_at": None,
+    }
+    assert record["first_seen_at"] <= record["last_seen_at"] == last["received_at"]
+    assert record["latest_event"] == {
+        "id": last["id"],
+        "message": "Payment 3 failed",
+        "level": "error",
+        "environment": "production",
+        "release": "1.1",
+        "user_id": "u2",
+        "tags": {"n": "3"},
+        "received_at": last["received_at"],
+    }
+    [item] = (await listed(owner, project_id))["cases"]
+    assert item == {name: record[name] for name in ITEM}
+
+
+async def test_the_list_filters(world: World, project):
+    owner, project_id, dsn = project
+    await log(dsn, "first", environment="staging", release="1.0")
+    second = await log(dsn, "second", environment="production", release="1.0")
+    third = await log(dsn, "third", environment="production", release="2.0")
+    stream = Stream(CASE, project_id, third["case_id"])
+    await decide(world, project_id, stream, lambda state, now: case.decide_mark_spurious(state, "arun_1", now))
+    assert set(titles(await listed(owner, project_id))) == {"first", "second"}
+    assert titles(await listed(owner, project_id, status="ignored")) == ["third"]
+    assert titles(await listed(owner, project_id, status="resolved")) == []
+    assert set(titles(await listed(owner, project_id, status="all"))) == {"first", "second", "third"}
+    assert titles(await listed(owner, project_id, environment="staging")) == ["first"]
+    assert set(titles(await listed(owner, project_id, release="1.0"))) == {"first", "second"}
+    assert titles(await listed(owner, project_id, release="1.0", environment="production")) == ["second"]
+    assert set(titles(await listed(owner, project_id, since=second["received_at"]))) <= {"first", "second"}
+    assert titles(await listed(owner, project_id, since=second["received_at"] + 100)) == []
+
+
+@pytest.mark.parametrize(
+    "query",
+    [{"status": "closed"}, {"limit": 0}, {"limit": 201}, {"since": "yesterday"}, {"cursor": "x"}, {"environment": ""}],
+)
+async def test_a_bad_filter_is_refused(world: World, project, query):
+    owner, project_id, _ = project
+    error = refused(await owner.get(f"/v1/projects/{project_id}/cases", params=query), 400, "invalid_payload")
+    assert error["details"]["request_body_schema"] is None
+
+
+async def test_pages_show_every_case_once(world: World, project):
+    owner, project_id, dsn = project
+    for name in "abcdefg":
+        await log(dsn, f"case {name}")
+    seen, cursor = [], None
+    while True:
+        page = await listed(owner, project_id, limit=3, **({"cursor": cursor} if cursor else {}))
+        seen += page["cases"]
+        cursor = page["next_cursor"]
+        if cursor is None:
+            break
+        assert page["count"] == 3
+        await world.wait(1)
+        await log(dsn, f"late {len(seen)} {'xyz'[len(seen) // 3]}")
+    assert sorted(titles({"cases": seen})) == [f"case {name}" for name in "abcdefg"]
+    order = [(item["first_seen_at"], item["id"]) for item in seen]
+    assert order == sorted(order, reverse=True)
+
+
+async def test_rules_show_in_the_record(world: World, project):
+    owner, project_id, dsn = project
+    known = await log(dsn, "known")
+    stream = Stream(SUPPRESSIONS, project_id, suppressions.suppressions_id(project_id))
+    for rule_id, pattern, action, hint in (
+        ("sup_1", known["fingerprint"][:4] + "*", Action.PROMPT_HINT, "Look at the cache."),
+        ("sup_2", "nothing", Action.PROMPT_HINT, "Not this one."),
+        ("sup_3", "*", Action.PROMPT_HINT, "Ask the owner."),
+        ("sup_4", "*", Action.AUTO_IGNORE, None),
+    ):
+        await decide(
+            world,
+            project_id,
+            stream,
+            lambda state, now, rule_id=rule_id, pattern=pattern, action=action, hint=hint: suppressions.decide_create(
+                state, id=rule_id, fingerprint_pattern=pattern, action=action, reason=None, hint_text=hint, now=now
+            ),
+        )
+    record = ok(await owner.get(f"/v1/cases/{known['case_id']}"))
+    assert record["hints"] == [
+        {"suppression_id": "sup_1", "hint_text": "Look at the cache."},
+        {"suppression_id": "sup_3", "hint_text": "Ask the owner."},
+    ]
+    fresh = await log(dsn, "fresh")
+    record = ok(await owner.get(f"/v1/cases/{fresh['case_id']}"))
+    assert (record["status"], record["suppression_id"], record["revision"]) == ("ignored", "sup_4", 1)
+
+
+async def test_a_case_of_marked_errors_is_synthetic(world: World, project):
+    owner, _, dsn = project
+    marked = {"service_onboarding_proof": "sop_rt_" + "A" * 43}
+    first = await log(dsn, "proof", tags=marked)
+    assert ok(await owner.get(f"/v1/cases/{first['case_id']}"))["trust"] == "synthetic"
+    await log(dsn, "proof")
+    await log(dsn, "proof", extra=marked)
+    assert ok(await owner.get(f"/v1/cases/{first['case_id']}"))["trust"] == "customer_provider"
+
+
+async def test_the_last_error_outlives_retention(world: World, project):
+    owner, project_id, dsn = project
+    last = await log(dsn, "gone", tags={"a": "b"})
+    await world.sql(
+        "update case_stats set sample = jsonb_build_object('id', id, 'message', 'gone', 'level', 'error', "
+        "'environment', 'production', 'release', null, 'user_id', null, 'tags', '{\"a\": \"b\"}'::jsonb, "
+        "'received_at', 5) where project_id = %s",
+        project_id,
+    )
+    await world.sql("delete from log_events where project_id = %s", project_id)
+    record = ok(await owner.get(f"/v1/cases/{last['case_id']}"))
+    assert (record["latest_event"]["message"], record["tags"]) == ("gone", {"a": "b"})
+
+
+async def test_cases_are_for_members_only(world: World, project):
+    owner, project_id, dsn = project
+    known = await log(dsn, "known")
+    stranger = await world.sign_in()
+    foreign = await stranger.get(f"/v1/cases/{known['case_id']}")
+    refused(foreign, 404, "case_not_found")
+    absent = await stranger.get(f"/v1/cases/{new_id('case')}")
+    assert without_request_id(foreign) == without_request_id(absent)
+    refused(await stranger.get(f"/v1/projects/{project_id}/cases"), 404, "project_not_found")
+    for caller in (dsn, world):
+        code = (403, "principal_not_allowed") if caller is dsn else (401, "unauthenticated")
+        refused(await caller.get(f"/v1/projects/{project_id}/cases"), *code)
+    ci = (await owner.create_credential(project_id, "ci"))["credential"]
+    refused(await world.having(ci).get(f"/v1/cases/{known['case_id']}"), 403, "principal_not_allowed")

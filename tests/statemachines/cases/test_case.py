@@ -1,0 +1,154 @@
+"""A case: every edge, every non-edge, replay and repetition (G-050, G-118, G-121)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from statemachines.cases import case
+from statemachines.cases.case import Case, Status
+from statemachines.cases.suppressions import Action, Rule
+from statemachines.kernel.canonical import canonical
+from statemachines.kernel.machine import replay
+from tests.statemachines.tables import History, check_table
+
+FINGERPRINT = "ab" * 16
+RULES = {action: Rule(f"sup_{action.value}", "*", action) for action in Action}
+IGNORE, RESOLVE = RULES[Action.AUTO_IGNORE], RULES[Action.AUTO_RESOLVE]
+EXAMPLES = {
+    case.CaseOpened.TOPIC: case.CaseOpened(FINGERPRINT, 1, 5),
+    case.CaseOpenedIgnored.TOPIC: case.CaseOpenedIgnored(FINGERPRINT, 1, IGNORE.id, 5),
+    case.CaseOpenedResolved.TOPIC: case.CaseOpenedResolved(FINGERPRINT, 1, RESOLVE.id, 5),
+    case.CaseRegressed.TOPIC: case.CaseRegressed(6),
+    case.CaseIgnored.TOPIC: case.CaseIgnored(None, "arun_1", 7),
+    case.CaseResolved.TOPIC: case.CaseResolved(None, "run_1", 8),
+}
+
+
+def test_a_case_moves_along_the_edges_only():
+    check_table(
+        case.CASE,
+        [
+            (case.CaseOpened.TOPIC, Status.ABSENT, Status.OPEN),
+            (case.CaseOpenedIgnored.TOPIC, Status.ABSENT, Status.IGNORED),
+            (case.CaseOpenedResolved.TOPIC, Status.ABSENT, Status.RESOLVED),
+            (case.CaseRegressed.TOPIC, Status.RESOLVED, Status.OPEN),
+            (case.CaseIgnored.TOPIC, Status.OPEN, Status.IGNORED),
+            (case.CaseResolved.TOPIC, Status.OPEN, Status.RESOLVED),
+        ],
+        EXAMPLES,
+    )
+
+
+def in_status(status: Status, revision: int = 3) -> Case:
+    return Case(status, revision, FINGERPRINT, 1)
+
+
+@pytest.mark.parametrize(
+    ("status", "rule", "expected"),
+    [
+        (Status.ABSENT, None, case.CaseOpened(FINGERPRINT, 1, 9)),
+        (Status.ABSENT, IGNORE, case.CaseOpenedIgnored(FINGERPRINT, 1, IGNORE.id, 9)),
+        (Status.ABSENT, RESOLVE, case.CaseOpenedResolved(FINGERPRINT, 1, RESOLVE.id, 9)),
+        (Status.OPEN, None, None),
+        (Status.OPEN, IGNORE, None),
+        (Status.OPEN, RESOLVE, None),
+        (Status.RESOLVED, None, case.CaseRegressed(9)),
+        (Status.RESOLVED, IGNORE, case.CaseRegressed(9)),
+        (Status.RESOLVED, RESOLVE, None),
+        (Status.IGNORED, None, None),
+        (Status.IGNORED, IGNORE, None),
+        (Status.IGNORED, RESOLVE, None),
+    ],
+)
+def test_an_error_opens_counts_or_reopens(status, rule, expected):
+    """Every row of the ingest part of G-050."""
+    events = case.decide_error(in_status(status), FINGERPRINT, 1, rule, 9)
+    assert events == ([] if expected is None else [expected])
+
+
+@pytest.mark.parametrize("status", [Status.ABSENT, Status.RESOLVED, Status.IGNORED])
+def test_only_an_open_case_can_be_closed(status):
+    state = in_status(status)
+    assert [case.decide_suppress(state, rule, 9) for rule in RULES.values()] == [[], [], []]
+    assert case.decide_mark_spurious(state, "arun_1", 9) == []
+    assert case.decide_resolve(state, "run_1", 9) == []
+
+
+def test_an_open_case_is_closed_by_rules_people_and_runs():
+    state = in_status(Status.OPEN)
+    assert case.decide_suppress(state, IGNORE, 9) == [case.CaseIgnored(IGNORE.id, None, 9)]
+    assert case.decide_suppress(state, RESOLVE, 9) == [case.CaseResolved(RESOLVE.id, None, 9)]
+    assert case.decide_suppress(state, RULES[Action.PROMPT_HINT], 9) == []
+    assert case.decide_mark_spurious(state, "arun_1", 9) == [case.CaseIgnored(None, "arun_1", 9)]
+    assert case.decide_resolve(state, "run_1", 9) == [case.CaseResolved(None, "run_1", 9)]
+
+
+@pytest.mark.parametrize("event", EXAMPLES.values(), ids=EXAMPLES)
+def test_stored_events_stay_readable(event):
+    golden = (Path(__file__).parents[2] / "golden" / "events" / f"{event.TOPIC}.json").read_bytes()
+    assert msgspec.json.decode(golden, type=type(event)) == event
+    assert canonical(msgspec.to_builtins(event)) == golden
+
+
+def test_a_case_has_one_id_per_project_and_fingerprint():
+    ids = {case.case_id(p, f) for p in ("proj_1", "proj_2") for f in (FINGERPRINT, "cd" * 16)}
+    assert len(ids) == 4
+    assert all(found.startswith("case_") and len(found) == 31 for found in ids)
+    assert case.case_id("proj_1", FINGERPRINT) in ids
+
+
+class CaseMachine(RuleBasedStateMachine):
+    """A case against a plain model: status, client revision, the rule behind the status."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.history = History(case.CASE)
+        self.model: tuple[Status, int, str | None] = (Status.ABSENT, 0, None)
+
+    def moved(self, status: Status, rule_id: str | None = None) -> None:
+        self.model = (status, self.model[1] + 1, rule_id)
+
+    @rule(settling=st.sampled_from([None, IGNORE, RESOLVE]), now=st.integers(1))
+    def receive_an_error(self, settling, now):
+        self.history.carry_out(lambda state: case.decide_error(state, FINGERPRINT, 1, settling, now))
+        if self.model[0] is Status.ABSENT:
+            opened = {None: Status.OPEN, IGNORE: Status.IGNORED, RESOLVE: Status.RESOLVED}
+            self.moved(opened[settling], settling.id if settling else None)
+        elif self.model[0] is Status.RESOLVED and settling is not RESOLVE:
+            self.moved(Status.OPEN)
+
+    @rule(new=st.sampled_from(list(RULES.values())), now=st.integers(1))
+    def suppress(self, new, now):
+        self.history.carry_out(lambda state: case.decide_suppress(state, new, now))
+        closed = {IGNORE: Status.IGNORED, RESOLVE: Status.RESOLVED}
+        if self.model[0] is Status.OPEN and new in closed:
+            self.moved(closed[new], new.id)
+
+    @rule(now=st.integers(1))
+    def mark_spurious(self, now):
+        self.history.carry_out(lambda state: case.decide_mark_spurious(state, "arun_1", now))
+        if self.model[0] is Status.OPEN:
+            self.moved(Status.IGNORED)
+
+    @rule(now=st.integers(1))
+    def resolve(self, now):
+        self.history.carry_out(lambda state: case.decide_resolve(state, "run_1", now))
+        if self.model[0] is Status.OPEN:
+            self.moved(Status.RESOLVED)
+
+    @invariant()
+    def folds(self):
+        self.history.check()
+        state = self.history.state
+        assert (state.status, state.revision, state.suppression_id) == self.model
+        assert state.fingerprint == (FINGERPRINT if self.model[1] else "")
+        assert case.moves_on_error(state) is (self.model[0] in {Status.ABSENT, Status.RESOLVED})
+        assert replay(case.CASE, self.history.events) == state
+
+
+TestCase = CaseMachine.TestCase
