@@ -8,8 +8,8 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from schemas.claims import LeaseEpoch, StateRevision
+from schemas.contracts.playbook import Closed
 from schemas.kernel.paging import PageQuery
-from schemas.playbooks import Closed
 from schemas.triggers import ObjectId
 
 MAX_EVIDENCE_BYTES = 16384

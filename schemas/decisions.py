@@ -10,8 +10,8 @@ from typing import Literal
 
 import msgspec
 
+from schemas.contracts.playbook import AutomationId, Sha256
 from schemas.kernel.paging import PageQuery
-from schemas.playbooks import AutomationId, Sha256
 
 
 class DecisionQuery(PageQuery, frozen=True):

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from schemas.claims import LeaseEpoch, StateRevision
-from schemas.playbooks import Closed
+from schemas.contracts.playbook import Closed
 from schemas.triggers import ObjectId
 
 DeliveryMode = Literal["review_required", "auto_merge"]

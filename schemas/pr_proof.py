@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from schemas.contracts.playbook import Closed
 from schemas.grants import Branch, HeadSha, MergeMethod
-from schemas.playbooks import Closed
 from schemas.runs import HttpsUrl, PrNumber, Run
 
 Observation = Literal["pr_opened", "checks_passed", "auto_merge_enabled", "merged"]

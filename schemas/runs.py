@@ -13,10 +13,10 @@ from msgspec import UNSET, Meta, UnsetType
 
 from schemas.approvals import Approval
 from schemas.claims import LeaseEpoch, StateRevision
+from schemas.contracts.outputs import SelfHealingOutput
+from schemas.contracts.playbook import AutomationId, Closed, PlaybookRef, Sha256
 from schemas.grants import Grant, HeadSha
 from schemas.kernel.paging import PageQuery
-from schemas.playbook_outputs import SelfHealingOutput
-from schemas.playbooks import AutomationId, Closed, PlaybookRef, Sha256
 from schemas.triggers import ObjectId
 
 RunStatus = Literal["draft_pr_opened", "verifying", "succeeded", "failed", "escalated", "cancelled"]

@@ -11,8 +11,8 @@ from typing import Literal
 
 import msgspec
 
-from statemachines.automation_policy import Authority
 from statemachines.automation_refusals import ApprovalAlreadyDecided, ApprovalNotFound
+from statemachines.contracts.policy import Authority
 from statemachines.kernel.machine import Event, StateMachine, derived_id, destination, transition_table
 from statemachines.run_events import Action
 

@@ -18,7 +18,6 @@ from statemachines import ledger as ledgers
 from statemachines import run as runs
 from statemachines import trigger_receipt as receipts
 from statemachines.automation_book import Effects, digest, merge, overdue
-from statemachines.automation_policy import Authority, CaseTrigger, Policy, require_enabled
 from statemachines.automation_refusals import (
     AutomationMismatch,
     CaseAlreadyClaimed,
@@ -32,6 +31,7 @@ from statemachines.automation_refusals import (
     ReceiptPolicySuperseded,
 )
 from statemachines.claim import Claim, Holder
+from statemachines.contracts.policy import Authority, CaseTrigger, Policy, require_enabled
 from statemachines.kernel.machine import Event
 from statemachines.lease import Lease
 from statemachines.ledger import Ledger

@@ -14,7 +14,6 @@ import msgspec
 from statemachines import claim as claims
 from statemachines import run as runs
 from statemachines.approval import APPROVAL, Approval
-from statemachines.automation_policy import Authority
 from statemachines.automation_refusals import (
     AutomationMismatch,
     ClaimNotActive,
@@ -28,6 +27,7 @@ from statemachines.automation_refusals import (
     StaleStateRevision,
 )
 from statemachines.claim import CLAIM, Claim, Holder
+from statemachines.contracts.policy import Authority
 from statemachines.grant import GRANT, Grant
 from statemachines.kernel.machine import Event, HasStatus, Rejection, StateMachine
 from statemachines.lease import Lease

@@ -14,7 +14,6 @@ from statemachines import ledger as ledgers
 from statemachines import run as runs
 from statemachines import run_events as e
 from statemachines.automation_book import Book, Effects, Fence, digest, is_open, merge, require_runner
-from statemachines.automation_policy import Policy, require_enabled
 from statemachines.automation_refusals import (
     ApprovalPending,
     DeliveryModeMismatch,
@@ -27,6 +26,7 @@ from statemachines.automation_refusals import (
 )
 from statemachines.automation_work import enter, not_allowed, refuse_rejected
 from statemachines.change_scope import find_violations, to_details
+from statemachines.contracts.policy import Policy, require_enabled
 from statemachines.grant import GRANT_SECONDS, AutoMergeBinding, DraftPrBinding
 from statemachines.run import GrantRef, Run
 

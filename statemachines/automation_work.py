@@ -26,13 +26,13 @@ from statemachines.automation_book import (
     require_runner,
 )
 from statemachines.automation_closing import end_run, find_follow_ups, settle_review
-from statemachines.automation_policy import require_enabled
 from statemachines.automation_refusals import (
     ApprovalAlreadyDecided,
     ApprovalRejected,
     PrProofMismatch,
     RunTransitionNotAllowed,
 )
+from statemachines.contracts.policy import require_enabled
 from statemachines.kernel.machine import allowed_next
 from statemachines.ledger import Amounts
 from statemachines.run import RUN, ApprovalRef, Run

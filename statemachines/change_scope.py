@@ -13,7 +13,7 @@ import fnmatch
 import unicodedata
 from typing import Literal, NamedTuple
 
-from statemachines.automation_policy import Policy
+from statemachines.contracts.policy import Policy
 from statemachines.grant import DraftPrBinding
 
 Rule = Literal[

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from statemachines.automation_policy import Authority, require_enabled
 from statemachines.automation_refusals import (
     ClaimNotActive,
     ClaimNotFound,
@@ -20,6 +19,7 @@ from statemachines.automation_refusals import (
     LeaseExpired,
     StaleLeaseEpoch,
 )
+from statemachines.contracts.policy import Authority, require_enabled
 from statemachines.kernel.machine import Event, StateMachine, derived_id, destination, transition_table
 from statemachines.lease import Lease
 

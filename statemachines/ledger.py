@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from statemachines.automation_policy import Limits
 from statemachines.automation_refusals import BudgetExhausted, DeadlineExceeded, GrantNotAvailable
+from statemachines.contracts.policy import Limits
 from statemachines.kernel.machine import Event, StateMachine, derived_id, destination, transition_table
 
 WINDOW_SECONDS = 86400

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from statemachines.automation_policy import Thresholds
+from statemachines.contracts.policy import Thresholds
 
 REQUIRED_TRUST = "customer_provider"
 ACTIVE_STATUS = "open"

@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from statemachines.automation_policy import Delivery, Limits, Playbook, VerificationTerms
+from statemachines.contracts.policy import Delivery, Limits, Playbook, VerificationTerms
 from statemachines.kernel.machine import Event
 from statemachines.verification import Verdict
 

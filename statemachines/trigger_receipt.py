@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from statemachines.automation_policy import Authority, Playbook
 from statemachines.automation_refusals import ReceiptNotClaimable
+from statemachines.contracts.policy import Authority, Playbook
 from statemachines.kernel.machine import Event, StateMachine, derived_id, destination, transition_table
 from statemachines.materiality import ACTIVE_STATUS, MaterialityDecision
 

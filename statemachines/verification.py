@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from statemachines.automation_policy import VerificationTerms
+from statemachines.contracts.policy import VerificationTerms
 
 Outcome = Literal["pending", "no_recurrence", "recurred", "insufficient_traffic"]
 

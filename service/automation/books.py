@@ -13,13 +13,14 @@ from typing import Literal, TypeVar
 
 from projections.runs import RunRow
 from service.eventstore.commands import CommandNotDone, Stream, Unit
-from statemachines import automation_contract, lease, ledger
+from statemachines import lease, ledger
 from statemachines.approval import APPROVAL
-from statemachines.automation_authority import authority_of
 from statemachines.automation_book import Book, Effects
 from statemachines.automation_refusals import Moved
 from statemachines.cases.case import CASE
 from statemachines.claim import CLAIM, Claim
+from statemachines.contracts import contract as automation_contract
+from statemachines.contracts.authority import authority_of
 from statemachines.grant import GRANT
 from statemachines.lease import LEASE, Lease
 from statemachines.ledger import LEDGER

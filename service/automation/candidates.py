@@ -10,18 +10,18 @@ from typing import NamedTuple
 
 import msgspec
 
-from projections.automation_contract import AutomationContractRow
 from projections.cases.case import trust_of
 from projections.claims import LeaseRow
+from projections.contracts.contract import AutomationContractRow
 from service.automation.chains import Candidate
 from service.automation.reading import CONTRACT, NOW, RECEIPT_BUNDLE, ReceiptBundle, contract_of, read_bundles
 from service.eventstore.store import EventStore
 from statemachines import automation
 from statemachines.automation import Chain
-from statemachines.automation_authority import authority_of
-from statemachines.automation_contract import Contract
-from statemachines.automation_policy import require_enabled
 from statemachines.claim import Claim
+from statemachines.contracts.authority import authority_of
+from statemachines.contracts.contract import Contract
+from statemachines.contracts.policy import require_enabled
 from statemachines.lease import Lease
 from statemachines.materiality import CaseFacts
 from statemachines.run import Run

@@ -22,13 +22,13 @@ from statemachines import claim as claims
 from statemachines import run as runs
 from statemachines import trigger_receipt as receipts
 from statemachines.automation import Chain, ClaimCase, Evidence, Release, StartRun
-from statemachines.automation_authority import authority_of
-from statemachines.automation_contract import Contract
-from statemachines.automation_policy import Authority, require_enabled
 from statemachines.automation_refusals import MaterialityNotMet, Moved
 from statemachines.cases.case import Case
 from statemachines.claim import Claim, Holder
-from statemachines.cron import latest_firing, parse_cron
+from statemachines.contracts.authority import authority_of
+from statemachines.contracts.contract import Contract
+from statemachines.contracts.cron import latest_firing, parse_cron
+from statemachines.contracts.policy import Authority, require_enabled
 from statemachines.lease import Lease
 from statemachines.materiality import CaseFacts
 from statemachines.run import Run

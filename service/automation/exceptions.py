@@ -15,7 +15,7 @@ from statemachines import grant as grants
 from statemachines import run as runs
 from statemachines import trigger_receipt as receipts
 from statemachines.automation_book import Book
-from statemachines.automation_contract import Contract
+from statemachines.contracts.contract import Contract
 
 _UNSETTLED = frozenset({grants.Status.CONSUMED, grants.Status.UNRESOLVED})
 

@@ -11,20 +11,20 @@ from typing import Any, TypeVar
 import msgspec
 
 from projections.approvals import ApprovalRow
-from projections.automation_contract import AUTOMATION_CONTRACTS, AutomationContractRow
 from projections.cases.case import CaseRow
 from projections.claims import ClaimRow, LeaseRow
+from projections.contracts.contract import AUTOMATION_CONTRACTS, AutomationContractRow
 from projections.grants import GrantRow
 from projections.runs import RunRow
 from projections.triggers import TriggerEvidenceRow, TriggerReceiptRow
 from service.eventstore.store import EventStore
 from statemachines import claim as claims
 from statemachines import trigger_receipt as receipts
-from statemachines.automation_authority import authority_of
 from statemachines.automation_book import Book, carried
 from statemachines.automation_closing import as_of, decide_fence_run
-from statemachines.automation_contract import Automation, Contract, Status
 from statemachines.claim import Claim
+from statemachines.contracts.authority import authority_of
+from statemachines.contracts.contract import Automation, Contract, Status
 from statemachines.lease import Lease
 from statemachines.trigger_receipt import Receipt
 

@@ -12,7 +12,7 @@ import msgspec
 
 from schemas import grants as grant_wire
 from schemas import runs as run_wire
-from schemas.playbook_outputs import (
+from schemas.contracts.outputs import (
     OutputAutoMergeReceipt,
     OutputDeploy,
     OutputProviderProof,
@@ -21,11 +21,11 @@ from schemas.playbook_outputs import (
     OutputVerification,
     SelfHealingOutput,
 )
-from schemas.playbooks import AutoMerge, CodeDelivery, PlaybookRef, ReviewRequired
+from schemas.contracts.playbook import AutoMerge, CodeDelivery, PlaybookRef, ReviewRequired
 from service.automation.views import approval, grant
 from statemachines import run as runs
 from statemachines.automation_book import Book
-from statemachines.automation_policy import Delivery
+from statemachines.contracts.policy import Delivery
 from statemachines.ledger import Amounts, remaining
 from statemachines.run import Run
 from statemachines.run_events import FollowUp, Proof

@@ -16,8 +16,8 @@ import msgspec
 import structlog
 
 from projections.approvals import ApprovalRow
-from projections.automation_contract import AutomationContractRow
 from projections.claims import CLAIMS, ClaimRow
+from projections.contracts.contract import AutomationContractRow
 from projections.grants import GrantRow
 from projections.kernel.projection import Table
 from projections.projects.project import PROJECTION as PROJECTS
@@ -45,10 +45,10 @@ from service.eventstore.store import EventStore
 from service.ids import new_id
 from service.services import Services
 from statemachines import trigger_receipt as receipts
-from statemachines.automation_authority import authority_of
 from statemachines.automation_book import DEPLOY_WAIT_SECONDS
-from statemachines.automation_contract import Contract
-from statemachines.automation_policy import Authority
+from statemachines.contracts.authority import authority_of
+from statemachines.contracts.contract import Contract
+from statemachines.contracts.policy import Authority
 from statemachines.kernel.machine import Rejection
 from statemachines.kernel.readings import ReadFailed
 from statemachines.projects.project import ProjectNotFound

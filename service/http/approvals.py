@@ -40,7 +40,7 @@ from service.http.operations import KEY, OWNER, Call, Subject, endpoint
 from service.http.paging import Place
 from statemachines import automation_work as work
 from statemachines.approval import Status, Verdict
-from statemachines.automation_contract import Contract
+from statemachines.contracts.contract import Contract
 
 _BUNDLE = f"json_build_object('approval', row_to_json(a), 'around', {RUN_BUNDLE})"
 _SOURCE = (

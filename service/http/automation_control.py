@@ -6,7 +6,7 @@ from itertools import chain
 
 import msgspec
 
-from projections.automation_contract import AutomationContractRow
+from projections.contracts.contract import AutomationContractRow
 from projections.credentials.credential import CredentialRow
 from projections.ledgers import LedgerRow
 from schemas.automation_control import (
@@ -26,11 +26,11 @@ from service.eventstore.commands import Answer
 from service.http.automation_calls import FLOWS, project_of
 from service.http.credentials.credential import metadata_of
 from service.http.operations import KEY, Call, endpoint
-from statemachines.automation_authority import authority_of
-from statemachines.automation_contract import Contract
-from statemachines.automation_documents import read_policy
+from statemachines.contracts.authority import authority_of
+from statemachines.contracts.contract import Contract
+from statemachines.contracts.cron import next_firing, parse_cron
+from statemachines.contracts.documents import read_policy
 from statemachines.credentials.credential import RUNNER
-from statemachines.cron import next_firing, parse_cron
 from statemachines.ledger import Ledger, ledger_id, window_budgets
 
 BOUNDS = ControlBounds()

@@ -60,8 +60,8 @@ from statemachines import automation_closing as closing
 from statemachines import automation_work as work
 from statemachines.automation_book import Book, Fence, require_runner
 from statemachines.automation_closing import as_of
-from statemachines.automation_contract import Contract
 from statemachines.automation_refusals import MaterialityNotMet, ReceiptNotFound, RunNotFound
+from statemachines.contracts.contract import Contract
 from statemachines.ledger import Amounts, plain
 
 _DECIMALS = 6

@@ -32,9 +32,9 @@ from service.http.automation_calls import (
 )
 from service.http.operations import KEY, Call, Subject, endpoint
 from service.http.paging import Place
-from statemachines.automation_authority import authority_of
-from statemachines.automation_contract import Contract
-from statemachines.automation_policy import require_enabled
+from statemachines.contracts.authority import authority_of
+from statemachines.contracts.contract import Contract
+from statemachines.contracts.policy import require_enabled
 from statemachines.trigger_receipt import Receipt, Status
 
 _SOURCE = "trigger_receipts t where t.project_id = %s and (t.issued_at, t.id) < (%s, %s)"

@@ -16,7 +16,7 @@ import httpx2
 import psycopg
 
 from service.eventstore.names import gate, lock_number
-from statemachines.automation_contract import ContractEnabled, ContractPaused
+from statemachines.contracts.contract import ContractEnabled, ContractPaused
 from tests.support.loop.arena import Arena, Chain, code_of, must
 from tests.support.loop.port import Entry
 from tests.support.loop.rules import AUTHORITY

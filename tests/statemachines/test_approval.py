@@ -7,8 +7,8 @@ import pytest
 
 from statemachines import approval as a
 from statemachines.approval import APPROVAL, Approval, Status, Verdict
-from statemachines.automation_policy import Authority
 from statemachines.automation_refusals import ApprovalAlreadyDecided, ApprovalNotFound
+from statemachines.contracts.policy import Authority
 from statemachines.kernel.machine import apply
 from tests.statemachines.tables import check_table
 from tests.support.examples import example

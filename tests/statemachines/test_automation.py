@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from statemachines.automation_documents import Document
+from statemachines.contracts.documents import Document
 from statemachines.lease import LEASE
 from tests.support.loop.contracts import READY, make
 from tests.support.loop.memory_port import PROJECT

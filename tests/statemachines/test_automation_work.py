@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from statemachines.automation_documents import Document
+from statemachines.contracts.documents import Document
 from tests.support.loop.contracts import READY, make
 from tests.support.loop.scene import RIVAL, STRANGER, Scene
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemachines.automation_policy import Policy, Scope
 from statemachines.change_scope import Violation, find_violations, is_branch, is_plain, is_protected, to_details, within
+from statemachines.contracts.policy import Policy, Scope
 from statemachines.grant import DraftPrBinding, TestRun
 
 POLICY = Policy(

@@ -11,8 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from statemachines import automation_refusals as refused
 from statemachines import claim as c
-from statemachines.automation_policy import Authority, Policy
 from statemachines.claim import CLAIM, LEASE_SECONDS, Claim, Holder, Status
+from statemachines.contracts.policy import Authority, Policy
 from statemachines.lease import Lease
 from tests.statemachines.tables import History, check_table
 from tests.support.examples import example

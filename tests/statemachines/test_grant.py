@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statemachines import grant as g
-from statemachines.automation_policy import Authority
 from statemachines.automation_refusals import GrantNotAvailable
+from statemachines.contracts.policy import Authority
 from statemachines.grant import GRANT, Grant, Status
 from statemachines.kernel.machine import apply, permits, replay
 from tests.statemachines.tables import check_table

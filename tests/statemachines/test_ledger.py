@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from statemachines import ledger as led
-from statemachines.automation_policy import Limits
 from statemachines.automation_refusals import BudgetExhausted, DeadlineExceeded, GrantNotAvailable
+from statemachines.contracts.policy import Limits
 from statemachines.kernel.machine import apply, replay
 from statemachines.ledger import LEDGER, WINDOW_SECONDS, Amounts, Ledger, Status
 from tests.statemachines.tables import check_table

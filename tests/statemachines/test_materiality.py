@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemachines.automation_policy import Thresholds
+from statemachines.contracts.policy import Thresholds
 from statemachines.materiality import CaseFacts, MaterialityDecision, decide_materiality
 
 NOW, LIMITS = 10_000, Thresholds(5, 600)

@@ -15,9 +15,6 @@ from service.automation.chains import latest_slot
 from statemachines import automation
 from statemachines import trigger_receipt as receipts
 from statemachines.automation import ClaimCase, StartRun
-from statemachines.automation_authority import policy_of
-from statemachines.automation_documents import check_contract
-from statemachines.automation_policy import Authority
 from statemachines.automation_refusals import (
     AutomationDisabled,
     AutomationMismatch,
@@ -30,12 +27,15 @@ from statemachines.automation_refusals import (
     ReceiptPolicySuperseded,
 )
 from statemachines.claim import Claim, Holder
-from statemachines.cron import parse_cron, zone
+from statemachines.contracts.authority import policy_of
+from statemachines.contracts.cron import parse_cron, zone
+from statemachines.contracts.documents import check_contract
+from statemachines.contracts.playbook import assemble_entry, find_template
+from statemachines.contracts.policy import Authority
 from statemachines.kernel.machine import Event, permits, replay
 from statemachines.lease import Lease
 from statemachines.ledger import LEDGER, Ledger
 from statemachines.materiality import CaseFacts
-from statemachines.playbooks import assemble_entry, find_template
 from statemachines.run import RUN
 from statemachines.run_events import RunStarted
 from statemachines.trigger_receipt import RECEIPT, Receipt, ReceiptConsumed, ReceiptIssued, Slot, Status

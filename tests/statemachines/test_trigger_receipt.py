@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statemachines import trigger_receipt as r
-from statemachines.automation_policy import Authority, Policy
+from statemachines.contracts.policy import Authority, Policy
 from statemachines.kernel.machine import apply, replay
 from statemachines.trigger_receipt import RECEIPT, Receipt, Status
 from tests.statemachines.tables import check_table

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemachines.automation_policy import VerificationTerms
+from statemachines.contracts.policy import VerificationTerms
 from statemachines.verification import Counts, decide_verification, observation_end
 
 T0 = 1000

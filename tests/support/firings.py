@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from statemachines.cron import Cron
+from statemachines.contracts.cron import Cron
 
 _MINUTE = timedelta(minutes=1)
 

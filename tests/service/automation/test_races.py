@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx2
 
-from statemachines.automation_contract import ContractEnabled, ContractPaused
+from statemachines.contracts.contract import ContractEnabled, ContractPaused
 from tests.support.automation_world import closed
 from tests.support.loop.http_port import HttpPort
 from tests.support.loop.http_scene import RIVAL, HttpScene

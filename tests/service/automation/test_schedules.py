@@ -13,8 +13,8 @@ import psycopg
 import pytest
 
 from service.eventstore.store import EventStore
-from statemachines.cron import latest_firing, next_firing, parse_cron, zone
-from statemachines.playbooks import assemble_entry, find_template
+from statemachines.contracts.cron import latest_firing, next_firing, parse_cron, zone
+from statemachines.contracts.playbook import assemble_entry, find_template
 from tests.support.automation_world import EVENTS, closed
 from tests.support.firings import walked
 from tests.support.loop.http_scene import HttpScene

@@ -9,11 +9,11 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.playbook_outputs import SelfHealingOutput
+from schemas.contracts.outputs import SelfHealingOutput
+from statemachines.contracts.playbook import find_template
+from statemachines.contracts.templates import PUBLISHED
 from statemachines.kernel.faults import INVALID, MISSING
 from statemachines.kernel.shapes import problems
-from statemachines.playbook_templates import PUBLISHED
-from statemachines.playbooks import find_template
 from tests.support.playbook_samples import AUTO_MERGE, CASE, EXECUTIONS, render_request
 
 VALUES = (

@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from projections import approvals, automation_contract, claims, grants, ledgers, runs, triggers
+from projections import approvals, claims, grants, ledgers, runs, triggers
 from projections.cases import case as cases
+from projections.contracts import contract as automation_contract
 from projections.kernel.projection import AnyProjection, Table
 from service.automation.chains import Plan
 from service.eventstore.commands import Command, Origin, Stream

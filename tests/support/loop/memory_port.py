@@ -22,18 +22,18 @@ from service.automation import books, chains, run_views, running, views
 from service.automation.chains import Candidate, Plan
 from service.automation.deploys import Waiting
 from service.eventstore.commands import Unit
-from statemachines import automation_contract as contracts
 from statemachines.approval import Verdict
 from statemachines.automation import ClaimCase, Release, StartRun
 from statemachines.automation_book import Fence
 from statemachines.automation_closing import CancelRun, as_of
-from statemachines.automation_documents import Document
 from statemachines.automation_proof import ObservedPr, require_verifiable
-from statemachines.automation_readiness import Facts
 from statemachines.automation_refusals import ApprovalNotFound, ClaimNotFound, Moved, ReceiptNotFound, RunNotFound
 from statemachines.automation_work import HandOver, ReportedPullRequest, RequestApproval, Usage
 from statemachines.cases import case as case_machine
 from statemachines.claim import Holder
+from statemachines.contracts import contract as contracts
+from statemachines.contracts.documents import Document
+from statemachines.contracts.readiness import Facts
 from statemachines.grant import AutoMergeBinding, DraftPrBinding
 from statemachines.kernel.machine import Event, Rejection
 from statemachines.ledger import Amounts

@@ -14,10 +14,8 @@ import msgspec
 import pytest
 import rfc8785
 
-from schemas.playbook_outputs import FunnelReviewOutput
-from statemachines.kernel.shapes import json_schema, problems
-from statemachines.playbook_templates import PUBLISHED, Template
-from statemachines.playbooks import (
+from schemas.contracts.outputs import FunnelReviewOutput
+from statemachines.contracts.playbook import (
     PlaybookNotFound,
     PlaybookVersionNotFound,
     assemble_entry,
@@ -31,6 +29,8 @@ from statemachines.playbooks import (
     render,
     template_hash,
 )
+from statemachines.contracts.templates import PUBLISHED, Template
+from statemachines.kernel.shapes import json_schema, problems
 from tests.support.playbook_samples import (
     AUTO_MERGE,
     CASE,
@@ -45,7 +45,7 @@ from tests.support.playbook_samples import (
     review_bindings,
 )
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "playbooks"
+GOLDEN = Path(__file__).parents[2] / "golden" / "playbooks"
 
 # The hashes under which these versions were published. A change here is a broken promise, not an update.
 TEMPLATE_HASHES = {

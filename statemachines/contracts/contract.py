@@ -13,10 +13,10 @@ from typing import Any
 
 import msgspec
 
-from schemas.automation_contract import EnableReceipt
-from statemachines.automation_documents import POLICY_VERSION, Document, SavedAutomation
-from statemachines.automation_readiness import Facts, find_gaps
+from schemas.contracts.contract import EnableReceipt
 from statemachines.automation_refusals import AutomationNotFound
+from statemachines.contracts.documents import POLICY_VERSION, Document, SavedAutomation
+from statemachines.contracts.readiness import Facts, find_gaps
 from statemachines.kernel.machine import (
     Event,
     IfMatchRequired,

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from projections.automation_contract import AUTOMATION_CONTRACTS, AutomationContractRow, AutomationRow
-from schemas.automation_contract import (
+from projections.contracts.contract import AUTOMATION_CONTRACTS, AutomationContractRow, AutomationRow
+from schemas.contracts.contract import (
     MAX_CONTRACT_BYTES,
     MAX_ERRORS,
     AutomationContract,
@@ -29,16 +29,16 @@ from schemas.automation_contract import (
     PauseRequest,
     Readiness,
 )
-from schemas.playbooks import PlaybookRef
+from schemas.contracts.playbook import PlaybookRef
 from service.automation.books import contract_stream
-from service.automation.readiness import gather
+from service.contracts.readiness import gather
 from service.eventstore.commands import Answer, Outcome, StoredAnswer, Stream, Unit
 from service.http.automation_calls import FLOWS, project_of, text_of
-from service.http.document_faults import refuse_document
+from service.http.contracts.faults import refuse_document
 from service.http.errors import InvalidPayload
 from service.http.operations import KEY, OWNER, Call, endpoint
 from service.ids import new_id
-from statemachines.automation_contract import (
+from statemachines.contracts.contract import (
     ContractNotFound,
     EnableWish,
     Status,
@@ -49,8 +49,8 @@ from statemachines.automation_contract import (
     decide_save,
     find_receipt,
 )
-from statemachines.automation_documents import WORKFLOW, check_contract, make_document
-from statemachines.automation_readiness import find_gaps
+from statemachines.contracts.documents import WORKFLOW, check_contract, make_document
+from statemachines.contracts.readiness import find_gaps
 
 _PATH = "/v1/projects/{project_id}/automation-contract"
 _NEXT = {

@@ -16,7 +16,16 @@ from urllib.parse import urlsplit
 import msgspec
 import rfc8785
 
-from schemas.automation_policy import (
+from schemas.contracts.playbook import (
+    Bindings,
+    CaseBudgets,
+    ErrorToDraftPrBindings,
+    Gap,
+    PlaybookRef,
+    ReportBudgets,
+    WeeklyFunnelReviewBindings,
+)
+from schemas.contracts.policy import (
     ErrorToDraftPrPolicy,
     Limits,
     Policy,
@@ -26,20 +35,11 @@ from schemas.automation_policy import (
     Verification,
     WeeklyFunnelReviewPolicy,
 )
-from schemas.playbooks import (
-    Bindings,
-    CaseBudgets,
-    ErrorToDraftPrBindings,
-    Gap,
-    PlaybookRef,
-    ReportBudgets,
-    WeeklyFunnelReviewBindings,
-)
-from statemachines.cron import InvalidSchedule, parse_cron, zone
+from statemachines.contracts.cron import InvalidSchedule, parse_cron, zone
+from statemachines.contracts.templates import PUBLISHED, Template
 from statemachines.kernel.faults import INVALID, UNKNOWN
 from statemachines.kernel.machine import Rejection
 from statemachines.kernel.shapes import Problem, json_schema, problems
-from statemachines.playbook_templates import PUBLISHED, Template
 
 LOCKED = "locked_field"
 

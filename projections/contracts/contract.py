@@ -6,8 +6,8 @@ import msgspec
 from msgspec.structs import replace
 
 from projections.kernel.projection import Row, projection
-from schemas.automation_contract import EnableReceipt
-from statemachines.automation_contract import (
+from schemas.contracts.contract import EnableReceipt
+from statemachines.contracts.contract import (
     KIND,
     AutomationDisabled,
     ContractEnabled,
@@ -18,7 +18,7 @@ from statemachines.automation_contract import (
     make_etag,
     receipt_of,
 )
-from statemachines.automation_documents import SavedAutomation
+from statemachines.contracts.documents import SavedAutomation
 from statemachines.kernel.machine import Recorded
 
 # Why an automation is off, when the member who turned it off gave no reason.

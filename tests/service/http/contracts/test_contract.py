@@ -10,7 +10,7 @@ import httpx2
 import msgspec
 import pytest
 
-from statemachines.playbooks import assemble_entry, find_template, sha256_of
+from statemachines.contracts.playbook import assemble_entry, find_template, sha256_of
 from tests.support.automation_world import EVENTS, World, closed, open_world
 from tests.support.playbook_samples import CASE, REVIEW, assertions_of, bindings_of, drop, put
 from tests.support.server import ServerFactory, ServerHandle

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-import schemas.automation_policy as rendered
-from schemas.playbooks import AutoMerge, CodeDelivery
-from statemachines.automation_contract import Contract, Status
-from statemachines.automation_documents import SavedAutomation, read_policy
-from statemachines.automation_policy import (
+import schemas.contracts.policy as rendered
+from schemas.contracts.playbook import AutoMerge, CodeDelivery
+from statemachines.contracts.contract import Contract, Status
+from statemachines.contracts.documents import SavedAutomation, read_policy
+from statemachines.contracts.policy import (
     Authority,
     CaseTrigger,
     Delivery,

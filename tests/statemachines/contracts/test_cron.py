@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from statemachines.cron import (
+from statemachines.contracts.cron import (
     Cron,
     InvalidSchedule,
     firings,

@@ -12,12 +12,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from schemas.automation_policy import Policy
-from schemas.playbooks import PlaybookRef
-from statemachines.kernel.faults import INVALID, MISSING
-from statemachines.kernel.shapes import Problem, problems, unknown
-from statemachines.playbook_templates import Template
-from statemachines.playbooks import (
+from schemas.contracts.playbook import PlaybookRef
+from schemas.contracts.policy import Policy
+from statemachines.contracts.playbook import (
     LOCKED,
     PlaybookVersionNotFound,
     canonical,
@@ -29,6 +26,9 @@ from statemachines.playbooks import (
     render,
     sha256_of,
 )
+from statemachines.contracts.templates import Template
+from statemachines.kernel.faults import INVALID, MISSING
+from statemachines.kernel.shapes import Problem, problems, unknown
 
 POLICY_VERSION = 2
 DUPLICATE = "duplicate_automation_id"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from projections.automation_contract import AutomationContractRow, AutomationRow, fold
-from statemachines.automation_contract import (
+from projections.contracts.contract import AutomationContractRow, AutomationRow, fold
+from statemachines.contracts.contract import (
     AutomationDisabled,
     ContractEnabled,
     ContractPaused,
@@ -13,7 +13,7 @@ from statemachines.automation_contract import (
     LastAutomationDisabled,
     receipt_of,
 )
-from statemachines.automation_documents import SavedAutomation
+from statemachines.contracts.documents import SavedAutomation
 from statemachines.kernel.machine import Event, Recorded
 
 PROJECT, CONTRACT = "proj_1", "ctr_1"

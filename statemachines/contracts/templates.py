@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from schemas.playbook_outputs import FunnelReviewOutput, SelfHealingOutput
-from schemas.playbooks import (
+from schemas.contracts.outputs import FunnelReviewOutput, SelfHealingOutput
+from schemas.contracts.playbook import (
     Assertions,
     Bindings,
     ErrorToDraftPrAssertions,

@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
-from schemas.automation_policy import ErrorToDraftPrPolicy, Policy
-from schemas.playbooks import Gap
-from statemachines.automation_documents import SavedAutomation, read_policy
-from statemachines.playbooks import assertion_gaps, find_template
+from schemas.contracts.playbook import Gap
+from schemas.contracts.policy import ErrorToDraftPrPolicy, Policy
+from statemachines.contracts.documents import SavedAutomation, read_policy
+from statemachines.contracts.playbook import assertion_gaps, find_template
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):

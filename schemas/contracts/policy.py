@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from schemas.playbooks import (
+from schemas.contracts.playbook import (
     CodeDelivery,
     Escalation,
     Execution,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from schemas.playbooks import (
+from schemas.contracts.playbook import (
     MAX_RENDER_BYTES,
     Candidate,
     Playbook,
@@ -18,13 +18,10 @@ from schemas.playbooks import (
 from service.auth.principals import PrincipalKind
 from service.eventstore.commands import Answer
 from service.http.automation_calls import FLOWS
-from service.http.document_faults import refuse_document
+from service.http.contracts.faults import refuse_document
 from service.http.operations import KEY, Call, endpoint
-from statemachines.automation_documents import contract_input
-from statemachines.kernel.faults import INVALID
-from statemachines.kernel.shapes import Problem, json_schema
-from statemachines.playbook_templates import Template
-from statemachines.playbooks import (
+from statemachines.contracts.documents import contract_input
+from statemachines.contracts.playbook import (
     LOCKED,
     assemble_entry,
     assertion_gaps,
@@ -37,6 +34,9 @@ from statemachines.playbooks import (
     template_hash,
     versions_of,
 )
+from statemachines.contracts.templates import Template
+from statemachines.kernel.faults import INVALID
+from statemachines.kernel.shapes import Problem, json_schema
 
 _PUBLIC = {"cache-control": "public, max-age=300"}
 _ANYONE = frozenset({PrincipalKind.ANONYMOUS})

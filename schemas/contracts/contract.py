@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from schemas.playbooks import AutomationId, Closed, PlaybookRef, Sha256
+from schemas.contracts.playbook import AutomationId, Closed, PlaybookRef, Sha256
 
 MAX_CONTRACT_BYTES = 262144
 MAX_AUTOMATIONS = 20

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from statemachines.automation_authority import policy_of
-from statemachines.automation_documents import check_contract, contract_input, make_document, read_policy
-from statemachines.automation_policy import Limits
-from statemachines.playbooks import assemble_entry, canonical, find_template, sha256_of
+from statemachines.contracts.authority import policy_of
+from statemachines.contracts.documents import check_contract, contract_input, make_document, read_policy
+from statemachines.contracts.playbook import assemble_entry, canonical, find_template, sha256_of
+from statemachines.contracts.policy import Limits
 from tests.support.playbook_samples import (
     AUTO_MERGE,
     CASE,

@@ -14,8 +14,8 @@ from projections.credentials.credential import CredentialRow
 from projections.onboarding.signal_map import SIGNAL_MAPS, SignalMapRow
 from service.eventstore.commands import Lookup, Unit
 from service.eventstore.store import EventStore
-from statemachines.automation_documents import SavedAutomation
-from statemachines.automation_readiness import Facts, events_of
+from statemachines.contracts.documents import SavedAutomation
+from statemachines.contracts.readiness import Facts, events_of
 from statemachines.credentials.credential import CI, RUNNER
 from statemachines.onboarding.signal_map import signal_map_stream_id
 

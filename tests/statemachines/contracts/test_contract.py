@@ -11,9 +11,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from projections.automation_contract import AutomationContractRow, fold
-from statemachines.automation_authority import authority_of
-from statemachines.automation_contract import (
+from projections.contracts.contract import AutomationContractRow, fold
+from statemachines.automation_refusals import AutomationNotFound
+from statemachines.contracts.authority import authority_of
+from statemachines.contracts.contract import (
     MACHINE,
     AutomationDisabled,
     Contract,
@@ -36,11 +37,10 @@ from statemachines.automation_contract import (
     find_receipt,
     make_etag,
 )
-from statemachines.automation_documents import Document, check_contract, make_document
-from statemachines.automation_readiness import Facts
-from statemachines.automation_refusals import AutomationNotFound
+from statemachines.contracts.documents import Document, check_contract, make_document
+from statemachines.contracts.playbook import assemble_entry, canonical, find_template
+from statemachines.contracts.readiness import Facts
 from statemachines.kernel.machine import Event, IfMatchRequired, PreconditionFailed, Recorded, apply, replay
-from statemachines.playbooks import assemble_entry, canonical, find_template
 from tests.support.playbook_samples import CASE, REVIEW, assertions_of, bindings_of
 
 PROJECT = "proj_01aaaaaaaaaaaaaaaaaaaaaaaa"
@@ -440,6 +440,6 @@ def samples() -> dict[str, Event]:
 def test_stored_events_stay_readable(topic: str) -> None:
     """The payload released under a topic reads as the same event, and is written the same way."""
     event = samples()[topic]
-    golden = (Path(__file__).parents[1] / "golden" / "events" / f"{topic}.json").read_bytes()
+    golden = (Path(__file__).parents[2] / "golden" / "events" / f"{topic}.json").read_bytes()
     assert msgspec.json.decode(golden, type=type(event)) == event
     assert canonical(msgspec.to_builtins(event)) == golden

@@ -1,0 +1,1 @@
+"""Playbooks, and the automation contract that an owner enables, as rows."""
