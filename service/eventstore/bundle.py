@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from schemas.run_proof import ProofEvent, ProofHead, ProofLink, ProofStream
+from schemas.runs.proof import ProofEvent, ProofHead, ProofLink, ProofStream
 from service.eventstore.audit import envelope_of
 from service.eventstore.history import EVENT_COLUMNS, StoredEvent
 from service.eventstore.store import AsyncConnection, EventStore

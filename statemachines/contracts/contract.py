@@ -14,7 +14,6 @@ from typing import Any
 import msgspec
 
 from schemas.contracts.contract import EnableReceipt
-from statemachines.automation_refusals import AutomationNotFound
 from statemachines.contracts.documents import POLICY_VERSION, Document, SavedAutomation
 from statemachines.contracts.readiness import Facts, find_gaps
 from statemachines.kernel.machine import (
@@ -27,6 +26,7 @@ from statemachines.kernel.machine import (
     destination,
     transition_table,
 )
+from statemachines.runs.refusals import AutomationNotFound
 
 KIND = "ctr"
 RECEIPTS_KEPT = 100

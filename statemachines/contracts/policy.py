@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from statemachines.automation_refusals import AutomationDisabled, AutomationNotFound, AutomationPaused
+from statemachines.runs.refusals import AutomationDisabled, AutomationNotFound, AutomationPaused
 
 DeliveryMode = Literal["review_required", "auto_merge"]
 

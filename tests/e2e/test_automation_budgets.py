@@ -9,7 +9,7 @@ from decimal import Decimal
 import httpx2
 import pytest
 
-from statemachines.ledger import WINDOW_SECONDS
+from statemachines.runs.ledger import WINDOW_SECONDS
 from tests.support.api import at_once
 from tests.support.loop.arena import Arena, Chain, code_of, must
 

@@ -17,7 +17,7 @@ import httpx2
 import psycopg
 import pytest
 
-from statemachines.claim import ClaimCreated, ClaimExpired
+from statemachines.runs.claim import ClaimCreated, ClaimExpired
 from tests.support.loop.arena import LEASE_SECONDS, Arena, Chain, code_of, must, serving
 from tests.support.loop.port import Entry
 from tests.support.server import ServerHandle

@@ -1,6 +1,6 @@
 """The game of the loop against the real server: thousands of moves over HTTP, and no rule broken at any prefix (P23).
 
-The same actors and rules play it in memory (tests/statemachines/test_automation_model.py), where they also lose when
+The same actors and rules play it in memory (tests/statemachines/runs/test_model.py), where they also lose when
 a guard is taken away. Here the moves meet the real database, the worker's sweep and requests that are truly at once.
 """
 

@@ -12,7 +12,7 @@ from service.eventstore.bundle import NAMING, NAMING_LISTS
 from service.eventstore.codec import decode_event
 from service.eventstore.commands import Answer, Command, Origin, Stream, Unit
 from service.eventstore.store import EventStore
-from service.http.run_proof import prove_run
+from service.http.runs.proof import prove_run
 from service.ids import new_id
 from service.registry import machines
 from statemachines.kernel.machine import Event

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from service.analytics.local import LocalAnalytics
-from service.automation.sweep import Sweep
 from service.eventstore.store import EventStore
+from service.runs.sweep import Sweep
 
 
 class _Services:

@@ -15,7 +15,7 @@ from tests.e2e import test_automation_leases as leases
 from tests.e2e import test_automation_model as model
 from tests.e2e import test_automation_races as races
 from tests.e2e import test_automation_stops as stops
-from tests.statemachines import test_automation_model as core
+from tests.statemachines.runs import test_model as core
 from tests.support.loop.arena import Arena, open_arena, open_pair
 from tests.support.loop.http_scene import HttpScene, open_scene
 from tests.support.server import ServerHandle

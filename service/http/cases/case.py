@@ -12,17 +12,17 @@ import msgspec
 from projections.cases.case import PROJECTION as CASES
 from projections.cases.case import CaseRow, CaseStatsRow, trust_of
 from projections.cases.suppressions import SuppressionsRow
-from projections.claims import ClaimRow, LeaseRow
+from projections.runs.claim import ClaimRow, LeaseRow
 from schemas.cases.case import CaseClaim, CaseHint, CaseItem, CaseLatestEvent, CaseList, CaseQuery, CaseRecord
-from service.automation.reading import NOW
 from service.eventstore.commands import Answer
-from service.http.automation_calls import KEY_OR_RUNNER, runner_of
 from service.http.errors import refusal
 from service.http.operations import KEY, Call, Subject, endpoint
 from service.http.paging import Place, page, start_of
-from statemachines.automation_refusals import ClaimRequired
+from service.http.runs.calls import KEY_OR_RUNNER, runner_of
+from service.runs.reading import NOW
 from statemachines.cases.suppressions import Action, matches, suppressions_id
-from statemachines.claim import lease_live
+from statemachines.runs.claim import lease_live
+from statemachines.runs.refusals import ClaimRequired
 
 _LIST = """
 select c.id, c.fingerprint, s.title, s.level, c.status, c.case_revision, s.unmarked, s.environment, s.release,

@@ -17,9 +17,9 @@ from schemas.contracts.playbook import (
 )
 from service.auth.principals import PrincipalKind
 from service.eventstore.commands import Answer
-from service.http.automation_calls import FLOWS
 from service.http.contracts.faults import refuse_document
 from service.http.operations import KEY, Call, endpoint
+from service.http.runs.calls import FLOWS
 from statemachines.contracts.documents import contract_input
 from statemachines.contracts.playbook import (
     LOCKED,

@@ -12,8 +12,6 @@ from schemas.deploys.deploy import DeployAccepted, DeployEvent, DeployList, Depl
 from schemas.onboarding.lifecycle import PROOF_HEADER
 from service.auth.principals import PrincipalKind
 from service.auth.secrets import equal
-from service.automation.books import retried
-from service.automation.deploys import Waiting, find_waiting
 from service.eventstore.commands import Answer, Outcome, Stream, Unit
 from service.http.headers import head_of
 from service.http.onboarding.lifecycle import onboarding_stream
@@ -22,9 +20,11 @@ from service.http.paging import Place, page, start_of
 from service.ids import new_id
 from service.ingest.tally import DAY
 from service.ingest.usage import account_of
+from service.runs.books import retried
+from service.runs.deploys import Waiting, find_waiting
 from statemachines.deploys.deploy import DEPLOY, RecordDeploy, decide_record
 from statemachines.onboarding import lifecycle as onboarding
-from statemachines.run_events import Deploy
+from statemachines.runs.events import Deploy
 
 DEFAULT_ENVIRONMENT = "production"
 _LIST = """

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 import pytest_asyncio
 
-from schemas.run_proof import ProofLink
+from schemas.runs.proof import ProofLink
 from scripts import verify_proof
 from service.eventstore.bundle import StreamMissing, bundle, names_in, read_bundle, snapshot
 from service.eventstore.connection import connect

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from projections.contracts.contract import AutomationContractRow, fold
-from statemachines.automation_refusals import AutomationNotFound
 from statemachines.contracts.authority import authority_of
 from statemachines.contracts.contract import (
     MACHINE,
@@ -41,6 +40,7 @@ from statemachines.contracts.documents import Document, check_contract, make_doc
 from statemachines.contracts.playbook import assemble_entry, canonical, find_template
 from statemachines.contracts.readiness import Facts
 from statemachines.kernel.machine import Event, IfMatchRequired, PreconditionFailed, Recorded, apply, replay
+from statemachines.runs.refusals import AutomationNotFound
 from tests.support.playbook_samples import CASE, REVIEW, assertions_of, bindings_of
 
 PROJECT = "proj_01aaaaaaaaaaaaaaaaaaaaaaaa"

@@ -13,13 +13,18 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from projections import approvals, claims, grants, ledgers, runs, triggers
 from projections.cases import case as cases
 from projections.contracts import contract as automation_contract
 from projections.kernel.projection import AnyProjection, Table
-from service.automation.chains import Plan
+from projections.runs import approval as approvals
+from projections.runs import claim as claims
+from projections.runs import grant as grants
+from projections.runs import ledger as ledgers
+from projections.runs import receipt as triggers
+from projections.runs import run as runs
 from service.eventstore.commands import Command, Origin, Stream
 from service.eventstore.unit import Batch, Registry, UnitOfWork, Working
+from service.runs.chains import Plan
 from statemachines.kernel.machine import replay
 from tests.support.loop.port import Entry
 

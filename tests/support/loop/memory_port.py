@@ -9,36 +9,36 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from projections.approvals import PROJECTION as APPROVALS
 from projections.cases.case import CASE_STATS, CaseStatsRow
 from projections.cases.case import PROJECTION as CASES
-from projections.claims import CLAIMS, LEASES
-from projections.grants import PROJECTION as GRANTS
-from projections.runs import PROJECTION as RUNS
-from projections.runs import RunRow
-from projections.triggers import PROJECTION as RECEIPTS
+from projections.runs.approval import PROJECTION as APPROVALS
+from projections.runs.claim import CLAIMS, LEASES
+from projections.runs.grant import PROJECTION as GRANTS
+from projections.runs.receipt import PROJECTION as RECEIPTS
+from projections.runs.run import PROJECTION as RUNS
+from projections.runs.run import RunRow
 from schemas.kernel.errors import CATALOGUE
-from service.automation import books, chains, run_views, running, views
-from service.automation.chains import Candidate, Plan
-from service.automation.deploys import Waiting
 from service.eventstore.commands import Unit
-from statemachines.approval import Verdict
-from statemachines.automation import ClaimCase, Release, StartRun
-from statemachines.automation_book import Fence
-from statemachines.automation_closing import CancelRun, as_of
-from statemachines.automation_proof import ObservedPr, require_verifiable
-from statemachines.automation_refusals import ApprovalNotFound, ClaimNotFound, Moved, ReceiptNotFound, RunNotFound
-from statemachines.automation_work import HandOver, ReportedPullRequest, RequestApproval, Usage
+from service.runs import books, chains, run_views, running, views
+from service.runs.chains import Candidate, Plan
+from service.runs.deploys import Waiting
 from statemachines.cases import case as case_machine
-from statemachines.claim import Holder
 from statemachines.contracts import contract as contracts
 from statemachines.contracts.documents import Document
 from statemachines.contracts.readiness import Facts
-from statemachines.grant import AutoMergeBinding, DraftPrBinding
 from statemachines.kernel.machine import Event, Rejection
-from statemachines.ledger import Amounts
-from statemachines.run_events import Deploy
-from statemachines.verification import Counts
+from statemachines.runs.approval import Verdict
+from statemachines.runs.book import Fence
+from statemachines.runs.claim import Holder
+from statemachines.runs.closing import CancelRun, as_of
+from statemachines.runs.events import Deploy
+from statemachines.runs.grant import AutoMergeBinding, DraftPrBinding
+from statemachines.runs.ledger import Amounts
+from statemachines.runs.proof import ObservedPr, require_verifiable
+from statemachines.runs.refusals import ApprovalNotFound, ClaimNotFound, Moved, ReceiptNotFound, RunNotFound
+from statemachines.runs.starting import ClaimCase, Release, StartRun
+from statemachines.runs.verification import Counts
+from statemachines.runs.work import HandOver, ReportedPullRequest, RequestApproval, Usage
 from tests.support.loop.memory import MemoryStore
 from tests.support.loop.port import Entry, Reply, Request
 

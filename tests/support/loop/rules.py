@@ -11,13 +11,15 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
-from statemachines import claim, grant, ledger, run_events, trigger_receipt
-from statemachines.change_scope import is_plain, is_protected
 from statemachines.contracts import contract as contracts
 from statemachines.contracts.authority import policy_of
 from statemachines.contracts.policy import Policy
 from statemachines.kernel.machine import Event
-from statemachines.ledger import WINDOW_SECONDS
+from statemachines.runs import claim, grant, ledger
+from statemachines.runs import events as run_events
+from statemachines.runs import receipt as trigger_receipt
+from statemachines.runs.change_scope import is_plain, is_protected
+from statemachines.runs.ledger import WINDOW_SECONDS
 from tests.support.loop.port import Entry, Reply, Request
 
 AUTHORITY = (

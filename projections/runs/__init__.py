@@ -1,0 +1,1 @@
+"""Carrying an automation out: receipts, leases, claims, runs, charges, approvals, grants and proof, as rows."""

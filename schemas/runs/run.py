@@ -1,0 +1,280 @@
+"""Wire contracts of automation runs: start, progress, usage, cancel, verification, record (G-106, G-107, G-113).
+
+Every runner body carries the run's current state revision and lease epoch (R-AUT-30). Start takes a receipt and
+nothing else: no payload, time, trust or identity of a trigger is ever a runner's to say (R-AUT-21, R-AUT-27).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from schemas.contracts.outputs import SelfHealingOutput
+from schemas.contracts.playbook import AutomationId, Closed, PlaybookRef, Sha256
+from schemas.kernel.paging import PageQuery
+from schemas.runs.approval import Approval
+from schemas.runs.claim import LeaseEpoch, StateRevision
+from schemas.runs.grant import Grant, HeadSha
+from schemas.runs.receipt import ObjectId
+
+RunStatus = Literal["draft_pr_opened", "verifying", "succeeded", "failed", "escalated", "cancelled"]
+RunPhase = Literal[
+    "run_started",
+    "running",
+    "human_review",
+    "provider_proof_pending",
+    "verified_or_reported",
+    "stopped",
+    "deletion_fenced",
+    "external_follow_up_required",
+]
+Text2000 = Annotated[str, Meta(min_length=1, max_length=2000)]
+HttpsUrl = Annotated[str, Meta(min_length=9, max_length=500, pattern=r"^https://[^\s/\\?#@]+(/[^\s\\]*)?(?!\n)$")]
+PrNumber = Annotated[int, Meta(ge=1, le=2147483647)]
+
+
+class StartRun(Closed, frozen=True):
+    """Which receipt the run comes from."""
+
+    trigger_receipt_id: ObjectId
+
+
+class RunQuery(PageQuery, frozen=True):
+    """Filters of the list."""
+
+    automation_id: AutomationId | None = None
+    status: RunStatus | None = None
+
+
+class ReportedPullRequest(Closed, frozen=True):
+    """The pull request that the runner opened under its grant."""
+
+    number: PrNumber
+    url: HttpsUrl
+    head_sha: HeadSha
+
+
+class UpdateRun(Closed, frozen=True, kw_only=True):
+    """One step of the runner's: `phase` running, or a `status` with what belongs to it."""
+
+    state_revision: StateRevision
+    lease_epoch: LeaseEpoch
+    phase: Annotated[str, Meta(min_length=1, max_length=100)] | UnsetType = UNSET
+    status: Annotated[str, Meta(min_length=1, max_length=100)] | UnsetType = UNSET
+    reason: Text2000 | UnsetType = UNSET
+    summary_md: Annotated[str, Meta(min_length=1, max_length=20000)] | UnsetType = UNSET
+    pull_request: ReportedPullRequest | UnsetType = UNSET
+
+
+class RecordUsage(Closed, frozen=True, kw_only=True):
+    """What the runner is about to use; at least one amount is above 0."""
+
+    state_revision: StateRevision
+    lease_epoch: LeaseEpoch
+    turns: Annotated[int, Meta(ge=0, le=500)] = 0
+    cost_usd: Annotated[float, Meta(ge=0, le=10000, description="US dollars with at most 6 decimals.")] = 0
+    runtime_seconds: Annotated[int, Meta(ge=0, le=86400)] = 0
+    label: Annotated[str, Meta(min_length=1, max_length=200)] | UnsetType = UNSET
+
+
+class CancelRun(Closed, frozen=True):
+    """Why service authority is withdrawn. The command key may stand here in place of the Idempotency-Key."""
+
+    reason: Text2000 | UnsetType = UNSET
+    command_key: Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[!-~]+(?!\n)$")] | None = None
+
+
+class VerifyRun(Closed, frozen=True):
+    """Verification takes nothing: the server reads traffic and errors itself."""
+
+
+class Charges(msgspec.Struct, frozen=True):
+    """Turns, US dollars and seconds."""
+
+    turns: int
+    cost_usd: float
+    runtime_seconds: int
+
+
+class RunLimits(msgspec.Struct, frozen=True):
+    """The budgets that the run began under."""
+
+    max_runs_per_day: int
+    max_prs_per_day: int
+    max_attempts_per_case_revision: int
+    max_turns_per_run: int
+    max_runtime_seconds: int
+    max_cost_usd_per_run: float
+
+
+class RunPullRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """The one pull request of the run."""
+
+    number: int
+    url: str
+    repository: str
+    head_branch: str
+    base_branch: str
+    head_sha: str
+    draft: bool
+    delivery_mode: Literal["review_required", "auto_merge"]
+    grant_id: str
+    merge_commit_sha: str | None
+
+
+class RunCheck(msgspec.Struct, frozen=True):
+    """A check as CI saw it."""
+
+    name: str
+    conclusion: str
+
+
+class RunProviderProof(msgspec.Struct, frozen=True, kw_only=True):
+    """What a trusted CI proved last; readiness facts stay once they were proven."""
+
+    proof_id: str
+    observation: Literal["pr_opened", "checks_passed", "auto_merge_enabled", "merged"]
+    trusted: Literal[True] = True
+    pr_number: int
+    head_sha: str
+    draft: bool
+    required_status_checks: list[RunCheck]
+    branch_protection_enforced: bool | None
+    bypass_used: bool | None
+    auto_merge_enabled: bool | None
+    recorded_at: int
+
+
+class RunAutoMergeReceipt(msgspec.Struct, frozen=True, kw_only=True):
+    """The provider's own auto-merge, turned on under its separate grant."""
+
+    grant_id: str
+    proof_id: str
+    pr_number: int
+    head_sha: str
+    merge_method: Literal["squash", "merge", "rebase"]
+    recorded_at: int
+
+
+class RunDeploy(msgspec.Struct, frozen=True, kw_only=True):
+    """The trusted CI deploy of the proven commit."""
+
+    deploy_id: str
+    version: str
+    environment: str
+    sha: str
+    recorded_at: int
+
+
+class VerificationSample(msgspec.Struct, frozen=True, kw_only=True):
+    """What the server counted."""
+
+    event: str
+    count: int
+    minimum: int
+    recurrence_count: int
+    observed_from: int
+    observed_to: int
+
+
+class Verification(msgspec.Struct, frozen=True, kw_only=True):
+    """How the deploy turned out. `sample` is null until something was counted."""
+
+    outcome: Literal["pending", "no_recurrence", "recurred", "insufficient_traffic"]
+    sample: VerificationSample | None
+    passed: bool
+
+
+class FollowUp(msgspec.Struct, frozen=True, kw_only=True):
+    """Something outside the service that a person has to look at; the service has not touched it (R-AUT-51)."""
+
+    kind: Literal["inspect_pull_request", "inspect_ci", "inspect_auto_merge", "inspect_deploy"]
+    grant_id: str | None
+    reference: str
+    instruction: str
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """A run in full. `status` is null until one of its six values applies; `output` until the run has all its parts."""
+
+    run_id: str
+    project_id: str
+    automation_id: str
+    playbook: PlaybookRef
+    policy_sha256: Sha256
+    trigger_receipt_id: str
+    case_id: str | None
+    case_revision: int | None
+    claim_id: str | None
+    runner_id: str
+    phase: RunPhase
+    status: RunStatus | None
+    state_revision: int
+    lease_epoch: int
+    lease_expires_at: int
+    started_at: int
+    deadline_at: int
+    updated_at: int
+    finished_at: int | None
+    limits: RunLimits
+    charges: Charges
+    approvals: list[Approval]
+    grants: list[Grant]
+    pull_request: RunPullRequest | None
+    provider_proof: RunProviderProof | None
+    auto_merge_receipt: RunAutoMergeReceipt | None
+    deploy: RunDeploy | None
+    verification: Verification | None
+    report_id: str | None
+    output: SelfHealingOutput | None
+    reason: str | None
+    external_follow_ups: list[FollowUp]
+    idempotent_replay: bool
+    next_action: str
+
+
+class RunList(msgspec.Struct, frozen=True):
+    """A page of runs, newest first."""
+
+    project_id: str
+    runs: list[Run]
+    count: int
+    next_cursor: str | None
+    next_action: str
+
+
+class UsageRecorded(msgspec.Struct, frozen=True, kw_only=True):
+    """What the run has used, and what it may still use."""
+
+    run_id: str
+    charges: Charges
+    remaining: Charges
+    state_revision: int
+    idempotent_replay: bool = False
+    next_action: str
+
+
+class CancelledRun(msgspec.Struct, frozen=True, kw_only=True):
+    """Service authority is closed; what is left outside has to be inspected by a person."""
+
+    run_id: str
+    phase: RunPhase
+    status: Literal["cancelled"]
+    state_revision: int
+    cancelled_at: int
+    external_follow_ups: list[FollowUp]
+    next_action: str
+
+
+class VerificationAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Where verification stands; `poll_after_seconds` and `run` go with 202 and 200."""
+
+    run_id: str
+    status: RunStatus
+    verification: Verification
+    poll_after_seconds: int | UnsetType = UNSET
+    deadline_at: int | None
+    run: Run | UnsetType = UNSET
+    next_action: str

@@ -1,1 +1,0 @@
-"""Automation as the service carries it out: readiness, schedules, materiality, verification."""

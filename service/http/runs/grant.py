@@ -1,0 +1,147 @@
+"""Grants at the edge: authorize one bounded effect, consume it once (G-109, R-AUT-31, R-AUT-32, R-AUT-38..41)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from schemas.runs.grant import AuthorizeAutoMerge, AuthorizeDraftPr, ConsumedGrant, ConsumeGrant, Grant
+from service.eventstore.commands import Answer, Outcome, StoredAnswer, Unit
+from service.http.operations import Call, endpoint
+from service.http.runs.calls import FENCE_ERRORS, FLOWS, RUN_LOCATED, RUNNER, fence_of, on_run, project_of, text_of
+from service.runs import views
+from service.runs.running import Ran, plan_auto_merge, plan_consume, plan_draft_pr
+from statemachines.runs.events import GrantKind
+from statemachines.runs.grant import AutoMergeBinding, DraftPrBinding, TestRun
+
+_PEOPLE = ("approval_pending", "approval_rejected")
+_AUTHORIZE = (
+    *FENCE_ERRORS,
+    *_PEOPLE,
+    "run_transition_not_allowed",
+    "delivery_mode_mismatch",
+    "grant_already_authorized",
+)
+_CONSUME = (*FENCE_ERRORS, *_PEOPLE, "grant_not_available")
+
+
+def _granted(call: Call[Any, Any], ran: Ran[str]) -> Answer:
+    """Answer an authorization: 201 for a new grant, 200 for the one that stands for the same change."""
+    shown = views.grant(project_of(call), ran.result, ran.book.grant(ran.result))
+    return Answer(201 if ran.changed else 200, shown)
+
+
+@endpoint(
+    method="POST",
+    path="/v1/automation-runs/{run_id}/actions/draft-pr/authorize",
+    operation_id="authorize_draft_pr",
+    group="automation",
+    summary="Reserve one bounded pull request",
+    principals=RUNNER,
+    scope="runs:write",
+    subject=RUN_LOCATED,
+    body=AuthorizeDraftPr,
+    responses={201: Grant, 200: Grant},
+    idempotency="optional",
+    closed_errors=True,
+    flows=FLOWS,
+    errors=(*_AUTHORIZE, "scope_violation", "budget_exhausted"),
+)
+async def authorize_draft_pr(call: Call[AuthorizeDraftPr, None]) -> Outcome:
+    """Hold the change against the policy and reserve a pull request for exactly it."""
+    fence, body = fence_of(call), call.body
+    binding = DraftPrBinding(
+        repository=body.repository,
+        base_branch=body.base_branch,
+        head_branch=body.head_branch,
+        head_sha=body.head_sha,
+        delivery_mode=body.delivery_mode,
+        files_changed=body.files_changed,
+        changed_lines=body.changed_lines,
+        tests=[TestRun(test.command, test.passed) for test in body.tests],
+        title=text_of(body.title),
+    )
+    return await on_run(call, lambda row: plan_draft_pr(row, fence, binding), lambda ran, _: _granted(call, ran))
+
+
+@endpoint(
+    method="POST",
+    path="/v1/automation-runs/{run_id}/actions/auto-merge/authorize",
+    operation_id="authorize_auto_merge",
+    group="automation",
+    summary="Reserve the provider's own auto-merge of the proven pull request",
+    principals=RUNNER,
+    scope="runs:write",
+    subject=RUN_LOCATED,
+    body=AuthorizeAutoMerge,
+    responses={201: Grant, 200: Grant},
+    idempotency="optional",
+    closed_errors=True,
+    flows=FLOWS,
+    errors=(*_AUTHORIZE, "pr_proof_required", "pr_proof_mismatch"),
+)
+async def authorize_auto_merge(call: Call[AuthorizeAutoMerge, None]) -> Outcome:
+    """Reserve auto-merge once a trusted CI has proven readiness of this very head."""
+    fence, body = fence_of(call), call.body
+    binding = AutoMergeBinding(pr_number=body.pr_number, head_sha=body.head_sha, merge_method=body.merge_method)
+    return await on_run(call, lambda row: plan_auto_merge(row, fence, binding), lambda ran, _: _granted(call, ran))
+
+
+async def _consume(call: Call[ConsumeGrant, None], kind: GrantKind) -> Outcome:
+    """Spend a grant: the first answer alone says that the provider may be called, whatever key comes again."""
+    fence, grant_id = fence_of(call), call.body.grant_id
+
+    def answer(ran: Ran[bool], _: Unit) -> Answer:
+        return Answer(200, views.consumed(ran.book, grant_id, call_authorized=ran.result))
+
+    def replay(_: Unit, stored: StoredAnswer) -> Answer:
+        again = {"call_authorized": False, "reconcile_only": True}
+        return Answer(stored.status, msgspec.json.decode(stored.body) | again, stored.headers)
+
+    return await on_run(call, lambda row: plan_consume(row, fence, kind, grant_id), answer, on_replay=replay)
+
+
+@endpoint(
+    method="POST",
+    path="/v1/automation-runs/{run_id}/actions/draft-pr/consume",
+    operation_id="consume_draft_pr",
+    group="automation",
+    summary="Spend the grant: the pull request may be opened now, once",
+    principals=RUNNER,
+    scope="runs:write",
+    subject=RUN_LOCATED,
+    body=ConsumeGrant,
+    responses={200: ConsumedGrant},
+    idempotency="optional",
+    closed_errors=True,
+    flows=FLOWS,
+    errors=_CONSUME,
+)
+async def consume_draft_pr(call: Call[ConsumeGrant, None]) -> Outcome:
+    """Commit the intent and its charge before the provider is called."""
+    return await _consume(call, "draft_pr")
+
+
+@endpoint(
+    method="POST",
+    path="/v1/automation-runs/{run_id}/actions/auto-merge/consume",
+    operation_id="consume_auto_merge",
+    group="automation",
+    summary="Spend the grant: auto-merge may be turned on now, once",
+    principals=RUNNER,
+    scope="runs:write",
+    subject=RUN_LOCATED,
+    body=ConsumeGrant,
+    responses={200: ConsumedGrant},
+    idempotency="optional",
+    closed_errors=True,
+    flows=FLOWS,
+    errors=_CONSUME,
+)
+async def consume_auto_merge(call: Call[ConsumeGrant, None]) -> Outcome:
+    """Commit the intent before the provider is called."""
+    return await _consume(call, "auto_merge")
+
+
+ENDPOINTS = [authorize_draft_pr, authorize_auto_merge, consume_draft_pr, consume_auto_merge]

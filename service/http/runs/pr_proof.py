@@ -1,0 +1,80 @@
+"""Proof of pull requests at the edge: from a trusted CI credential only, and open after every stop (G-110)."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+from schemas.runs.pr_proof import PrProof, RecordPrProof
+from service.eventstore.commands import Answer, Outcome, Unit
+from service.http.operations import Call, endpoint
+from service.http.runs.calls import CI, FLOWS, RUN_LOCATED, on_run
+from service.runs import run_views
+from service.runs.running import Ran, plan_proof
+from statemachines.runs.closing import as_of
+from statemachines.runs.events import StatusCheck
+from statemachines.runs.proof import ObservedPr
+
+T = TypeVar("T")
+
+
+@endpoint(
+    method="POST",
+    path="/v1/automation-runs/{run_id}/pr-proof",
+    operation_id="record_pr_proof",
+    group="automation",
+    summary="Record what CI observed of the granted pull request",
+    principals=CI,
+    scope="automation_proofs:write",
+    subject=RUN_LOCATED,
+    body=RecordPrProof,
+    responses={201: PrProof, 200: PrProof},
+    idempotency="optional",
+    closed_errors=True,
+    flows=FLOWS,
+    errors=("run_not_found", "run_terminal", "pr_proof_required", "pr_proof_mismatch", "delivery_mode_mismatch"),
+)
+async def record_pr_proof(call: Call[RecordPrProof, None]) -> Outcome:
+    """Advance a live run, or settle what a finished one left open; times are the server's."""
+    body = call.body
+    checks = _given(body.required_status_checks) or []
+    observed = ObservedPr(
+        observation=body.observation,
+        repository=body.repository,
+        pr_number=body.pr_number,
+        pr_url=body.pr_url,
+        head_branch=body.head_branch,
+        base_branch=body.base_branch,
+        head_sha=body.head_sha,
+        draft=body.draft,
+        required_status_checks=[StatusCheck(check.name, check.conclusion) for check in checks],
+        branch_protection_enforced=_given(body.branch_protection_enforced),
+        bypass_used=_given(body.bypass_used),
+        auto_merge_enabled=_given(body.auto_merge_enabled),
+        merge_method=_given(body.merge_method),
+        merge_commit_sha=_given(body.merge_commit_sha),
+    )
+
+    def answer(ran: Ran[str], unit: Unit) -> Answer:
+        book = as_of(ran.book, unit.now)
+        proof = book.run.proof(observed.observation)
+        assert proof is not None, "an observation that was taken in is among the proofs"
+        shown = PrProof(
+            proof_id=ran.result,
+            run_id=book.run_id,
+            observation=proof.observation,
+            recorded_at=proof.recorded_at,
+            run=run_views.run(book),
+            next_action="Prove the next observation when CI sees it; record the deploy of the proven commit.",
+        )
+        return Answer(201 if ran.changed else 200, shown)
+
+    return await on_run(call, lambda row: plan_proof(row, observed), answer)
+
+
+def _given(value: T | msgspec.UnsetType) -> T | None:
+    return None if isinstance(value, msgspec.UnsetType) else value
+
+
+ENDPOINTS = [record_pr_proof]

@@ -1,0 +1,356 @@
+"""Runs at the edge: start, list, read, progress, usage, cancel (G-106, G-107, G-113)."""
+
+from __future__ import annotations
+
+import hashlib
+from decimal import Decimal
+from typing import Any, Literal
+
+import msgspec
+
+from projections.runs.receipt import PROJECTION as RECEIPTS
+from projections.runs.run import RunRow
+from schemas.runs.run import (
+    CancelledRun,
+    CancelRun,
+    RecordUsage,
+    Run,
+    RunList,
+    RunQuery,
+    StartRun,
+    UpdateRun,
+    UsageRecorded,
+)
+from service.eventstore.commands import Answer, Outcome, StoredAnswer, Unit
+from service.http.errors import IdempotencyKeyRequired, InvalidPayload
+from service.http.operations import Call, endpoint
+from service.http.paging import Place
+from service.http.runs.calls import (
+    FENCE_ERRORS,
+    FLOWS,
+    KEY_OR_RUNNER,
+    RUN_LOCATED,
+    RUNNER,
+    fence_of,
+    holder_of,
+    on_row,
+    on_run,
+    project_of,
+    read_page,
+    require_visible,
+    runner_of,
+    seen_automation,
+    text_of,
+)
+from service.runs import run_views
+from service.runs.books import RunScope
+from service.runs.chains import Plan, Started, plan_start
+from service.runs.reading import RUN_BUNDLE, RunBundle, read_bundles, read_contract, read_run
+from service.runs.running import (
+    Ran,
+    plan_cancel,
+    plan_hand_over,
+    plan_progress,
+    plan_refusal,
+    plan_report_pr,
+    plan_usage,
+)
+from statemachines.contracts.contract import Contract
+from statemachines.runs import closing, work
+from statemachines.runs import starting as automation
+from statemachines.runs.book import Book, Fence, require_runner
+from statemachines.runs.closing import as_of
+from statemachines.runs.ledger import Amounts, plain
+from statemachines.runs.refusals import MaterialityNotMet, ReceiptNotFound, RunNotFound
+
+_DECIMALS = 6
+_SOURCE = "automation_runs r where r.project_id = %s and (r.started_at, r.id) < (%s, %s)"
+_ORDER = " order by r.started_at desc, r.id desc limit %s"
+_READ_ERRORS = ("run_not_found", "automation_mismatch")
+
+
+@endpoint(
+    method="POST",
+    path="/v1/projects/{project_id}/automation-runs",
+    operation_id="start_automation_run",
+    group="automation",
+    summary="Start the one run of a trigger receipt",
+    principals=RUNNER,
+    scope="runs:write",
+    body=StartRun,
+    responses={201: Run, 200: Run},
+    idempotency="required",
+    closed_errors=True,
+    flows=FLOWS,
+    errors=(
+        "trigger_receipt_not_found",
+        "automation_mismatch",
+        "automation_disabled",
+        "automation_paused",
+        "receipt_already_consumed",
+        "receipt_expired",
+        "receipt_not_claimable",
+        "receipt_policy_superseded",
+        "case_revision_stale",
+        "claim_required_for_run",
+        "materiality_not_met",
+        "budget_exhausted",
+    ),
+)
+async def start_run(call: Call[StartRun, None]) -> Outcome | Answer:
+    """Consume the receipt, create the run and charge the budgets as one; a repeat names the same run (R-AUT-28)."""
+    project_id, store = project_of(call), call.services.store
+    row = await store.locate(RECEIPTS.table, project_id, call.body.trigger_receipt_id)
+    if row is None:
+        raise ReceiptNotFound("There is no such receipt.", next_action="List the trigger receipts of the project.")
+    command = automation.StartRun(project_id=project_id, receipt_id=row.id, holder=holder_of(call.principal))
+    refused: list[MaterialityNotMet] = []
+
+    def answer(started: Started, unit: Unit) -> Answer:
+        refused.clear()
+        if started.refusal is not None:
+            # The refusal ends the receipt, so the command commits; the key is bound and stores no answer.
+            refused.append(started.refusal)
+            return Answer(409, None, pending=True)
+        return Answer(201, run_views.run(_begun(unit, project_id, started)))
+
+    outcome = await on_row(call, RECEIPTS.table, row, lambda latest: plan_start(command, latest), answer)
+    if refused:
+        raise refused[0]
+    if not outcome.replayed:
+        return outcome
+    first = msgspec.json.decode(outcome.body)
+    return await _replayed(call, first["run_id"])
+
+
+def _begun(unit: Unit, project_id: str, started: Started) -> Book:
+    """The book of a run that this unit began: nothing hangs on it yet."""
+    state = unit.state(started.run)
+    scope = RunScope(project_id, started.run.id, state.automation_id, state.claim_id, state.case_id, (), ())
+    return scope.open(unit)
+
+
+async def _replayed(call: Call[Any, Any], run_id: str) -> Answer:
+    """Answer a repeated start with the run as it is now."""
+    book = await read_run(call.services.store, project_of(call), run_id)
+    if book is None:
+        raise RunNotFound("There is no such run.")
+    return Answer(200, run_views.run(book, idempotent_replay=True), {"idempotent-replayed": "true"})
+
+
+@endpoint(
+    method="GET",
+    path="/v1/projects/{project_id}/automation-runs",
+    operation_id="list_automation_runs",
+    group="automation",
+    summary="List automation runs",
+    principals=KEY_OR_RUNNER,
+    scope="runs:read",
+    query=RunQuery,
+    responses={200: RunList},
+    mutation=False,
+    closed_errors=True,
+    flows=FLOWS,
+)
+async def list_runs(call: Call[None, RunQuery]) -> Answer:
+    """List runs by the time they began, newest first, by what they are now."""
+    project_id, query, store = project_of(call), call.query, call.services.store
+    contracts: list[Contract] = []
+    filters: list[tuple[str, Any]] = [
+        (" and r.automation_id = %s", seen_automation(call, query.automation_id)),
+        # A run that time has failed is recorded as live until the next sweep.
+        (" and (r.outcome = %s or r.live)", query.status),
+    ]
+    used = [(condition, value) for condition, value in filters if value is not None]
+    source = _SOURCE + "".join(condition for condition, _ in used) + _ORDER
+
+    async def fetch(start: Place, limit: int) -> list[Book]:
+        bundles = await read_bundles(
+            store, RunBundle, RUN_BUNDLE, source, project_id, start.at, start.id, *(v for _, v in used), limit
+        )
+        if not contracts:
+            contracts.append(await read_contract(store, project_id))
+        return [bundle.book(contracts[0]) for bundle in bundles]
+
+    books, cursor = await read_page(
+        query,
+        fetch,
+        lambda book: Place(book.run.started_at, book.run_id),
+        lambda book: query.status in (None, book.run.status.outcome),
+    )
+    body = RunList(
+        project_id=project_id,
+        runs=[run_views.run(book) for book in books],
+        count=len(books),
+        next_cursor=cursor,
+        next_action="Read a run with GET /v1/automation-runs/{run_id}." if books else "No run matches; nothing to do.",
+    )
+    return Answer(200, body)
+
+
+@endpoint(
+    method="GET",
+    path="/v1/automation-runs/{run_id}",
+    operation_id="get_automation_run",
+    group="automation",
+    summary="Read an automation run",
+    principals=KEY_OR_RUNNER,
+    scope="runs:read",
+    subject=RUN_LOCATED,
+    responses={200: Run},
+    mutation=False,
+    closed_errors=True,
+    flows=FLOWS,
+    errors=_READ_ERRORS,
+)
+async def read_automation_run(call: Call[None, None]) -> Answer:
+    """Show a run with everything around it, as it stands now."""
+    row: RunRow = call.subject
+    require_visible(call, row.automation_id)
+    book = await read_run(call.services.store, row.project_id, row.id)
+    if book is None:
+        raise RunNotFound("There is no such run.")
+    return Answer(200, run_views.run(book))
+
+
+def show_run(ran: Ran[Any], unit: Unit) -> Answer:
+    """Answer a command with the run after it."""
+    return Answer(200, run_views.run(as_of(ran.book, unit.now)))
+
+
+@endpoint(
+    method="PATCH",
+    path="/v1/automation-runs/{run_id}",
+    operation_id="update_automation_run",
+    group="automation",
+    summary="Report progress, the opened pull request, or the end of a run",
+    principals=RUNNER,
+    scope="runs:write",
+    subject=RUN_LOCATED,
+    body=UpdateRun,
+    responses={200: Run},
+    idempotency="optional",
+    closed_errors=True,
+    flows=FLOWS,
+    errors=(*FENCE_ERRORS, "run_transition_not_allowed", "pr_proof_mismatch", "approval_rejected"),
+)
+async def update_run(call: Call[UpdateRun, None]) -> Outcome:
+    """Take one of the steps of G-106; every other combination is a step that no run has."""
+    fence, body = fence_of(call), call.body
+    return await on_run(call, lambda row: _step(row, fence, body), show_run)
+
+
+def _step(row: RunRow, fence: Fence, body: UpdateRun) -> Plan[Ran[None]]:
+    """Choose the plan of a PATCH. Raises InvalidPayload when a member that belongs to the status is missing."""
+    given = {name for name in ("phase", "status", "reason", "summary_md", "pull_request") if _given(body, name)}
+    if given == {"phase"} and body.phase == "running":
+        return plan_progress(row, fence)
+    if body.status == "draft_pr_opened" and given <= {"status", "pull_request"}:
+        opened = body.pull_request
+        if isinstance(opened, msgspec.UnsetType):
+            raise _missing("pull_request")
+        reported = work.ReportedPullRequest(opened.number, opened.url, opened.head_sha)
+        return plan_report_pr(row, fence, reported)
+    if body.status in {"failed", "escalated"} and given <= {"status", "reason", "summary_md"}:
+        reason = text_of(body.reason)
+        if reason is None:
+            raise _missing("reason")
+        outcome: Literal["failed", "escalated"] = "failed" if body.status == "failed" else "escalated"
+        return plan_hand_over(row, fence, work.HandOver(outcome, reason, text_of(body.summary_md)))
+    return plan_refusal(row, fence)
+
+
+def _given(body: UpdateRun, name: str) -> bool:
+    return getattr(body, name) is not msgspec.UNSET
+
+
+def _missing(name: str) -> InvalidPayload:
+    return InvalidPayload(
+        "The status needs a member that is missing.", missing=[name], schema=msgspec.json.schema(UpdateRun)
+    )
+
+
+@endpoint(
+    method="POST",
+    path="/v1/automation-runs/{run_id}/usage",
+    operation_id="record_automation_usage",
+    group="automation",
+    summary="Charge turns, cost and run time before they are used",
+    principals=RUNNER,
+    scope="runs:write",
+    subject=RUN_LOCATED,
+    body=RecordUsage,
+    responses={200: UsageRecorded},
+    idempotency="required",
+    closed_errors=True,
+    flows=FLOWS,
+    errors=(*FENCE_ERRORS, "run_transition_not_allowed", "budget_exhausted"),
+)
+async def record_usage(call: Call[RecordUsage, None]) -> Outcome:
+    """Charge all of it or nothing (R-AUT-35)."""
+    fence = fence_of(call)
+    wish = work.Usage(_amounts(call.body), text_of(call.body.label))
+
+    def replay(_: Unit, stored: StoredAnswer) -> Answer:
+        body = msgspec.json.decode(stored.body) | {"idempotent_replay": True}
+        return Answer(stored.status, body, stored.headers)
+
+    return await on_run(
+        call,
+        lambda row: plan_usage(row, fence, wish),
+        lambda ran, _: Answer(200, run_views.usage(ran.book)),
+        on_replay=replay,
+    )
+
+
+def _amounts(body: RecordUsage) -> Amounts:
+    """The amounts of a body, exactly. Raises InvalidPayload for none at all, and for more than six decimals."""
+    # The shortest text of a number of this size is the one that was sent.
+    cost = Decimal(repr(body.cost_usd))
+    exponent = cost.normalize().as_tuple().exponent
+    if isinstance(exponent, int) and -exponent > _DECIMALS:
+        raise InvalidPayload(
+            "The cost is too fine.",
+            invalid=[("cost_usd", "must have at most 6 decimals")],
+            schema=msgspec.json.schema(RecordUsage),
+        )
+    if not (body.turns or cost or body.runtime_seconds):
+        raise InvalidPayload(
+            "A charge has at least one amount above 0.",
+            invalid=[(name, "must be above 0, or another amount") for name in ("turns", "cost_usd", "runtime_seconds")],
+            schema=msgspec.json.schema(RecordUsage),
+        )
+    return Amounts(body.turns, plain(cost), body.runtime_seconds)
+
+
+@endpoint(
+    method="POST",
+    path="/v1/automation-runs/{run_id}/cancel",
+    operation_id="cancel_automation_run",
+    group="automation",
+    summary="Withdraw service authority over a run",
+    principals=KEY_OR_RUNNER,
+    scope="runs:write",
+    owner=True,
+    subject=RUN_LOCATED,
+    body=CancelRun,
+    responses={200: CancelledRun},
+    idempotency="required",
+    closed_errors=True,
+    flows=FLOWS,
+    errors=("run_not_found", "automation_mismatch", "claim_required", "run_terminal"),
+)
+async def cancel_run(call: Call[CancelRun, None]) -> Outcome:
+    """Close service authority only: nothing outside is closed, cancelled, undone or rolled back (R-AUT-51)."""
+    runner, key = runner_of(call), call.key
+    if key is None:
+        raise IdempotencyKeyRequired
+    if runner is not None:
+        require_runner(call.subject.state, runner)
+    command = closing.CancelRun(hashlib.sha256(key.encode()).hexdigest(), text_of(call.body.reason))
+    return await on_run(
+        call, lambda row: plan_cancel(row, command), lambda ran, _: Answer(200, run_views.cancelled(ran.book))
+    )
+
+
+ENDPOINTS = [start_run, list_runs, read_automation_run, update_run, record_usage, cancel_run]

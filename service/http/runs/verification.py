@@ -1,0 +1,108 @@
+"""Verification at the edge: the server counts, decides, and answers 202 until it has (G-111, R-AUT-44, R-AUT-45)."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from projections.runs.run import RunRow
+from schemas.runs.run import RunStatus, VerificationAnswer, VerifyRun
+from service.eventstore.commands import Answer, Outcome, Unit
+from service.http.errors import refusal
+from service.http.operations import Call, endpoint
+from service.http.runs.calls import FLOWS, KEY_OR_RUNNER, RUN_SUBJECT, on_run, runner_of
+from service.runs import run_views
+from service.runs.counting import count
+from service.runs.reading import read_run
+from service.runs.running import Ran, plan_verify
+from statemachines.kernel.readings import ReadFailed
+from statemachines.runs.book import Book, require_runner
+from statemachines.runs.closing import as_of
+from statemachines.runs.proof import require_verifiable
+from statemachines.runs.refusals import RunNotFound
+from statemachines.runs.verification import Verdict
+
+POLL_SECONDS = 60
+
+
+@endpoint(
+    method="POST",
+    path="/v1/automation-runs/{run_id}/verify",
+    operation_id="verify_automation_run",
+    group="automation",
+    summary="Verify the deploy of a run by traffic and recurrence",
+    principals=KEY_OR_RUNNER,
+    scope="runs:write",
+    owner=True,
+    subject=RUN_SUBJECT,
+    body=VerifyRun,
+    responses={200: VerificationAnswer, 202: VerificationAnswer},
+    idempotency="optional",
+    closed_errors=True,
+    flows=FLOWS,
+    errors=(
+        "run_not_found",
+        "automation_mismatch",
+        "claim_required",
+        "deploy_not_bound",
+        "run_terminal",
+        "upstream_error",
+        "upstream_timeout",
+    ),
+)
+async def verify_run(call: Call[VerifyRun, None]) -> Outcome | Answer:
+    """Count since the deploy and decide. The provider is read first; the run's deploy never changes once bound."""
+    runner, row = runner_of(call), cast("RunRow", call.subject)
+    if runner is not None:
+        require_runner(row.state, runner)
+    store = call.services.store
+    if require_verifiable(row.state) is None:
+        book = await _read(call, row)
+        assert book.run.verdict is not None, "an outcome that stands is recorded"
+        return _decided(book, book.run.verdict)
+    counts = await count(store, call.services.providers, row.project_id, row.state)
+    if isinstance(counts, ReadFailed):
+        raise refusal("upstream_timeout" if counts.cause == "timeout" else "upstream_error")
+
+    def answer(ran: Ran[Verdict], unit: Unit) -> Answer:
+        book = as_of(ran.book, unit.now)
+        return _pending(book, ran.result) if ran.result.outcome == "pending" else _decided(book, ran.result)
+
+    return await on_run(call, lambda latest: plan_verify(latest, counts), answer)
+
+
+async def _read(call: Call[Any, Any], row: RunRow) -> Book:
+    book = await read_run(call.services.store, row.project_id, row.id)
+    if book is None:
+        raise RunNotFound("There is no such run.")
+    return book
+
+
+def _pending(book: Book, verdict: Verdict) -> Answer:
+    shown = run_views.verification(book.run, verdict)
+    assert shown is not None, "a verdict is shown"
+    body = VerificationAnswer(
+        run_id=book.run_id,
+        status="verifying",
+        verification=shown,
+        poll_after_seconds=POLL_SECONDS,
+        deadline_at=book.run.verify_until,
+        next_action="Poll verify again after poll_after_seconds.",
+    )
+    return Answer(202, body, {"retry-after": str(POLL_SECONDS)}, pending=True)
+
+
+def _decided(book: Book, verdict: Verdict) -> Answer:
+    shown = run_views.verification(book.run, verdict)
+    assert shown is not None, "a verdict is shown"
+    body = VerificationAnswer(
+        run_id=book.run_id,
+        status=cast("RunStatus", book.run.status.outcome),
+        verification=shown,
+        deadline_at=book.run.verify_until,
+        run=run_views.run(book),
+        next_action="Nothing is left to verify; read the run.",
+    )
+    return Answer(200, body)
+
+
+ENDPOINTS = [verify_run]

@@ -1,0 +1,1 @@
+"""Carrying an automation out, from receipt to proof: commands and reads."""

@@ -1,0 +1,26 @@
+"""Background work of automation: the minute sweep (G-119)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+
+from service.jobs import Task
+from service.runs.sweep import Sweep
+from service.services import Services
+
+log = structlog.get_logger(__name__)
+
+SWEEP = "automation.sweep"
+
+
+async def sweep(services: Services, _: Mapping[str, Any]) -> None:
+    """Sweep once. What a killed sweep left undone the next one finds again."""
+    done = await Sweep(services).run()
+    if done:
+        log.info("swept", **done)
+
+
+TASKS = [Task(SWEEP, sweep, cron="* * * * *")]

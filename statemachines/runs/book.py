@@ -1,0 +1,216 @@
+"""What a command on a run is decided on: the states of every stream it may touch, and the fences before it (R-AUT-30).
+
+A book is a plain value. Whoever builds one holds the locks of the streams in it, and appends the effects that a
+decision returns: all of them, in one transaction, or none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from statemachines.contracts.policy import Authority
+from statemachines.kernel.machine import Event, HasStatus, Rejection, StateMachine
+from statemachines.runs import claim as claims
+from statemachines.runs import run as runs
+from statemachines.runs.approval import APPROVAL, Approval
+from statemachines.runs.claim import CLAIM, Claim, Holder
+from statemachines.runs.events import OverdueCause
+from statemachines.runs.grant import GRANT, Grant
+from statemachines.runs.lease import Lease
+from statemachines.runs.ledger import LEDGER, Ledger, ledger_id
+from statemachines.runs.refusals import (
+    AutomationMismatch,
+    ClaimNotActive,
+    ClaimRequired,
+    DeadlineExceeded,
+    LeaseExpired,
+    Moved,
+    RunNotFound,
+    RunTerminal,
+    StaleLeaseEpoch,
+    StaleStateRevision,
+)
+from statemachines.runs.run import RUN, Run
+
+S = TypeVar("S", bound=HasStatus)
+
+DEPLOY_WAIT_SECONDS = 2592000
+"""How long a consumed grant may wait for its deploy before the run is given up (G-106)."""
+
+Effects = dict[str, list[Event]]
+"""Events to append, by stream id, in order within each stream."""
+
+
+def digest(value: object) -> str:
+    """Hex SHA-256 of a value's canonical JSON (sorted keys; integers, strings, lists, structs)."""
+    return hashlib.sha256(msgspec.json.encode(value, order="sorted")).hexdigest()
+
+
+class Book(msgspec.Struct, frozen=True, kw_only=True):
+    """The states around one run. Claim and lane are initial for a scheduled run, which has neither.
+
+    `grants` and `approvals` hold those that the run points to: its latest grant of each kind, its pending requests.
+    """
+
+    project_id: str
+    run_id: str
+    run: Run
+    claim: Claim = Claim()
+    lane: Lease = Lease()
+    authority: Authority
+    ledger: Ledger = Ledger()
+    grants: dict[str, Grant] = {}
+    approvals: dict[str, Approval] = {}
+
+    @property
+    def ledger_id(self) -> str:
+        """Id of the automation's ledger."""
+        return ledger_id(self.project_id, self.run.automation_id)
+
+    def grant(self, grant_id: str) -> Grant:
+        """Return a grant that the run points to. Raises Moved when it was not loaded."""
+        if grant_id not in self.grants:
+            raise Moved
+        return self.grants[grant_id]
+
+    def approval(self, approval_id: str) -> Approval:
+        """Return a request that the run points to. Raises Moved when it was not loaded."""
+        if approval_id not in self.approvals:
+            raise Moved
+        return self.approvals[approval_id]
+
+
+class Overdue(NamedTuple):
+    """Why a run is over although nobody said so, and since when."""
+
+    cause: OverdueCause
+    since: int
+
+
+class Fence(NamedTuple):
+    """What every runner command carries (G-105..G-109)."""
+
+    holder: Holder
+    state_revision: int
+    lease_epoch: int
+
+
+def overdue(run: Run, claim: Claim, lane: Lease, now: int) -> Overdue | None:
+    """Whether a live run is over by `now`. The cause is the one that came first, whenever it is asked."""
+    if run.status in runs.BEFORE_EFFECT:
+        ends = [Overdue("deadline_exceeded", run.deadline_at)]
+        if run.claim_id is not None:
+            ends.append(_lease_end(claim, lane, now))
+        first = min(ends, key=lambda end: end.since)
+        return first if now >= first.since else None
+    grant = run.draft_grant
+    if run.status in runs.AWAITING_DEPLOY and grant is not None and grant.consumed_at is not None:
+        until = grant.consumed_at + DEPLOY_WAIT_SECONDS
+        return Overdue("deploy_overdue", until) if now >= until else None
+    return None
+
+
+def _lease_end(claim: Claim, lane: Lease, now: int) -> Overdue:
+    if claim.status is claims.Status.RELEASED:
+        return Overdue("claim_not_active", min(claim.released_at or 0, now))
+    if claim.status is claims.Status.ACTIVE and claims.lane_holds(claim, lane):
+        return Overdue("lease_expired", claim.lease_expires_at)
+    # Recorded as ended, or offered anew: over by now, whatever the clock does.
+    return Overdue("lease_expired", min(claim.lease_expires_at, now))
+
+
+def is_open(book: Book, now: int) -> bool:
+    """Whether the run goes on at `now`: neither ended nor overdue."""
+    return book.run.live and overdue(book.run, book.claim, book.lane, now) is None
+
+
+_OVER: dict[OverdueCause, tuple[type[Rejection], str]] = {
+    "deadline_exceeded": (DeadlineExceeded, "The deadline of the run has passed."),
+    "lease_expired": (LeaseExpired, "The lease of the run has ended."),
+    "claim_not_active": (ClaimNotActive, "The claim of the run is no longer active."),
+    "deploy_overdue": (RunTerminal, "The run is over."),
+}
+
+
+def require_open(book: Book, now: int) -> None:
+    """Refuse a run that is over, recorded or not; the answer does not depend on when that was recorded.
+
+    Raises RunNotFound, RunTerminal, DeadlineExceeded, LeaseExpired, ClaimNotActive.
+    """
+    run = book.run
+    if run.status is runs.Status.ABSENT:
+        raise RunNotFound("There is no such run.", next_action="List the runs of the project.")
+    over = overdue(run, book.claim, book.lane, now)
+    cause = run.cause if over is None else over.cause
+    if run.live and cause is None:
+        return
+    refusal, message = (RunTerminal, "The run is over.") if cause is None else _OVER[cause]
+    raise refusal(message, next_action="Read the run for its outcome; nothing more can be done in it.")
+
+
+def require_runner(run: Run, holder: Holder) -> None:
+    """Refuse every runner but the run's own. Raises AutomationMismatch, ClaimRequired."""
+    if run.automation_id != holder.automation_id:
+        raise AutomationMismatch(
+            "The credential belongs to another automation.", next_action="Use the credential of this automation."
+        )
+    if run.runner_id != holder.runner_id:
+        raise ClaimRequired("The run belongs to another runner.", next_action="Act with the credential that began it.")
+
+
+def require_fence(book: Book, fence: Fence, now: int) -> None:
+    """Refuse anything but the exact state revision under the live lease of the exact epoch, before the deadline.
+
+    Raises DeadlineExceeded, StaleLeaseEpoch, LeaseExpired, ClaimNotActive, StaleStateRevision.
+    """
+    run = book.run
+    if now >= run.deadline_at:
+        raise DeadlineExceeded("The deadline of the run has passed.", next_action="Read the run for its outcome.")
+    if fence.lease_epoch != run.lease_epoch:
+        raise StaleLeaseEpoch(
+            "The lease epoch is not the one of this run.",
+            next_action="Drop the work of the other lease; read the run.",
+            current_lease_epoch=run.lease_epoch,
+        )
+    if run.claim_id is not None:
+        claims.require_live(book.claim, book.lane, run.lease_epoch, now)
+    if fence.state_revision != run.state_revision:
+        raise StaleStateRevision(
+            "The run has moved since this state revision.",
+            next_action="Read the run and decide again whether the command still applies.",
+            current_state_revision=run.state_revision,
+        )
+
+
+def carried(book: Book, effects: Effects) -> Book:
+    """Return the book as it stands once the effects are recorded; streams that are not in it are left out."""
+
+    def after(stream_id: str, machine: StateMachine[S], state: S) -> S:
+        for event in effects.get(stream_id, ()):
+            state = machine.evolve(state, event)
+        return state
+
+    claim_id = book.run.claim_id
+    return msgspec.structs.replace(
+        book,
+        run=after(book.run_id, RUN, book.run),
+        claim=book.claim if claim_id is None else after(claim_id, CLAIM, book.claim),
+        ledger=after(book.ledger_id, LEDGER, book.ledger),
+        grants={grant_id: after(grant_id, GRANT, grant) for grant_id, grant in book.grants.items()},
+        approvals={
+            approval_id: after(approval_id, APPROVAL, approval) for approval_id, approval in book.approvals.items()
+        },
+    )
+
+
+def merge(*parts: Effects) -> Effects:
+    """Join effects; events of one stream keep the order of the parts."""
+    whole: Effects = {}
+    for part in parts:
+        for stream_id, events in part.items():
+            if events:
+                whole.setdefault(stream_id, []).extend(events)
+    return whole

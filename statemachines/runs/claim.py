@@ -1,0 +1,258 @@
+"""A claim: one runner's lease on the exact revision of a case (G-105, R-AUT-25, R-AUT-26, R-AUT-30).
+
+Rivals for a case are kept apart by the case's lane (see lease.py); this stream is the history of one claim. Its id is
+made from the case and the lease epoch. A lease is over the moment its time is, recorded or not.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, NamedTuple
+
+import msgspec
+
+from statemachines.contracts.policy import Authority, require_enabled
+from statemachines.kernel.machine import Event, StateMachine, derived_id, destination, transition_table
+from statemachines.runs.lease import Lease
+from statemachines.runs.refusals import (
+    ClaimNotActive,
+    ClaimNotFound,
+    ClaimRequired,
+    DeadlineExceeded,
+    LeaseExpired,
+    StaleLeaseEpoch,
+)
+
+LEASE_SECONDS = 900
+
+
+class Status(Enum):
+    """Where a claim stands."""
+
+    ABSENT = "absent"
+    ACTIVE = "active"
+    RELEASED = "released"
+    EXPIRED = "expired"
+    COMPLETED = "completed"
+    REVOKED = "revoked"
+
+
+class ClaimCreated(Event, frozen=True, kw_only=True):
+    """A runner holds the case at this revision until the lease expires."""
+
+    TOPIC = "claim.created.v1"
+    case_id: str
+    case_revision: int
+    automation_id: str
+    runner_id: str
+    receipt_id: str
+    lease_epoch: int
+    claimed_at: int
+    lease_expires_at: int
+
+
+class ClaimBound(Event, frozen=True):
+    """The claim's run began; renewals end at its deadline."""
+
+    TOPIC = "claim.bound.v1"
+    run_id: str
+    deadline_at: int
+
+
+class ClaimRenewed(Event, frozen=True):
+    """The lease was extended; its epoch stays."""
+
+    TOPIC = "claim.renewed.v1"
+    renewed_at: int
+    lease_expires_at: int
+
+
+class ClaimReleased(Event, frozen=True):
+    """The runner or an owner gave the claim back."""
+
+    TOPIC = "claim.released.v1"
+    reason: str | None
+    released_at: int
+
+
+class ClaimExpired(Event, frozen=True):
+    """The lease ended by time."""
+
+    TOPIC = "claim.expired.v1"
+    expired_at: int
+
+
+class ClaimCompleted(Event, frozen=True):
+    """The run of the claim is over."""
+
+    TOPIC = "claim.completed.v1"
+    completed_at: int
+
+
+class ClaimRevoked(Event, frozen=True):
+    """The run was cancelled, or the project is being deleted."""
+
+    TOPIC = "claim.revoked.v1"
+    revoked_at: int
+
+
+TABLE = transition_table(
+    Status,
+    Status.ABSENT,
+    [
+        [ClaimCreated.TOPIC, Status.ABSENT, Status.ACTIVE],
+        [ClaimBound.TOPIC, Status.ACTIVE, Status.ACTIVE],
+        [ClaimRenewed.TOPIC, Status.ACTIVE, Status.ACTIVE],
+        [ClaimReleased.TOPIC, Status.ACTIVE, Status.RELEASED],
+        [ClaimExpired.TOPIC, Status.ACTIVE, Status.EXPIRED],
+        [ClaimCompleted.TOPIC, Status.ACTIVE, Status.COMPLETED],
+        [ClaimRevoked.TOPIC, Status.ACTIVE, Status.REVOKED],
+    ],
+)
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """What decisions about a claim depend on, and what its record shows."""
+
+    status: Status = Status.ABSENT
+    case_id: str = ""
+    case_revision: int = 0
+    automation_id: str = ""
+    runner_id: str = ""
+    receipt_id: str = ""
+    lease_epoch: int = 0
+    lease_expires_at: int = 0
+    claimed_at: int = 0
+    renewed_at: int | None = None
+    released_at: int | None = None
+    run_id: str | None = None
+    deadline_at: int | None = None
+    reason: str | None = None
+    ended_at: int | None = None
+
+
+class Holder(NamedTuple):
+    """The runner that asks: its automation and its own identity, both from its credential."""
+
+    automation_id: str
+    runner_id: str
+
+
+def claim_id(project_id: str, case_id: str, lease_epoch: int) -> str:
+    """Id of the claim that opened a lease epoch of a case."""
+    return derived_id("claim", project_id, case_id, str(lease_epoch))
+
+
+def lease_live(claim: Claim, lane: Lease, now: int) -> bool:
+    """Whether the lease holds: active, in time, and still the one that the lane points to."""
+    return claim.status is Status.ACTIVE and now < claim.lease_expires_at and lane_holds(claim, lane)
+
+
+def lane_holds(claim: Claim, lane: Lease) -> bool:
+    """Whether the case's lane still belongs to this claim's chain."""
+    return (lane.receipt_id, lane.epoch) == (claim.receipt_id, claim.lease_epoch)
+
+
+def require_live(claim: Claim, lane: Lease, lease_epoch: int | None, now: int) -> None:
+    """Refuse unless the lease is live and of this epoch (None: not asked).
+
+    Raises ClaimNotFound, ClaimNotActive, LeaseExpired, StaleLeaseEpoch.
+    """
+    if claim.status is Status.ABSENT:
+        raise ClaimNotFound("There is no such claim.", next_action="Read the active claim of the case.")
+    if lease_epoch is not None and lease_epoch != claim.lease_epoch:
+        raise StaleLeaseEpoch(
+            "The lease epoch is not the one of this claim.",
+            next_action="Drop the work of the older lease; read the active claim of the case.",
+            current_lease_epoch=claim.lease_epoch,
+        )
+    ended_by_time = claim.status is Status.EXPIRED or (claim.status is Status.ACTIVE and now >= claim.lease_expires_at)
+    if ended_by_time or (claim.status is Status.ACTIVE and not lane_holds(claim, lane)):
+        raise LeaseExpired(
+            "The lease has ended.", next_action="Drop the work done under it; a later receipt can be claimed anew."
+        )
+    if claim.status is not Status.ACTIVE:
+        raise ClaimNotActive("The claim is no longer active.", next_action="Wait for a new receipt for this case.")
+
+
+def require_holder(claim: Claim, holder: Holder) -> None:
+    """Refuse a runner that does not hold the claim. Raises ClaimRequired."""
+    if (claim.automation_id, claim.runner_id) != holder:
+        raise ClaimRequired(
+            "The claim belongs to another runner.", next_action="Act with the credential that made the claim."
+        )
+
+
+def decide_renew(
+    claim: Claim, lane: Lease, authority: Authority, holder: Holder, lease_epoch: int, now: int
+) -> list[Event]:
+    """Extend the lease to 900 s from now, but not past the run's deadline.
+
+    Raises DeadlineExceeded, and what require_live, require_holder and require_enabled raise.
+    """
+    if claim.status is not Status.ABSENT:
+        require_holder(claim, holder)
+    require_live(claim, lane, lease_epoch, now)
+    require_enabled(authority)
+    if claim.deadline_at is not None and now >= claim.deadline_at:
+        raise DeadlineExceeded("The deadline of the run has passed.", next_action="Read the run for its outcome.")
+    until = now + LEASE_SECONDS
+    if claim.deadline_at is not None:
+        until = min(until, claim.deadline_at)
+    return [] if until == claim.lease_expires_at else [ClaimRenewed(now, until)]
+
+
+def decide_release(
+    claim: Claim, lane: Lease, holder: Holder | None, lease_epoch: int | None, reason: str | None, now: int
+) -> list[Event]:
+    """Give the claim back. An owner (`holder` None) needs no epoch. Open while paused (G-114)."""
+    if claim.status is not Status.ABSENT and holder is not None:
+        require_holder(claim, holder)
+    require_live(claim, lane, lease_epoch, now)
+    return [ClaimReleased(reason, now)]
+
+
+def settle(claim: Claim, lane: Lease, now: int) -> list[Event]:
+    """What time has made of a claim by `now`: expired, or nothing."""
+    if claim.status is Status.ACTIVE and not lease_live(claim, lane, now):
+        return [ClaimExpired(min(claim.lease_expires_at, now))]
+    return []
+
+
+def decide_complete(claim: Claim, lane: Lease, now: int) -> list[Event]:
+    """End the claim because its run is over; a lease that time ended first is recorded as that."""
+    if claim.status is not Status.ACTIVE:
+        return []
+    return settle(claim, lane, now) or [ClaimCompleted(now)]
+
+
+def decide_revoke(claim: Claim, lane: Lease, now: int) -> list[Event]:
+    """End the claim because its run was cancelled or its project is being deleted."""
+    if claim.status is not Status.ACTIVE:
+        return []
+    return settle(claim, lane, now) or [ClaimRevoked(now)]
+
+
+def evolve(state: Claim, event: Event) -> Claim:
+    """Fold an event of a claim."""
+    changes: dict[str, Any] = {}
+    match event:
+        case ClaimCreated():
+            names = ("case_id", "case_revision", "automation_id", "runner_id", "receipt_id", "lease_epoch")
+            changes = {name: getattr(event, name) for name in (*names, "claimed_at", "lease_expires_at")}
+        case ClaimBound():
+            changes = {"run_id": event.run_id, "deadline_at": event.deadline_at}
+        case ClaimRenewed():
+            changes = {"renewed_at": event.renewed_at, "lease_expires_at": event.lease_expires_at}
+        case ClaimReleased():
+            changes = {"reason": event.reason, "released_at": event.released_at, "ended_at": event.released_at}
+        case ClaimExpired():
+            changes = {"ended_at": event.expired_at}
+        case ClaimCompleted():
+            changes = {"ended_at": event.completed_at}
+        case ClaimRevoked():
+            changes = {"ended_at": event.revoked_at}
+    return msgspec.structs.replace(state, status=Status[destination(TABLE, event, state.status)], **changes)
+
+
+MACHINE = CLAIM = StateMachine("claim", TABLE, Claim(), evolve, ClaimNotActive, Claim)

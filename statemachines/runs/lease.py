@@ -1,0 +1,136 @@
+"""The lease lane of a case: the one stream that every receipt, claim and run of the case writes (design, fences).
+
+Claims have streams of their own (one aggregate, one history, one row each); this lane is what makes them exclusive.
+It holds pointers and counters only: the latest receipt, the latest claim with its epoch, the latest run, and the
+attempts of the current case revision. A receipt, claim or run has force only while the lane still points to it, so a
+worker whose lease lapsed is refused for good once the case has been offered again, whatever its clock or its own
+stream says: the lease epoch is a fencing token and the lane is the resource that checks it (P5).
+
+Attempts are counted here rather than in the automation's ledger because they never expire: revisions of a case only
+rise, so the counts of the current one are all that can ever be asked for, and the lane stays small (G-107).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+from statemachines.kernel.machine import Event, StateMachine, derived_id, destination, transition_table
+from statemachines.runs.refusals import CaseAlreadyClaimed
+
+
+class Status(Enum):
+    """What the latest chain of the case has come to."""
+
+    UNUSED = "unused"
+    OFFERED = "offered"
+    CLAIMED = "claimed"
+    RUNNING = "running"
+
+
+class LeaseOffered(Event, frozen=True):
+    """A receipt was issued for the case. `ordinal` counts them from 1."""
+
+    TOPIC = "lease.offered.v1"
+    case_id: str
+    case_revision: int
+    automation_id: str
+    receipt_id: str
+    ordinal: int
+    offered_at: int
+
+
+class LeaseTaken(Event, frozen=True):
+    """A claim took the offer. `epoch` counts the claims of the case from 1 (G-105)."""
+
+    TOPIC = "lease.taken.v1"
+    claim_id: str
+    epoch: int
+    taken_at: int
+
+
+class LeaseSpent(Event, frozen=True):
+    """The claim started its run: one attempt at this revision by this automation."""
+
+    TOPIC = "lease.spent.v1"
+    run_id: str
+    automation_id: str
+    case_revision: int
+    spent_at: int
+
+
+TABLE = transition_table(
+    Status,
+    Status.UNUSED,
+    [
+        [LeaseOffered.TOPIC, Status.UNUSED, Status.OFFERED],
+        [LeaseOffered.TOPIC, Status.OFFERED, Status.OFFERED],
+        [LeaseOffered.TOPIC, Status.CLAIMED, Status.OFFERED],
+        [LeaseOffered.TOPIC, Status.RUNNING, Status.OFFERED],
+        [LeaseTaken.TOPIC, Status.OFFERED, Status.CLAIMED],
+        [LeaseSpent.TOPIC, Status.CLAIMED, Status.RUNNING],
+    ],
+)
+
+
+class Lease(msgspec.Struct, frozen=True, kw_only=True):
+    """The lane of one case. Ids are None until the first of their kind; claim and run are those of the receipt."""
+
+    status: Status = Status.UNUSED
+    case_id: str = ""
+    case_revision: int = 0
+    automation_id: str = ""
+    receipt_id: str | None = None
+    ordinal: int = 0
+    offered_at: int | None = None
+    claim_id: str | None = None
+    epoch: int = 0
+    run_id: str | None = None
+    attempts_revision: int = 0
+    attempts: dict[str, int] = {}
+
+    def attempts_of(self, automation_id: str, case_revision: int) -> int:
+        """How many runs an automation has begun at a revision of the case."""
+        return self.attempts.get(automation_id, 0) if case_revision == self.attempts_revision else 0
+
+
+def lease_id(project_id: str, case_id: str) -> str:
+    """Id of the one lane of a case."""
+    return derived_id("lease", project_id, case_id)
+
+
+def evolve(state: Lease, event: Event) -> Lease:
+    """Fold an event of a lane."""
+    status = Status[destination(TABLE, event, state.status)]
+    change = msgspec.structs.replace
+    match event:
+        case LeaseOffered():
+            return change(
+                state,
+                status=status,
+                case_id=event.case_id,
+                case_revision=event.case_revision,
+                automation_id=event.automation_id,
+                receipt_id=event.receipt_id,
+                ordinal=event.ordinal,
+                offered_at=event.offered_at,
+                claim_id=None,
+                run_id=None,
+            )
+        case LeaseTaken():
+            return change(state, status=status, claim_id=event.claim_id, epoch=event.epoch)
+        case LeaseSpent():
+            earlier = state.attempts if state.attempts_revision == event.case_revision else {}
+            attempts = {**earlier, event.automation_id: earlier.get(event.automation_id, 0) + 1}
+            return change(
+                state,
+                status=status,
+                run_id=event.run_id,
+                attempts_revision=event.case_revision,
+                attempts=attempts,
+            )
+    return state
+
+
+MACHINE = LEASE = StateMachine("lease", TABLE, Lease(), evolve, CaseAlreadyClaimed, Lease, snapshots=True)

@@ -1,0 +1,279 @@
+"""What a trusted CI and the server's own counting prove: pull request, deploy, verification (G-110, G-111, R-AUT-43).
+
+Proof stays open when authority is gone (G-114): it settles what a provider effect has become. It never gives a
+cancelled or failed run any part of its future back (R-AUT-33).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from statemachines.kernel.machine import Event, derived_id
+from statemachines.runs import events as e
+from statemachines.runs import grant as grants
+from statemachines.runs import run as runs
+from statemachines.runs.book import Book, Effects, carried, digest, is_open, merge
+from statemachines.runs.closing import end_run, settle_run
+from statemachines.runs.refusals import (
+    DeliveryModeMismatch,
+    DeployNotBound,
+    PrProofMismatch,
+    PrProofRequired,
+    RunNotFound,
+    RunTerminal,
+)
+from statemachines.runs.run import Run
+from statemachines.runs.verification import Counts, Verdict, decide_verification
+
+
+class ObservedPr(msgspec.Struct, frozen=True, kw_only=True):
+    """What a CI saw of a pull request. It carries no times: those are the server's."""
+
+    observation: e.Observation
+    repository: str
+    pr_number: int
+    pr_url: str
+    head_branch: str
+    base_branch: str
+    head_sha: str
+    draft: bool
+    required_status_checks: list[e.StatusCheck] = []
+    branch_protection_enforced: bool | None = None
+    bypass_used: bool | None = None
+    auto_merge_enabled: bool | None = None
+    merge_method: str | None = None
+    merge_commit_sha: str | None = None
+
+
+class Settled(NamedTuple):
+    """A proof's id, and the events that it brings; none for an exact repeat."""
+
+    proof_id: str
+    effects: Effects
+
+
+_AFTER: dict[runs.Status, tuple[type[e.LateProof], type[e.LateProof]]] = {
+    runs.Status.FAILED_OUTSIDE: (e.RunProvenAfterFailure, e.RunSettledAfterFailure),
+    runs.Status.ESCALATED_OUTSIDE: (e.RunProvenAfterEscalation, e.RunSettledAfterEscalation),
+    runs.Status.CANCELLED_OUTSIDE: (e.RunProvenAfterCancel, e.RunSettledAfterCancel),
+}
+_FIRST = "Prove the earlier observations first."
+_NAMED = "Report the pull request exactly as it was granted."
+
+
+def proof_id(run_id: str, observation: e.Observation) -> str:
+    """Id of the one proof of a kind that a run may have."""
+    return derived_id("proof", run_id, observation)
+
+
+def record_proof(book: Book, observed: ObservedPr, now: int) -> Settled:
+    """Take in an observation: it advances a live run, or settles what a finished one left open (G-110).
+
+    Raises RunNotFound, RunTerminal, PrProofRequired, PrProofMismatch, DeliveryModeMismatch.
+    """
+    run = book.run
+    if run.status is runs.Status.ABSENT:
+        raise RunNotFound("There is no such run.", next_action="List the runs of the project.")
+    sha256, this_id = digest(observed), proof_id(book.run_id, observed.observation)
+    known = run.proof(observed.observation)
+    if known is not None and known.body_sha256 == sha256:
+        return Settled(this_id, {})
+    lapsed = {} if is_open(book, now) else settle_run(book, now)
+    book = carried(book, lapsed)
+    run = book.run
+    if not run.live and run.status not in runs.OUTSIDE:
+        raise RunTerminal("The run is over.", next_action="Read the run; it takes no further proof.")
+    if known is not None:
+        raise _mismatch("This observation has been proven otherwise.")
+    _require_match(run, observed)
+    proof = e.Proof(
+        proof_id=this_id,
+        observation=observed.observation,
+        body_sha256=sha256,
+        pr_number=observed.pr_number,
+        pr_url=observed.pr_url,
+        head_sha=observed.head_sha,
+        draft=observed.draft,
+        required_status_checks=observed.required_status_checks,
+        branch_protection_enforced=observed.branch_protection_enforced,
+        bypass_used=observed.bypass_used,
+        auto_merge_enabled=observed.auto_merge_enabled,
+        merge_method=observed.merge_method,
+        merge_commit_sha=observed.merge_commit_sha,
+        recorded_at=now,
+    )
+    event = _advance(run, observed, proof, now) if run.live else _settle_late(run, observed, proof, now)
+    settled = _settle_grant(book, observed.observation, this_id, now)
+    return Settled(this_id, merge(lapsed, {book.run_id: [event]}, settled))
+
+
+def _settle_grant(book: Book, observation: e.Observation, this_id: str, now: int) -> Effects:
+    kinds: dict[str, e.GrantKind] = {"pr_opened": "draft_pr", "auto_merge_enabled": "auto_merge"}
+    ref = book.run.grant(kinds[observation]) if observation in kinds else None
+    if ref is None:
+        return {}
+    return {ref.grant_id: grants.decide_settle(book.grant(ref.grant_id), this_id, now)}
+
+
+def _mismatch(message: str) -> PrProofMismatch:
+    return PrProofMismatch(message, next_action=_NAMED)
+
+
+def _require(holds: bool, message: str) -> None:
+    if not holds:
+        raise _mismatch(message)
+
+
+def _require_match(run: Run, observed: ObservedPr) -> None:
+    """Refuse what is out of order or is not the granted pull request."""
+    grant, terms = run.draft_grant, run.terms
+    if grant is None or grant.consumed_at is None:
+        raise PrProofRequired("No grant for a pull request was consumed.", next_action="Consume the grant first.")
+    facts = (observed.repository, observed.head_branch, observed.base_branch, observed.head_sha)
+    granted = (terms.repository, grant.head_branch, terms.base_branch, grant.head_sha)
+    _require(facts == granted, "The pull request is not the one that was granted.")
+    opened = run.proof("pr_opened")
+    if observed.observation == "pr_opened":
+        expected = terms.delivery.mode == "review_required"
+        _require(observed.draft is expected, "The pull request is not in the granted draft state.")
+        return
+    if opened is None:
+        raise PrProofRequired("The pull request has not been proven open.", next_action=_FIRST)
+    same = (observed.pr_number, observed.pr_url) == (opened.pr_number, opened.pr_url)
+    _require(same, "The pull request is not the one that was proven open.")
+    match observed.observation:
+        case "checks_passed":
+            _require_ready(run, observed)
+        case "auto_merge_enabled":
+            _require_enabled_merge(run, observed)
+        case "merged":
+            _require_merged(run, observed)
+
+
+def _require_auto_merge(run: Run) -> None:
+    if run.terms.delivery.mode != "auto_merge":
+        raise DeliveryModeMismatch(
+            "The policy leaves merging to people.", next_action="Prove that the pull request was merged, once it is."
+        )
+
+
+def _require_ready(run: Run, observed: ObservedPr) -> None:
+    """Exact passed checks, enforced protection, no bypass, not a draft, auto-merge still off (R-AUT-42)."""
+    _require_auto_merge(run)
+    names = sorted(check.name for check in observed.required_status_checks)
+    _require(names == sorted(run.terms.delivery.required_status_checks), "The checks are not the required ones.")
+    passed = all(check.conclusion == "success" for check in observed.required_status_checks)
+    _require(passed, "A required check has not succeeded.")
+    _require(observed.branch_protection_enforced is True, "Branch protection is not enforced.")
+    _require(observed.bypass_used is False, "Protection was bypassed.")
+    _require(observed.auto_merge_enabled is False, "Auto-merge is on before it was granted.")
+    _require(not observed.draft, "The pull request is still a draft.")
+
+
+def _require_enabled_merge(run: Run, observed: ObservedPr) -> None:
+    _require_auto_merge(run)
+    grant = run.merge_grant
+    if run.proof("checks_passed") is None or grant is None or grant.consumed_at is None:
+        raise PrProofRequired("No grant for auto-merge was consumed.", next_action=_FIRST)
+    _require(observed.merge_method == run.terms.delivery.merge_method, "The merge method is not the granted one.")
+    _require(observed.auto_merge_enabled is True, "Auto-merge is not on.")
+
+
+def _require_merged(run: Run, observed: ObservedPr) -> None:
+    if run.terms.delivery.mode == "auto_merge" and run.proof("auto_merge_enabled") is None:
+        raise PrProofRequired("Auto-merge has not been proven on.", next_action=_FIRST)
+    _require(observed.merge_commit_sha is not None, "The merge commit is missing.")
+    _require(observed.bypass_used is not True, "Protection was bypassed.")
+
+
+def _pull_request(run: Run, observed: ObservedPr) -> e.PullRequest:
+    return e.PullRequest(
+        number=observed.pr_number,
+        url=observed.pr_url,
+        head_branch=observed.head_branch,
+        base_branch=observed.base_branch,
+        head_sha=observed.head_sha,
+        draft=observed.draft,
+        grant_id=run.draft_grant.grant_id if run.draft_grant is not None else "",
+    )
+
+
+def _advance(run: Run, observed: ObservedPr, proof: e.Proof, now: int) -> Event:
+    verifying = run.status is runs.Status.VERIFYING
+    match observed.observation:
+        case "pr_opened":
+            return e.RunPrProven(proof, _pull_request(run, observed), now)
+        case "merged":
+            return e.RunMergeProvenLater(proof, now) if verifying else e.RunMergeProven(proof, now)
+        case "checks_passed":
+            return e.RunChecksProven(proof, now)
+        case "auto_merge_enabled":
+            return e.RunAutoMergeProven(proof, now)
+
+
+def _settle_late(run: Run, observed: ObservedPr, proof: e.Proof, now: int) -> Event:
+    left = [item for item in run.follow_ups if item.settled_by != observed.observation]
+    if observed.observation == "merged":
+        left = [item for item in left if item.settled_by is None]
+    if len(left) == len(run.follow_ups):
+        raise RunTerminal("The run is over.", next_action="Read the run; this observation settles nothing in it.")
+    pull_request = _pull_request(run, observed) if observed.observation == "pr_opened" else None
+    more, last = _AFTER[run.status]
+    return (more if left else last)(proof, pull_request, left, now)
+
+
+def binds(run: Run, sha: str | None, environment: str) -> bool:
+    """Whether a trusted CI deploy of this commit, in this environment, is the one that the run waits for (G-110)."""
+    if run.status is not runs.Status.PR_OPENED or sha is None or sha != run.proven_commit:
+        return False
+    if run.terms.delivery.mode == "auto_merge" and run.proof("auto_merge_enabled") is None:
+        return False
+    return run.terms.environment in (None, environment)
+
+
+def bind_deploy(book: Book, deploy: e.Deploy, now: int) -> Effects:
+    """Bind a trusted CI deploy to the run that waits for it; nothing when it does not."""
+    if not is_open(book, now) or not binds(book.run, deploy.sha, deploy.environment):
+        return {}
+    until = deploy.recorded_at + book.run.terms.verification.max_wait_seconds
+    return {book.run_id: [e.RunDeployBound(deploy, until, now)]}
+
+
+def require_verifiable(run: Run) -> e.Deploy | None:
+    """Return the deploy to verify, or None when the outcome stands already.
+
+    Raises RunNotFound, DeployNotBound, RunTerminal.
+    """
+    if run.status is runs.Status.ABSENT:
+        raise RunNotFound("There is no such run.", next_action="List the runs of the project.")
+    if run.verdict is not None:
+        return None
+    if run.deploy is None:
+        if not run.live:
+            raise RunTerminal("The run is over.", next_action="Read the run for its outcome.")
+        raise DeployNotBound(
+            "No trusted deploy of the proven commit is bound to the run.",
+            next_action="Record the deploy from CI, with the full commit.",
+        )
+    if run.status is not runs.Status.VERIFYING:
+        raise RunTerminal("The run is over.", next_action="Read the run for its outcome.")
+    return run.deploy
+
+
+def verify_run(book: Book, counts: Counts, now: int) -> tuple[Verdict, Effects]:
+    """Judge what was counted, and end the run when that decides it. A repeat after the end returns the verdict.
+
+    Raises what require_verifiable raises.
+    """
+    run = book.run
+    deploy = require_verifiable(run)
+    if deploy is None:
+        assert run.verdict is not None
+        return run.verdict, {}
+    verdict = decide_verification(run.terms.verification, deploy.recorded_at, counts, now)
+    if verdict.outcome == "pending":
+        return verdict, {}
+    ended = e.RunVerified(verdict, now) if verdict.passed else e.RunVerificationFailed(verdict, now)
+    return verdict, end_run(book, ended, now, revoke_claim=False)
