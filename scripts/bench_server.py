@@ -13,9 +13,9 @@ from schemas.cases.log import LogEvent
 from service.app import make_services
 from service.auth.principals import PrincipalKind
 from service.eventstore.commands import Answer
-from service.http.app import create_app
-from service.http.operations import Call, endpoint
-from service.http.routes import all_endpoints
+from service.http.edge.app import create_app
+from service.http.edge.operations import Call, endpoint
+from service.http.edge.routes import all_endpoints
 from service.logs import configure
 from service.settings import load_settings
 

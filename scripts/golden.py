@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from service.eventstore.codec import canonical  # noqa: E402
-from service.http.routes import built_endpoints  # noqa: E402
+from service.http.edge.routes import built_endpoints  # noqa: E402
 from service.jobs import declared  # noqa: E402
 from service.registry import machines, read_models  # noqa: E402
 from statemachines.kernel.machine import TOPICS, Event  # noqa: E402

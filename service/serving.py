@@ -15,7 +15,7 @@ from litestar.types import ASGIApp
 
 from service.apiserver import ApiServer
 from service.app import make_services
-from service.http.app import create_app
+from service.http.edge.app import create_app
 from service.logs import configure, stdlib_config
 from service.processes import die_with_parent
 from service.settings import load_settings

@@ -19,8 +19,8 @@ from service.auth.authority import fence_reaches
 from service.auth.principals import ANONYMOUS, Principal, PrincipalKind
 from service.auth.secrets import SecretKind
 from service.auth.uses import Uses
-from service.http.errors import NotFound, OwnerRequired, PrincipalNotAllowed, ScopeMissing, Unauthenticated
-from service.http.operations import Operation
+from service.http.edge.errors import NotFound, OwnerRequired, PrincipalNotAllowed, ScopeMissing, Unauthenticated
+from service.http.edge.operations import Operation
 from statemachines.accounts.account import membership_id
 from statemachines.credentials.credential import RUNNER
 from statemachines.kernel.machine import Rejection

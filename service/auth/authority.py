@@ -19,8 +19,8 @@ from projections.projects.project import ProjectRow
 from service.auth.principals import Principal, PrincipalKind
 from service.auth.secrets import equal
 from service.eventstore.commands import Lookup, Unit
-from service.http.errors import OwnerRequired, Unauthenticated
-from service.http.operations import Operation
+from service.http.edge.errors import OwnerRequired, Unauthenticated
+from service.http.edge.operations import Operation
 from statemachines.accounts.account import AccountDeletionInProgress, Role, membership_id
 from statemachines.projects.project import ProjectDeletionInProgress, ProjectNotFound
 

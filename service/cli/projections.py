@@ -13,7 +13,7 @@ from service.cli.common import connection, database, json_option, print_json, pr
 if TYPE_CHECKING:
     from projections.kernel.projection import AnyProjection
     from service.settings import Settings
-    from statemachines.rebuilds import ProjectionRebuilt
+    from statemachines.audit.rebuild import ProjectionRebuilt
 
 
 @click.group()

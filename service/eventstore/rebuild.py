@@ -22,9 +22,9 @@ from service.eventstore.cache import StreamName
 from service.eventstore.commands import Answer, Command, Origin, Stream, Unit
 from service.eventstore.fingerprint import fingerprint
 from service.eventstore.folding import Folded, RowDigest, fold_history, fold_tails, keep_to_the_index, row_values
-from statemachines import rebuilds
+from statemachines.audit import rebuild as rebuilds
+from statemachines.audit.rebuild import ProjectionRebuilt
 from statemachines.kernel.machine import derived_id
-from statemachines.rebuilds import ProjectionRebuilt
 
 log = structlog.get_logger()
 

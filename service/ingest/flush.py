@@ -28,7 +28,7 @@ from service.eventstore.connection import Connection
 from service.eventstore.loading import Loaded, Plan, Record, fold_stream
 from service.eventstore.unit import Batch, Registry, UnitOfWork
 from service.eventstore.writing import write
-from service.http.errors import Unauthenticated
+from service.http.edge.errors import Unauthenticated
 from service.ids import new_id
 from service.ingest import statements
 from service.ingest.counting import Parameters, parameters

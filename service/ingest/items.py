@@ -23,8 +23,8 @@ from schemas.onboarding.lifecycle import PROOF_PROPERTY
 from service.eventstore import names
 from service.eventstore.commands import Outcome
 from service.eventstore.entry import RecordName
-from service.http.errors import InvalidPayload
-from service.http.operations import Call
+from service.http.edge.errors import InvalidPayload
+from service.http.edge.operations import Call
 from service.ids import new_id
 from service.ingest.grouping import Evidence, Grouping, gather, group
 from service.ingest.scrubbing import Scrubber

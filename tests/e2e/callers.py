@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import httpx2
 
 from service.auth.principals import PrincipalKind as Kind
-from service.http.operations import Operation
+from service.http.edge.operations import Operation
 from tests.support.accounts import create_credential, create_project, sign_in
 from tests.support.server import ServerHandle
 

@@ -9,8 +9,8 @@ import httpx2
 import pytest
 
 from service.auth.principals import PrincipalKind as Kind
-from service.http.bound import TEST_CLOCK_PATH, Bound
-from service.http.routes import all_endpoints, bind
+from service.http.edge.bound import TEST_CLOCK_PATH, Bound
+from service.http.edge.routes import all_endpoints, bind
 from tests.e2e.callers import STRONGEST, Callers, make_callers
 from tests.support.server import ServerHandle
 

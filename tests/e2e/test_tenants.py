@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from service.http.routes import built_endpoints
+from service.http.edge.routes import built_endpoints
 from tests.support import accounts
 from tests.support.cluster import TestCluster
 from tests.support.provider import running_provider

@@ -8,8 +8,8 @@ from schemas.accounts.key import KeyItem, KeyList, KeyRevokedBody, RevokeKey
 from schemas.kernel.paging import PageQuery
 from service.accounts.units import key_stream
 from service.eventstore.commands import Answer, Lookup, Outcome, Unit
-from service.http.operations import KEY, Call, endpoint
-from service.http.paging import Place, page, start_of
+from service.http.edge.operations import KEY, Call, endpoint
+from service.http.edge.paging import Place, page, start_of
 from statemachines.accounts.account import decide_revoke_key
 
 _LIST = (

@@ -35,7 +35,7 @@ from service.auth.principals import PrincipalKind
 from service.auth.secrets import SecretKind, digest, make, make_user_code
 from service.eventstore.commands import Answer, Lookup, Outcome, Unit
 from service.http.accounts import device_page
-from service.http.operations import Call, endpoint
+from service.http.edge.operations import Call, endpoint
 from service.ids import new_id
 from statemachines.accounts.account import Identity, PersonStatus, person_id, synthetic_identity
 from statemachines.accounts.sign_in import (

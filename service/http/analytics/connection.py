@@ -13,8 +13,8 @@ from projections.analytics.connection import CONNECTIONS, GRANTS, ConnectionRow,
 from schemas.analytics.connection import ConnectionStarted, ConnectionStatus, ConnectRequest, PollRequest
 from service.analytics.oauth import Secret, Tokens
 from service.eventstore.commands import Answer, CommandNotDone, Lookup, Outcome, Stream, Unit
-from service.http.errors import EdgeRefusal, InvalidPayload, ServiceUnavailable, refusal
-from service.http.operations import OWNER, Call, endpoint
+from service.http.edge.errors import EdgeRefusal, InvalidPayload, ServiceUnavailable, refusal
+from service.http.edge.operations import OWNER, Call, endpoint
 from service.ids import new_id
 from statemachines.analytics.connection import (
     MACHINE,

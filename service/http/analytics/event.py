@@ -6,7 +6,7 @@ from schemas.analytics.event import AnalyticsAccepted, AnalyticsEvent, BrowserCo
 from schemas.cases.log import MAX_INGEST_BYTES
 from service.auth.principals import PrincipalKind
 from service.eventstore.commands import Answer, Outcome
-from service.http.operations import Call, endpoint
+from service.http.edge.operations import Call, endpoint
 from service.ingest.items import sender_of, take_analytics
 
 REPLAY_PROVIDER = "provider_cloud"

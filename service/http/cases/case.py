@@ -15,9 +15,9 @@ from projections.cases.suppressions import SuppressionsRow
 from projections.runs.claim import ClaimRow, LeaseRow
 from schemas.cases.case import CaseClaim, CaseHint, CaseItem, CaseLatestEvent, CaseList, CaseQuery, CaseRecord
 from service.eventstore.commands import Answer
-from service.http.errors import refusal
-from service.http.operations import KEY, Call, Subject, endpoint
-from service.http.paging import Place, page, start_of
+from service.http.edge.errors import refusal
+from service.http.edge.operations import KEY, Call, Subject, endpoint
+from service.http.edge.paging import Place, page, start_of
 from service.http.runs.calls import KEY_OR_RUNNER, runner_of
 from service.runs.reading import NOW
 from statemachines.cases.suppressions import Action, matches, suppressions_id

@@ -5,7 +5,7 @@ from __future__ import annotations
 from schemas.cases.log import MAX_INGEST_BYTES, LogAccepted, LogEvent
 from service.auth.principals import PrincipalKind
 from service.eventstore.commands import Outcome
-from service.http.operations import Call, endpoint
+from service.http.edge.operations import Call, endpoint
 from service.ingest.items import sender_of, take_log
 
 

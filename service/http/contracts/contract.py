@@ -33,8 +33,8 @@ from schemas.contracts.playbook import PlaybookRef
 from service.contracts.readiness import gather
 from service.eventstore.commands import Answer, Outcome, StoredAnswer, Stream, Unit
 from service.http.contracts.faults import refuse_document
-from service.http.errors import InvalidPayload
-from service.http.operations import KEY, OWNER, Call, endpoint
+from service.http.edge.errors import InvalidPayload
+from service.http.edge.operations import KEY, OWNER, Call, endpoint
 from service.http.runs.calls import FLOWS, project_of, text_of
 from service.ids import new_id
 from service.runs.books import contract_stream

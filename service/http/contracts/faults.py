@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from service.http.errors import InvalidPayload
-from service.http.validation import MAX_FAULTS, refuse_all
+from service.http.edge.errors import InvalidPayload
+from service.http.edge.validation import MAX_FAULTS, refuse_all
 from statemachines.kernel.shapes import Problem
 
 

@@ -18,7 +18,7 @@ from schemas.contracts.playbook import (
 from service.auth.principals import PrincipalKind
 from service.eventstore.commands import Answer
 from service.http.contracts.faults import refuse_document
-from service.http.operations import KEY, Call, endpoint
+from service.http.edge.operations import KEY, Call, endpoint
 from service.http.runs.calls import FLOWS
 from statemachines.contracts.documents import contract_input
 from statemachines.contracts.playbook import (
@@ -45,7 +45,7 @@ _ANYONE = frozenset({PrincipalKind.ANONYMOUS})
 @cache
 def operation_ids() -> dict[tuple[str, str], str]:
     """The id of each operation of the API by method and path, as the schema document has it (G-117)."""
-    from service.http.routes import all_endpoints
+    from service.http.edge.routes import all_endpoints
 
     return {(e.operation.method, e.operation.path): e.operation.operation_id for e in all_endpoints()}
 

@@ -21,8 +21,8 @@ from schemas.credentials.credential import (
 from service.accounts.units import credential_stream
 from service.auth.secrets import SecretKind, make
 from service.eventstore.commands import Answer, Lookup, Outcome, StoredAnswer, Unit
-from service.http.errors import InvalidPayload
-from service.http.operations import OWNER, Call, Subject, endpoint
+from service.http.edge.errors import InvalidPayload
+from service.http.edge.operations import OWNER, Call, Subject, endpoint
 from service.ids import new_id
 from statemachines.credentials.credential import (
     CI,

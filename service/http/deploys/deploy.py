@@ -13,10 +13,10 @@ from schemas.onboarding.lifecycle import PROOF_HEADER
 from service.auth.principals import PrincipalKind
 from service.auth.secrets import equal
 from service.eventstore.commands import Answer, Outcome, Stream, Unit
-from service.http.headers import head_of
+from service.http.edge.headers import head_of
+from service.http.edge.operations import KEY, Call, endpoint
+from service.http.edge.paging import Place, page, start_of
 from service.http.onboarding.lifecycle import onboarding_stream
-from service.http.operations import KEY, Call, endpoint
-from service.http.paging import Place, page, start_of
 from service.ids import new_id
 from service.ingest.tally import DAY
 from service.ingest.usage import account_of

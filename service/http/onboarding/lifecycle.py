@@ -29,7 +29,7 @@ from schemas.onboarding.proof import CiMarker, OneTimeMarkers, ProofStarted, Run
 from service.analytics.evidence import find_proof
 from service.auth.principals import PrincipalKind
 from service.eventstore.commands import Answer, Outcome, Stream, Unit
-from service.http.operations import OWNER, Call, endpoint
+from service.http.edge.operations import OWNER, Call, endpoint
 from service.ids import new_id
 from service.onboarding import helper as onboarding_helper
 from service.onboarding.show import show, show_proving

@@ -5,7 +5,7 @@ from __future__ import annotations
 from projections.onboarding.signal_map import SIGNAL_MAPS
 from schemas.onboarding.signal_map import SignalMap
 from service.eventstore.commands import Answer
-from service.http.operations import KEY, Call, endpoint
+from service.http.edge.operations import KEY, Call, endpoint
 from service.onboarding.show import evidence_status
 from statemachines.onboarding.signal_map import SignalMapNotFound, signal_map_stream_id
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from schemas.projects.health import ProjectHealth, UsageThisMonth
 from service.eventstore.commands import Answer
-from service.http.operations import KEY, Call, endpoint
+from service.http.edge.operations import KEY, Call, endpoint
 from service.ingest.usage import events_since, last_event_received_at, project_usage
 
 HOUR = 3600

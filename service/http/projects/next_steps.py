@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from schemas.projects.next_steps import NextSteps
 from service.eventstore.commands import Answer
-from service.http.operations import KEY, Call, endpoint
+from service.http.edge.operations import KEY, Call, endpoint
 from service.projects.progress import read_progress
 from service.projects.suggestions import suggest
 

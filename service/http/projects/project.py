@@ -20,8 +20,8 @@ from service.accounts.units import membership_stream, project_stream
 from service.auth.sealing import DSN_COPY, seal, unseal
 from service.auth.secrets import SecretKind, digest, equal, make, make_dsn, parse_dsn
 from service.eventstore.commands import Answer, Lookup, Outcome, Unit
-from service.http.operations import KEY, OWNER, Call, endpoint
-from service.http.paging import Place, page, start_of
+from service.http.edge.operations import KEY, OWNER, Call, endpoint
+from service.http.edge.paging import Place, page, start_of
 from service.ids import new_id
 from statemachines.accounts.account import OwnerAdded
 from statemachines.projects.project import ProjectCreated, ProjectNotFound, decide_rotate

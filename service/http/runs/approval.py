@@ -19,9 +19,9 @@ from schemas.runs.approval import (
     RequestApproval,
 )
 from service.eventstore.commands import Answer, Outcome, Unit
-from service.http.errors import InvalidPayload
-from service.http.operations import KEY, OWNER, Call, Subject, endpoint
-from service.http.paging import Place
+from service.http.edge.errors import InvalidPayload
+from service.http.edge.operations import KEY, OWNER, Call, Subject, endpoint
+from service.http.edge.paging import Place
 from service.http.runs.calls import (
     FENCE_ERRORS,
     FLOWS,

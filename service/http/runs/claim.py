@@ -11,8 +11,8 @@ from projections.runs.claim import CLAIMS, LEASES, ClaimRow, LeaseRow
 from schemas.runs.claim import Claim, CreateClaim, ReleaseClaim, RenewClaim
 from service.eventstore.commands import Answer, Outcome, Stream, Unit
 from service.eventstore.store import EventStore
-from service.http.errors import InvalidPayload
-from service.http.operations import Call, Subject, endpoint
+from service.http.edge.errors import InvalidPayload
+from service.http.edge.operations import Call, Subject, endpoint
 from service.http.runs.calls import (
     FLOWS,
     KEY_OR_RUNNER,

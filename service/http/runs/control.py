@@ -22,7 +22,7 @@ from schemas.runs.control import (
 )
 from service.eventstore.commands import Answer
 from service.http.credentials.credential import metadata_of
-from service.http.operations import KEY, Call, endpoint
+from service.http.edge.operations import KEY, Call, endpoint
 from service.http.runs.calls import FLOWS, project_of
 from service.runs import exceptions
 from service.runs.reading import NOW, RECEIPT_BUNDLE, RUN_BUNDLE, ReceiptBundle, RunBundle, contract_of

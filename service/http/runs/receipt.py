@@ -16,8 +16,8 @@ from schemas.runs.receipt import (
     TriggerReceiptList,
 )
 from service.eventstore.commands import Answer, Outcome, Unit
-from service.http.operations import KEY, Call, Subject, endpoint
-from service.http.paging import Place
+from service.http.edge.operations import KEY, Call, Subject, endpoint
+from service.http.edge.paging import Place
 from service.http.runs.calls import (
     FLOWS,
     KEY_OR_RUNNER,

@@ -22,9 +22,9 @@ from schemas.runs.run import (
     UsageRecorded,
 )
 from service.eventstore.commands import Answer, Outcome, StoredAnswer, Unit
-from service.http.errors import IdempotencyKeyRequired, InvalidPayload
-from service.http.operations import Call, endpoint
-from service.http.paging import Place
+from service.http.edge.errors import IdempotencyKeyRequired, InvalidPayload
+from service.http.edge.operations import Call, endpoint
+from service.http.edge.paging import Place
 from service.http.runs.calls import (
     FENCE_ERRORS,
     FLOWS,

@@ -7,8 +7,8 @@ from typing import Any, cast
 from projections.runs.run import RunRow
 from schemas.runs.run import RunStatus, VerificationAnswer, VerifyRun
 from service.eventstore.commands import Answer, Outcome, Unit
-from service.http.errors import refusal
-from service.http.operations import Call, endpoint
+from service.http.edge.errors import refusal
+from service.http.edge.operations import Call, endpoint
 from service.http.runs.calls import FLOWS, KEY_OR_RUNNER, RUN_SUBJECT, on_run, runner_of
 from service.runs import run_views
 from service.runs.counting import count

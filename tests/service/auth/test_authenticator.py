@@ -18,8 +18,8 @@ from service.auth.principals import ANONYMOUS, PrincipalKind
 from service.auth.secrets import SecretKind
 from service.eventstore.commands import Answer, Command, Origin
 from service.eventstore.store import EventStore
-from service.http.errors import NotFound, OwnerRequired, PrincipalNotAllowed, ScopeMissing, Unauthenticated
-from service.http.operations import Operation
+from service.http.edge.errors import NotFound, OwnerRequired, PrincipalNotAllowed, ScopeMissing, Unauthenticated
+from service.http.edge.operations import Operation
 from service.ids import new_id
 from statemachines.credentials import credential
 from statemachines.projects import project

@@ -25,9 +25,9 @@ from service.eventstore.rebuild import RebuildRunning, rebuild, receipt_command
 from service.eventstore.sequencer import Sequencer, sequence_all
 from service.eventstore.store import EventStore
 from service.registry import registry
-from statemachines import rebuilds
+from statemachines.audit import rebuild as rebuilds
+from statemachines.audit.rebuild import ProjectionRebuilt
 from statemachines.kernel.machine import Recorded
-from statemachines.rebuilds import ProjectionRebuilt
 from tests.support.rebuilding import rebuild_until_killed
 from tests.support.rounds import Bench, body, count, holding
 from tests.support.toy import (

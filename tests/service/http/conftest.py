@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest_asyncio
 
-from tests.service.http.toy_api import Toy, serving
+from tests.service.http.edge.toy_api import Toy, serving
 
 
 @pytest_asyncio.fixture

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from service.eventstore.commands import Outcome, OutcomeUnknown
-from service.http.errors import Unauthenticated
+from service.http.edge.errors import Unauthenticated
 from service.ingest import statements
 from service.ingest.decider import Decider
 from service.ingest.flush import Flush

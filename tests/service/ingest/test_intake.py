@@ -11,7 +11,7 @@ import pytest
 
 from service.eventstore.commands import Command as StoreCommand
 from service.eventstore.commands import CommandFailed, CommandNotDone, KeyReused, Origin, Stream
-from service.http.errors import Unauthenticated
+from service.http.edge.errors import Unauthenticated
 from service.ingest import grouping
 from service.ingest.waiting import Waiting
 from statemachines.cases import case, suppressions

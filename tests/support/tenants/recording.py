@@ -13,8 +13,8 @@ from urllib.parse import parse_qsl, urlencode
 import httpx2
 
 from schemas.onboarding.lifecycle import PROOF_HEADER
-from service.http.operations import Operation
-from service.http.routes import all_endpoints
+from service.http.edge.operations import Operation
+from service.http.edge.routes import all_endpoints
 
 Place = tuple[str | int, ...]
 """Where a value stands: ("path", name), ("query", name), ("header", name) or ("body", member, ...)."""

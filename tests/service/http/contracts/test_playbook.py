@@ -11,7 +11,7 @@ import msgspec
 import pytest
 import rfc8785
 
-from service.http.routes import all_endpoints
+from service.http.edge.routes import all_endpoints
 from tests.support.automation_world import World, closed, open_world
 from tests.support.playbook_samples import CASE, REVIEW, VERSIONS, drop, put, render_request
 from tests.support.server import ServerHandle

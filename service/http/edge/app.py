@@ -1,0 +1,250 @@
+"""The ASGI application: Litestar routes, the edge in front of it reads heads, the pipeline behind it does the rest."""
+
+from __future__ import annotations
+
+import gc
+import re
+import sys
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+from inspect import isawaitable
+from typing import Any, NamedTuple, cast
+
+from litestar import HttpMethod, Litestar, Request, Response
+from litestar.enums import ScopeType
+from litestar.exceptions import ClientException, MethodNotAllowedException, NotFoundException
+from litestar.handlers import HTTPRouteHandler
+from litestar.types import ASGIApp, Method, Receive, Scope, Send
+
+from service.http.edge.bound import Bound
+from service.http.edge.errors import InvalidPayload, MethodNotAllowed, NotFound, encode_failure, failure_of, log_failure
+from service.http.edge.headers import HEAD_KEY, head_of, is_plain_path, read_head
+from service.http.edge.in_flight import InFlight
+from service.http.edge.metrics import Metrics
+from service.http.edge.operations import Endpoint
+from service.http.edge.pipeline import Pipeline
+from service.http.edge.rate_limit import RateLimiter
+from service.http.edge.reply import Reply
+from service.http.edge.routes import all_endpoints, bind
+from service.ingest.outcomes import IngestOutcomes
+from service.logs import bind_request
+from service.services import Services
+
+ALIASES = {"/": "/v1", "/skill/service/SKILL.md": "/v1/skill/service/SKILL.md"}  # answer alike (G-016)
+UNROUTED = "unrouted"  # how metrics call a request that reached no operation
+GC_THRESHOLDS = (50_000, 20, 20)  # allocations before a young pass; passes of one generation before the next
+SWITCH_SECONDS = 0.0005  # how long a busy thread may keep the interpreter from one that waits for it
+PREFLIGHT = {
+    "access-control-allow-headers": "authorization, content-type, idempotency-key, x-service-dsn, x-service-request-id",
+    "access-control-max-age": "86400",
+}
+
+
+class Route(NamedTuple):
+    """A path with what its operations have in common."""
+
+    template: str
+    matches: re.Pattern[str]
+    methods: tuple[str, ...]
+    closed: bool
+    cors: dict[str, str]
+
+
+class Edge:
+    """The outermost ASGI application: request id, one reading of the path, then Litestar."""
+
+    app: Litestar  # set once assembled, because Litestar is given `translate`
+
+    def __init__(self, pipeline: Pipeline, metrics: Metrics, routes: list[Route]) -> None:
+        self.pipeline = pipeline
+        self.metrics = metrics
+        self.routes = routes
+        with_slash = {route.template for route in routes if route.template.endswith("/")}
+        self._slash_allowed = frozenset(path.encode() for path in (*with_slash, f"{ALIASES['/']}/"))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection."""
+        if scope["type"] != ScopeType.HTTP:
+            await self.app(scope, receive, send)
+            return
+        head = read_head(scope["headers"])
+        cast("dict[str, Any]", scope)[HEAD_KEY] = head
+        bind_request(head.request_id)
+        if is_plain_path(scope["raw_path"], self._slash_allowed):
+            await self.app(scope, receive, send)
+        else:
+            route = self._route_of(scope["raw_path"].decode("latin-1"))
+            await self.refuse(NotFound(), head.request_id, route)(scope, receive, send)
+
+    def refuse(self, error: Exception, request_id: str, route: Route | None = None) -> Reply:
+        """Answer a request that reaches no operation, in the envelope of its path."""
+        failure = failure_of(error)
+        log_failure(error, failure, UNROUTED)
+        self.metrics.answered(UNROUTED, failure.status, failure.code, 0.0)
+        body = encode_failure(failure, request_id, closed=route is not None and route.closed)
+        return Reply(failure.status, body, failure.headers, request_id)
+
+    def _route_of(self, path: str) -> Route | None:
+        """The route whose envelope a refusal on this path has: that of what the path was meant for (G-018)."""
+        path = path.rstrip("/")
+        path = next((template for template, alias in ALIASES.items() if path == alias), path or "/")
+        return next((route for route in self.routes if route.matches.fullmatch(path)), None)
+
+    def translate(self, request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+        """Answer what Litestar itself raises: unknown route, unknown method, malformed host."""
+        route = self._route_of(request.scope["path"])
+        refusal: Exception = error
+        match error:
+            case NotFoundException():
+                refusal = NotFound()
+            case MethodNotAllowedException() if route is not None:
+                refusal = method_not_allowed(route)
+            case MethodNotAllowedException():
+                refusal = NotFound()
+            case ClientException():
+                refusal = InvalidPayload("The request is not well-formed.")
+        reply = self.refuse(refusal, head_of(request.scope).request_id, route)
+        return Response(reply.body, status_code=reply.status, headers=reply.headers, media_type="application/json")
+
+
+def create_app(services_factory: Callable[[], Services], endpoints: Iterable[Endpoint] | None = None) -> Edge:
+    """Assemble the application. `services_factory` makes the unopened parts; the lifespan opens and closes them.
+
+    `endpoints` is the whole route table unless a test brings its own. Raises Undeclared or ValueError for a table that
+    must not be served.
+    """
+    bound = bind(all_endpoints() if endpoints is None else endpoints)
+    metrics = Metrics()
+    pipeline = Pipeline(RateLimiter(), metrics)
+    routes = _routes(bound)
+    metrics.gauge("service_requests_running", "Requests being carried out.", lambda: pipeline.running)
+    metrics.gauge("service_bodies_arriving", "Requests whose body is arriving.", lambda: pipeline.reading)
+    metrics.gauge("service_commands_waiting", "Commands in the queue of the loop.", lambda: _queue_depth(pipeline))
+    metrics.gauge(
+        "service_ingest_waiting", "Records in the queue of the intake.", lambda: _of_intake(pipeline, "depth")
+    )
+    metrics.watch_ingest(IngestOutcomes(lambda: _of_intake(pipeline, "suppressed")))
+
+    @asynccontextmanager
+    async def lifespan(_: Litestar) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            services = services_factory()
+            await _open(services, stack)
+            _suit_the_interpreter()
+            pipeline.limiter = RateLimiter(services.settings.rate_limits)
+            pipeline.in_flight = InFlight(services.settings.max_in_flight)
+            pipeline.services = services
+            stack.callback(setattr, pipeline, "services", None)
+            yield
+
+    edge = Edge(pipeline, metrics, routes)
+    edge.app = Litestar(
+        # OPTIONS first: a path that has none when its first handler comes is given Litestar's own.
+        [*(_options_handler(route) for route in routes), *(_handler(pipeline, b) for b in bound)],
+        lifespan=[lifespan],
+        openapi_config=None,
+        logging_config=None,
+        exception_handlers={Exception: edge.translate},
+    )
+    edge.app.state.metrics = metrics
+    return edge
+
+
+def _suit_the_interpreter() -> None:
+    """Let the garbage collector pass over what lives as long as the process, and threads take turns more often.
+
+    Requests leave few cycles behind, and a full pass of the collector stops everybody for as long as the whole heap
+    takes. The threads that write wait for the interpreter after every answer of the database, while requests are busy.
+    """
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
+    sys.setswitchinterval(SWITCH_SECONDS)
+
+
+def _queue_depth(pipeline: Pipeline) -> float:
+    return 0.0 if pipeline.services is None else float(pipeline.services.store.loop.depth)
+
+
+def _of_intake(pipeline: Pipeline, name: str) -> int:
+    """A figure of the intake; 0 while the process is not up."""
+    return 0 if pipeline.services is None else int(getattr(pipeline.services.intake, name, 0))
+
+
+async def _open(services: Services, stack: AsyncExitStack) -> None:
+    """Start the parts in the order in which they rest on each other; the stack stops them in the opposite order."""
+    for part in (services.store, services.authenticator, services.providers, services.intake):
+        start, stop = getattr(part, "start", None), getattr(part, "stop", None)
+        if stop is not None:
+            stack.push_async_callback(_settle, stop)
+        if start is not None:
+            await _settle(start)
+
+
+async def _settle(function: Callable[[], Any]) -> None:
+    """Call a function that may or may not be asynchronous."""
+    result = function()
+    if isawaitable(result):
+        await result
+
+
+def _routes(bound: list[Bound]) -> list[Route]:
+    by_path: dict[str, list[Bound]] = {}
+    for b in bound:
+        by_path.setdefault(b.operation.path, []).append(b)
+    return [_route(path, group) for path, group in by_path.items()]
+
+
+def _route(template: str, group: list[Bound]) -> Route:
+    methods = {b.operation.method for b in group}
+    if "GET" in methods:
+        methods.add("HEAD")
+    cors = group[0].cors
+    if cors:
+        methods.add("OPTIONS")
+    pattern = re.sub(r"\\\{[a-z_]+\\\}", "[^/]+", re.escape(template.rstrip("/") or "/"))
+    return Route(
+        template, re.compile(pattern), tuple(sorted(methods)), any(b.operation.closed_errors for b in group), cors
+    )
+
+
+def _litestar_paths(template: str) -> list[str]:
+    path = re.sub(r"\{([a-z_]+)\}", r"{\1:str}", template)
+    return [path, ALIASES[template]] if template in ALIASES else [path]
+
+
+def _handler(pipeline: Pipeline, bound: Bound) -> HTTPRouteHandler:
+    """Bind an operation to Litestar's router; a GET answers HEAD too (G-016)."""
+
+    async def handle(request: Request[Any, Any, Any]) -> ASGIApp:
+        return await pipeline.run(bound, request)
+
+    methods = [bound.operation.method, "HEAD"] if bound.operation.method == "GET" else [bound.operation.method]
+    return HTTPRouteHandler(
+        _litestar_paths(bound.operation.path),
+        http_method=cast("list[Method]", methods),
+        name=bound.name,
+        status_code=200,
+    )(handle)
+
+
+def _options_handler(route: Route) -> HTTPRouteHandler:
+    """Answer OPTIONS: a preflight on the routes for browsers, 405 elsewhere; Litestar would answer 204 everywhere."""
+
+    async def handle(request: Request[Any, Any, Any]) -> ASGIApp:
+        request_id = head_of(request.scope).request_id
+        if not route.cors:
+            raise MethodNotAllowedException
+        allowed = {"access-control-allow-methods": ", ".join(route.methods), **PREFLIGHT, **route.cors}
+        return Reply(204, b"", {**allowed, "allow": ", ".join(route.methods)}, request_id)
+
+    return HTTPRouteHandler(
+        _litestar_paths(route.template),
+        http_method=[HttpMethod.OPTIONS],
+        name=f"options {route.template}",
+        status_code=200,
+    )(handle)
+
+
+def method_not_allowed(route: Route) -> MethodNotAllowed:
+    """The refusal that lists the methods of a path."""
+    return MethodNotAllowed(headers={"allow": ", ".join(route.methods)})

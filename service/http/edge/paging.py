@@ -1,0 +1,55 @@
+"""Pages of lists, newest first, ties by id descending (G-005).
+
+A cursor holds the last item's time and id, so that a page does not shift when newer items arrive. It is opaque to
+clients and trusted in nothing: every list adds its own condition on the project.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from schemas.kernel.paging import PageQuery
+from service.http.edge.errors import InvalidPayload
+
+T = TypeVar("T")
+
+
+class Place(NamedTuple):
+    """Where a page ended: a time in epoch seconds and an id."""
+
+    at: int
+    id: str
+
+
+END = Place((1 << 53) - 1, "\U0010ffff")  # above every item: where the first page begins
+
+
+def encode_cursor(place: Place) -> str:
+    """Write a cursor."""
+    return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
+
+
+def start_of(query: PageQuery) -> Place:
+    """Return the place after which the page begins. Raises InvalidPayload for a text that is no cursor."""
+    if query.cursor is None:
+        return END
+    try:
+        raw = base64.b64decode(query.cursor + "=" * (-len(query.cursor) % 4), altchars=b"-_", validate=True)
+        place = msgspec.json.decode(raw, type=Place)
+    except (ValueError, binascii.Error, msgspec.DecodeError, msgspec.ValidationError):
+        place = None
+    if place is None or not 0 <= place.at <= END.at or "\x00" in place.id:
+        reason = "must be the next_cursor of an earlier page"
+        raise InvalidPayload("The cursor is not usable.", invalid=[("cursor", reason)])
+    return place
+
+
+def page(items: Sequence[T], query: PageQuery, place: Callable[[T], Place]) -> tuple[list[T], str | None]:
+    """Cut a page from `limit + 1` items; returns it with the cursor of the next one, None at the end."""
+    shown = list(items[: query.limit])
+    return shown, encode_cursor(place(shown[-1])) if len(items) > query.limit else None

@@ -1,0 +1,124 @@
+"""The parts of the schema document that a client asks for (R-DISC-14, R-DISC-15)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, get_args
+
+from schemas.discovery.entry import Flow
+from service.http.edge.errors import InvalidPayload, refusal
+
+Json = dict[str, Any]
+FLOWS: tuple[str, ...] = get_args(Flow)
+
+
+def check_filters(document: Json, tag: str | None, path: str | None, method: str | None) -> None:
+    """Refuse what selects nothing. Raises InvalidPayload for an unknown tag or half of a pair.
+
+    Raises `operation_not_found` for a path and method that no operation has.
+    """
+    tags = {known["name"] for known in document["tags"]}
+    invalid = []
+    if tag is not None and tag not in tags:
+        invalid.append(("tag", f"must be one of {', '.join(sorted(tags))}"))
+    if (path is None) != (method is None):
+        invalid.append(("path" if path is None else "method", "must be given together with the other of the two"))
+    if invalid:
+        raise InvalidPayload("A parameter is not acceptable.", invalid=invalid)
+    if path is not None and not any(_same(path, method, p, m) for p, m, _ in operations(document)):
+        raise refusal("operation_not_found")
+
+
+def operations(document: Json) -> Iterator[tuple[str, str, Json]]:
+    """Path, method and description of each operation."""
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            yield path, method, operation
+
+
+def select(
+    document: Json,
+    *,
+    flow: str | None = None,
+    tag: str | None = None,
+    path: str | None = None,
+    method: str | None = None,
+    include_components: bool = True,
+) -> Json:
+    """The document with the operations that all filters keep, and the components that these refer to."""
+    paths: dict[str, Json] = {}
+    for p, m, operation in operations(document):
+        wanted = flow is None or flow in operation.get("x-flows", ())
+        wanted = wanted and (tag is None or tag in operation["tags"])
+        if wanted and (path is None or _same(path, method, p, m)):
+            paths.setdefault(p, {})[m] = operation
+    kept = {name for item in paths.values() for operation in item.values() for name in operation["tags"]}
+    selected = {
+        **document,
+        "tags": [known for known in document["tags"] if known["name"] in kept],
+        "paths": paths,
+        "components": _needed(document["components"], paths),
+    }
+    if not include_components:
+        del selected["components"]
+    return selected
+
+
+def _same(path: str, method: str | None, known_path: str, known_method: str) -> bool:
+    """Whether a pair names an operation; neither the case of the method nor a final slash matters."""
+    return known_method == (method or "").lower() and known_path.rstrip("/") == path.rstrip("/")
+
+
+def _needed(components: Json, paths: Json) -> Json:
+    """The components that are referred to, directly or through others, and every security scheme in use."""
+    needed: dict[str, Json] = {}
+    pending = list(_references(paths))
+    while pending:
+        _, _, section, name = pending.pop().split("/", 3)
+        if name in needed.setdefault(section, {}):
+            continue
+        component = components[section][name]
+        needed[section][name] = component
+        pending += _references(component)
+    schemes = {
+        name for _, _, operation in operations({"paths": paths}) for one in operation["security"] for name in one
+    }
+    if schemes:
+        needed["securitySchemes"] = {name: components["securitySchemes"][name] for name in sorted(schemes)}
+    return {section: dict(sorted(found.items())) for section, found in sorted(needed.items())}
+
+
+def _references(part: Any) -> Iterator[str]:
+    if isinstance(part, dict):
+        for key, value in part.items():
+            if key == "$ref" and isinstance(value, str):
+                yield value
+            else:
+                yield from _references(value)
+    elif isinstance(part, list):
+        for value in part:
+            yield from _references(value)
+
+
+def index_of(document: Json) -> Json:
+    """The small index: flows, tags and operations in place of the paths."""
+    listed = [
+        {
+            "method": method.upper(),
+            "path": path,
+            "operation_id": operation["operationId"],
+            "summary": operation["summary"],
+            "tags": operation["tags"],
+            "flows": operation.get("x-flows", []),
+            "not_built": operation.get("x-not-built", False),
+        }
+        for path, method, operation in operations(document)
+    ]
+    return {
+        "openapi": document["openapi"],
+        "info": document["info"],
+        "servers": document["servers"],
+        "flows": list(FLOWS),
+        "tags": [known["name"] for known in document["tags"]],
+        "operations": listed,
+    }

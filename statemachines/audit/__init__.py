@@ -1,0 +1,1 @@
+"""What auditors rely on beside the events themselves."""

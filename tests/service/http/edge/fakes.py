@@ -1,0 +1,105 @@
+"""Services made of plain objects, so that the edge is tested without a database."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, cast
+
+import msgspec
+
+from service.auth.authenticator import Authenticator, Standing
+from service.auth.principals import ANONYMOUS, Principal, PrincipalKind
+from service.eventstore.commands import Answer, Command, Outcome
+from service.http.edge.errors import PrincipalNotAllowed, ScopeMissing, Unauthenticated
+from service.http.edge.operations import Operation
+from service.services import Services
+from statemachines.projects.project import ProjectNotFound
+
+OWNER = Principal(PrincipalKind.KEY, "key_owner", scope_id="usr_1", user_id="usr_1", secret_hash="h")
+MEMBER = Principal(PrincipalKind.KEY, "key_member", scope_id="usr_2", user_id="usr_2", secret_hash="h")
+STRANGER = Principal(PrincipalKind.KEY, "key_stranger", scope_id="usr_3", user_id="usr_3", secret_hash="h")
+RUNNER = Principal(
+    PrincipalKind.RUNNER, "cred_r", scope_id="proj_one1", project_id="proj_one1", scopes=frozenset({"runs:read"})
+)
+CI = Principal(
+    PrincipalKind.CI, "cred_c", scope_id="proj_one1", project_id="proj_one1", scopes=frozenset({"deploys:write"})
+)
+DSN = Principal(PrincipalKind.DSN, "proj_one1", scope_id="proj_one1", project_id="proj_one1")
+PRINCIPALS = {"owner": OWNER, "member": MEMBER, "stranger": STRANGER, "runner": RUNNER, "ci": CI, "dsn": DSN}
+PROJECT = "proj_one1"
+FENCED = "proj_fenced"
+
+
+class FakeAuthenticator:
+    """Bearer texts name principals; usr_1 owns both projects, usr_2 is a member of them."""
+
+    admit = Authenticator.admit
+
+    async def authenticate(
+        self, operation: Operation, headers: Mapping[str, str], query: Mapping[str, str | Sequence[str]]
+    ) -> Principal:
+        if PrincipalKind.ANONYMOUS in operation.principals:
+            return ANONYMOUS
+        principal = PRINCIPALS.get(headers.get("authorization", "").removeprefix("Bearer "))
+        if principal is None:
+            raise Unauthenticated
+        if principal.kind not in operation.principals:
+            raise PrincipalNotAllowed
+        if operation.scope and principal.kind is not PrincipalKind.KEY and operation.scope not in principal.scopes:
+            raise ScopeMissing(required_scope=operation.scope)
+        return principal
+
+    async def standing(self, principal: Principal, project_id: str, *, remembered: bool = False) -> Standing:
+        if project_id not in {PROJECT, FENCED} or principal is STRANGER:
+            raise ProjectNotFound("There is no such project.")
+        if principal.kind is not PrincipalKind.KEY:
+            if principal.project_id != project_id:
+                raise ProjectNotFound("There is no such project.")
+            return Standing("credential", project_id == FENCED)
+        return Standing("owner" if principal is OWNER else "member", project_id == FENCED)
+
+
+class FakeUnit:
+    """The least of a unit: a clock, and every row absent."""
+
+    now = 1_800_000_000
+
+    def row(self, *_: Any) -> None:
+        return None
+
+
+@dataclass
+class FakeStore:
+    """Runs each command at once and remembers it; `outcome` or `error` can be set by a test."""
+
+    commands: list[Command] = field(default_factory=list)
+    rows: list[Any] = field(default_factory=list)
+    error: Exception | None = None
+    stored: dict[str | None, Outcome] = field(default_factory=dict)
+    loop: Any = field(default_factory=lambda: SimpleNamespace(depth=0))
+
+    async def execute(self, command: Command) -> Outcome:
+        self.commands.append(command)
+        if self.error is not None:
+            raise self.error
+        if command.key in self.stored:
+            return self.stored[command.key]
+        answer: Answer = command.decide(cast("Any", FakeUnit()))
+        body = b"" if answer.body is None else msgspec.json.encode(answer.body)
+        return Outcome(answer.status, body, answer.headers)
+
+    async def find(self, *_: Any, **__: Any) -> list[Any]:
+        return self.rows
+
+
+def fake_services(store: FakeStore | None = None, **settings: Any) -> Services:
+    """Services of fakes; rate limits are off unless asked for."""
+    return Services(
+        settings=cast("Any", SimpleNamespace(**{"rate_limits": {}, "max_in_flight": 256, **settings})),
+        store=cast("Any", store or FakeStore()),
+        intake=cast("Any", None),
+        providers=cast("Any", None),
+        authenticator=FakeAuthenticator(),
+    )

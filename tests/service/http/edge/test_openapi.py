@@ -1,0 +1,303 @@
+"""The schema document is valid, complete and filterable, and every pointer of the root leads somewhere."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx2
+import pytest
+import pytest_asyncio
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from schemas.kernel.errors import CATALOGUE
+from schemas.kernel.operations import documented_operations
+from service.http.discovery.entry import matches_tag, schema_document
+from service.http.edge.app import ALIASES, create_app
+from service.http.edge.bound import TEST_CLOCK_PATH
+from service.http.edge.routes import all_endpoints
+from service.http.edge.schema_filters import operations, select
+from service.http.edge.unbuilt import is_unbuilt
+from tests.service.http.edge.fakes import fake_services
+from tests.service.http.edge.toy_api import running
+
+BASE = "https://service.example"
+SHA = "8198502"
+DOCUMENT = schema_document(BASE)
+OPERATIONS = {(method.upper(), path): operation for path, method, operation in operations(DOCUMENT)}
+
+
+@pytest_asyncio.fixture
+async def api() -> AsyncIterator[httpx2.AsyncClient]:
+    """The whole route table without a database: enough for what is public."""
+    edge = create_app(lambda: fake_services(base_url=BASE, deploy_sha=SHA, test_clock=False))
+    async with running(edge), httpx2.AsyncClient(transport=httpx2.ASGITransport(edge), base_url=BASE) as client:
+        yield client
+
+
+def test_it_is_valid() -> None:
+    """OpenAPI 3.1.0 by the validator, at the schema version of the contract (R-DISC-13, R-VER-01)."""
+    assert [error.message for error in OpenAPIV31SpecValidator(DOCUMENT).iter_errors()] == []
+    assert (DOCUMENT["openapi"], DOCUMENT["info"]["version"]) == ("3.1.0", "2026-05-20")
+    assert json.loads(json.dumps(DOCUMENT)) == DOCUMENT
+
+
+def test_it_has_every_documented_operation() -> None:
+    """Each documented one is there; each other one is marked as an extension (G-019)."""
+    documented = {(row.method, row.path) for row in documented_operations()}
+    assert documented <= OPERATIONS.keys()
+    for name, operation in OPERATIONS.items():
+        extension = name not in documented
+        assert operation.get("x-extension", False) == extension
+        assert ("extension" in operation["tags"]) == extension
+
+
+def test_nothing_else_is_served() -> None:
+    """The router has the paths of the document, their aliases and the test clock: no debug page, no schema browser."""
+    edge = create_app(fake_services)
+    served = {re.sub(r":str\}", "}", route.path) for route in edge.app.routes}
+    documented = {path.rstrip("/") or "/" for path in DOCUMENT["paths"]}
+    assert served == documented | set(ALIASES.values()) | {TEST_CLOCK_PATH}
+
+
+async def test_aliases(api: httpx2.AsyncClient) -> None:
+    """An alias answers like its path (G-016)."""
+    for path, alias in ALIASES.items():
+        one, two = await api.get(path), await api.get(alias)
+        assert one.status_code == two.status_code != 404
+        if one.is_success:
+            assert one.content == two.content
+
+
+def test_it_says_what_is_not_built() -> None:
+    """Exactly the place-holders are marked, and these answer 501."""
+    unbuilt = {(e.operation.method, e.operation.path) for e in all_endpoints() if is_unbuilt(e.handler)}
+    assert unbuilt == {name for name, operation in OPERATIONS.items() if operation.get("x-not-built")}
+    for name in unbuilt:
+        assert "501" in OPERATIONS[name]["responses"]
+
+
+def test_the_test_clock_is_not_in_it() -> None:
+    """It is served for tests and never documented (G-120)."""
+    assert TEST_CLOCK_PATH not in DOCUMENT["paths"]
+    assert TEST_CLOCK_PATH in {endpoint.operation.path for endpoint in all_endpoints()}
+
+
+def test_every_mutation_has_its_request_schema() -> None:
+    """Whatever takes a body and is built shows a schema for it (R-DISC-15)."""
+    for (method, path), operation in OPERATIONS.items():
+        if method in {"POST", "PUT", "PATCH"} and not operation.get("x-not-built") and operation["x-max-body-bytes"]:
+            for media in operation["requestBody"]["content"].values():
+                assert media["schema"] or path == "/v1/billing/webhook", (method, path)
+
+
+def test_security_names_the_schemes_of_the_contract() -> None:
+    """The seven schemes, each used as its routes need (G-027)."""
+    by_auth = {
+        "none": [],
+        "key": [{"ApiKeyAuth": []}],
+        "owner": [{"ApiKeyAuth": []}],
+        "runner": [{"RunnerCredentialAuth": []}],
+        "key_or_runner": [{"ApiKeyAuth": []}, {"RunnerCredentialAuth": []}],
+        "owner_or_runner": [{"ApiKeyAuth": []}, {"RunnerCredentialAuth": []}],
+        "dsn": [{"DsnAuth": []}],
+        "dsn_or_ci": [{"CiCredentialAuth": []}, {"DsnAuth": []}],
+        "ci": [{"CiCredentialAuth": []}],
+        "internal": [{"InternalTokenAuth": []}],
+        "test": [{"TestTokenAuth": []}],
+        "signature": [{"PaymentSignatureAuth": []}],
+    }
+    for row in documented_operations():
+        assert OPERATIONS[row.method, row.path]["security"] == by_auth[row.auth], row.path
+    used = {name for operation in OPERATIONS.values() for one in operation["security"] for name in one}
+    assert set(DOCUMENT["components"]["securitySchemes"]) == used
+
+
+def test_error_codes_are_listed_and_their_responses_have_the_right_envelope() -> None:
+    """Each operation names its codes; each status refers to the envelope of the route (G-018)."""
+    groups = {"onboarding", "credentials", "automation"}
+    closed = {name for name, operation in OPERATIONS.items() if operation["tags"][0] in groups}
+    closed.add(("DELETE", "/v1/projects/{project_id}"))
+    for name, operation in OPERATIONS.items():
+        codes = operation["x-error-codes"]
+        assert set(codes) <= CATALOGUE.keys()
+        variant = "Closed" if name in closed else ""
+        for status in {CATALOGUE[code].status for code in codes}:
+            assert operation["responses"][str(status)] == {"$ref": f"#/components/responses/{variant}Error{status}"}
+
+
+def test_headers_are_those_of_the_table() -> None:
+    """If-Match and Idempotency-Key appear where, and as required as, the table says."""
+    for row in documented_operations():
+        found = {
+            p["name"]: p["required"] for p in OPERATIONS[row.method, row.path]["parameters"] if p["in"] == "header"
+        }
+        wanted = {}
+        if row.idempotency_key:
+            wanted["Idempotency-Key"] = row.idempotency_key == "required"
+        if row.if_match:
+            wanted["If-Match"] = row.if_match == "required"
+        assert found == wanted, row.path
+
+
+def references(part: Any) -> set[str]:
+    return set(re.findall(r'"\$ref": "(#/[^"]+)"', json.dumps(part)))
+
+
+def resolves(document: dict[str, Any], reference: str) -> bool:
+    found: Any = document
+    for name in reference.removeprefix("#/").split("/"):
+        found = found.get(name)
+        if found is None:
+            return False
+    return True
+
+
+@pytest.mark.parametrize("name", OPERATIONS, ids=lambda name: f"{name[0]} {name[1]}")
+def test_one_operation_is_complete_by_itself(name: tuple[str, str]) -> None:
+    """The document of one operation is valid, and holds each component it refers to and no other."""
+    method, path = name
+    document = select(DOCUMENT, path=path, method=method)
+    assert [(p, m) for p, m, _ in operations(document)] == [(path, method.lower())]
+    used = references(document)
+    assert all(resolves(document, reference) for reference in used)
+    held = {
+        f"#/components/{section}/{component}"
+        for section, components in document["components"].items()
+        if section != "securitySchemes"
+        for component in components
+    }
+    assert held == used
+
+
+async def test_filters_over_http(api: httpx2.AsyncClient) -> None:
+    """Flow, tag, one operation, without components, and the index (R-DISC-14)."""
+    for flow in ("install", "onboarding", "automation", "provider"):
+        found = (await api.get("/v1/openapi.json", params={"flow": flow})).json()
+        assert found["paths"]
+        assert all(flow in operation["x-flows"] for _, _, operation in operations(found))
+        assert [error.message for error in OpenAPIV31SpecValidator(found).iter_errors()] == []
+    tagged = (await api.get("/v1/openapi.json", params={"tag": "credentials"})).json()
+    assert {tag for _, _, operation in operations(tagged) for tag in operation["tags"]} == {"credentials"}
+    assert tagged["tags"] == [{"name": "credentials"}]
+    both = (await api.get("/v1/openapi.json", params={"tag": "credentials", "flow": "provider"})).json()
+    assert all("provider" in operation["x-flows"] for _, _, operation in operations(both))
+    one = (await api.get("/v1/openapi.json", params={"path": "/v1/projects", "method": "post"})).json()
+    assert [(p, m) for p, m, _ in operations(one)] == [("/v1/projects", "post")]
+    bare = (await api.get("/v1/openapi.json", params={"include_components": "false"})).json()
+    assert "components" not in bare
+    assert bare["paths"] == DOCUMENT["paths"]
+    index = (await api.get("/v1/openapi.json", params={"index": "true"})).json()
+    assert {(o["method"], o["path"]) for o in index["operations"]} == OPERATIONS.keys()
+    assert index["flows"] == ["install", "onboarding", "automation", "provider"]
+    assert "paths" not in index
+    assert (await api.get("/v1/openapi.json")).json() == DOCUMENT
+
+
+@pytest.mark.parametrize(
+    ("params", "status", "code"),
+    [
+        ({"flow": "unheard-of"}, 400, "invalid_payload"),
+        ({"tag": "unheard-of"}, 400, "invalid_payload"),
+        ({"path": "/v1/projects"}, 400, "invalid_payload"),
+        ({"method": "GET"}, 400, "invalid_payload"),
+        ({"index": "yes"}, 400, "invalid_payload"),
+        ({"include_components": "0"}, 400, "invalid_payload"),
+        ({"path": "/v1/projects", "method": "DELETE"}, 404, "operation_not_found"),
+        ({"path": "/v1/unheard-of", "method": "GET"}, 404, "operation_not_found"),
+        ({"unheard-of": "1"}, 200, None),
+    ],
+)
+async def test_filters_that_select_nothing(
+    api: httpx2.AsyncClient, params: dict[str, str], status: int, code: str | None
+) -> None:
+    """Unknown flow or tag and half a pair are 400, an unknown pair is 404."""
+    answer = await api.get("/v1/openapi.json", params=params)
+    assert answer.status_code == status
+    assert code is None or answer.json()["error"]["code"] == code
+
+
+async def test_conditional_reads(api: httpx2.AsyncClient) -> None:
+    """The tag changes with the filter; If-None-Match that names it gets 304 (G-009)."""
+    whole, part = await api.get("/v1/openapi.json"), await api.get("/v1/openapi.json?index=true")
+    etag = whole.headers["etag"]
+    assert re.fullmatch(r'"[0-9a-f]{32}"', etag)
+    assert etag != part.headers["etag"]
+    assert whole.headers["cache-control"] == "public, max-age=300"
+    for sent in (etag, f"W/{etag}", f'"other", {etag}', "*"):
+        answer = await api.get("/v1/openapi.json", headers={"if-none-match": sent})
+        assert (answer.status_code, answer.content, answer.headers["etag"]) == (304, b"", etag)
+        assert "content-type" not in answer.headers
+    assert (await api.get("/v1/openapi.json", headers={"if-none-match": '"other"'})).status_code == 200
+
+
+def test_weak_comparison_of_tags() -> None:
+    """If-None-Match compares weakly and takes lists."""
+    assert matches_tag('W/"a" , "b"', '"a"')
+    assert not matches_tag('"ab"', '"a"')
+    assert not matches_tag(None, '"a"')
+
+
+async def test_errors_are_listed(api: httpx2.AsyncClient) -> None:
+    """The catalogue over HTTP is the catalogue in the code."""
+    answer = (await api.get("/v1/errors")).json()
+    assert {entry["code"]: entry["status"] for entry in answer["errors"]} == {
+        code: known.status for code, known in CATALOGUE.items()
+    }
+    assert answer["count"] == len(CATALOGUE)
+
+
+async def test_root(api: httpx2.AsyncClient) -> None:
+    """The required members, the versions, and only pointers that are built (R-DISC-01 to R-DISC-05)."""
+    root = (await api.get("/")).json()
+    assert {"name", "docs", "api_schema"} <= root.keys()
+    assert (root["version"], root["contract_version"]) == (3, 3)
+    assert root["deploy_sha"] == SHA
+    assert set(root["proof_contract"]) == {"install", "answering"}
+    for start in root["quick_start"]:
+        assert set(start) == {"when", "action", "urls"}
+    assert "User-Agent" in root["next_action"]
+    built = {path for (_, path), operation in OPERATIONS.items() if not operation.get("x-not-built")}
+    urls = [value for value in root.values() if isinstance(value, str) and value.startswith(BASE)]
+    urls += [url for start in root["quick_start"] for url in start["urls"]]
+    assert len(urls) > 5
+    for url in urls:
+        assert url.removeprefix(BASE).partition("?")[0] in built, url
+    for url in urls:
+        if "{" not in url and "POST" not in url and ("GET", url.removeprefix(BASE).partition("?")[0]) in OPERATIONS:
+            assert (await api.get(url)).status_code == 200, url
+    assert "results" not in json.dumps(root)
+
+
+async def test_a_commit_that_nobody_named_is_unknown() -> None:
+    edge = create_app(lambda: fake_services(base_url=BASE, deploy_sha=None, test_clock=False))
+    async with running(edge), httpx2.AsyncClient(transport=httpx2.ASGITransport(edge), base_url=BASE) as client:
+        assert (await client.get("/")).json()["deploy_sha"] == "unknown"
+
+
+async def test_unbuilt_operations_answer_501(api: httpx2.AsyncClient) -> None:
+    """With the envelope of their group, once the caller is let in."""
+    for endpoint in all_endpoints():
+        operation = endpoint.operation
+        if not is_unbuilt(endpoint.handler):
+            continue
+        path = operation.path.replace("{project_id}", "proj_one1")
+        path = re.sub(r"\{[a-z_]+\}", "some_1", path)
+        who = {"key": "owner", "runner": "runner", "ci": "ci", "dsn": "dsn"}
+        kinds = sorted(kind.value for kind in operation.principals)
+        headers = {"authorization": f"Bearer {who.get(kinds[0], '')}", "idempotency-key": "k"}
+        answer = await api.request(operation.method, path, headers=headers)
+        if kinds[0] in {"internal", "test"}:
+            assert answer.status_code == 401
+            continue
+        assert (answer.status_code, answer.json()["error"]["code"]) == (501, "not_built_yet"), operation.path
+        assert ("request_id" in answer.json()["error"]) != operation.closed_errors
+
+
+async def test_no_test_clock_without_the_setting(api: httpx2.AsyncClient) -> None:
+    """404 whatever is presented (G-120)."""
+    for headers in ({}, {"authorization": "Bearer owner"}):
+        answer = await api.post(TEST_CLOCK_PATH, json={"seconds": 1}, headers=headers)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")

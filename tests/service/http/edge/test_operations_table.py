@@ -1,0 +1,132 @@
+"""Code, the table of documented operations and, where it is at hand, the requirements' own table agree."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from schemas.kernel.operations import DocumentedOperation, documented_operations
+from service.auth.principals import PrincipalKind
+from service.http.edge import unbuilt
+from service.http.edge.bound import Bound, Undeclared
+from service.http.edge.openapi import error_codes
+from service.http.edge.operations import Endpoint, Operation
+from service.http.edge.routes import all_endpoints, bind
+
+SPEC = Path(__file__).parents[5] / "shared" / "spec" / "operations.json"
+TABLE = {(row.method, row.path): row for row in documented_operations()}
+DECLARED = {(bound.operation.method, bound.operation.path): bound for bound in bind(all_endpoints())}
+TOLERANT_INSIDE = {"identity", "user", "tags", "extra", "properties", "params"}  # G-003
+NAMES = [f"{method} {path}" for method, path in TABLE]
+
+
+def test_the_table_has_every_documented_operation_once() -> None:
+    """128 rows, no two alike."""
+    assert len(documented_operations()) == len(TABLE) == 128
+
+
+@pytest.mark.skipif(not SPEC.is_file(), reason="the requirements' table is not beside this repository")
+def test_the_table_is_the_requirements_one() -> None:
+    """Row by row the facts are those of the requirements."""
+    fields = DocumentedOperation.__struct_fields__
+    wanted = [{name: row[name] for name in fields} for row in json.loads(SPEC.read_text())]
+    assert json.loads(msgspec.json.encode(documented_operations())) == wanted
+
+
+def facts(operation: Operation) -> dict[str, Any]:
+    """What an operation declares, in the terms of the table."""
+    return {
+        "group": operation.group,
+        "principals": operation.principals,
+        "owner": operation.owner,
+        "max_body": operation.max_body,
+        "strict": operation.strict,
+        "if_match": operation.if_match,
+        "idempotency": operation.idempotency,
+        "statuses": set(operation.responses),
+        "closed": operation.closed_errors,
+        "extension": operation.extension,
+    }
+
+
+@pytest.mark.parametrize("row", documented_operations(), ids=NAMES)
+def test_code_declares_what_the_table_says(row: DocumentedOperation) -> None:
+    """Principals, owner, size, strictness, If-Match, key, statuses and envelope are those of the table."""
+    declared, wanted = facts(DECLARED[row.method, row.path].operation), facts(unbuilt.operation_of(row))
+    if row.method in {"GET", "DELETE"}:
+        # The table sets no body limit where there is no body.
+        assert row.max_body_bytes is None
+        declared |= {"max_body": None, "strict": None}
+        wanted |= {"max_body": None, "strict": None}
+    assert declared == wanted
+
+
+def strict_faults(kind: Any, seen: set[Any]) -> list[str]:
+    """Structs within a body type that let unknown members pass."""
+    described = kind if isinstance(kind, msgspec.inspect.Type) else msgspec.inspect.type_info(kind)
+    if isinstance(described, msgspec.inspect.StructType):
+        if described.cls in seen:
+            return []
+        seen.add(described.cls)
+        own = [] if described.forbid_unknown_fields else [described.cls.__name__]
+        inside = [field.type for field in described.fields if field.encode_name not in TOLERANT_INSIDE]
+        return own + [fault for part in inside for fault in strict_faults(part, seen)]
+    inner = [getattr(described, name, None) for name in ("type", "item_type", "value_type")]
+    inner += getattr(described, "types", ())
+    return [fault for part in inner if part is not None for fault in strict_faults(part, seen)]
+
+
+@pytest.mark.parametrize("bound", DECLARED.values(), ids=lambda bound: bound.name)
+def test_strict_bodies_are_strict_at_every_level(bound: Bound) -> None:
+    """Where the operation is strict, each struct of its body refuses unknown members (R-GEN-11, G-003)."""
+    if bound.takes_body and not bound.raw_body and bound.operation.strict:
+        assert strict_faults(bound.body_type, set()) == []
+
+
+@pytest.mark.parametrize("bound", DECLARED.values(), ids=lambda bound: bound.name)
+def test_declarations_are_complete(bound: Bound) -> None:
+    """Known codes, known subjects, extensions marked, queries with defaults, project routes with real principals."""
+    operation = bound.operation
+    assert error_codes(bound)
+    if operation.subject is not None:
+        assert "{" + operation.subject.path_param + "}" in operation.path
+    if operation.query is not None:
+        operation.query()
+    if "{project_id}" in operation.path:
+        assert PrincipalKind.ANONYMOUS not in operation.principals
+    assert operation.extension == ((operation.method, operation.path) not in TABLE)
+    assert re.fullmatch(r"[a-z][a-z0-9_]*", operation.operation_id)
+    assert operation.method != "GET" or not operation.mutation
+    if operation.method != "GET" and operation.idempotency == "none":
+        assert operation.extension or TABLE[operation.method, operation.path].idempotency_key is None
+
+
+def test_a_route_without_principals_stops_the_start() -> None:
+    """Deny by default: nobody may call what does not say who may (threat 2)."""
+    endpoint = all_endpoints()[0]
+    nobody = Endpoint(
+        Operation(
+            method="GET",
+            path="/v1/forgotten",
+            operation_id="forgotten",
+            group="toy",
+            summary="",
+            principals=frozenset(),
+            responses={200: None},
+        ),
+        endpoint.handler,
+    )
+    with pytest.raises(Undeclared):
+        bind([endpoint, nobody])
+
+
+def test_a_route_declared_twice_stops_the_start() -> None:
+    """One method and path, one operation."""
+    endpoint = all_endpoints()[0]
+    with pytest.raises(ValueError, match="declared twice"):
+        bind([endpoint, endpoint])

@@ -1,0 +1,222 @@
+"""A small API on the real edge, served in this process: one operation for each thing the pipeline decides."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import cache
+from typing import Annotated, Any, Literal
+
+import httpx2
+import msgspec
+from litestar.types import ASGIApp
+from msgspec import Meta
+from structlog.testing import capture_logs
+
+from projections.kernel.projection import Row, Table
+from service.auth.principals import PrincipalKind as Kind
+from service.eventstore.commands import Answer, Outcome
+from service.http.edge.app import Edge, create_app
+from service.http.edge.operations import Call, Endpoint, Subject, endpoint
+from service.services import Services
+from statemachines.kernel.machine import PreconditionFailed, Rejection
+from tests.service.http.edge.fakes import FakeStore, fake_services
+
+KEY = frozenset({Kind.KEY})
+ETAG = '"thing:1:7"'
+
+
+class Item(msgspec.Struct, forbid_unknown_fields=True):
+    count: Annotated[int, Meta(ge=1, le=10)]
+    label: Annotated[str, Meta(min_length=1, max_length=5)] = "x"
+
+
+class Thing(msgspec.Struct, forbid_unknown_fields=True):
+    name: Annotated[str, Meta(min_length=1, max_length=20)]
+    items: list[Item]
+    mode: Literal["fast", "slow"] = "fast"
+    note: str | None = None
+
+
+class Filter(msgspec.Struct, frozen=True):
+    limit: Annotated[int, Meta(ge=1, le=200)] = 50
+    active: bool = False
+    name: str | None = None
+    ratio: float | None = None
+
+
+class Cancel(msgspec.Struct, forbid_unknown_fields=True):
+    command_key: str | None = None
+
+
+class ThingRow(Row, frozen=True, kw_only=True):
+    pass
+
+
+class ThingNotFound(Rejection):
+    code = "alert_not_found"
+
+
+THINGS = Table("things", ThingRow, ("project_id", "id"))
+
+
+def declare(method: str, path: str, name: str, **more: Any) -> Any:
+    defaults = {"group": "toy", "summary": name, "principals": KEY, "responses": {200: None}}
+    return endpoint(method=method, path=path, operation_id=name, **{**defaults, **more})
+
+
+@declare("GET", "/", "root", principals=frozenset({Kind.ANONYMOUS}), mutation=False)
+async def root(_: Call[Any, Any]) -> Answer:
+    return Answer(200, {"name": "toy"})
+
+
+@declare("POST", "/v1/things", "create", body=Thing, idempotency="optional")
+async def create(call: Call[Thing, Any]) -> Outcome:
+    return await call.execute(lambda _: Answer(201, call.body, {"etag": ETAG}), streams=[])
+
+
+@declare("GET", "/v1/things", "search", query=Filter, mutation=False)
+async def search(call: Call[Any, Filter]) -> Answer:
+    return Answer(200, call.query)
+
+
+@declare("POST", "/v1/projects/{project_id}/things", "member_write", body=Thing, idempotency="required")
+async def member_write(call: Call[Thing, Any]) -> Outcome:
+    return await call.execute(lambda _: Answer(200, call.body), streams=[])
+
+
+@declare("GET", "/v1/projects/{project_id}/things", "member_read", mutation=False)
+async def member_read(call: Call[Any, Any]) -> Answer:
+    return Answer(200, {"project_id": call.project_id})
+
+
+@declare(
+    "PUT",
+    "/v1/projects/{project_id}/secret",
+    "owner_write",
+    owner=True,
+    body=Thing,
+    if_match="required",
+    idempotency="optional",
+    closed_errors=True,
+    max_body=200,
+)
+async def owner_write(call: Call[Thing, Any]) -> Outcome:
+    def decide(_: Any) -> Answer:
+        if call.body.name == "missing":
+            raise ThingNotFound("There is no such thing.")
+        if call.if_match != ETAG:
+            raise PreconditionFailed("It has moved on.", current_etag=ETAG)
+        return Answer(200, call.body)
+
+    return await call.execute(decide, streams=[], fence=call.body.name == "fence")
+
+
+@declare("POST", "/v1/projects/{project_id}/empty", "empty", max_body=0, idempotency="optional")
+async def empty(_: Call[Any, Any]) -> Answer:
+    return Answer(200, {"ok": True})
+
+
+@declare("POST", "/v1/projects/{project_id}/cancel", "cancel", body=Cancel, idempotency="required")
+async def cancel(call: Call[Cancel, Any]) -> Answer:
+    return Answer(200, {"key": call.key})
+
+
+@declare(
+    "GET",
+    "/v1/runs/{run_id}",
+    "read_run",
+    principals=frozenset({Kind.KEY, Kind.RUNNER}),
+    scope="runs:read",
+    subject=Subject("run_id", THINGS, "run_not_found"),
+    mutation=False,
+)
+async def read_run(call: Call[Any, Any]) -> Answer:
+    return Answer(200, {"run_id": call.subject.id, "project_id": call.project_id})
+
+
+@declare(
+    "POST", "/v1/logs/", "log", principals=frozenset({Kind.DSN}), body=dict[str, Any], rate="ingest", text_plain=True
+)
+async def log(call: Call[Any, Any]) -> Answer:
+    return Answer(202, {"project_id": call.project_id})
+
+
+@declare("POST", "/v1/raw", "raw", principals=frozenset({Kind.ANONYMOUS}), body=bytes, rate="device_start")
+async def raw(call: Call[bytes, Any]) -> Outcome:
+    return Outcome(200, call.body, {"content-type": "application/octet-stream"})
+
+
+@declare("POST", "/v1/broken", "broken", body=dict[str, Any])
+async def broken(call: Call[Any, Any]) -> Answer:
+    raise call.services.store.error or RuntimeError("select secret from vault")
+
+
+ENDPOINTS: list[Endpoint] = [
+    root,
+    create,
+    search,
+    member_write,
+    member_read,
+    owner_write,
+    empty,
+    cancel,
+    read_run,
+    log,
+    raw,
+    broken,
+]
+THING = {"name": "one", "items": [{"count": 1}]}
+
+
+class Toy(httpx2.AsyncClient):
+    """A client of the toy API, with its store and its edge at hand."""
+
+    store: FakeStore
+    edge: Edge
+    logs: list[Any]
+
+    async def send_as(self, who: str | None, method: str, path: str, **more: Any) -> httpx2.Response:
+        """Send a request with the credential of a named principal (see fakes.PRINCIPALS)."""
+        headers = dict(more.pop("headers", {}))
+        if who is not None:
+            headers["authorization"] = f"Bearer {who}"
+        return await self.request(method, path, headers=headers, **more)
+
+
+@asynccontextmanager
+async def running(app: ASGIApp) -> AsyncIterator[None]:
+    """Keep an application's lifespan open for a block, in a task of its own as a server does."""
+    to_app: asyncio.Queue[Any] = asyncio.Queue()
+    from_app: asyncio.Queue[Any] = asyncio.Queue()
+    task = asyncio.create_task(app({"type": "lifespan", "state": {}}, to_app.get, from_app.put))
+    await to_app.put({"type": "lifespan.startup"})
+    started = await from_app.get()
+    assert started["type"] == "lifespan.startup.complete", started
+    try:
+        yield
+    finally:
+        await to_app.put({"type": "lifespan.shutdown"})
+        await task
+
+
+_next_services: list[Services] = []
+
+
+@cache
+def _edge() -> Edge:
+    """The application, made once: each lifespan takes the services that were laid ready last."""
+    return create_app(_next_services.pop, ENDPOINTS)
+
+
+@asynccontextmanager
+async def serving(**settings: Any) -> AsyncIterator[Toy]:
+    """Serve the toy API for a block."""
+    store, edge = FakeStore(), _edge()
+    _next_services.append(fake_services(store, **settings))
+    transport = httpx2.ASGITransport(edge)
+    with capture_logs() as logs:
+        async with running(edge), Toy(transport=transport, base_url="http://toy") as client:
+            client.store, client.edge, client.logs = store, edge, logs
+            yield client
