@@ -10,13 +10,13 @@ from granian.server import Server
 from litestar.types import ASGIApp
 
 from schemas.cases.log import LogEvent
-from service.app import make_services
 from service.auth.principals import PrincipalKind
 from service.eventstore.commands import Answer
 from service.http.edge.app import create_app
 from service.http.edge.operations import Call, endpoint
 from service.http.edge.routes import all_endpoints
 from service.logs import configure
+from service.process.assembly import make_services
 from service.settings import load_settings
 
 

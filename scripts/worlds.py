@@ -73,7 +73,7 @@ def pss_of_api(supervisor: int) -> list[float]:
     found = []
     for process in psutil.Process(supervisor).children(recursive=True):
         line = " ".join(process.cmdline())
-        if "service.serving" in line and not process.children():
+        if "service.process.serving" in line and not process.children():
             found.append(process.memory_full_info().pss / 1e6)
     return found or [float("nan")]
 
@@ -183,7 +183,9 @@ class World(Service):
             **({"SERVICE_TEST_CLOCK": "1", "SERVICE_TEST_TOKEN": self.test_token} if test_clock else {}),
         )
         api = subprocess.Popen([sys.executable, "-m", "scripts.bench_server"], env=environment, cwd=ROOT)
-        worker = subprocess.Popen([sys.executable, "-m", "service.worker", str(os.getpid())], env=environment, cwd=ROOT)
+        worker = subprocess.Popen(
+            [sys.executable, "-m", "service.process.worker", str(os.getpid())], env=environment, cwd=ROOT
+        )
         try:
             wait_until_ready(self.port, api, path="/health/live")
             self.sign_in()

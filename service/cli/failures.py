@@ -10,7 +10,7 @@ from service.eventstore.commands import CommandNotDone, OutcomeUnknown
 from service.eventstore.migrations import MigrationError
 from service.eventstore.rebuild import RebuildRunning
 from service.eventstore.startup import UnfitDatabase
-from service.processes import CannotListen
+from service.process.children import CannotListen
 from service.settings import SettingsError
 from statemachines.kernel.machine import Rejection
 

@@ -15,7 +15,7 @@ def serve() -> None:
     these may run on one database.
     """
     from service.logs import configure
-    from service.supervisor import Supervisor
+    from service.process.supervisor import Supervisor
 
     settings = load_settings()
     configure(settings.log_level, "supervisor")
@@ -27,9 +27,9 @@ def worker() -> None:
     """Run one more worker beside `serve`: jobs, the sequencer, the sweep. SIGTERM or Ctrl-C stops it."""
     import psycopg
 
-    from service import worker as process
     from service.cli.common import database
     from service.eventstore.startup import check_database
+    from service.process import worker as process
 
     with database() as settings:
         with psycopg.connect(settings.database_url) as connection:

@@ -98,7 +98,7 @@ async def test_acknowledged_records_survive_kills(server_factory: Any) -> None:
 
 def kill_api(server: ServerHandle, *, whole: bool) -> None:
     """Kill the process that serves; with `whole` also the one that watches it and would start it again."""
-    serving = server.processes("service.serving")
+    serving = server.processes("service.process.serving")
     numbers = {process.pid for process in serving}
     for process in serving:
         with suppress(psutil.NoSuchProcess):

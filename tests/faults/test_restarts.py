@@ -20,13 +20,13 @@ Record = Callable[[str, object], None]
 
 def watching(server: ServerHandle) -> psutil.Process:
     """The process of the API that holds the socket and starts the others."""
-    [found] = [process for process in server.processes("service.serving") if process.ppid() == server.pid]
+    [found] = [process for process in server.processes("service.process.serving") if process.ppid() == server.pid]
     return found
 
 
 def serving(server: ServerHandle) -> list[psutil.Process]:
     """The processes of the API that answer, in no order."""
-    return [process for process in server.processes("service.serving") if process.ppid() != server.pid]
+    return [process for process in server.processes("service.process.serving") if process.ppid() != server.pid]
 
 
 def kill(process: psutil.Process) -> None:
@@ -92,7 +92,7 @@ def test_the_api_killed_as_a_whole_comes_back(server_factory: ServerFactory, rec
         key = sign_in(client, server.internal_token)
     seconds = []
     for _ in range(2):
-        left = server.processes("service.serving")
+        left = server.processes("service.process.serving")
         began = time.monotonic()
         watching(server).kill()
         while any(map(alive, left)):

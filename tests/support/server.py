@@ -131,7 +131,7 @@ class ServerHandle:
         return None if self.process is None else self.process.pid
 
     def processes(self, module: str = "") -> list[psutil.Process]:
-        """Descendants of the server whose command line holds `module` (service.serving, service.worker)."""
+        """Descendants of the server whose command line holds `module` (service.process.serving or .worker)."""
         if self.process is None or self.process.poll() is not None:
             return []
         children = psutil.Process(self.process.pid).children(recursive=True)
@@ -140,7 +140,7 @@ class ServerHandle:
     def kill(self) -> None:
         """End the supervisor with SIGKILL and wait until its API and worker are gone too."""
         assert self.process is not None
-        left = [*self.processes("service.serving"), *self.processes("service.worker")]
+        left = [*self.processes("service.process.serving"), *self.processes("service.process.worker")]
         self.process.kill()
         self.process.wait()
         give_up = time.monotonic() + 5

@@ -52,7 +52,7 @@ class Stage:
 
     def serving(self) -> list[psutil.Process]:
         """The processes that serve HTTP, without the one that watches over them."""
-        found = self.server.processes("service.serving")
+        found = self.server.processes("service.process.serving")
         watching = {child.pid for child in found if child.ppid() == self.server.pid}
         return [child for child in found if child.pid not in watching]
 
@@ -69,7 +69,7 @@ class Stage:
     def kill_worker(self) -> None:
         """End the worker, and with it the sequencer, without a word."""
         with suppress(psutil.Error):
-            for child in self.server.processes("service.worker"):
+            for child in self.server.processes("service.process.worker"):
                 child.kill()
                 self.fired["worker killed"] += 1
 

@@ -10,7 +10,7 @@ from service.eventstore.commands import Answer
 from service.eventstore.reactor import Job
 from service.http.edge.bound import TEST_CLOCK_PATH
 from service.http.edge.operations import Call, endpoint
-from service.jobs import LOCK, declared, defer
+from service.tasks import LOCK, declared, defer
 
 _ADVANCE = (
     "with moved as materialized (select advance_service_clock(%s) as ahead) "

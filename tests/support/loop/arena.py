@@ -78,7 +78,7 @@ def must(answer: httpx2.Response, *statuses: int) -> dict[str, Any]:
 
 def serving(server: ServerHandle) -> list[psutil.Process]:
     """The processes of a server that serve HTTP, without the one that watches over them."""
-    found = server.processes("service.serving")
+    found = server.processes("service.process.serving")
     return [child for child in found if child.ppid() != server.pid]
 
 

@@ -6,7 +6,7 @@ import re
 
 import psycopg
 
-from service.jobs import declared
+from service.tasks import declared
 from tests.support.server import ServerFactory, ServerHandle
 
 

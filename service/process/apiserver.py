@@ -14,7 +14,7 @@ import structlog
 from granian.net import SocketSpec  # type: ignore[attr-defined] # not marked as exported
 from granian.server import MPServer
 
-from service.processes import Restarts
+from service.process.children import Restarts
 
 log = structlog.get_logger()
 

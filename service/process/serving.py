@@ -1,4 +1,4 @@
-"""The API as processes: `python -m service.serving <parent process number>`.
+"""The API as processes: `python -m service.process.serving <parent process number>`.
 
 The process started here accepts nothing itself: it holds the socket and watches over `SERVICE_WORKERS` processes
 that serve. It makes the application before it forks them, so that they share its memory and a new one is there at
@@ -13,11 +13,11 @@ import sys
 from granian.constants import HTTPModes, Interfaces, Loops
 from litestar.types import ASGIApp
 
-from service.apiserver import ApiServer
-from service.app import make_services
 from service.http.edge.app import create_app
 from service.logs import configure, stdlib_config
-from service.processes import die_with_parent
+from service.process.apiserver import ApiServer
+from service.process.assembly import make_services
+from service.process.children import die_with_parent
 from service.settings import load_settings
 
 STOP_SECONDS = 2  # requests in flight get this long when the service stops

@@ -1,4 +1,4 @@
-"""The worker: numbers the log, reacts to it, and runs jobs (`python -m service.worker <parent process number>`).
+"""The worker: numbers the log, reacts to it, and runs jobs (`python -m service.process.worker <parent pid>`).
 
 Any number may run: the sequencer and the reactor take turns, jobs are fetched one by one, and scheduled ones are
 deferred once. It may be killed at any time; what it had begun is done again by the next one.
@@ -17,14 +17,15 @@ import structlog
 from procrastinate.exceptions import ConnectorException
 from psycopg_pool import PoolTimeout
 
-from service.app import make_services
 from service.eventstore.reactor import Reactor
 from service.eventstore.sequencer import Sequencer
-from service.jobs import declared, job_app
 from service.logs import configure
-from service.processes import die_with_parent
+from service.process.assembly import make_services
+from service.process.children import die_with_parent
+from service.process.jobs import job_app
 from service.services import Services
 from service.settings import Settings, load_settings
+from service.tasks import declared
 
 log = structlog.get_logger()
 

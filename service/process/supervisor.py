@@ -25,7 +25,7 @@ from service.embedded.layout import Layout
 from service.embedded.programs import EmbeddedError
 from service.eventstore import migrations
 from service.eventstore.startup import check_database
-from service.processes import Child, wait_for_port
+from service.process.children import Child, wait_for_port
 from service.settings import Settings
 
 log = structlog.get_logger()
@@ -63,8 +63,8 @@ class Supervisor:
                 with psycopg.connect(self._settings.database_url) as connection:
                     check_database(connection, test_clock=self._settings.test_clock)
                 self._children = [
-                    Child("api", "service.serving", dict(os.environ)),
-                    Child("worker", "service.worker", dict(os.environ)),
+                    Child("api", "service.process.serving", dict(os.environ)),
+                    Child("worker", "service.process.worker", dict(os.environ)),
                 ]
                 stack.callback(self._stop_children)
                 for child in self._children:

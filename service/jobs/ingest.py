@@ -9,9 +9,9 @@ import procrastinate
 import psycopg
 
 from service.ingest.retention import ensure_partitions, purge
-from service.jobs import Task
 from service.services import Services
 from service.settingvalues import Plan
+from service.tasks import Task
 
 FREE_PLAN = "free"  # of every account that has not subscribed to another
 _PROJECTS = "select project_id from projects where status = 'active'"

@@ -10,8 +10,8 @@ from typing import Any
 
 from projections.accounts.sign_in import KEPT, PROJECTION, SIGN_IN_POLLS
 from service.eventstore.forgetting import forget
-from service.jobs import Task
 from service.services import Services
+from service.tasks import Task
 from statemachines.accounts.sign_in import LIFETIME
 
 NOW = "(select extract(epoch from service_now()))"

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from service.processes import LONGEST_PAUSE_SECONDS, STEADY_SECONDS, Child, Restarts
+from service.process.children import LONGEST_PAUSE_SECONDS, STEADY_SECONDS, Child, Restarts
 
 
 def test_pauses_grow_while_a_process_ends_by_itself() -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 import structlog
 
-from service.jobs import Task
 from service.runs.sweep import Sweep
 from service.services import Services
+from service.tasks import Task
 
 log = structlog.get_logger(__name__)
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from service.eventstore.forgetting import forget
-from service.jobs import Task
 from service.services import Services
+from service.tasks import Task
 
 # Made by the server to recognise its own write: nobody can repeat them once their request is over.
 OWN = "not client_key and created_at < (select service_now()) - interval '1 hour'"

@@ -73,7 +73,11 @@ def test_what_dies_comes_back(server_factory: ServerFactory):
     """The worker, the process that serves, the one that watches over it, and the database: each killed in turn."""
     server = server_factory.prepare()
     server.start()
-    for module, level in (("service.worker", 0), ("service.serving", -1), ("service.serving", 0)):
+    for module, level in (
+        ("service.process.worker", 0),
+        ("service.process.serving", -1),
+        ("service.process.serving", 0),
+    ):
         before = server.processes(module)
         before[level].kill()
         psutil.wait_procs([before[level]], timeout=5)
@@ -96,8 +100,8 @@ def test_what_dies_comes_back(server_factory: ServerFactory):
 
 def test_a_killed_supervisor_takes_its_children_along(server_factory: ServerFactory):
     server = server_factory()
-    assert len(server.processes("service.serving")) == 2
-    assert len(server.processes("service.worker")) == 1, server.log()
+    assert len(server.processes("service.process.serving")) == 2
+    assert len(server.processes("service.process.worker")) == 1, server.log()
     server.kill()
     with pytest.raises(httpx2.ConnectError), server.client() as client:
         client.get("/health/live")
@@ -190,7 +194,7 @@ def test_a_port_in_use_is_told_in_a_sentence(server_factory: ServerFactory, data
 
 def test_several_processes_serve_when_asked(server_factory: ServerFactory):
     server = server_factory(env={"SERVICE_WORKERS": "2"})
-    assert len(server.processes("service.serving")) == 3
+    assert len(server.processes("service.process.serving")) == 3
     with server.client() as client:
         key = sign_in(client, server.internal_token)
         create_project(client, key)
@@ -230,7 +234,7 @@ def test_an_idle_server_is_small_and_starts_soon(server_factory: ServerFactory):
     """
     server = server_factory.prepare()
     server.start()
-    for process in server.processes("service.serving"):
+    for process in server.processes("service.process.serving"):
         assert process.memory_full_info().pss < 140_000_000
     server.stop()
     server.start()

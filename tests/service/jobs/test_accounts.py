@@ -10,11 +10,11 @@ import psycopg
 import pytest
 
 from projections.accounts.sign_in import PROJECTION
-from service.auth import jobs
 from service.eventstore import forgetting
 from service.eventstore.audit import Difference, check_projection
 from service.eventstore.rebuild import rebuild
 from service.eventstore.store import EventStore
+from service.jobs import accounts as jobs
 from statemachines.accounts.sign_in import LIFETIME
 from tests.service.accounts.test_operator import start_sign_in
 

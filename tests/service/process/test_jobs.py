@@ -8,12 +8,13 @@ import procrastinate
 import psycopg
 import pytest
 
-from service import jobs
-from service.app import make_services
+from service import tasks as tasks_module
 from service.eventstore.reactor import Job
-from service.jobs import Task, defer, job_app
+from service.process.assembly import make_services
+from service.process.jobs import job_app
 from service.services import Services
 from service.settings import load_settings
+from service.tasks import Task, defer
 from tests.support.server import ENCRYPTION_KEY, SIGNING_KEY
 
 ran: list[tuple[str, Mapping[str, Any]]] = []
@@ -103,7 +104,7 @@ async def test_a_job_of_a_killed_worker_is_given_back(services: Services):
 
 def test_names_are_unique(monkeypatch: pytest.MonkeyPatch):
     """Two tasks of one name, or two reactions to one topic, stop the start."""
-    tasks, _reactions = jobs.declared()
+    tasks, _reactions = tasks_module.declared()
     assert len({task.name for task in tasks}) == len(tasks)
 
     class Module:
@@ -113,12 +114,12 @@ def test_names_are_unique(monkeypatch: pytest.MonkeyPatch):
     class Other(Module):
         TASKS = ()
 
-    monkeypatch.setattr(jobs, "_modules", lambda: [Module, Module])
+    monkeypatch.setattr(tasks_module, "modules", lambda _: [Module, Module])
     with pytest.raises(AssertionError, match=r"two tasks are named test\.note"):
-        jobs.declared()
-    monkeypatch.setattr(jobs, "_modules", lambda: [Module, Other])
+        tasks_module.declared()
+    monkeypatch.setattr(tasks_module, "modules", lambda _: [Module, Other])
     with pytest.raises(AssertionError, match=r"two reactions to a\.b\.v1"):
-        jobs.declared()
+        tasks_module.declared()
 
 
 def test_a_scheduled_task_is_deferred_once_by_many_workers(services: Services):

@@ -1,0 +1,1 @@
+"""Background work by area: what can be run, and which events defer it."""

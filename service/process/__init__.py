@@ -1,0 +1,1 @@
+"""The processes of the service, and what runs in each."""

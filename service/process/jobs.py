@@ -1,0 +1,55 @@
+"""The job library's application: runs each task with the services, and gives back what a killed worker held."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import procrastinate
+import structlog
+
+from service.services import Services
+from service.tasks import LOCK, Task
+
+log = structlog.get_logger()
+
+STALLED_SECONDS = 30.0  # without a heartbeat of its worker, a job counts as abandoned
+FAILED_KEPT_HOURS = 24 * 7
+CONNECTIONS = 4
+
+
+def job_app(services: Services, tasks: list[Task]) -> procrastinate.App:
+    """Make the library's application, in which each task runs with `services`."""
+    connector = procrastinate.PsycopgConnector(
+        conninfo=services.settings.database_url,
+        min_size=1,
+        max_size=CONNECTIONS,
+        kwargs={"application_name": "service-jobs"},
+    )
+    app = procrastinate.App(connector=connector, periodic_defaults={"max_delay": 90})
+    for task in tasks:
+        _register(app, services, task)
+
+    async def tidy(timestamp: int) -> None:
+        """Give jobs of killed workers back, and forget failures after a week."""
+        for job in await app.job_manager.get_stalled_jobs(seconds_since_heartbeat=STALLED_SECONDS):
+            log.warning("job_given_back", task=job.task_name, job=job.id, at=timestamp)
+            await app.job_manager.retry_job(job)
+        await app.job_manager.delete_old_jobs(
+            nb_hours=FAILED_KEPT_HOURS, include_failed=True, include_cancelled=True, include_aborted=True
+        )
+
+    app.periodic(cron="* * * * *", queueing_lock=f"{LOCK}:tidy")(app.task(name="jobs.tidy")(tidy))
+    return app
+
+
+def _register(app: procrastinate.App, services: Services, task: Task) -> None:
+    """Make a task known to the library."""
+
+    async def run(**args: Any) -> None:
+        structlog.contextvars.clear_contextvars()
+        structlog.contextvars.bind_contextvars(task=task.name)
+        await task.run(services, args)
+
+    known: Any = app.task(name=task.name, queue=task.queue, retry=task.retry or False)(run)
+    if task.cron is not None:
+        app.periodic(cron=task.cron, periodic_id=task.name, queueing_lock=f"{LOCK}:{task.name}")(known)
