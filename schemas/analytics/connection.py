@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from schemas.onboarding.lifecycle import SAFE_INTEGER, Closed, Epoch, Identifier
+from schemas.kernel.shape import Closed
+from schemas.onboarding.lifecycle import SAFE_INTEGER, Epoch, Identifier
 
 READ_SCOPES = ("project:read", "query:read")
 CONNECT_SECONDS = 900  # how long an authorization waits for its human

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal
 
-import msgspec
 from msgspec import Meta
+
+from schemas.kernel.shape import Closed
 
 # Python lets `$` match before a trailing newline and JSON Schema's dialect does not; the lookahead makes both agree.
 _END = r"(?!\n)$"
@@ -34,10 +35,6 @@ Meaning = Annotated[str, Meta(min_length=1, max_length=1000)]
 ObservedProperties = Annotated[tuple[PropertyName, ...], Meta(max_length=100)]
 
 Boundary = Literal["browser_provider", "server_provider"]
-
-
-class Closed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An object that takes exactly its declared keys."""
 
 
 # ---- the plan

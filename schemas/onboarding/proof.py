@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from schemas.onboarding.lifecycle import Boundary, Closed, Name, PropertyName, ProvingState, VerifiedState
+from schemas.kernel.shape import Closed
+from schemas.onboarding.lifecycle import Boundary, Name, PropertyName, ProvingState, VerifiedState
 
 MarkerValue = Annotated[str, Meta(min_length=20, max_length=1000)]
 

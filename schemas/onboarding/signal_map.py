@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from schemas.kernel.shape import Closed
 from schemas.onboarding.lifecycle import (
-    Closed,
     Deploy,
     EvidenceStatus,
     Failure,

@@ -32,7 +32,7 @@ from service.accounts.units import (
 )
 from service.auth.authority import check_fence
 from service.auth.secrets import SecretKind, make
-from service.eventstore.commands import Answer, Command, Lookup, Origin, Stream, Unit
+from service.eventstore.commands import Answer, Command, Lookup, Origin, Unit
 from service.eventstore.store import EventStore
 from service.ids import new_id
 from statemachines.accounts.account import (
@@ -48,6 +48,7 @@ from statemachines.accounts.account import (
     person_id,
 )
 from statemachines.accounts.sign_in import decide_deny
+from statemachines.kernel.machine import Stream
 from statemachines.projects.project import ProjectNotFound
 
 

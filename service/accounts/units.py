@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from service.auth.secrets import Secret
-from service.eventstore.commands import Stream, Unit
+from service.eventstore.commands import Unit
 from statemachines.accounts import sign_in
 from statemachines.accounts.account import (
     KEY,
@@ -17,6 +17,7 @@ from statemachines.accounts.account import (
 )
 from statemachines.accounts.sign_in import SIGN_IN
 from statemachines.credentials.credential import CREDENTIAL
+from statemachines.kernel.machine import Stream
 from statemachines.projects.project import PROJECT
 
 

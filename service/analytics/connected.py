@@ -24,10 +24,11 @@ from service.analytics.http import HttpAnswer, cause_of, exchange, failure, pars
 from service.analytics.oauth import ProviderOAuth, Secret
 from service.analytics.probes import ErrorProbe, EventProbe
 from service.auth.authority import check_fence
-from service.eventstore.commands import Answer, Command, CommandNotDone, Lookup, Origin, Stream, Unit
+from service.eventstore.commands import Answer, Command, CommandNotDone, Lookup, Origin, Unit
 from service.eventstore.store import EventStore
 from service.ids import new_id
 from statemachines.analytics.connection import MACHINE, scope_fault
+from statemachines.kernel.machine import Stream
 from statemachines.kernel.readings import ReadFailed
 from statemachines.onboarding.proof import ErrorSighting, EventSighting, carried_markers
 from statemachines.projects.project import ProjectNotFound

@@ -13,23 +13,9 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import msgspec
 
 from projections.kernel.projection import Table
-from statemachines.kernel.machine import Event, StateMachine
+from statemachines.kernel.machine import Event, Stream
 
-S = TypeVar("S")
 R = TypeVar("R", bound=msgspec.Struct)
-
-
-class Stream(NamedTuple):
-    """One history: its machine, its scope (a project id; for streams of people the user id) and its id."""
-
-    machine: StateMachine[Any]
-    project_id: str
-    id: str
-
-    @property
-    def name(self) -> tuple[str, str]:
-        """What the locks are taken on."""
-        return self.project_id, self.id
 
 
 class Lookup(NamedTuple):

@@ -13,11 +13,11 @@ from service.eventstore import names, statements
 from service.eventstore.arrays import array, columns
 from service.eventstore.cache import StateCache, StreamName
 from service.eventstore.codec import decode_event
-from service.eventstore.commands import Lookup, Stream
+from service.eventstore.commands import Lookup
 from service.eventstore.connection import Connection
 from service.eventstore.entry import Entry, RecordName
 from service.eventstore.unit import Registry, RowName, Working, fold_rows
-from statemachines.kernel.machine import Recorded
+from statemachines.kernel.machine import Recorded, Stream
 
 
 @dataclass(frozen=True, slots=True)

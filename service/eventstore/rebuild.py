@@ -19,12 +19,12 @@ from psycopg import sql
 from projections.kernel.projection import AnyProjection
 from service.eventstore import names, statements
 from service.eventstore.cache import StreamName
-from service.eventstore.commands import Answer, Command, Origin, Stream, Unit
+from service.eventstore.commands import Answer, Command, Origin, Unit
 from service.eventstore.fingerprint import fingerprint
 from service.eventstore.folding import Folded, RowDigest, fold_history, fold_tails, keep_to_the_index, row_values
 from statemachines.audit import rebuild as rebuilds
 from statemachines.audit.rebuild import ProjectionRebuilt
-from statemachines.kernel.machine import derived_id
+from statemachines.kernel.machine import Stream, derived_id
 
 log = structlog.get_logger()
 

@@ -11,8 +11,8 @@ import msgspec
 
 from projections.kernel.projection import AnyProjection, Table
 from service.eventstore.cache import StreamName
-from service.eventstore.commands import Command, Stream
-from statemachines.kernel.machine import Event, Recorded, StateMachine, apply
+from service.eventstore.commands import Command
+from statemachines.kernel.machine import Event, Recorded, StateMachine, Stream, apply
 
 R = TypeVar("R", bound=msgspec.Struct)
 RowName = tuple[str, str, str]  # table, project_id, id

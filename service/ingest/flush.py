@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from service.eventstore import names
 from service.eventstore.cache import StateCache, StreamName
-from service.eventstore.commands import Answer, Command, KeyReused, Origin, Outcome, Stream
+from service.eventstore.commands import Answer, Command, KeyReused, Origin, Outcome
 from service.eventstore.connection import Connection
 from service.eventstore.loading import Loaded, Plan, Record, fold_stream
 from service.eventstore.unit import Batch, Registry, UnitOfWork
@@ -38,6 +38,7 @@ from service.ingest.tally import Assigned, RecordTally, Tally
 from statemachines.cases import case, suppressions
 from statemachines.cases.case import CASE
 from statemachines.cases.suppressions import SUPPRESSIONS
+from statemachines.kernel.machine import Stream
 from statemachines.projects.project import ProjectDeletionInProgress
 
 ACCEPTED = 202

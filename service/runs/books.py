@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from projections.runs.run import RunRow
-from service.eventstore.commands import CommandNotDone, Stream, Unit
+from service.eventstore.commands import CommandNotDone, Unit
 from statemachines.cases.case import CASE
 from statemachines.contracts import contract as automation_contract
 from statemachines.contracts.authority import authority_of
+from statemachines.kernel.machine import Stream
 from statemachines.runs import lease, ledger
 from statemachines.runs.approval import APPROVAL
 from statemachines.runs.book import Book, Effects

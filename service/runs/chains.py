@@ -14,7 +14,7 @@ from typing import Generic, NamedTuple, TypeVar
 from projections.cases.case import CASE_STATS, CaseStatsRow
 from projections.runs.claim import ClaimRow, LeaseRow
 from projections.runs.receipt import TRIGGER_EVIDENCE, TriggerEvidenceRow, TriggerReceiptRow
-from service.eventstore.commands import Lookup, Stream, Unit
+from service.eventstore.commands import Lookup, Unit
 from service.runs import books
 from service.runs.books import append_all
 from statemachines.cases.case import Case
@@ -22,6 +22,7 @@ from statemachines.contracts.authority import authority_of
 from statemachines.contracts.contract import Contract
 from statemachines.contracts.cron import latest_firing, parse_cron
 from statemachines.contracts.policy import Authority, require_enabled
+from statemachines.kernel.machine import Stream
 from statemachines.runs import claim as claims
 from statemachines.runs import receipt as receipts
 from statemachines.runs import run as runs

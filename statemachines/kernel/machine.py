@@ -109,6 +109,19 @@ class StateMachine(NamedTuple, Generic[S]):
     snapshots: bool = False  # long streams keep a snapshot at most 100 events old
 
 
+class Stream(NamedTuple):
+    """One history: its machine, its scope (a project id; for streams of people the user id) and its id."""
+
+    machine: StateMachine[Any]
+    project_id: str
+    id: str
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """What the locks are taken on."""
+        return self.project_id, self.id
+
+
 def transition_table(statuses: type[Enum], initial: Enum, rows: list[list[Any]]) -> Machine:
     """Build the one table of a machine from rows of [topic, source, destination] (sources may be a list)."""
     return Machine(None, statuses, initial, rows, auto_transitions=False)

@@ -16,12 +16,12 @@ from schemas.onboarding.lifecycle import Plan, Receipt
 from service.accounts.operator import set_member
 from service.accounts.units import project_stream
 from service.auth.secrets import digest
-from service.eventstore.commands import Answer, Command, Origin, Stream, Unit
+from service.eventstore.commands import Answer, Command, Origin, Unit
 from service.eventstore.store import EventStore
 from service.ids import new_id
 from service.registry import registry
 from statemachines.accounts.account import Role
-from statemachines.kernel.machine import Event
+from statemachines.kernel.machine import Event, Stream
 from statemachines.onboarding import signal_map
 from statemachines.projects.project import ProjectFenced
 from tests.support.accounts import create_project, sign_in

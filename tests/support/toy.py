@@ -15,7 +15,7 @@ import msgspec
 import psycopg
 
 from projections.kernel.projection import Row, Table, projection
-from service.eventstore.commands import Answer, Command, Lookup, Origin, Stream, Unit
+from service.eventstore.commands import Answer, Command, Lookup, Origin, Unit
 from service.eventstore.unit import Registry
 from statemachines.kernel.machine import (
     Event,
@@ -23,6 +23,7 @@ from statemachines.kernel.machine import (
     Recorded,
     Rejection,
     StateMachine,
+    Stream,
     destination,
     transition_table,
 )

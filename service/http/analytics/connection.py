@@ -12,7 +12,7 @@ import msgspec
 from projections.analytics.connection import CONNECTIONS, GRANTS, ConnectionRow, GrantRow
 from schemas.analytics.connection import ConnectionStarted, ConnectionStatus, ConnectRequest, PollRequest
 from service.analytics.oauth import Secret, Tokens
-from service.eventstore.commands import Answer, CommandNotDone, Lookup, Outcome, Stream, Unit
+from service.eventstore.commands import Answer, CommandNotDone, Lookup, Outcome, Unit
 from service.http.edge.errors import EdgeRefusal, InvalidPayload, ServiceUnavailable, refusal
 from service.http.edge.operations import OWNER, Call, endpoint
 from service.ids import new_id
@@ -29,6 +29,7 @@ from statemachines.analytics.connection import (
     decide_connect,
     decide_reply,
 )
+from statemachines.kernel.machine import Stream
 from statemachines.kernel.readings import ReadFailed
 from statemachines.projects.project import ProjectNotFound
 

@@ -31,7 +31,7 @@ from schemas.contracts.contract import (
 )
 from schemas.contracts.playbook import PlaybookRef
 from service.contracts.readiness import gather
-from service.eventstore.commands import Answer, Outcome, StoredAnswer, Stream, Unit
+from service.eventstore.commands import Answer, Outcome, StoredAnswer, Unit
 from service.http.contracts.faults import refuse_document
 from service.http.edge.errors import InvalidPayload
 from service.http.edge.operations import KEY, OWNER, Call, endpoint
@@ -51,6 +51,7 @@ from statemachines.contracts.contract import (
 )
 from statemachines.contracts.documents import WORKFLOW, check_contract, make_document
 from statemachines.contracts.readiness import find_gaps
+from statemachines.kernel.machine import Stream
 
 _PATH = "/v1/projects/{project_id}/automation-contract"
 _NEXT = {

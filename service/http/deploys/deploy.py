@@ -12,7 +12,7 @@ from schemas.deploys.deploy import DeployAccepted, DeployEvent, DeployList, Depl
 from schemas.onboarding.lifecycle import PROOF_HEADER
 from service.auth.principals import PrincipalKind
 from service.auth.secrets import equal
-from service.eventstore.commands import Answer, Outcome, Stream, Unit
+from service.eventstore.commands import Answer, Outcome, Unit
 from service.http.edge.headers import head_of
 from service.http.edge.operations import KEY, Call, endpoint
 from service.http.edge.paging import Place, page, start_of
@@ -23,6 +23,7 @@ from service.ingest.usage import account_of
 from service.runs.books import retried
 from service.runs.deploys import Waiting, find_waiting
 from statemachines.deploys.deploy import DEPLOY, RecordDeploy, decide_record
+from statemachines.kernel.machine import Stream
 from statemachines.onboarding import lifecycle as onboarding
 from statemachines.runs.events import Deploy
 

@@ -15,7 +15,8 @@ import msgspec
 
 from projections.kernel.projection import Table
 from service.auth.principals import Principal, PrincipalKind
-from service.eventstore.commands import Answer, Decide, Lookup, Outcome, StoredAnswer, Stream, Unit
+from service.eventstore.commands import Answer, Decide, Lookup, Outcome, StoredAnswer, Unit
+from statemachines.kernel.machine import Stream
 
 if TYPE_CHECKING:
     from litestar import Request

@@ -19,7 +19,7 @@ import msgspec
 from schemas.kernel.errors import CATALOGUE
 from service.auth.authority import authority
 from service.auth.principals import ANONYMOUS, Principal
-from service.eventstore.commands import Answer, Command, Decide, Lookup, Origin, Outcome, StoredAnswer, Stream, Unit
+from service.eventstore.commands import Answer, Command, Decide, Lookup, Origin, Outcome, StoredAnswer, Unit
 from service.eventstore.loop import CAPACITY
 from service.http.edge.body_gate import check_body, read_body
 from service.http.edge.bound import TEST_CLOCK_PATH, Bound, is_id, is_project_id
@@ -48,7 +48,7 @@ from service.http.edge.rate_limit import RateLimiter, take_token
 from service.http.edge.reply import Reply
 from service.http.edge.validation import decode_query, explain_body, with_whole_numbers
 from statemachines.kernel.canonical import canonical_sha256
-from statemachines.kernel.machine import Rejection
+from statemachines.kernel.machine import Rejection, Stream
 from statemachines.projects.project import ProjectNotFound
 
 if TYPE_CHECKING:

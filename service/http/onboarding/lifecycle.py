@@ -28,12 +28,12 @@ from schemas.onboarding.lifecycle import (
 from schemas.onboarding.proof import CiMarker, OneTimeMarkers, ProofStarted, RuntimeMarker, VerifyAnswer
 from service.analytics.evidence import find_proof
 from service.auth.principals import PrincipalKind
-from service.eventstore.commands import Answer, Outcome, Stream, Unit
+from service.eventstore.commands import Answer, Outcome, Unit
 from service.http.edge.operations import OWNER, Call, endpoint
 from service.ids import new_id
 from service.onboarding import helper as onboarding_helper
 from service.onboarding.show import show, show_proving
-from statemachines.kernel.machine import Event
+from statemachines.kernel.machine import Event, Stream
 from statemachines.kernel.validation import InvalidPayload
 from statemachines.onboarding import lifecycle as onboarding
 from statemachines.onboarding import signal_map

@@ -9,7 +9,7 @@ import msgspec
 from projections.cases.case import PROJECTION as CASES
 from projections.runs.claim import CLAIMS, LEASES, ClaimRow, LeaseRow
 from schemas.runs.claim import Claim, CreateClaim, ReleaseClaim, RenewClaim
-from service.eventstore.commands import Answer, Outcome, Stream, Unit
+from service.eventstore.commands import Answer, Outcome, Unit
 from service.eventstore.store import EventStore
 from service.http.edge.errors import InvalidPayload
 from service.http.edge.operations import Call, Subject, endpoint
@@ -27,6 +27,7 @@ from service.runs import views
 from service.runs.books import claim_stream, lease_stream, retried
 from service.runs.chains import Plan, plan_claim, plan_release, plan_renew
 from service.runs.reading import NOW
+from statemachines.kernel.machine import Stream
 from statemachines.runs.claim import lease_live
 from statemachines.runs.refusals import ClaimNotFound, Moved
 from statemachines.runs.starting import ClaimCase, Release

@@ -7,8 +7,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from service.eventstore.commands import Answer, KeyReused, Lookup, Outcome, StoredAnswer, Stream, Unit
-from statemachines.kernel.machine import PreconditionFailed, Recorded, replay
+from service.eventstore.commands import Answer, KeyReused, Lookup, Outcome, StoredAnswer, Unit
+from statemachines.kernel.machine import PreconditionFailed, Recorded, Stream, replay
 from tests.support import toy
 from tests.support.rounds import Bench, body, count, entry_of, history
 from tests.support.toy import (

@@ -10,13 +10,14 @@ import psycopg
 import pytest
 
 from service.eventstore.commands import Command as StoreCommand
-from service.eventstore.commands import CommandFailed, CommandNotDone, KeyReused, Origin, Stream
+from service.eventstore.commands import CommandFailed, CommandNotDone, KeyReused, Origin
 from service.http.edge.errors import Unauthenticated
 from service.ingest import grouping
 from service.ingest.waiting import Waiting
 from statemachines.cases import case, suppressions
 from statemachines.cases.case import CASE
 from statemachines.cases.suppressions import SUPPRESSIONS, Action
+from statemachines.kernel.machine import Stream
 from statemachines.projects.project import ProjectDeletionInProgress
 from tests.support.ingest import (
     OTHER,

@@ -22,10 +22,10 @@ from projections.runs import grant as grants
 from projections.runs import ledger as ledgers
 from projections.runs import receipt as triggers
 from projections.runs import run as runs
-from service.eventstore.commands import Command, Origin, Stream
+from service.eventstore.commands import Command, Origin
 from service.eventstore.unit import Batch, Registry, UnitOfWork, Working
 from service.runs.chains import Plan
-from statemachines.kernel.machine import replay
+from statemachines.kernel.machine import Stream, replay
 from tests.support.loop.port import Entry
 
 T = TypeVar("T")

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from service.eventstore.commands import Answer, Command, Origin, Stream
+from service.eventstore.commands import Answer, Command, Origin
 from service.ids import new_id
 from statemachines.cases import case, suppressions
 from statemachines.cases.case import CASE
 from statemachines.cases.suppressions import SUPPRESSIONS, Action
+from statemachines.kernel.machine import Stream
 from tests.support.api import World, ok, refused, without_request_id
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
 
