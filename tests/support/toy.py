@@ -15,7 +15,7 @@ import msgspec
 import psycopg
 
 from projections.kernel.projection import Row, Table, projection
-from service.eventstore.commands import Answer, Command, Lookup, Origin, Unit
+from service.eventstore.commands import Answer, Command, Decide, Lookup, Origin, Unit
 from service.eventstore.unit import Registry
 from statemachines.kernel.machine import (
     Event,
@@ -243,7 +243,7 @@ def origin(operation: str = "POST /toys", actor: str = "key:k1", request_id: str
 
 
 def command(
-    decide: Callable[[Unit], Answer],
+    decide: Decide,
     *streams: Stream,
     key: str | None = None,
     fingerprint: str = "f",
