@@ -13,24 +13,22 @@ from schemas.cases.log import LogEvent
 from service.auth.principals import PrincipalKind
 from service.eventstore.commands import Answer
 from service.http.edge.app import create_app
-from service.http.edge.operations import Call, endpoint
+from service.http.edge.call import Call
+from service.http.edge.declaring import Group
 from service.http.edge.routes import all_endpoints
 from service.logs import configure
 from service.process.assembly import make_services
 from service.settings import load_settings
 
 
-@endpoint(
+@Group(name="extension", rate="ingest").operation(
     method="POST",
     path="/v1/bench-echo",
     operation_id="benchEcho",
-    group="extension",
     summary="Answer a validated log event without storing it.",
     principals=frozenset({PrincipalKind.DSN}),
     responses={202: None},
-    body=LogEvent,
     strict=False,
-    rate="ingest",
     extension=True,
 )
 async def echo(call: Call[LogEvent, None]) -> Answer:

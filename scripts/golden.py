@@ -21,8 +21,8 @@ sys.path.insert(0, str(ROOT))
 
 from service.eventstore.codec import canonical  # noqa: E402
 from service.http.edge.routes import built_endpoints  # noqa: E402
+from service.jobs.declared import declared  # noqa: E402
 from service.registry import machines, read_models  # noqa: E402
-from service.tasks import declared  # noqa: E402
 from statemachines.kernel.machine import TOPICS, Event  # noqa: E402
 
 GOLDEN = ROOT / "tests" / "golden" / "events"

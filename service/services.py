@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from service.analytics.port import AnalyticsProviders
-    from service.eventstore.store import EventStore
-    from service.ingest.intake import Intake
-    from service.settings import Settings
+from service.analytics.port import AnalyticsProviders
+from service.auth.authenticator import Authenticator
+from service.eventstore.store import EventStore
+from service.ingest.intake import Intake
+from service.settings import Settings
 
 
 @dataclass(slots=True)
@@ -20,4 +19,4 @@ class Services:
     store: EventStore
     intake: Intake
     providers: AnalyticsProviders
-    authenticator: Any
+    authenticator: Authenticator

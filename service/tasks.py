@@ -14,9 +14,7 @@ import procrastinate
 import psycopg
 from procrastinate.jobs import Status
 
-import service.jobs
-from service.eventstore.reactor import Job, Reaction
-from service.registry import modules
+from service.eventstore.reactor import Job
 from service.services import Services
 
 LOCK = "procrastinate"  # prefix of queueing locks
@@ -35,20 +33,6 @@ class Task(NamedTuple):
     queue: str = "default"
     retry: procrastinate.BaseRetryStrategy | None = None
     cron: str | None = None
-
-
-def declared() -> tuple[list[Task], dict[str, Reaction]]:
-    """Collect tasks and reactions from service/jobs. Two tasks of one name are a bug that stops the start."""
-    tasks: dict[str, Task] = {}
-    reactions: dict[str, Reaction] = {}
-    for module in modules(service.jobs):
-        for task in getattr(module, "TASKS", ()):
-            assert task.name not in tasks, f"two tasks are named {task.name}"
-            tasks[task.name] = task
-        for topic, reaction in getattr(module, "REACTIONS", {}).items():
-            assert topic not in reactions, f"two reactions to {topic}"
-            reactions[topic] = reaction
-    return list(tasks.values()), reactions
 
 
 async def defer(connection: psycopg.AsyncConnection[Any], job: Job) -> None:

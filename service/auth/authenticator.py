@@ -9,26 +9,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from projections.accounts import key as keys
 from projections.credentials import credential as credentials
 from projections.projects import project as projects
 from service.auth import secrets
+from service.auth.access import Access
 from service.auth.authority import fence_reaches
 from service.auth.principals import ANONYMOUS, Principal, PrincipalKind
+from service.auth.refusals import NotFound, OwnerRequired, PrincipalNotAllowed, ScopeMissing, Unauthenticated
 from service.auth.secrets import SecretKind
 from service.auth.uses import Uses
-from service.http.edge.errors import NotFound, OwnerRequired, PrincipalNotAllowed, ScopeMissing, Unauthenticated
-from service.http.edge.operations import Operation
+from service.eventstore.store import EventStore
+from service.settings import Settings
 from statemachines.accounts.account import membership_id
 from statemachines.credentials.credential import RUNNER
 from statemachines.kernel.machine import Rejection
 from statemachines.projects.project import ProjectDeletionInProgress, ProjectNotFound
-
-if TYPE_CHECKING:
-    from service.eventstore.store import EventStore
-    from service.settings import Settings
 
 CACHE_SECONDS = 1.0
 CACHE_SIZE = 10_000
@@ -69,24 +67,24 @@ class Authenticator:
         self._standings.clear()
 
     async def authenticate(
-        self, operation: Operation, headers: Mapping[str, str], query: Mapping[str, str | Sequence[str]]
+        self, access: Access, headers: Mapping[str, str], query: Mapping[str, str | Sequence[str]]
     ) -> Principal:
         """Find who sends a request. `headers` by lower-case name; `query` holds the values of each parameter.
 
         Raises Unauthenticated, PrincipalNotAllowed, ScopeMissing, and NotFound for a test route without a test token.
         """
-        allowed = operation.principals
+        allowed = access.principals
         if PrincipalKind.ANONYMOUS in allowed:
             return ANONYMOUS
         if allowed == {PrincipalKind.TEST} and self._settings.test_token is None:
             raise NotFound
-        secret = presented(operation, headers, query)
+        secret = presented(access, headers, query)
         # What is remembered may let somebody through to the second check; a refusal rests on a fresh look, so that
         # a secret that has just ended is nobody's everywhere, and not of the wrong kind here and there.
-        principal = await self._identify(secret, remembered=operation.mutation)
-        if operation.mutation and _refusal(operation, principal) is not None:
+        principal = await self._identify(secret, remembered=access.mutation)
+        if access.mutation and _refusal(access, principal) is not None:
             principal = await self._identify(secret, remembered=False)
-        if (refusal := _refusal(operation, principal)) is not None:
+        if (refusal := _refusal(access, principal)) is not None:
             raise refusal
         return principal
 
@@ -128,17 +126,15 @@ class Authenticator:
             return standing
         raise ProjectNotFound("There is no such project.")
 
-    async def admit(
-        self, principal: Principal, project_id: str, operation: Operation, *, remembered: bool = False
-    ) -> None:
+    async def admit(self, principal: Principal, project_id: str, access: Access, *, remembered: bool = False) -> None:
         """Let a principal through to an operation on a project by visibility, role and fence, in this order (G-007).
 
         Raises ProjectNotFound as `standing`, OwnerRequired, ProjectDeletionInProgress.
         """
         standing = await self.standing(principal, project_id, remembered=remembered)
-        if operation.owner and standing.role == "member":
+        if access.owner and standing.role == "member":
             raise OwnerRequired
-        if standing.fenced and fence_reaches(principal, operation):
+        if standing.fenced and fence_reaches(principal, access):
             raise ProjectDeletionInProgress("The project is being deleted.")
 
     async def _identify(self, secret: str, *, remembered: bool) -> Principal:
@@ -214,25 +210,25 @@ class Authenticator:
                 pass
 
 
-def _refusal(operation: Operation, principal: Principal) -> Rejection | None:
+def _refusal(access: Access, principal: Principal) -> Rejection | None:
     """Say why an operation is not for a principal; None when it is."""
-    if principal.kind not in operation.principals:
+    if principal.kind not in access.principals:
         return PrincipalNotAllowed()
     scoped = principal.kind in {PrincipalKind.CI, PrincipalKind.RUNNER}
-    if scoped and operation.scope is not None and operation.scope not in principal.scopes:
-        return ScopeMissing(required_scope=operation.scope)
+    if scoped and access.scope is not None and access.scope not in principal.scopes:
+        return ScopeMissing(required_scope=access.scope)
     return None
 
 
-def presented(operation: Operation, headers: Mapping[str, str], query: Mapping[str, str | Sequence[str]]) -> str:
+def presented(access: Access, headers: Mapping[str, str], query: Mapping[str, str | Sequence[str]]) -> str:
     """Return the one secret of a request. Raises Unauthenticated for none, and for two that differ."""
     sent = []
     authorization = headers.get("authorization", "")
     if authorization[: len(_BEARER)].lower() == _BEARER:
         sent.append(authorization[len(_BEARER) :].strip())
-    if "x-service-dsn" in headers and (not sent or PrincipalKind.DSN in operation.principals):
+    if "x-service-dsn" in headers and (not sent or PrincipalKind.DSN in access.principals):
         sent.append(headers["x-service-dsn"].strip())
-    if operation.path in QUERY_DSN_PATHS:
+    if access.path in QUERY_DSN_PATHS:
         values = query.get("dsn", ())
         sent.extend([values] if isinstance(values, str) else values)
     read = [secrets.parse_dsn(value) for value in sent]

@@ -16,11 +16,11 @@ from projections.accounts import person as people
 from projections.credentials import credential as credentials
 from projections.projects import project as projects
 from projections.projects.project import ProjectRow
+from service.auth.access import DELETION_GROUP, Access
 from service.auth.principals import Principal, PrincipalKind
+from service.auth.refusals import OwnerRequired, Unauthenticated
 from service.auth.secrets import equal
 from service.eventstore.commands import Lookup, Unit
-from service.http.edge.errors import OwnerRequired, Unauthenticated
-from service.http.edge.operations import Operation
 from statemachines.accounts.account import AccountDeletionInProgress, Role, membership_id
 from statemachines.projects.project import ProjectDeletionInProgress, ProjectNotFound
 
@@ -29,8 +29,6 @@ PEOPLE = people.PROJECTION.table
 MEMBERSHIPS = memberships.PROJECTION.table
 PROJECTS = projects.PROJECTION.table
 CREDENTIALS = credentials.PROJECTION.table
-
-DELETION_GROUP = "deletion"  # its operations decide by the state of the deletion, not by the fence
 
 
 class Authority(NamedTuple):
@@ -45,11 +43,11 @@ class Authority(NamedTuple):
     check: Callable[[Unit], None]
 
 
-def authority(principal: Principal, project_id: str | None, operation: Operation) -> Authority:
-    """Say what has to hold when a command of `operation` commits. `project_id`: the project in scope, if any."""
+def authority(principal: Principal, project_id: str | None, access: Access) -> Authority:
+    """Say what has to hold when a command under `access` commits. `project_id`: the project in scope, if any."""
     match principal.kind:
         case PrincipalKind.KEY:
-            return _person(principal, project_id, operation)
+            return _person(principal, project_id, access)
         case PrincipalKind.CI | PrincipalKind.RUNNER:
             return _credential(principal, project_id)
         case PrincipalKind.DSN:
@@ -58,11 +56,11 @@ def authority(principal: Principal, project_id: str | None, operation: Operation
             return Authority((), (), lambda _: None)
 
 
-def fence_reaches(principal: Principal, operation: Operation) -> bool:
+def fence_reaches(principal: Principal, access: Access) -> bool:
     """Whether a deletion fence closes the operation to the principal: reads stay open to people (G-131)."""
-    if operation.group == DELETION_GROUP:
+    if access.group == DELETION_GROUP:
         return False
-    return operation.mutation or principal.kind is not PrincipalKind.KEY
+    return access.mutation or principal.kind is not PrincipalKind.KEY
 
 
 def check_fence(project: ProjectRow) -> None:
@@ -73,7 +71,7 @@ def check_fence(project: ProjectRow) -> None:
         )
 
 
-def _person(principal: Principal, project_id: str | None, operation: Operation) -> Authority:
+def _person(principal: Principal, project_id: str | None, access: Access) -> Authority:
     user_id = principal.user_id
     assert user_id is not None
     of_account = (Lookup(KEYS, user_id, principal.id), Lookup(PEOPLE, user_id, user_id))
@@ -85,7 +83,7 @@ def _person(principal: Principal, project_id: str | None, operation: Operation) 
         person = unit.row(PEOPLE, user_id, user_id)
         if person is None:
             raise Unauthenticated
-        if person.status != "active" and fence_reaches(principal, operation):
+        if person.status != "active" and fence_reaches(principal, access):
             raise AccountDeletionInProgress("The account is being deleted.")
 
     if project_id is None:
@@ -97,9 +95,9 @@ def _person(principal: Principal, project_id: str | None, operation: Operation) 
         project, membership = unit.row(PROJECTS, project_id, project_id), unit.row(MEMBERSHIPS, project_id, member)
         if project is None or membership is None:
             raise ProjectNotFound("There is no such project.")
-        if operation.owner and membership.role != Role.OWNER.value:
+        if access.owner and membership.role != Role.OWNER.value:
             raise OwnerRequired
-        if fence_reaches(principal, operation):
+        if fence_reaches(principal, access):
             check_fence(project)
 
     lookups = (*of_account, Lookup(PROJECTS, project_id, project_id), Lookup(MEMBERSHIPS, project_id, member))

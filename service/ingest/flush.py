@@ -21,6 +21,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from service.auth.refusals import Unauthenticated
 from service.eventstore import names
 from service.eventstore.cache import StateCache, StreamName
 from service.eventstore.commands import Answer, Command, KeyReused, Origin, Outcome
@@ -28,7 +29,6 @@ from service.eventstore.connection import Connection
 from service.eventstore.loading import Loaded, Plan, Record, fold_stream
 from service.eventstore.unit import Batch, Registry, UnitOfWork
 from service.eventstore.writing import write
-from service.http.edge.errors import Unauthenticated
 from service.ids import new_id
 from service.ingest import statements
 from service.ingest.counting import Parameters, parameters

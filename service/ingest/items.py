@@ -20,11 +20,10 @@ import msgspec
 from schemas.analytics.event import AnalyticsAccepted, AnalyticsEvent
 from schemas.cases.log import ERROR_LEVELS, LEVELS, MAX_EXTRA_BYTES, Level, LogAccepted, LogEvent
 from schemas.onboarding.lifecycle import PROOF_PROPERTY
+from service.auth.refusals import InvalidPayload
 from service.eventstore import names
 from service.eventstore.commands import Outcome
 from service.eventstore.entry import RecordName
-from service.http.edge.errors import InvalidPayload
-from service.http.edge.operations import Call
 from service.ids import new_id
 from service.ingest.grouping import Evidence, Grouping, gather, group
 from service.ingest.scrubbing import Scrubber
@@ -52,12 +51,6 @@ class Sender(NamedTuple):
     request_id: str
     key: str | None
     fingerprint: str
-
-
-def sender_of(call: Call[Any, Any]) -> Sender:
-    """Take the sender from a request that a DSN has authenticated."""
-    assert call.project_id is not None, "a DSN names its project"
-    return Sender(call.project_id, call.principal.secret_hash, call.request_id, call.key, call.fingerprint)
 
 
 class Assignment(NamedTuple):

@@ -19,13 +19,13 @@ from psycopg_pool import PoolTimeout
 
 from service.eventstore.reactor import Reactor
 from service.eventstore.sequencer import Sequencer
+from service.jobs.declared import declared
 from service.logs import configure
 from service.process.assembly import make_services
 from service.process.children import die_with_parent
 from service.process.jobs import job_app
 from service.services import Services
 from service.settings import Settings, load_settings
-from service.tasks import declared
 
 log = structlog.get_logger()
 

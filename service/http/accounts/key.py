@@ -8,8 +8,11 @@ from schemas.accounts.key import KeyItem, KeyList, KeyRevokedBody, RevokeKey
 from schemas.kernel.paging import PageQuery
 from service.accounts.units import key_stream
 from service.eventstore.commands import Answer, Lookup, Outcome, Unit
-from service.http.edge.operations import KEY, Call, endpoint
-from service.http.edge.paging import Place, page, start_of
+from service.eventstore.pages import Place
+from service.http.edge import groups
+from service.http.edge.call import Call
+from service.http.edge.operations import KEY
+from service.http.edge.paging import page, start_of
 from statemachines.accounts.account import decide_revoke_key
 
 _LIST = (
@@ -19,16 +22,13 @@ _LIST = (
 )
 
 
-@endpoint(
+@groups.AUTH.operation(
     method="GET",
     path="/v1/keys",
     operation_id="list_keys",
-    group="auth",
     summary="List one's own API keys",
     principals=KEY,
-    query=PageQuery,
     responses={200: KeyList},
-    mutation=False,
     extension=True,
 )
 async def list_keys(call: Call[None, PageQuery]) -> Answer:
@@ -52,14 +52,12 @@ async def list_keys(call: Call[None, PageQuery]) -> Answer:
     )
 
 
-@endpoint(
+@groups.AUTH.operation(
     method="POST",
     path="/v1/keys/{key_id}/revoke",
     operation_id="revoke_key",
-    group="auth",
     summary="End one of one's own API keys",
     principals=KEY,
-    body=RevokeKey,
     responses={200: KeyRevokedBody},
     idempotency="optional",
     extension=True,

@@ -35,7 +35,8 @@ from service.auth.principals import PrincipalKind
 from service.auth.secrets import SecretKind, digest, make, make_user_code
 from service.eventstore.commands import Answer, Lookup, Outcome, Unit
 from service.http.accounts import device_page
-from service.http.edge.operations import Call, endpoint
+from service.http.edge import groups
+from service.http.edge.call import Call
 from service.ids import new_id
 from statemachines.accounts.account import Identity, PersonStatus, person_id, synthetic_identity
 from statemachines.accounts.sign_in import (
@@ -67,14 +68,12 @@ class StillPending(msgspec.Struct, frozen=True):
     interval: int
 
 
-@endpoint(
+@groups.AUTH.operation(
     method="POST",
     path="/v1/auth/device",
     operation_id="start_device",
-    group="auth",
     summary="Begin a sign-in on a device without a browser",
     principals=ANYONE,
-    body=StartDevice,
     responses={200: DeviceStarted},
     idempotency="optional",
     rate="device_start",
@@ -117,14 +116,12 @@ async def _start(call: Call[StartDevice, None], user_code: str, device_code: str
     return await call.execute(start, streams=[stream])
 
 
-@endpoint(
+@groups.AUTH.operation(
     method="POST",
     path="/v1/auth/device/poll",
     operation_id="poll_device",
-    group="auth",
     summary="Ask whether a sign-in has been authorised; takes the key once",
     principals=ANYONE,
-    body=PollDevice,
     responses={200: DeviceAuthorized},
     idempotency="optional",
     rate="device_poll",
@@ -201,14 +198,12 @@ async def poll_device(call: Call[PollDevice, None]) -> Outcome:
     )
 
 
-@endpoint(
+@groups.AUTH.operation(
     method="POST",
     path="/v1/auth/device/authorize",
     operation_id="authorize_device",
-    group="auth",
     summary="Let an identity stand behind a user code",
     principals=INTERNAL,
-    body=AuthorizeDevice,
     responses={200: SignInAuthorizedBody},
     idempotency="optional",
     rate="internal",
@@ -227,14 +222,12 @@ async def authorize_device(call: Call[AuthorizeDevice, None]) -> Outcome:
     return await call.execute(decide, streams=[code, person])
 
 
-@endpoint(
+@groups.AUTH.operation(
     method="POST",
     path="/v1/auth/device/test-authorize",
     operation_id="test_authorize_device",
-    group="auth",
     summary="Let the synthetic identity of a test run stand behind a user code",
     principals=TEST,
-    body=AuthorizeTestDevice,
     responses={200: SyntheticSignInBody},
     idempotency="optional",
     rate="internal",
@@ -260,14 +253,12 @@ async def test_authorize_device(call: Call[AuthorizeTestDevice, None]) -> Outcom
     return await call.execute(decide, streams=[code, person])
 
 
-@endpoint(
+@groups.AUTH.operation(
     method="POST",
     path="/v1/auth/identity/resolve",
     operation_id="resolve_identity",
-    group="auth",
     summary="Find or make the person of an identity",
     principals=INTERNAL,
-    body=ResolveIdentity,
     responses={200: IdentityResolved},
     idempotency="optional",
     rate="internal",
@@ -284,16 +275,13 @@ async def resolve_identity(call: Call[ResolveIdentity, None]) -> Outcome:
     return await call.execute(decide, streams=[person])
 
 
-@endpoint(
+@groups.AUTH.operation(
     method="GET",
     path="/device",
     operation_id="show_device_page",
-    group="auth",
     summary="How to authorise a user code, as a page",
     principals=ANYONE,
-    query=DevicePageQuery,
     responses={200: str},
-    mutation=False,
     rate="none",
     extension=True,
     content_type="text/html; charset=utf-8",

@@ -12,9 +12,11 @@ import msgspec
 from projections.analytics.connection import CONNECTIONS, GRANTS, ConnectionRow, GrantRow
 from schemas.analytics.connection import ConnectionStarted, ConnectionStatus, ConnectRequest, PollRequest
 from service.analytics.oauth import Secret, Tokens
+from service.auth.refusals import InvalidPayload, Refusal, ServiceUnavailable, refusal
 from service.eventstore.commands import Answer, CommandNotDone, Lookup, Outcome, Unit
-from service.http.edge.errors import EdgeRefusal, InvalidPayload, ServiceUnavailable, refusal
-from service.http.edge.operations import OWNER, Call, endpoint
+from service.http.edge import groups
+from service.http.edge.call import Call
+from service.http.edge.operations import OWNER
 from service.ids import new_id
 from statemachines.analytics.connection import (
     MACHINE,
@@ -39,15 +41,13 @@ RECORD_ATTEMPTS = 3  # a grant is given once; a busy moment must not lose it
 AnyCall = Call[ConnectRequest, None] | Call[PollRequest, None]
 
 
-@endpoint(
+@groups.AUTH.operation(
     method="POST",
     path="/v1/auth/provider",
     operation_id="connect_provider",
-    group="auth",
     summary="Ask for read access to the customer's analytics provider",
     principals=OWNER,
     owner=True,
-    body=ConnectRequest,
     responses={200: ConnectionStarted},
     idempotency="optional",
     flows=FLOW,
@@ -97,15 +97,13 @@ async def connect_provider(call: Call[ConnectRequest, None]) -> Outcome:
     return await call.execute(decide, streams=[stream])
 
 
-@endpoint(
+@groups.AUTH.operation(
     method="POST",
     path="/v1/auth/provider/poll",
     operation_id="poll_provider",
-    group="auth",
     summary="Ask whether read access has been granted",
     principals=OWNER,
     owner=True,
-    body=PollRequest,
     responses={200: ConnectionStatus},
     idempotency="optional",
     flows=FLOW,
@@ -142,7 +140,7 @@ async def poll_provider(call: Call[PollRequest, None]) -> Outcome | Answer:
 async def _require_own(call: AnyCall, project_id: str) -> None:
     """Bring the body's project into scope. Raises ProjectNotFound, OwnerRequired, ProjectDeletionInProgress."""
     await call.services.authenticator.admit(call.principal, project_id, call.operation)
-    call.project_id = project_id
+    call.scope_id = project_id
 
 
 async def _find(call: Call[PollRequest, None]) -> ConnectionRow:
@@ -225,7 +223,7 @@ def _unconfigured() -> ServiceUnavailable:
     )
 
 
-def _upstream(failed: ReadFailed) -> EdgeRefusal:
+def _upstream(failed: ReadFailed) -> Refusal:
     return refusal("upstream_timeout" if failed.cause == "timeout" else "upstream_error")
 
 

@@ -6,46 +6,40 @@ from schemas.analytics.event import AnalyticsAccepted, AnalyticsEvent, BrowserCo
 from schemas.cases.log import MAX_INGEST_BYTES
 from service.auth.principals import PrincipalKind
 from service.eventstore.commands import Answer, Outcome
-from service.http.edge.operations import Call, endpoint
-from service.ingest.items import sender_of, take_analytics
+from service.http.edge import groups
+from service.http.edge.call import Call
+from service.ingest.items import take_analytics
 
 REPLAY_PROVIDER = "provider_cloud"
 
 
-@endpoint(
+@groups.INGEST.operation(
     method="POST",
     path="/v1/analytics/",
     operation_id="record_analytics_event",
-    group="ingest",
     summary="Record a product event",
     principals=frozenset({PrincipalKind.DSN}),
-    body=AnalyticsEvent,
     strict=False,
     max_body=MAX_INGEST_BYTES,
     responses={202: AnalyticsAccepted},
     idempotency="optional",
-    rate="ingest",
     text_plain=True,
 )
 async def record_analytics_event(call: Call[AnalyticsEvent, None]) -> Outcome:
     """Store an analytics event."""
-    return await call.services.intake.submit(take_analytics(sender_of(call), call.body, call.raw_body))
+    return await call.services.intake.submit(take_analytics(call.sender, call.body, call.raw_body))
 
 
-@endpoint(
+@groups.INGEST.operation(
     method="GET",
     path="/v1/analytics/browser-config",
     operation_id="read_browser_config",
-    group="ingest",
     summary="Read what a browser may capture",
     principals=frozenset({PrincipalKind.DSN}),
     responses={200: BrowserConfig},
-    mutation=False,
-    rate="ingest",
 )
 async def read_browser_config(call: Call[None, None]) -> Answer:
     """Say whether sessions are recorded. The fence closes this to a DSN as well (G-131)."""
-    assert call.project_id is not None
     await call.services.authenticator.admit(call.principal, call.project_id, call.operation)
     return Answer(
         200,

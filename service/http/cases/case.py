@@ -14,10 +14,13 @@ from projections.cases.case import CaseRow, CaseStatsRow, trust_of
 from projections.cases.suppressions import SuppressionsRow
 from projections.runs.claim import ClaimRow, LeaseRow
 from schemas.cases.case import CaseClaim, CaseHint, CaseItem, CaseLatestEvent, CaseList, CaseQuery, CaseRecord
+from service.auth.refusals import refusal
 from service.eventstore.commands import Answer
-from service.http.edge.errors import refusal
-from service.http.edge.operations import KEY, Call, Subject, endpoint
-from service.http.edge.paging import Place, page, start_of
+from service.eventstore.pages import Place
+from service.http.edge import groups
+from service.http.edge.call import Call
+from service.http.edge.operations import KEY, Subject
+from service.http.edge.paging import page, start_of
 from service.http.runs.calls import KEY_OR_RUNNER, runner_of
 from service.runs.reading import NOW
 from statemachines.cases.suppressions import Action, matches, suppressions_id
@@ -50,22 +53,18 @@ where c.project_id = %s and c.id = %s
 """  # noqa: S608 - a constant
 
 
-@endpoint(
+@groups.CASES.operation(
     method="GET",
     path="/v1/projects/{project_id}/cases",
     operation_id="list_cases",
-    group="cases",
     summary="List cases",
     principals=KEY,
-    query=CaseQuery,
     responses={200: CaseList},
-    mutation=False,
     flows=frozenset({"automation"}),
 )
 async def list_cases(call: Call[None, CaseQuery]) -> Answer:
     """List cases by the time they were opened, newest first."""
     project_id, query = call.project_id, call.query
-    assert project_id is not None
     start = start_of(query)
     filters: list[tuple[str, Any]] = [
         ("c.status = %s", None if query.status == "all" else query.status),
@@ -129,17 +128,15 @@ def _item(project_id: str, row: tuple[Any, ...]) -> CaseItem:
     )
 
 
-@endpoint(
+@groups.CASES.operation(
     method="GET",
     path="/v1/cases/{case_id}",
     operation_id="read_case",
-    group="cases",
     summary="Read a case",
     principals=KEY_OR_RUNNER,
     scope="cases:read",
-    subject=Subject("case_id", CASES.table, "case_not_found", located=True),  # only its name is taken from it
+    subject=Subject("case_id", CASES.table, "case_not_found", located=True),
     responses={200: CaseRecord},
-    mutation=False,
     flows=frozenset({"automation"}),
     errors=("case_not_found", "claim_required"),
 )

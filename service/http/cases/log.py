@@ -5,28 +5,26 @@ from __future__ import annotations
 from schemas.cases.log import MAX_INGEST_BYTES, LogAccepted, LogEvent
 from service.auth.principals import PrincipalKind
 from service.eventstore.commands import Outcome
-from service.http.edge.operations import Call, endpoint
-from service.ingest.items import sender_of, take_log
+from service.http.edge import groups
+from service.http.edge.call import Call
+from service.ingest.items import take_log
 
 
-@endpoint(
+@groups.INGEST.operation(
     method="POST",
     path="/v1/logs/",
     operation_id="record_log",
-    group="ingest",
     summary="Record a log or error event",
     principals=frozenset({PrincipalKind.DSN}),
-    body=LogEvent,
     strict=False,
     max_body=MAX_INGEST_BYTES,
     responses={202: LogAccepted},
     idempotency="optional",
-    rate="ingest",
     text_plain=True,
 )
 async def record_log(call: Call[LogEvent, None]) -> Outcome:
     """Store a log event; at error level and above it is grouped into a case."""
-    return await call.services.intake.submit(take_log(sender_of(call), call.body, call.raw_body))
+    return await call.services.intake.submit(take_log(call.sender, call.body, call.raw_body))
 
 
 ENDPOINTS = [record_log]

@@ -30,12 +30,14 @@ from schemas.contracts.contract import (
     Readiness,
 )
 from schemas.contracts.playbook import PlaybookRef
+from service.auth.refusals import InvalidPayload
 from service.contracts.readiness import gather
 from service.eventstore.commands import Answer, Outcome, StoredAnswer, Unit
 from service.http.contracts.faults import refuse_document
-from service.http.edge.errors import InvalidPayload
-from service.http.edge.operations import KEY, OWNER, Call, endpoint
-from service.http.runs.calls import FLOWS, project_of, text_of
+from service.http.edge import groups
+from service.http.edge.call import Call
+from service.http.edge.operations import KEY, OWNER
+from service.http.edge.validation import text_of
 from service.ids import new_id
 from service.runs.books import contract_stream
 from statemachines.contracts.contract import (
@@ -116,24 +118,20 @@ def _person(call: Call[Any, Any]) -> str:
     return call.principal.user_id
 
 
-@endpoint(
+@groups.AUTOMATION.operation(
     method="POST",
     path=f"{_PATH}/validate",
     operation_id="validate_automation_contract",
-    group="automation",
     summary="Check a contract input and the project's readiness, without saving anything",
     principals=KEY,
-    body=ContractInput,
     max_body=MAX_CONTRACT_BYTES,
     responses={200: ContractValidation},
     mutation=False,
     idempotency="optional",
-    closed_errors=True,
-    flows=FLOWS,
 )
 async def validate_contract(call: Call[ContractInput, None]) -> Answer:
     """Say everything that a save would refuse and everything that an enable would miss (R-AUT-01)."""
-    project_id, store = project_of(call), call.services.store
+    project_id, store = call.project_id, call.services.store
     entries = call.body.automations
     checked = check_contract(entries)
     evidence = await gather(store, project_id, checked.automations)
@@ -163,21 +161,17 @@ async def validate_contract(call: Call[ContractInput, None]) -> Answer:
     return Answer(200, result)
 
 
-@endpoint(
+@groups.AUTOMATION.operation(
     method="PUT",
     path=_PATH,
     operation_id="put_automation_contract",
-    group="automation",
     summary="Save a disabled contract, the first or in place of the current one",
     principals=OWNER,
     owner=True,
-    body=ContractInput,
     max_body=MAX_CONTRACT_BYTES,
     responses={201: AutomationContract, 200: AutomationContract},
     if_match="optional",
     idempotency="optional",
-    closed_errors=True,
-    flows=FLOWS,
 )
 async def put_contract(call: Call[ContractInput, None]) -> Outcome:
     """Save a contract with everything off (R-AUT-02 to R-AUT-04)."""
@@ -190,7 +184,7 @@ async def put_contract(call: Call[ContractInput, None]) -> Outcome:
             checked.locked_paths,
         )
     document = make_document(call.body.automations, checked)
-    stream, saved_by = contract_stream(project_of(call)), _person(call)
+    stream, saved_by = contract_stream(call.project_id), _person(call)
 
     def decide(unit: Unit) -> Answer:
         state = unit.state(stream)
@@ -204,22 +198,18 @@ async def put_contract(call: Call[ContractInput, None]) -> Outcome:
     return await call.execute(decide, streams=[stream], fence=True)
 
 
-@endpoint(
+@groups.AUTOMATION.operation(
     method="GET",
     path=_PATH,
     operation_id="get_automation_contract",
-    group="automation",
     summary="Read the contract and its etag",
     principals=KEY,
     responses={200: AutomationContract},
-    mutation=False,
-    closed_errors=True,
-    flows=FLOWS,
     errors=("automation_contract_not_found",),
 )
 async def get_contract(call: Call[None, None]) -> Answer:
     """Read the contract (R-AUT-04)."""
-    project_id = project_of(call)
+    project_id = call.project_id
     row = await call.services.store.get(AUTOMATION_CONTRACTS, project_id, contract_stream(project_id).id)
     if row is None:
         raise ContractNotFound(
@@ -229,25 +219,21 @@ async def get_contract(call: Call[None, None]) -> Answer:
     return Answer(200, contract, _tagged(contract))
 
 
-@endpoint(
+@groups.AUTOMATION.operation(
     method="POST",
     path=f"{_PATH}/enable",
     operation_id="enable_automation_contract",
-    group="automation",
     summary="Turn on one automation or all of them, exactly as reviewed",
     principals=OWNER,
     owner=True,
-    body=EnableRequest,
     responses={200: EnableAnswer},
     if_match="required",
     idempotency="required",
-    closed_errors=True,
-    flows=FLOWS,
     errors=("automation_contract_not_found", "automation_not_found", "readiness_incomplete"),
 )
 async def enable_contract(call: Call[EnableRequest, None]) -> Outcome:
     """Turn automations on; a repeat with the same key recovers the receipt and turns nothing on (R-AUT-05)."""
-    project_id, enabled_by = project_of(call), _person(call)
+    project_id, enabled_by = call.project_id, _person(call)
     assert call.key is not None
     stream = contract_stream(project_id)
     wish = EnableWish(
@@ -293,23 +279,19 @@ def _enabled(unit: Unit, stream: Stream, receipt: EnableReceipt, *, replay: bool
     return Answer(200, answer, _tagged(contract))
 
 
-@endpoint(
+@groups.AUTOMATION.operation(
     method="POST",
     path=f"{_PATH}/pause",
     operation_id="pause_automation_contract",
-    group="automation",
     summary="Stop all automation of the project at once",
     principals=KEY,
-    body=PauseRequest,
     responses={200: PauseAnswer},
     idempotency="optional",
-    closed_errors=True,
-    flows=FLOWS,
     errors=("automation_contract_not_found",),
 )
 async def pause_contract(call: Call[PauseRequest, None]) -> Outcome:
     """Stop everything, whatever revision the contract is at (R-AUT-06)."""
-    stream, paused_by, reason = contract_stream(project_of(call)), _person(call), text_of(call.body.reason)
+    stream, paused_by, reason = contract_stream(call.project_id), _person(call), text_of(call.body.reason)
 
     def decide(unit: Unit) -> Answer:
         unit.append(stream, decide_pause(unit.state(stream), reason=reason, paused_by=paused_by, now=unit.now))
@@ -321,19 +303,15 @@ async def pause_contract(call: Call[PauseRequest, None]) -> Outcome:
     return await call.execute(decide, streams=[stream], fence=True)
 
 
-@endpoint(
+@groups.AUTOMATION.operation(
     method="PATCH",
     path=f"{_PATH}/automations/{{automation_id}}",
     operation_id="disable_automation",
-    group="automation",
     summary="Turn one automation off",
     principals=KEY,
-    body=DisableRequest,
     responses={200: AutomationContract},
     if_match="required",
     idempotency="optional",
-    closed_errors=True,
-    flows=FLOWS,
     errors=("automation_contract_not_found", "automation_not_found"),
 )
 async def disable_automation(call: Call[DisableRequest, None]) -> Outcome:
@@ -346,7 +324,7 @@ async def disable_automation(call: Call[DisableRequest, None]) -> Outcome:
         )
         refusal.next_action = f"To turn it on, an owner posts to {_PATH}/enable with If-Match and Idempotency-Key."
         raise refusal
-    stream, disabled_by, reason = contract_stream(project_of(call)), _person(call), text_of(call.body.reason)
+    stream, disabled_by, reason = contract_stream(call.project_id), _person(call), text_of(call.body.reason)
 
     def decide(unit: Unit) -> Answer:
         events = decide_disable(

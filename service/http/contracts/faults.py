@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from service.http.edge.errors import InvalidPayload
+from service.auth.refusals import InvalidPayload
 from service.http.edge.validation import MAX_FAULTS, refuse_all
 from statemachines.kernel.shapes import Problem
 

@@ -18,8 +18,9 @@ from schemas.contracts.playbook import (
 from service.auth.principals import PrincipalKind
 from service.eventstore.commands import Answer
 from service.http.contracts.faults import refuse_document
-from service.http.edge.operations import KEY, Call, endpoint
-from service.http.runs.calls import FLOWS
+from service.http.edge import groups
+from service.http.edge.call import Call
+from service.http.edge.operations import KEY
 from statemachines.contracts.documents import contract_input
 from statemachines.contracts.playbook import (
     LOCKED,
@@ -79,18 +80,14 @@ def show_playbook(template: Template) -> Playbook:
     )
 
 
-@endpoint(
+@groups.AUTOMATION.operation(
     method="GET",
     path="/v1/automation-playbooks",
     operation_id="list_automation_playbooks",
-    group="automation",
     summary="List the automation playbooks at their latest versions",
     principals=_ANYONE,
     responses={200: PlaybookCatalog},
-    mutation=False,
     rate="none",
-    closed_errors=True,
-    flows=FLOWS,
 )
 async def list_playbooks(_: Call[None, None]) -> Answer:
     """List every template at its latest version."""
@@ -103,19 +100,14 @@ async def list_playbooks(_: Call[None, None]) -> Answer:
     return Answer(200, catalog, _PUBLIC)
 
 
-@endpoint(
+@groups.AUTOMATION.operation(
     method="GET",
     path="/v1/automation-playbooks/{id}",
     operation_id="get_automation_playbook",
-    group="automation",
     summary="Read one playbook version, the latest by default",
     principals=_ANYONE,
-    query=PlaybookQuery,
     responses={200: Playbook},
-    mutation=False,
     rate="none",
-    closed_errors=True,
-    flows=FLOWS,
     errors=("playbook_not_found", "playbook_version_not_found"),
 )
 async def get_playbook(call: Call[None, PlaybookQuery]) -> Answer:
@@ -123,25 +115,20 @@ async def get_playbook(call: Call[None, PlaybookQuery]) -> Answer:
     return Answer(200, show_playbook(find_template(call.path["id"], call.query.version)), _PUBLIC)
 
 
-@endpoint(
+@groups.AUTOMATION.operation(
     method="POST",
     path="/v1/projects/{project_id}/automation-playbooks/{id}/render",
     operation_id="render_automation_playbook",
-    group="automation",
     summary="Render a disabled candidate from bindings, without saving anything",
     principals=KEY,
-    body=RenderRequest,
     max_body=MAX_RENDER_BYTES,
     responses={200: Candidate},
     mutation=False,
     idempotency="optional",
-    closed_errors=True,
-    flows=FLOWS,
     errors=("playbook_not_found",),
 )
 async def render_playbook(call: Call[RenderRequest, None]) -> Answer:
     """Render bindings into a disabled candidate: a function of the request alone (R-PB-05 to R-PB-07)."""
-    assert call.project_id is not None
     template = find_template(call.path["id"])
     bindings, assertions = call.body.bindings, call.body.readiness_assertions
     _check_request(template, call.body)

@@ -19,10 +19,12 @@ from schemas.credentials.credential import (
     RevokeCredential,
 )
 from service.accounts.units import credential_stream
+from service.auth.refusals import InvalidPayload
 from service.auth.secrets import SecretKind, make
 from service.eventstore.commands import Answer, Lookup, Outcome, StoredAnswer, Unit
-from service.http.edge.errors import InvalidPayload
-from service.http.edge.operations import OWNER, Call, Subject, endpoint
+from service.http.edge import groups
+from service.http.edge.call import Call
+from service.http.edge.operations import OWNER, Subject
 from service.ids import new_id
 from statemachines.credentials.credential import (
     CI,
@@ -43,19 +45,16 @@ _LIST = (
 )
 
 
-@endpoint(
+@groups.CREDENTIALS.operation(
     method="POST",
     path="/v1/projects/{project_id}/credentials",
     operation_id="create_credential",
-    group="credentials",
     summary="Make a CI or runner credential; its secret is shown once",
     principals=OWNER,
     owner=True,
-    body=CreateCredential,
     max_body=MAX_CREATE_BYTES,
     responses={200: CredentialCreatedBody},
     idempotency="required",
-    closed_errors=True,
     flows=frozenset({"onboarding", "automation"}),
     errors=("credential_already_created",),
 )
@@ -63,7 +62,6 @@ async def create_credential(call: Call[CreateCredential, None]) -> Outcome:
     """Make a credential; a repeat is told which one it made and never gets a secret again (R-CRED-09)."""
     wish = _wish(call.body)
     project_id, principal = call.project_id, call.principal
-    assert project_id is not None
     assert call.key is not None
     assert principal.user_id is not None
     created_by = principal.user_id
@@ -119,18 +117,14 @@ def _wish(body: CreateCredential) -> CredentialWish:
     return CredentialWish(body.kind, body.name, automation_id, body.expires_in_seconds)
 
 
-@endpoint(
+@groups.CREDENTIALS.operation(
     method="GET",
     path="/v1/projects/{project_id}/credentials",
     operation_id="list_credentials",
-    group="credentials",
     summary="List a project's credentials, without secrets",
     principals=OWNER,
     owner=True,
     responses={200: CredentialList},
-    mutation=False,
-    closed_errors=True,
-    flows=frozenset({"automation"}),
 )
 async def list_credentials(call: Call[None, None]) -> Answer:
     """List all credentials of a project, newest first."""
@@ -146,26 +140,21 @@ async def list_credentials(call: Call[None, None]) -> Answer:
     )
 
 
-@endpoint(
+@groups.CREDENTIALS.operation(
     method="POST",
     path="/v1/project-credentials/{credential_id}/revoke",
     operation_id="revoke_credential",
-    group="credentials",
     summary="End a project credential",
     principals=OWNER,
     owner=True,
     subject=Subject("credential_id", CREDENTIALS.table, "credential_not_found"),
-    body=RevokeCredential,
     responses={200: CredentialRevokedBody},
     idempotency="optional",
-    closed_errors=True,
-    flows=frozenset({"automation"}),
     errors=("credential_not_found",),
 )
 async def revoke_credential(call: Call[RevokeCredential, None]) -> Outcome:
     """End a credential; from the answer on nothing that rests on it commits (R-CRED-11)."""
     project_id = call.project_id
-    assert project_id is not None
     stream = credential_stream(project_id, call.path["credential_id"])
     reason = call.body.reason if isinstance(call.body.reason, str) else None
 

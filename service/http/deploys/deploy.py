@@ -12,14 +12,17 @@ from schemas.deploys.deploy import DeployAccepted, DeployEvent, DeployList, Depl
 from schemas.onboarding.lifecycle import PROOF_HEADER
 from service.auth.principals import PrincipalKind
 from service.auth.secrets import equal
+from service.billing.usage import account_of
 from service.eventstore.commands import Answer, Outcome, Unit
+from service.eventstore.pages import Place
+from service.http.edge import groups
+from service.http.edge.call import Call
 from service.http.edge.headers import head_of
-from service.http.edge.operations import KEY, Call, endpoint
-from service.http.edge.paging import Place, page, start_of
+from service.http.edge.operations import KEY
+from service.http.edge.paging import page, start_of
 from service.http.onboarding.lifecycle import onboarding_stream
 from service.ids import new_id
 from service.ingest.tally import DAY
-from service.ingest.usage import account_of
 from service.runs.books import retried
 from service.runs.deploys import Waiting, find_waiting
 from statemachines.deploys.deploy import DEPLOY, RecordDeploy, decide_record
@@ -38,20 +41,17 @@ NEXT_TRUSTED = "Nothing has to be done. Record the next deploy after it has succ
 NEXT_UNTRUSTED = "Nothing has to be done. For trusted attribution, record deploys with a CI credential."
 
 
-@endpoint(
+@groups.INGEST.operation(
     method="POST",
     path="/v1/deploys/",
     operation_id="record_deploy",
-    group="ingest",
     summary="Record a deploy that has succeeded",
     principals=frozenset({PrincipalKind.DSN, PrincipalKind.CI}),
     scope="deploys:write",
-    body=DeployEvent,
     strict=False,
     max_body=MAX_INGEST_BYTES,
     responses={202: DeployAccepted},
     idempotency="optional",
-    rate="ingest",
     flows=frozenset({"onboarding", "automation"}),
 )
 async def record_deploy(call: Call[DeployEvent, None]) -> Outcome:
@@ -60,7 +60,6 @@ async def record_deploy(call: Call[DeployEvent, None]) -> Outcome:
     A proof marker is looked at and never decides whether the deploy is recorded.
     """
     project_id, store = call.project_id, call.services.store
-    assert project_id is not None
     stream = Stream(DEPLOY, project_id, new_id("dep"))
     session = onboarding_stream(project_id)
     trusted = call.principal.kind is PrincipalKind.CI
@@ -133,21 +132,17 @@ def _matched(state: onboarding.Onboarding, marker_hash: str, now: int) -> str | 
     return session.proof_session_id if equal(session.ci_marker_sha256, marker_hash) else None
 
 
-@endpoint(
+@groups.ANALYTICS.operation(
     method="GET",
     path="/v1/projects/{project_id}/deploys",
     operation_id="list_deploys",
-    group="analytics",
     summary="List deploys",
     principals=KEY,
-    query=DeployQuery,
     responses={200: DeployList},
-    mutation=False,
 )
 async def list_deploys(call: Call[None, DeployQuery]) -> Answer:
     """List a project's deploys, newest first."""
     project_id, query = call.project_id, call.query
-    assert project_id is not None
     start = start_of(query)
     found = await call.services.store.fetch(
         _LIST, project_id, start.at, start.id, query.environment, query.environment, query.limit + 1

@@ -15,9 +15,10 @@ from schemas.discovery.entry import ProofContract, QuickStart, Root, SchemaDocum
 from schemas.kernel.errors import CATALOGUE, ErrorCatalogue, ErrorCatalogueEntry
 from service.auth.principals import PrincipalKind
 from service.eventstore.commands import Answer, Outcome
+from service.http.edge import groups
+from service.http.edge.call import Call
 from service.http.edge.headers import head_of
 from service.http.edge.openapi import build_document
-from service.http.edge.operations import Call, endpoint
 from service.http.edge.schema_filters import FLOWS, check_filters, index_of, select
 from service.http.edge.unbuilt import is_unbuilt
 
@@ -88,16 +89,13 @@ def matches_tag(if_none_match: str | None, etag: str) -> bool:
     return "*" in sent or etag in sent
 
 
-@endpoint(
+@groups.DISCOVERY.operation(
     method="GET",
     path="/v1/openapi.json",
     operation_id="get_openapi",
-    group="discovery",
     summary="Read the API schema, whole or filtered",
     principals=PUBLIC,
-    query=SchemaQuery,
     responses={200: SchemaDocument, 304: None},
-    mutation=False,
     errors=("operation_not_found",),
 )
 async def get_openapi(call: Call[None, SchemaQuery]) -> Outcome:
@@ -109,15 +107,13 @@ async def get_openapi(call: Call[None, SchemaQuery]) -> Outcome:
     return Outcome(200, body, headers)
 
 
-@endpoint(
+@groups.DISCOVERY.operation(
     method="GET",
     path="/v1/errors",
     operation_id="list_errors",
-    group="discovery",
     summary="List every error code with its status and what to do",
     principals=PUBLIC,
     responses={200: ErrorCatalogue},
-    mutation=False,
     extension=True,
 )
 async def list_errors(_: Call[None, None]) -> Answer:
@@ -130,15 +126,13 @@ async def list_errors(_: Call[None, None]) -> Answer:
     return Answer(200, ErrorCatalogue(entries, len(entries), action), CACHED)
 
 
-@endpoint(
+@groups.DISCOVERY.operation(
     method="GET",
     path="/",
     operation_id="get_root",
-    group="discovery",
     summary="Find everything else from here",
     principals=PUBLIC,
     responses={200: Root},
-    mutation=False,
 )
 async def get_root(call: Call[None, None]) -> Answer:
     """Describe the service and point to what it has."""

@@ -9,12 +9,13 @@ import psycopg
 
 from schemas.discovery.health import Check, Live, Ready
 from service.auth.principals import PrincipalKind
+from service.auth.refusals import ServiceUnavailable
 from service.eventstore import migrations
 from service.eventstore.commands import Answer, Outcome
 from service.eventstore.migrations import Applied, Migration, Standing
 from service.eventstore.store import EventStore
-from service.http.edge.errors import ServiceUnavailable
-from service.http.edge.operations import Call, endpoint
+from service.http.edge import groups
+from service.http.edge.call import Call
 
 PUBLIC = frozenset({PrincipalKind.ANONYMOUS})
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -27,15 +28,13 @@ _LAG = (
 _BEHIND = "select c.name, s.size - c.position from checkpoints c, log_state s order by c.name"
 
 
-@endpoint(
+@groups.OPERATIONS.operation(
     method="GET",
     path="/health/live",
     operation_id="get_live",
-    group="operations",
     summary="Whether the process answers",
     principals=PUBLIC,
     responses={200: Live},
-    mutation=False,
     extension=True,
 )
 async def get_live(_: Call[None, None]) -> Answer:
@@ -43,15 +42,13 @@ async def get_live(_: Call[None, None]) -> Answer:
     return Answer(200, Live("live"))
 
 
-@endpoint(
+@groups.OPERATIONS.operation(
     method="GET",
     path="/health/ready",
     operation_id="get_ready",
-    group="operations",
     summary="Whether the process can serve, and how far the log is behind",
     principals=PUBLIC,
     responses={200: Ready},
-    mutation=False,
     extension=True,
 )
 async def get_ready(call: Call[None, None]) -> Answer:
@@ -97,16 +94,14 @@ async def _log_checks(store: EventStore) -> list[Check]:
     return [numbered, *(Check(f"reader {name}", ok=True, detail=f"{count} events behind") for name, count in behind)]
 
 
-@endpoint(
+@groups.OPERATIONS.operation(
     method="GET",
     path="/metrics",
     operation_id="get_metrics",
-    group="operations",
     summary="Metrics of this process in the Prometheus text format",
     principals=PUBLIC,
     responses={200: str},
     content_type=METRICS_TYPE,
-    mutation=False,
     extension=True,
 )
 async def get_metrics(call: Call[None, None]) -> Outcome:

@@ -8,9 +8,11 @@ from schemas.discovery.health import AdvanceClock, ClockAdvanced
 from service.auth.principals import PrincipalKind
 from service.eventstore.commands import Answer
 from service.eventstore.reactor import Job
+from service.http.edge import groups
 from service.http.edge.bound import TEST_CLOCK_PATH
-from service.http.edge.operations import Call, endpoint
-from service.tasks import LOCK, declared, defer
+from service.http.edge.call import Call
+from service.jobs.declared import declared
+from service.tasks import LOCK, defer
 
 _ADVANCE = (
     "with moved as materialized (select advance_service_clock(%s) as ahead) "
@@ -18,14 +20,12 @@ _ADVANCE = (
 )
 
 
-@endpoint(
+@groups.TEST_CLOCK.operation(
     method="POST",
     path=TEST_CLOCK_PATH,
     operation_id="advance_test_clock",
-    group="test_clock",
     summary="Move the clock forward",
     principals=frozenset({PrincipalKind.TEST}),
-    body=AdvanceClock,
     responses={200: ClockAdvanced},
     extension=True,
 )

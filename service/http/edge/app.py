@@ -16,12 +16,13 @@ from litestar.exceptions import ClientException, MethodNotAllowedException, NotF
 from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp, Method, Receive, Scope, Send
 
+from service.auth.refusals import InvalidPayload, NotFound
 from service.http.edge.bound import Bound
-from service.http.edge.errors import InvalidPayload, MethodNotAllowed, NotFound, encode_failure, failure_of, log_failure
+from service.http.edge.declaring import Endpoint
+from service.http.edge.errors import MethodNotAllowed, encode_failure, failure_of, log_failure
 from service.http.edge.headers import HEAD_KEY, head_of, is_plain_path, read_head
 from service.http.edge.in_flight import InFlight
 from service.http.edge.metrics import Metrics
-from service.http.edge.operations import Endpoint
 from service.http.edge.pipeline import Pipeline
 from service.http.edge.rate_limit import RateLimiter
 from service.http.edge.reply import Reply

@@ -15,7 +15,8 @@ from typing import Any
 import msgspec
 from litestar.types import Receive
 
-from service.http.edge.errors import InvalidPayload, PayloadTooLarge
+from service.auth.refusals import InvalidPayload
+from service.http.edge.errors import PayloadTooLarge
 
 MAX_DEPTH = 64
 MAX_INTEGER = 2**53 - 1

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import inspect
 
 from service.auth.principals import PrincipalKind
-from service.http.edge.operations import Endpoint
+from service.http.edge.declaring import Endpoint
 
 TEST_CLOCK_PATH = "/v1/test-clock/advance"  # exists only with a test clock (G-120)
 

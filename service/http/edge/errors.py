@@ -1,4 +1,4 @@
-"""The edge's own refusals, and the one place where an exception becomes an error answer (G-006, G-018, R-ERR-*).
+"""The refusals of HTTP alone, and the one place where an exception becomes an error answer (G-006, G-018, R-ERR-*).
 
 Codes and default texts come from schemas/kernel/errors.py. Whatever is not an expected refusal is logged and answered
 as `internal_error`: no exception text, SQL or stack ever leaves the process.
@@ -6,8 +6,7 @@ as `internal_error`: no exception text, SQL or stack ever leaves the process.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
@@ -21,9 +20,8 @@ from schemas.kernel.errors import (
     ClosedErrorEnvelope,
     ErrorBody,
     ErrorEnvelope,
-    InvalidField,
-    InvalidPayloadDetails,
 )
+from service.auth.refusals import InvalidPayload, Refusal
 from service.eventstore.commands import CommandFailed, CommandNotDone, KeyInProgress, KeyReused, OutcomeUnknown
 from statemachines.kernel.machine import Rejection
 
@@ -33,131 +31,40 @@ RETRY_AFTER_SECONDS = 1
 RETRYABLE_STATUSES = frozenset({429, 500, 502, 503, 504})
 
 
-class EdgeRefusal(Rejection):
-    """A refusal of the HTTP edge; `headers` are added to the answer."""
-
-    def __init__(
-        self,
-        message: str = "",
-        *,
-        next_action: str | None = None,
-        headers: Mapping[str, str] | None = None,
-        **details: Any,
-    ) -> None:
-        super().__init__(message, next_action=next_action, **details)
-        self.headers: Mapping[str, str] = headers or {}
-
-
-class Unauthenticated(EdgeRefusal):
-    """No credential, or one that is unknown, expired or revoked: these look alike (G-027)."""
-
-    code = "unauthenticated"
-
-
-class PrincipalNotAllowed(EdgeRefusal):
-    """A live credential of a kind that the route does not take (R-AUTH-12)."""
-
-    code = "principal_not_allowed"
-
-
-class ScopeMissing(EdgeRefusal):
-    """The credential was created without the route's scope, which the details name."""
-
-    code = "scope_missing"
-
-
-class OwnerRequired(EdgeRefusal):
-    """A member on a route of owners."""
-
-    code = "owner_required"
-
-
-class NotFound(EdgeRefusal):
-    """An unknown route, or a path in a form that no route has."""
-
-    code = "not_found"
-
-
-class MethodNotAllowed(EdgeRefusal):
+class MethodNotAllowed(Refusal):
     """A known path with another method; the Allow header lists those it has."""
 
     code = "method_not_allowed"
 
 
-class InvalidIfMatch(EdgeRefusal):
+class InvalidIfMatch(Refusal):
     """If-Match is not exactly one quoted tag (G-009)."""
 
     code = "invalid_if_match"
 
 
-class IdempotencyKeyRequired(EdgeRefusal):
-    """The operation needs an Idempotency-Key and has none."""
-
-    code = "idempotency_key_required"
-
-
-class PayloadTooLarge(EdgeRefusal):
+class PayloadTooLarge(Refusal):
     """More bytes than the operation takes; the details give the limit (R-LIM-02)."""
 
     code = "payload_too_large"
 
 
-class UnsupportedMediaType(EdgeRefusal):
+class UnsupportedMediaType(Refusal):
     """A body that is not plain JSON."""
 
     code = "unsupported_media_type"
 
 
-class RateLimited(EdgeRefusal):
+class RateLimited(Refusal):
     """The principal's bucket is empty (G-012)."""
 
     code = "rate_limited"
 
 
-class ServiceUnavailable(EdgeRefusal):
-    """The process has as many requests as it can hold."""
-
-    code = "service_unavailable"
-
-
-class NotBuiltYet(EdgeRefusal):
+class NotBuiltYet(Refusal):
     """A documented operation that is still missing."""
 
     code = "not_built_yet"
-
-
-class InvalidPayload(EdgeRefusal):
-    """A body, parameter or header that does not have the operation's form (R-ERR-06, R-ERR-16)."""
-
-    code = "invalid_payload"
-
-    def __init__(
-        self,
-        message: str = "",
-        *,
-        missing: Sequence[str] = (),
-        invalid: Sequence[tuple[str, str]] = (),
-        unknown: Sequence[str] = (),
-        schema: dict[str, Any] | None = None,
-    ) -> None:
-        details = InvalidPayloadDetails(
-            missing_fields=list(missing),
-            invalid_fields=[InvalidField(field, reason) for field, reason in invalid],
-            unknown_fields=list(unknown),
-            request_body_schema=schema,
-        )
-        super().__init__(message, **msgspec.to_builtins(details))
-
-
-@cache
-def _refusal_class(code: str) -> type[EdgeRefusal]:
-    return type("Refused", (EdgeRefusal,), {"code": code})
-
-
-def refusal(code: str) -> EdgeRefusal:
-    """A refusal with a code that is only known from a declaration, such as the `…_not_found` of a subject."""
-    assert code in CATALOGUE, code
-    return _refusal_class(code)()
 
 
 class Failure(NamedTuple):
@@ -234,7 +141,7 @@ _TRANSLATIONS: tuple[tuple[tuple[type[Exception], ...], Failure], ...] = (
 def failure_of(error: Exception) -> Failure:
     """Translate an exception. Anything unexpected, a refusal with an unlisted code included, is `internal_error`."""
     if isinstance(error, Rejection) and error.code in CATALOGUE:
-        headers = error.headers if isinstance(error, EdgeRefusal) else {}
+        headers = error.headers if isinstance(error, Refusal) else {}
         return _failure(error.code, str(error), error.next_action, error.details, headers)
     return next(failure for kinds, failure in _TRANSLATIONS if isinstance(error, kinds))
 

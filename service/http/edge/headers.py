@@ -11,13 +11,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
-from service.http.edge.errors import (
-    IdempotencyKeyRequired,
-    InvalidIfMatch,
-    InvalidPayload,
-    Unauthenticated,
-    UnsupportedMediaType,
-)
+from service.auth.refusals import IdempotencyKeyRequired, InvalidPayload, Unauthenticated
+from service.http.edge.errors import InvalidIfMatch, UnsupportedMediaType
 from service.http.edge.operations import Presence
 from service.ids import new_id
 from statemachines.kernel.machine import IfMatchRequired, Rejection

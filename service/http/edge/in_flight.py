@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from service.auth.authenticator import presented
+from service.auth.refusals import Unauthenticated
 from service.auth.secrets import parse_dsn
-from service.http.edge.errors import RateLimited, Unauthenticated
+from service.http.edge.errors import RateLimited
 from service.http.edge.operations import Operation
 
 

@@ -1,32 +1,29 @@
-"""How an operation is declared, and what its handler is given.
+"""What the edge needs to know of an operation: who may call it, what it reads and answers, its limits and fences.
 
-Everything the edge needs to know of a route stands in one record: who may call it, what it reads and answers, its
-limits and fences. The pipeline carries it out, the schema document is generated from it, and a route without it
-cannot start.
+The pipeline carries it out, the schema document is generated from it, and a route without it cannot start.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from projections.kernel.projection import Table
-from service.auth.principals import Principal, PrincipalKind
-from service.eventstore.commands import Answer, Decide, Lookup, Outcome, StoredAnswer, Unit
-from statemachines.kernel.machine import Stream
+from service.auth.access import Access
+from service.auth.principals import PrincipalKind
 
-if TYPE_CHECKING:
-    from litestar import Request
-
-    from service.services import Services
-
-B = TypeVar("B")
-Q = TypeVar("Q")
-
+Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 Presence = Literal["required", "optional", "none"]
+Rate = Literal["key", "project_credential", "ingest", "public_query", "device_start", "device_poll", "internal", "none"]
+
+KEY = OWNER = frozenset({PrincipalKind.KEY})  # the role is checked by `owner=True`
+ANYONE = frozenset({PrincipalKind.ANONYMOUS})
+RUNNER = frozenset({PrincipalKind.RUNNER})
+KEY_OR_RUNNER = KEY | RUNNER
+CI = frozenset({PrincipalKind.CI})
 
 
 class Subject(NamedTuple):
@@ -43,25 +40,21 @@ class Subject(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Operation:
+class Operation(Access):
     """One operation of the API.
 
     `path` is the documented template (`/v1/projects/{project_id}/onboarding`). `responses` maps each success status
-    to the body type (None: no body). `query` is a struct of the known query parameters, all with defaults.
-    `owner` asks for the owner role of human callers. `mutation` false leaves the route open on a fenced project
-    for people. `closed_errors` picks the closed error variant (R-ERR-02, G-018).
+    to the body type (None: no body). `body` is the type of the request's body (None: it takes none; bytes: as it
+    came), `query` a struct of the known query parameters, all with defaults. `closed_errors` picks the closed error
+    variant (R-ERR-02, G-018). `text_plain`: ingest also takes text/plain holding JSON (browser beacons).
+    `content_type` is that of the success answer. `errors` are the codes particular to the operation, for the
+    document; the common ones are added.
     """
 
     method: str
-    path: str
     operation_id: str
-    group: str
     summary: str
-    principals: frozenset[PrincipalKind]
     responses: Mapping[int, Any]
-    scope: str | None = None
-    owner: bool = False
-    mutation: bool = True
     body: Any = None
     max_body: int = 1048576
     strict: bool = True
@@ -69,75 +62,10 @@ class Operation:
     subject: Subject | None = None
     if_match: Presence = "none"
     idempotency: Presence = "none"
-    rate: str = "key"  # key, project_credential, ingest, public_query, device_start, device_poll, internal, none
+    rate: Rate = "key"
     closed_errors: bool = False
     flows: frozenset[str] = frozenset()
     extension: bool = False
-    text_plain: bool = False  # ingest also takes text/plain holding JSON (browser beacons)
-    content_type: str = "application/json"  # of the success answer
-    errors: Sequence[str] = ()  # codes particular to it, for the document; the common ones are added
-
-
-@dataclass(slots=True)
-class Call(Generic[B, Q]):
-    """One request after the pipeline: authenticated, visible, not fenced, validated."""
-
-    request: Request[Any, Any, Any]
-    operation: Operation
-    services: Services
-    principal: Principal
-    request_id: str
-    project_id: str | None  # the project in scope: of the path, the subject or the credential
-    path: Mapping[str, str]
-    query: Q
-    body: B
-    raw_body: bytes
-    if_match: str | None  # the tag with its quotes, already checked for form
-    key: str | None
-    fingerprint: str
-    subject: Any = None  # the subject's row as read before the command; relations in it never change
-    headers: dict[str, str] = field(default_factory=dict)  # extra response headers
-
-    async def execute(
-        self,
-        decide: Decide,
-        *,
-        streams: Sequence[Stream],
-        reads: Sequence[Stream] = (),
-        lookups: Sequence[Lookup] = (),
-        fence: bool | str = False,
-        on_replay: Callable[[Unit, StoredAnswer], Answer] | None = None,
-    ) -> Outcome:
-        """Run a command for this request under its gates and its principal's authority.
-
-        `fence=True` makes it a fence of the project (exclusive gate); a string names another gate (a user id).
-        Raises what the loop raises, and the Rejection of `decide`.
-        """
-        from service.http.edge.pipeline import execute_call
-
-        return await execute_call(
-            self, decide, streams=streams, reads=reads, lookups=lookups, fence=fence, on_replay=on_replay
-        )
-
-
-Handler = Callable[[Call[Any, Any]], Awaitable[Outcome | Answer]]
-
-
-@dataclass(frozen=True)
-class Endpoint:
-    """A declared operation with its handler."""
-
-    operation: Operation
-    handler: Handler
-
-
-def endpoint(**declared: Any) -> Callable[[Handler], Endpoint]:
-    """Declare a handler's operation: the keywords are Operation's."""
-
-    def bind(handler: Handler) -> Endpoint:
-        return Endpoint(Operation(**declared), handler)
-
-    return bind
-
-
-OWNER = MEMBER = KEY = frozenset({PrincipalKind.KEY})  # the role is checked by `owner=True`
+    text_plain: bool = False
+    content_type: str = "application/json"
+    errors: Sequence[str] = ()

@@ -1,4 +1,4 @@
-"""Pages of lists, newest first, ties by id descending (G-005).
+"""Pages of lists on the wire (G-005).
 
 A cursor holds the last item's time and id, so that a page does not shift when newer items arrive. It is opaque to
 clients and trusted in nothing: every list adds its own condition on the project.
@@ -9,24 +9,15 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from schemas.kernel.paging import PageQuery
-from service.http.edge.errors import InvalidPayload
+from service.auth.refusals import InvalidPayload
+from service.eventstore.pages import END, Place
 
 T = TypeVar("T")
-
-
-class Place(NamedTuple):
-    """Where a page ended: a time in epoch seconds and an id."""
-
-    at: int
-    id: str
-
-
-END = Place((1 << 53) - 1, "\U0010ffff")  # above every item: where the first page begins
 
 
 def encode_cursor(place: Place) -> str:

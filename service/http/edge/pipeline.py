@@ -9,29 +9,21 @@ refuses early.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol
 from urllib.parse import parse_qs
 
 import msgspec
+from litestar import Request
 
-from schemas.kernel.errors import CATALOGUE
-from service.auth.authority import authority
 from service.auth.principals import ANONYMOUS, Principal
-from service.eventstore.commands import Answer, Command, Decide, Lookup, Origin, Outcome, StoredAnswer, Unit
+from service.auth.refusals import InvalidPayload, NotFound, ServiceUnavailable, refusal
+from service.eventstore.commands import Answer, Outcome
 from service.eventstore.loop import CAPACITY
 from service.http.edge.body_gate import check_body, read_body
 from service.http.edge.bound import TEST_CLOCK_PATH, Bound, is_id, is_project_id
-from service.http.edge.errors import (
-    InvalidPayload,
-    NotFound,
-    ServiceUnavailable,
-    encode_failure,
-    failure_of,
-    log_failure,
-    refusal,
-)
+from service.http.edge.call import Call
+from service.http.edge.errors import encode_failure, failure_of, log_failure
 from service.http.edge.headers import (
     Head,
     check_content,
@@ -43,18 +35,13 @@ from service.http.edge.headers import (
     require_key,
 )
 from service.http.edge.in_flight import InFlight, credential_of
-from service.http.edge.operations import Call, Operation, Subject
+from service.http.edge.operations import Operation, Subject
 from service.http.edge.rate_limit import RateLimiter, take_token
 from service.http.edge.reply import Reply
 from service.http.edge.validation import decode_query, explain_body, with_whole_numbers
+from service.services import Services
 from statemachines.kernel.canonical import canonical_sha256
-from statemachines.kernel.machine import Rejection, Stream
 from statemachines.projects.project import ProjectNotFound
-
-if TYPE_CHECKING:
-    from litestar import Request
-
-    from service.services import Services
 
 MAX_RUNNING = 1024  # requests carried out at once
 MAX_READING = 4096  # bodies still arriving at once; each has its own deadline
@@ -174,7 +161,7 @@ class Pipeline:
             services=services,
             principal=principal,
             request_id=head.request_id,
-            project_id=project_id,
+            scope_id=project_id,
             path=path,
             query=None,
             body=None,
@@ -305,64 +292,3 @@ def _success(outcome: Outcome | Answer, operation: Operation, added: Mapping[str
     if not body:
         del headers["content-type"]
     return Reply(outcome.status, body, headers, request_id)
-
-
-async def execute_call(
-    call: Call[Any, Any],
-    decide: Decide,
-    *,
-    streams: Sequence[Stream],
-    reads: Sequence[Stream],
-    lookups: Sequence[Lookup],
-    fence: bool | str,
-    on_replay: Callable[[Unit, StoredAnswer], Answer] | None,
-) -> Outcome:
-    """Run the command of a call under its gates and its principal's authority. Raises what the store raises."""
-    shown = authority(call.principal, call.project_id, call.operation)
-    exclusive = (_gate(call, fence),) if fence else ()
-    _, fault = conditional(head_of(call.request.scope), call.operation.if_match)
-    origin = Origin(
-        actor_kind=call.principal.kind.value,
-        actor_id=call.principal.id,
-        operation=f"{call.operation.method} {call.request.scope['path']}",
-        request_id=call.request_id,
-        correlation_id=call.request_id,
-    )
-    command = Command(
-        origin=origin,
-        decide=decide if fault is None else _after_existence(decide, fault),
-        streams=streams,
-        reads=reads,
-        lookups=[*shown.lookups, *lookups],
-        gates=[gate for gate in shown.gates if gate not in exclusive],
-        exclusive=exclusive,
-        authorize=shown.check,
-        key=call.key,
-        fingerprint=call.fingerprint,
-        on_replay=on_replay,
-    )
-    return await call.services.store.execute(command)
-
-
-def _gate(call: Call[Any, Any], fence: bool | str) -> str:
-    if isinstance(fence, str):
-        return fence
-    assert call.project_id is not None, "a fence of the project needs a project"
-    return call.project_id
-
-
-def _after_existence(decide: Decide, fault: Rejection) -> Decide:
-    """Refuse a missing or malformed If-Match, but not before the decision had its say on existence (G-007).
-
-    The decision runs with a tag that matches nothing; a refused unit leaves no trace.
-    """
-
-    def refuse(unit: Unit) -> Answer:
-        try:
-            decide(unit)
-        except Rejection as rejection:
-            if CATALOGUE[rejection.code].status == HTTPStatus.NOT_FOUND:
-                raise
-        raise fault
-
-    return refuse

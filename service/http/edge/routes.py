@@ -12,7 +12,7 @@ from functools import cache
 
 import service.http
 from service.http.edge.bound import Bound
-from service.http.edge.operations import Endpoint
+from service.http.edge.declaring import Endpoint
 from service.http.edge.unbuilt import unbuilt_endpoints
 from service.registry import modules
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, get_args
 
 from schemas.discovery.entry import Flow
-from service.http.edge.errors import InvalidPayload, refusal
+from service.auth.refusals import InvalidPayload, refusal
 
 Json = dict[str, Any]
 FLOWS: tuple[str, ...] = get_args(Flow)

@@ -13,8 +13,10 @@ from typing import Any
 from schemas.kernel.operations import Auth, DocumentedOperation, documented_operations
 from service.auth.principals import PrincipalKind
 from service.eventstore.commands import Answer, Outcome
+from service.http.edge.call import Call
+from service.http.edge.declaring import Endpoint, Handler
 from service.http.edge.errors import NotBuiltYet
-from service.http.edge.operations import Call, Endpoint, Handler, Operation, Presence
+from service.http.edge.operations import Operation, Presence
 
 INGEST_MAX_BODY = 262_144
 DEFAULT_MAX_BODY = 1_048_576

@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
+from service.auth.refusals import InvalidPayload
 from service.http.edge.body_gate import MAX_INTEGER
-from service.http.edge.errors import InvalidPayload
 from statemachines.kernel.faults import INVALID, MISSING, UNKNOWN, bare, find_faults, noun
 from statemachines.kernel.shapes import Problem
 
@@ -107,3 +107,8 @@ def _converts(value: dict[str, Any], expected: type[msgspec.Struct]) -> bool:
 
 def _is_wide(value: Any) -> bool:
     return isinstance(value, int) and abs(value) > MAX_INTEGER
+
+
+def text_of(value: str | msgspec.UnsetType) -> str | None:
+    """An optional text of a body; None when it was left out."""
+    return value if isinstance(value, str) else None

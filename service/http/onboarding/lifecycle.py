@@ -29,7 +29,9 @@ from schemas.onboarding.proof import CiMarker, OneTimeMarkers, ProofStarted, Run
 from service.analytics.evidence import find_proof
 from service.auth.principals import PrincipalKind
 from service.eventstore.commands import Answer, Outcome, Unit
-from service.http.edge.operations import OWNER, Call, endpoint
+from service.http.edge import groups
+from service.http.edge.call import Call
+from service.http.edge.operations import OWNER
 from service.ids import new_id
 from service.onboarding import helper as onboarding_helper
 from service.onboarding.show import show, show_proving
@@ -41,7 +43,6 @@ from statemachines.onboarding.lifecycle import OnboardingNotStarted, ProofStart,
 from statemachines.onboarding.plan import ProposedPlan, propose
 from statemachines.onboarding.proof import Findings, hash_marker
 
-FLOW = frozenset({"onboarding"})
 PATH = "/v1/projects/{project_id}/onboarding"
 MARKER_BYTES = 32
 HELPER = onboarding_helper.load_module()
@@ -59,18 +60,14 @@ def signal_map_stream(project_id: str) -> Stream:
     return Stream(signal_map.MACHINE, project_id, signal_map.signal_map_stream_id(project_id))
 
 
-@endpoint(
+@groups.ONBOARDING.operation(
     method="GET",
     path=PATH,
     operation_id="get_onboarding",
-    group="onboarding",
     summary="Read the onboarding of a project",
     principals=OWNER,
     owner=True,
     responses={200: OnboardingState},
-    mutation=False,
-    closed_errors=True,
-    flows=FLOW,
     errors=("onboarding_not_started",),
 )
 async def get_onboarding(call: Call[None, None]) -> Answer:
@@ -81,21 +78,17 @@ async def get_onboarding(call: Call[None, None]) -> Answer:
     return _answer(row)
 
 
-@endpoint(
+@groups.ONBOARDING.operation(
     method="POST",
     path=PATH,
     operation_id="start_onboarding",
-    group="onboarding",
     summary="Start an onboarding with a plan, or replace its plan",
     principals=OWNER,
     owner=True,
-    body=StartRequest,
     max_body=MAX_PLAN_BYTES,
     responses={201: PlannedState, 200: OnboardingState},
     if_match="optional",
     idempotency="optional",
-    closed_errors=True,
-    flows=FLOW,
     errors=("onboarding_state_conflict", "precondition_failed", "if_match_required"),
 )
 async def start_onboarding(call: Call[StartRequest, None]) -> Outcome:
@@ -115,21 +108,17 @@ async def start_onboarding(call: Call[StartRequest, None]) -> Outcome:
     return await call.execute(decide, streams=[stream, map_stream])
 
 
-@endpoint(
+@groups.ONBOARDING.operation(
     method="POST",
     path=f"{PATH}/review",
     operation_id="review_onboarding",
-    group="onboarding",
     summary="Carry the human's decision about the exact plan",
     principals=OWNER,
     owner=True,
-    body=ReviewRequest,
     max_body=MAX_PLAN_BYTES,
     responses={200: OnboardingState},
     if_match="required",
     idempotency="optional",
-    closed_errors=True,
-    flows=FLOW,
     errors=("onboarding_not_started", "plan_hash_mismatch", "onboarding_state_conflict"),
 )
 async def review_onboarding(call: Call[ReviewRequest, None]) -> Outcome:
@@ -161,21 +150,17 @@ async def review_onboarding(call: Call[ReviewRequest, None]) -> Outcome:
     return await call.execute(decide, streams=[stream, map_stream])
 
 
-@endpoint(
+@groups.ONBOARDING.operation(
     method="POST",
     path=f"{PATH}/proof",
     operation_id="start_onboarding_proof",
-    group="onboarding",
     summary="Open a proof session for the final source; its markers are shown once",
     principals=OWNER,
     owner=True,
-    body=ProofRequest,
     max_body=MAX_PROOF_BYTES,
     responses={201: ProofStarted},
     if_match="required",
     idempotency="optional",
-    closed_errors=True,
-    flows=FLOW,
     errors=("onboarding_not_started", "source_snapshot_mismatch", "onboarding_state_conflict"),
 )
 async def start_proof(call: Call[ProofRequest, None]) -> Outcome:
@@ -205,11 +190,10 @@ async def start_proof(call: Call[ProofRequest, None]) -> Outcome:
     return await call.execute(decide, streams=[stream])
 
 
-@endpoint(
+@groups.ONBOARDING.operation(
     method="POST",
     path=f"{PATH}/verify",
     operation_id="verify_onboarding",
-    group="onboarding",
     summary="Look for the proof; what is missing is listed",
     principals=OWNER,
     owner=True,
@@ -217,8 +201,6 @@ async def start_proof(call: Call[ProofRequest, None]) -> Outcome:
     responses={200: VerifyAnswer},
     if_match="required",
     idempotency="optional",
-    closed_errors=True,
-    flows=FLOW,
     errors=("onboarding_not_started", "onboarding_state_conflict"),
 )
 async def verify_onboarding(call: Call[None, None]) -> Outcome:
@@ -243,18 +225,14 @@ async def verify_onboarding(call: Call[None, None]) -> Outcome:
     return await call.execute(decide, streams=[stream, map_stream])
 
 
-@endpoint(
+@groups.ONBOARDING.operation(
     method="GET",
     path="/v1/onboarding/source-snapshot.mjs",
     operation_id="get_source_snapshot_module",
-    group="onboarding",
     summary="The program that takes a source snapshot, for Node 20 and later",
     principals=frozenset({PrincipalKind.ANONYMOUS}),
     responses={200: str, 304: None},
-    mutation=False,
     rate="none",
-    closed_errors=True,
-    flows=FLOW,
     content_type="text/javascript; charset=utf-8",
 )
 async def get_source_snapshot_module(call: Call[None, None]) -> Outcome:
@@ -266,7 +244,6 @@ async def get_source_snapshot_module(call: Call[None, None]) -> Outcome:
 
 
 def _streams(call: Call[T, None]) -> tuple[Stream, Stream]:
-    assert call.project_id is not None
     return onboarding_stream(call.project_id), signal_map_stream(call.project_id)
 
 

@@ -5,26 +5,25 @@ from __future__ import annotations
 from projections.onboarding.signal_map import SIGNAL_MAPS
 from schemas.onboarding.signal_map import SignalMap
 from service.eventstore.commands import Answer
-from service.http.edge.operations import KEY, Call, endpoint
+from service.http.edge import groups
+from service.http.edge.call import Call
+from service.http.edge.operations import KEY
 from service.onboarding.show import evidence_status
 from statemachines.onboarding.signal_map import SignalMapNotFound, signal_map_stream_id
 
 
-@endpoint(
+@groups.SIGNAL_MAP.operation(
     method="GET",
     path="/v1/projects/{project_id}/signal-map",
     operation_id="get_signal_map",
-    group="signal_map",
     summary="Read what a project's events and failures mean",
     principals=KEY,
     responses={200: SignalMap},
-    mutation=False,
     flows=frozenset({"install", "onboarding", "automation"}),
     errors=("signal_map_not_found",),
 )
 async def get_signal_map(call: Call[None, None]) -> Answer:
     """Show the approved plan as a map; 404 while none is approved."""
-    assert call.project_id is not None
     row = await call.services.store.get(SIGNAL_MAPS, call.project_id, signal_map_stream_id(call.project_id))
     if row is None:
         raise SignalMapNotFound(

@@ -5,9 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from schemas.projects.health import ProjectHealth, UsageThisMonth
+from service.billing.usage import events_since, last_event_received_at, project_usage
 from service.eventstore.commands import Answer
-from service.http.edge.operations import KEY, Call, endpoint
-from service.ingest.usage import events_since, last_event_received_at, project_usage
+from service.http.edge import groups
+from service.http.edge.call import Call
+from service.http.edge.operations import KEY
 
 HOUR = 3600
 _STANDING = (
@@ -16,20 +18,17 @@ _STANDING = (
 )
 
 
-@endpoint(
+@groups.PROJECTS.operation(
     method="GET",
     path="/v1/projects/{project_id}/health",
     operation_id="get_project_health",
-    group="projects",
     summary="Read whether a project's data arrives",
     principals=KEY,
     responses={200: ProjectHealth},
-    mutation=False,
 )
 async def get_project_health(call: Call[None, None]) -> Answer:
     """Show when data last arrived, how much of it, and what waits for attention."""
     project_id, store = call.project_id, call.services.store
-    assert project_id is not None
     now = await store.now()
     month = datetime.fromtimestamp(now, UTC).replace(day=1, hour=0, minute=0, second=0)
     days = await project_usage(store, project_id, int(month.timestamp()), now)

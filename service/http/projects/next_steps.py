@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from schemas.projects.next_steps import NextSteps
 from service.eventstore.commands import Answer
-from service.http.edge.operations import KEY, Call, endpoint
+from service.http.edge import groups
+from service.http.edge.call import Call
+from service.http.edge.operations import KEY
 from service.projects.progress import read_progress
 from service.projects.suggestions import suggest
 
 
-@endpoint(
+@groups.PROJECTS.operation(
     method="GET",
     path="/v1/projects/{project_id}/next-steps",
     operation_id="get_next_steps",
-    group="projects",
     summary="Read how far a project has come and what to do next",
     principals=KEY,
     responses={200: NextSteps},
-    mutation=False,
     flows=frozenset({"install"}),
 )
 async def get_next_steps(call: Call[None, None]) -> Answer:
     """Show the project's state and what follows from it."""
-    assert call.project_id is not None
     progress = await read_progress(call.services.store, call.project_id)
     suggestions = suggest(progress)
     first = next((suggestion for suggestion in suggestions if suggestion.status == "available"), suggestions[0])

@@ -20,8 +20,11 @@ from service.accounts.units import membership_stream, project_stream
 from service.auth.sealing import DSN_COPY, seal, unseal
 from service.auth.secrets import SecretKind, digest, equal, make, make_dsn, parse_dsn
 from service.eventstore.commands import Answer, Lookup, Outcome, Unit
-from service.http.edge.operations import KEY, OWNER, Call, endpoint
-from service.http.edge.paging import Place, page, start_of
+from service.eventstore.pages import Place
+from service.http.edge import groups
+from service.http.edge.call import Call
+from service.http.edge.operations import KEY, OWNER
+from service.http.edge.paging import page, start_of
 from service.ids import new_id
 from statemachines.accounts.account import OwnerAdded
 from statemachines.projects.project import ProjectCreated, ProjectNotFound, decide_rotate
@@ -40,16 +43,13 @@ _DSN = (
 )
 
 
-@endpoint(
+@groups.PROJECTS.operation(
     method="GET",
     path="/v1/projects",
     operation_id="list_projects",
-    group="projects",
     summary="List the projects one belongs to",
     principals=KEY,
-    query=PageQuery,
     responses={200: ProjectList},
-    mutation=False,
     flows=frozenset({"install"}),
 )
 async def list_projects(call: Call[None, PageQuery]) -> Answer:
@@ -81,14 +81,12 @@ async def list_projects(call: Call[None, PageQuery]) -> Answer:
     )
 
 
-@endpoint(
+@groups.PROJECTS.operation(
     method="POST",
     path="/v1/projects",
     operation_id="create_project",
-    group="projects",
     summary="Make a project and receive its DSN",
     principals=KEY,
-    body=CreateProject,
     responses={201: ProjectCreatedBody},
     idempotency="optional",
     flows=frozenset({"install"}),
@@ -135,22 +133,19 @@ async def create_project(call: Call[CreateProject, None]) -> Outcome:
     return await call.execute(decide, streams=[project, membership], lookups=[Lookup(PEOPLE.table, user_id, user_id)])
 
 
-@endpoint(
+@groups.PROJECTS.operation(
     method="GET",
     path="/v1/projects/{project_id}/dsn",
     operation_id="read_dsn",
-    group="projects",
     summary="Read the DSN, where a recovery copy exists",
     principals=OWNER,
     owner=True,
     responses={200: DsnBody},
-    mutation=False,
     flows=frozenset({"install"}),
 )
 async def read_dsn(call: Call[None, None]) -> Answer:
     """Show the DSN if its copy can be opened; never rotates it (R-PROJ-03)."""
     project_id, settings = call.project_id, call.services.settings
-    assert project_id is not None
     for prefix, sealed in await call.services.store.fetch(_DSN, project_id, project_id):
         key = unseal(settings.encryption_key, DSN_COPY, project_id, sealed)
         place = f"{settings.base_url}/v1/projects/{project_id}/dsn"
@@ -171,21 +166,18 @@ async def read_dsn(call: Call[None, None]) -> Answer:
     raise ProjectNotFound("There is no such project.")
 
 
-@endpoint(
+@groups.PROJECTS.operation(
     method="POST",
     path="/v1/projects/{project_id}/dsn/verify",
     operation_id="verify_dsn",
-    group="projects",
     summary="Ask whether a DSN is the project's",
     principals=KEY,
-    body=VerifyDsn,
     responses={200: DsnVerified},
     idempotency="optional",
 )
 async def verify_dsn(call: Call[VerifyDsn, None]) -> Outcome:
     """Compare a DSN with the project's, and keep a missing recovery copy of it; never rotates (R-PROJ-04)."""
     project_id, settings = call.project_id, call.services.settings
-    assert project_id is not None
     project = project_stream(project_id)
     sent = parse_dsn(call.body.dsn)
     sent_hash = digest(sent.key)
@@ -210,22 +202,19 @@ async def verify_dsn(call: Call[VerifyDsn, None]) -> Outcome:
     return await call.execute(decide, streams=[project])
 
 
-@endpoint(
+@groups.PROJECTS.operation(
     method="POST",
     path="/v1/projects/{project_id}/dsn/rotate",
     operation_id="rotate_dsn",
-    group="projects",
     summary="Replace the DSN; the one before stops working at once",
     principals=OWNER,
     owner=True,
-    body=RotateDsn,
     responses={200: DsnRotatedBody},
     idempotency="optional",
 )
 async def rotate_dsn(call: Call[RotateDsn, None]) -> Outcome:
     """Replace the DSN as a fence: nothing that rests on the old one commits after the answer (R-PROJ-06)."""
     project_id, settings = call.project_id, call.services.settings
-    assert project_id is not None
     project, secret = project_stream(project_id), make(SecretKind.DSN)
     copy = seal(settings.encryption_key, DSN_COPY, project_id, secret.text)
 

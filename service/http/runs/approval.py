@@ -18,10 +18,12 @@ from schemas.runs.approval import (
     DecideApproval,
     RequestApproval,
 )
+from service.auth.refusals import InvalidPayload
 from service.eventstore.commands import Answer, Outcome, Unit
-from service.http.edge.errors import InvalidPayload
-from service.http.edge.operations import KEY, OWNER, Call, Subject, endpoint
-from service.http.edge.paging import Place
+from service.eventstore.pages import Place
+from service.http.edge.call import Call
+from service.http.edge.declaring import endpoint
+from service.http.edge.operations import KEY, OWNER, Subject
 from service.http.runs.calls import (
     FENCE_ERRORS,
     FLOWS,

@@ -13,8 +13,10 @@ from projections.runs.run import RunRow
 from schemas.kernel.paging import PageQuery
 from service.auth.principals import Principal, PrincipalKind
 from service.eventstore.commands import Answer, Outcome, StoredAnswer, Unit
-from service.http.edge.operations import Call, Subject
-from service.http.edge.paging import Place, page, start_of
+from service.eventstore.pages import Place
+from service.http.edge.call import Call
+from service.http.edge.operations import Subject
+from service.http.edge.paging import page, start_of
 from service.runs.books import retried
 from service.runs.chains import Plan
 from service.runs.running import Ran

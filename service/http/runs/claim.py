@@ -9,10 +9,12 @@ import msgspec
 from projections.cases.case import PROJECTION as CASES
 from projections.runs.claim import CLAIMS, LEASES, ClaimRow, LeaseRow
 from schemas.runs.claim import Claim, CreateClaim, ReleaseClaim, RenewClaim
+from service.auth.refusals import InvalidPayload
 from service.eventstore.commands import Answer, Outcome, Unit
 from service.eventstore.store import EventStore
-from service.http.edge.errors import InvalidPayload
-from service.http.edge.operations import Call, Subject, endpoint
+from service.http.edge.call import Call
+from service.http.edge.declaring import endpoint
+from service.http.edge.operations import Subject
 from service.http.runs.calls import (
     FLOWS,
     KEY_OR_RUNNER,

@@ -22,7 +22,9 @@ from schemas.runs.control import (
 )
 from service.eventstore.commands import Answer
 from service.http.credentials.credential import metadata_of
-from service.http.edge.operations import KEY, Call, endpoint
+from service.http.edge.call import Call
+from service.http.edge.declaring import endpoint
+from service.http.edge.operations import KEY
 from service.http.runs.calls import FLOWS, project_of
 from service.runs import exceptions
 from service.runs.reading import NOW, RECEIPT_BUNDLE, RUN_BUNDLE, ReceiptBundle, RunBundle, contract_of

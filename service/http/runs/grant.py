@@ -8,7 +8,8 @@ import msgspec
 
 from schemas.runs.grant import AuthorizeAutoMerge, AuthorizeDraftPr, ConsumedGrant, ConsumeGrant, Grant
 from service.eventstore.commands import Answer, Outcome, StoredAnswer, Unit
-from service.http.edge.operations import Call, endpoint
+from service.http.edge.call import Call
+from service.http.edge.declaring import endpoint
 from service.http.runs.calls import FENCE_ERRORS, FLOWS, RUN_LOCATED, RUNNER, fence_of, on_run, project_of, text_of
 from service.runs import views
 from service.runs.running import Ran, plan_auto_merge, plan_consume, plan_draft_pr

@@ -8,7 +8,8 @@ import msgspec
 
 from schemas.runs.pr_proof import PrProof, RecordPrProof
 from service.eventstore.commands import Answer, Outcome, Unit
-from service.http.edge.operations import Call, endpoint
+from service.http.edge.call import Call
+from service.http.edge.declaring import endpoint
 from service.http.runs.calls import CI, FLOWS, RUN_LOCATED, on_run
 from service.runs import run_views
 from service.runs.running import Ran, plan_proof

@@ -17,7 +17,8 @@ from service.eventstore.bundle import Bundle, StreamName, read_bundle, snapshot
 from service.eventstore.codec import canonical
 from service.eventstore.commands import Answer
 from service.eventstore.store import EventStore
-from service.http.edge.operations import Call, endpoint
+from service.http.edge.call import Call
+from service.http.edge.declaring import endpoint
 from service.http.runs.calls import FLOWS, KEY_OR_RUNNER, RUN_SUBJECT, require_visible
 from statemachines.runs.refusals import RunNotFound
 

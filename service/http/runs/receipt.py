@@ -16,8 +16,10 @@ from schemas.runs.receipt import (
     TriggerReceiptList,
 )
 from service.eventstore.commands import Answer, Outcome, Unit
-from service.http.edge.operations import KEY, Call, Subject, endpoint
-from service.http.edge.paging import Place
+from service.eventstore.pages import Place
+from service.http.edge.call import Call
+from service.http.edge.declaring import endpoint
+from service.http.edge.operations import KEY, Subject
 from service.http.runs.calls import (
     FLOWS,
     KEY_OR_RUNNER,

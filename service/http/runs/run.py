@@ -21,10 +21,11 @@ from schemas.runs.run import (
     UpdateRun,
     UsageRecorded,
 )
+from service.auth.refusals import IdempotencyKeyRequired, InvalidPayload
 from service.eventstore.commands import Answer, Outcome, StoredAnswer, Unit
-from service.http.edge.errors import IdempotencyKeyRequired, InvalidPayload
-from service.http.edge.operations import Call, endpoint
-from service.http.edge.paging import Place
+from service.eventstore.pages import Place
+from service.http.edge.call import Call
+from service.http.edge.declaring import endpoint
 from service.http.runs.calls import (
     FENCE_ERRORS,
     FLOWS,

@@ -6,9 +6,10 @@ from typing import Any, cast
 
 from projections.runs.run import RunRow
 from schemas.runs.run import RunStatus, VerificationAnswer, VerifyRun
+from service.auth.refusals import refusal
 from service.eventstore.commands import Answer, Outcome, Unit
-from service.http.edge.errors import refusal
-from service.http.edge.operations import Call, endpoint
+from service.http.edge.call import Call
+from service.http.edge.declaring import endpoint
 from service.http.runs.calls import FLOWS, KEY_OR_RUNNER, RUN_SUBJECT, on_run, runner_of
 from service.runs import run_views
 from service.runs.counting import count

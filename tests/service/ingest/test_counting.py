@@ -9,8 +9,8 @@ import msgspec
 import psycopg
 import pytest
 
+from service.auth.refusals import Unauthenticated
 from service.eventstore.commands import Outcome, OutcomeUnknown
-from service.http.edge.errors import Unauthenticated
 from service.ingest import statements
 from service.ingest.decider import Decider
 from service.ingest.flush import Flush

@@ -9,9 +9,9 @@ import msgspec
 import psycopg
 import pytest
 
+from service.auth.refusals import Unauthenticated
 from service.eventstore.commands import Command as StoreCommand
 from service.eventstore.commands import CommandFailed, CommandNotDone, KeyReused, Origin
-from service.http.edge.errors import Unauthenticated
 from service.ingest import grouping
 from service.ingest.waiting import Waiting
 from statemachines.cases import case, suppressions

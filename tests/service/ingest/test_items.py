@@ -7,7 +7,7 @@ import hashlib
 import msgspec
 import pytest
 
-from service.http.edge.errors import InvalidPayload
+from service.auth.refusals import InvalidPayload
 from service.ingest.items import AnalyticsRow, LogRow
 from service.ingest.scrubbing import SCRUBBED
 from statemachines.cases import case

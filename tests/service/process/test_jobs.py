@@ -8,8 +8,8 @@ import procrastinate
 import psycopg
 import pytest
 
-from service import tasks as tasks_module
 from service.eventstore.reactor import Job
+from service.jobs import declared as jobs_declared
 from service.process.assembly import make_services
 from service.process.jobs import job_app
 from service.services import Services
@@ -104,7 +104,7 @@ async def test_a_job_of_a_killed_worker_is_given_back(services: Services):
 
 def test_names_are_unique(monkeypatch: pytest.MonkeyPatch):
     """Two tasks of one name, or two reactions to one topic, stop the start."""
-    tasks, _reactions = tasks_module.declared()
+    tasks, _reactions = jobs_declared.declared()
     assert len({task.name for task in tasks}) == len(tasks)
 
     class Module:
@@ -114,12 +114,12 @@ def test_names_are_unique(monkeypatch: pytest.MonkeyPatch):
     class Other(Module):
         TASKS = ()
 
-    monkeypatch.setattr(tasks_module, "modules", lambda _: [Module, Module])
+    monkeypatch.setattr(jobs_declared, "modules", lambda _: [Module, Module])
     with pytest.raises(AssertionError, match=r"two tasks are named test\.note"):
-        tasks_module.declared()
-    monkeypatch.setattr(tasks_module, "modules", lambda _: [Module, Other])
+        jobs_declared.declared()
+    monkeypatch.setattr(jobs_declared, "modules", lambda _: [Module, Other])
     with pytest.raises(AssertionError, match=r"two reactions to a\.b\.v1"):
-        tasks_module.declared()
+        jobs_declared.declared()
 
 
 def test_a_scheduled_task_is_deferred_once_by_many_workers(services: Services):

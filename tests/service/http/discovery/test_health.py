@@ -6,7 +6,7 @@ import re
 
 import psycopg
 
-from service.tasks import declared
+from service.jobs.declared import declared
 from tests.support.server import ServerFactory, ServerHandle
 
 

@@ -11,8 +11,8 @@ import msgspec
 
 from service.auth.authenticator import Authenticator, Standing
 from service.auth.principals import ANONYMOUS, Principal, PrincipalKind
+from service.auth.refusals import PrincipalNotAllowed, ScopeMissing, Unauthenticated
 from service.eventstore.commands import Answer, Command, Outcome
-from service.http.edge.errors import PrincipalNotAllowed, ScopeMissing, Unauthenticated
 from service.http.edge.operations import Operation
 from service.services import Services
 from statemachines.projects.project import ProjectNotFound

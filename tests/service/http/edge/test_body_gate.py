@@ -13,8 +13,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from service.auth.refusals import InvalidPayload
 from service.http.edge.body_gate import DISCARD_BYTES, check_body, read_body
-from service.http.edge.errors import InvalidPayload, PayloadTooLarge
+from service.http.edge.errors import PayloadTooLarge
 from tests.service.http.edge import slow_json
 
 NAMES = st.text(alphabet='ab:\\"u0d{[é\U0001f600', max_size=4)

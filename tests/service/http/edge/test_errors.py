@@ -10,8 +10,9 @@ import psycopg_pool
 import pytest
 
 from schemas.kernel.errors import CATALOGUE, ClosedErrorEnvelope, ErrorEnvelope
+from service.auth.refusals import refusal
 from service.eventstore.commands import CommandFailed, CommandNotDone, KeyInProgress, KeyReused, OutcomeUnknown
-from service.http.edge.errors import encode_failure, failure_of, refusal
+from service.http.edge.errors import encode_failure, failure_of
 from statemachines.kernel.machine import PreconditionFailed, Rejection
 from tests.service.http.edge.toy_api import THING, Toy
 

@@ -14,8 +14,9 @@ from schemas.kernel.operations import DocumentedOperation, documented_operations
 from service.auth.principals import PrincipalKind
 from service.http.edge import unbuilt
 from service.http.edge.bound import Bound, Undeclared
+from service.http.edge.declaring import Endpoint
 from service.http.edge.openapi import error_codes
-from service.http.edge.operations import Endpoint, Operation
+from service.http.edge.operations import Operation
 from service.http.edge.routes import all_endpoints, bind
 
 SPEC = Path(__file__).parents[5] / "shared" / "spec" / "operations.json"

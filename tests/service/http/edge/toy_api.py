@@ -18,7 +18,9 @@ from projections.kernel.projection import Row, Table
 from service.auth.principals import PrincipalKind as Kind
 from service.eventstore.commands import Answer, Outcome
 from service.http.edge.app import Edge, create_app
-from service.http.edge.operations import Call, Endpoint, Subject, endpoint
+from service.http.edge.call import Call
+from service.http.edge.declaring import Endpoint, Group
+from service.http.edge.operations import Method, Subject
 from service.services import Services
 from statemachines.kernel.machine import PreconditionFailed, Rejection
 from tests.service.http.edge.fakes import FakeStore, fake_services
@@ -61,33 +63,34 @@ class ThingNotFound(Rejection):
 THINGS = Table("things", ThingRow, ("project_id", "id"))
 
 
-def declare(method: str, path: str, name: str, **more: Any) -> Any:
-    defaults = {"group": "toy", "summary": name, "principals": KEY, "responses": {200: None}}
-    return endpoint(method=method, path=path, operation_id=name, **{**defaults, **more})
+def declare(method: Method, path: str, name: str, *, closed_errors: bool = False, **more: Any) -> Any:
+    group = Group(name="toy", closed_errors=closed_errors)
+    defaults = {"summary": name, "principals": KEY, "responses": {200: None}}
+    return group.operation(method=method, path=path, operation_id=name, **{**defaults, **more})
 
 
-@declare("GET", "/", "root", principals=frozenset({Kind.ANONYMOUS}), mutation=False)
-async def root(_: Call[Any, Any]) -> Answer:
+@declare("GET", "/", "root", principals=frozenset({Kind.ANONYMOUS}))
+async def root(_: Call[None, None]) -> Answer:
     return Answer(200, {"name": "toy"})
 
 
-@declare("POST", "/v1/things", "create", body=Thing, idempotency="optional")
-async def create(call: Call[Thing, Any]) -> Outcome:
+@declare("POST", "/v1/things", "create", idempotency="optional")
+async def create(call: Call[Thing, None]) -> Outcome:
     return await call.execute(lambda _: Answer(201, call.body, {"etag": ETAG}), streams=[])
 
 
-@declare("GET", "/v1/things", "search", query=Filter, mutation=False)
-async def search(call: Call[Any, Filter]) -> Answer:
+@declare("GET", "/v1/things", "search")
+async def search(call: Call[None, Filter]) -> Answer:
     return Answer(200, call.query)
 
 
-@declare("POST", "/v1/projects/{project_id}/things", "member_write", body=Thing, idempotency="required")
-async def member_write(call: Call[Thing, Any]) -> Outcome:
+@declare("POST", "/v1/projects/{project_id}/things", "member_write", idempotency="required")
+async def member_write(call: Call[Thing, None]) -> Outcome:
     return await call.execute(lambda _: Answer(200, call.body), streams=[])
 
 
-@declare("GET", "/v1/projects/{project_id}/things", "member_read", mutation=False)
-async def member_read(call: Call[Any, Any]) -> Answer:
+@declare("GET", "/v1/projects/{project_id}/things", "member_read")
+async def member_read(call: Call[None, None]) -> Answer:
     return Answer(200, {"project_id": call.project_id})
 
 
@@ -96,13 +99,12 @@ async def member_read(call: Call[Any, Any]) -> Answer:
     "/v1/projects/{project_id}/secret",
     "owner_write",
     owner=True,
-    body=Thing,
     if_match="required",
     idempotency="optional",
     closed_errors=True,
     max_body=200,
 )
-async def owner_write(call: Call[Thing, Any]) -> Outcome:
+async def owner_write(call: Call[Thing, None]) -> Outcome:
     def decide(_: Any) -> Answer:
         if call.body.name == "missing":
             raise ThingNotFound("There is no such thing.")
@@ -114,12 +116,12 @@ async def owner_write(call: Call[Thing, Any]) -> Outcome:
 
 
 @declare("POST", "/v1/projects/{project_id}/empty", "empty", max_body=0, idempotency="optional")
-async def empty(_: Call[Any, Any]) -> Answer:
+async def empty(_: Call[None, None]) -> Answer:
     return Answer(200, {"ok": True})
 
 
-@declare("POST", "/v1/projects/{project_id}/cancel", "cancel", body=Cancel, idempotency="required")
-async def cancel(call: Call[Cancel, Any]) -> Answer:
+@declare("POST", "/v1/projects/{project_id}/cancel", "cancel", idempotency="required")
+async def cancel(call: Call[Cancel, None]) -> Answer:
     return Answer(200, {"key": call.key})
 
 
@@ -130,26 +132,23 @@ async def cancel(call: Call[Cancel, Any]) -> Answer:
     principals=frozenset({Kind.KEY, Kind.RUNNER}),
     scope="runs:read",
     subject=Subject("run_id", THINGS, "run_not_found"),
-    mutation=False,
 )
-async def read_run(call: Call[Any, Any]) -> Answer:
+async def read_run(call: Call[None, None]) -> Answer:
     return Answer(200, {"run_id": call.subject.id, "project_id": call.project_id})
 
 
-@declare(
-    "POST", "/v1/logs/", "log", principals=frozenset({Kind.DSN}), body=dict[str, Any], rate="ingest", text_plain=True
-)
-async def log(call: Call[Any, Any]) -> Answer:
+@declare("POST", "/v1/logs/", "log", principals=frozenset({Kind.DSN}), rate="ingest", text_plain=True)
+async def log(call: Call[dict[str, Any], None]) -> Answer:
     return Answer(202, {"project_id": call.project_id})
 
 
-@declare("POST", "/v1/raw", "raw", principals=frozenset({Kind.ANONYMOUS}), body=bytes, rate="device_start")
-async def raw(call: Call[bytes, Any]) -> Outcome:
+@declare("POST", "/v1/raw", "raw", principals=frozenset({Kind.ANONYMOUS}), rate="device_start")
+async def raw(call: Call[bytes, None]) -> Outcome:
     return Outcome(200, call.body, {"content-type": "application/octet-stream"})
 
 
-@declare("POST", "/v1/broken", "broken", body=dict[str, Any])
-async def broken(call: Call[Any, Any]) -> Answer:
+@declare("POST", "/v1/broken", "broken")
+async def broken(call: Call[dict[str, Any], None]) -> Answer:
     raise call.services.store.error or RuntimeError("select secret from vault")
 
 

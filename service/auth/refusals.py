@@ -1,0 +1,106 @@
+"""The refusals that a caller may meet at any door, before or beside those of the machines (G-006, G-027, R-ERR-*).
+
+Codes and default texts come from schemas/kernel/errors.py; a door renders them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from schemas.kernel.errors import CATALOGUE, InvalidField, InvalidPayloadDetails
+from statemachines.kernel.machine import Rejection
+
+
+class Refusal(Rejection):
+    """A refusal whose message may be that of its code; `headers` are added to the answer."""
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        next_action: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        **details: Any,
+    ) -> None:
+        super().__init__(message, next_action=next_action, **details)
+        self.headers: Mapping[str, str] = headers or {}
+
+
+class Unauthenticated(Refusal):
+    """No credential, or one that is unknown, expired or revoked: these look alike (G-027)."""
+
+    code = "unauthenticated"
+
+
+class PrincipalNotAllowed(Refusal):
+    """A live credential of a kind that the route does not take (R-AUTH-12)."""
+
+    code = "principal_not_allowed"
+
+
+class ScopeMissing(Refusal):
+    """The credential was created without the route's scope, which the details name."""
+
+    code = "scope_missing"
+
+
+class OwnerRequired(Refusal):
+    """A member on a route of owners."""
+
+    code = "owner_required"
+
+
+class NotFound(Refusal):
+    """An unknown route, or a path in a form that no route has."""
+
+    code = "not_found"
+
+
+class IdempotencyKeyRequired(Refusal):
+    """The operation needs an Idempotency-Key and has none."""
+
+    code = "idempotency_key_required"
+
+
+class ServiceUnavailable(Refusal):
+    """The process has as many requests as it can hold."""
+
+    code = "service_unavailable"
+
+
+class InvalidPayload(Refusal):
+    """A body, parameter or header that does not have the operation's form (R-ERR-06, R-ERR-16)."""
+
+    code = "invalid_payload"
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        missing: Sequence[str] = (),
+        invalid: Sequence[tuple[str, str]] = (),
+        unknown: Sequence[str] = (),
+        schema: dict[str, Any] | None = None,
+    ) -> None:
+        details = InvalidPayloadDetails(
+            missing_fields=list(missing),
+            invalid_fields=[InvalidField(field, reason) for field, reason in invalid],
+            unknown_fields=list(unknown),
+            request_body_schema=schema,
+        )
+        super().__init__(message, **msgspec.to_builtins(details))
+
+
+@cache
+def _refusal_class(code: str) -> type[Refusal]:
+    return type("Refused", (Refusal,), {"code": code})
+
+
+def refusal(code: str) -> Refusal:
+    """A refusal with a code that is only known from a declaration, such as the `…_not_found` of a subject."""
+    assert code in CATALOGUE, code
+    return _refusal_class(code)()

@@ -1,0 +1,1 @@
+"""Usage, plans and payments: commands and reads."""

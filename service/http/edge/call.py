@@ -1,0 +1,144 @@
+"""One request after the pipeline, as a handler sees it, and the one way from a handler to the event store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, Generic, TypeVar
+
+from litestar import Request
+
+from schemas.kernel.errors import CATALOGUE
+from service.auth.authority import authority
+from service.auth.principals import Principal
+from service.eventstore.commands import Answer, Command, Decide, Lookup, Origin, Outcome, Refused, StoredAnswer, Unit
+from service.eventstore.intents import Intent
+from service.http.edge.headers import conditional, head_of
+from service.http.edge.operations import Operation
+from service.ingest.items import Sender
+from service.services import Services
+from statemachines.kernel.machine import Rejection, Stream
+
+B = TypeVar("B")
+Q = TypeVar("Q")
+T = TypeVar("T")
+
+Replay = Callable[[Unit, StoredAnswer], Answer]
+
+
+@dataclass(slots=True)
+class Call(Generic[B, Q]):
+    """One request after the pipeline: authenticated, visible, not fenced, validated."""
+
+    request: Request[Any, Any, Any]
+    operation: Operation
+    services: Services
+    principal: Principal
+    request_id: str
+    scope_id: str | None  # the project in scope: of the path, the subject or the credential; None without one
+    path: Mapping[str, str]
+    query: Q
+    body: B
+    raw_body: bytes
+    if_match: str | None  # the tag with its quotes, already checked for form
+    key: str | None
+    fingerprint: str
+    subject: Any = None  # the subject's row as read before the command; relations in it never change
+    headers: dict[str, str] = field(default_factory=dict)  # extra response headers
+
+    @property
+    def project_id(self) -> str:
+        """The project in scope, of an operation that has one."""
+        assert self.scope_id is not None, "this operation is outside of any project"
+        return self.scope_id
+
+    @property
+    def user_id(self) -> str:
+        """The person whose key is used, of an operation for people."""
+        assert self.principal.user_id is not None, "this operation is not for people alone"
+        return self.principal.user_id
+
+    def header(self, name: str) -> str | None:
+        """The value of a request header by its lower-case name."""
+        return head_of(self.request.scope).headers.get(name)
+
+    @property
+    def sender(self) -> Sender:
+        """Who sends a record, of an operation that takes a DSN."""
+        return Sender(self.project_id, self.principal.secret_hash, self.request_id, self.key, self.fingerprint)
+
+    async def carry_out(
+        self, intent: Intent[T], render: Callable[[T], Answer], *, on_replay: Replay | None = None
+    ) -> Outcome:
+        """Carry out an intent in the name of the caller, and answer with what `render` makes of its result.
+
+        The answer is made in the unit, so that it is stored with the command: `render` does no I/O. Raises what the
+        store raises, the Rejection of the decision, and Moved when what the intent had looked up is out of date.
+        """
+
+        def decide(unit: Unit) -> Answer | Refused:
+            result = intent.decide(unit)
+            return result if isinstance(result, Refused) else render(result)
+
+        return await self.services.store.execute(self._command(intent, decide, on_replay))
+
+    async def execute(
+        self,
+        decide: Decide,
+        *,
+        streams: Sequence[Stream],
+        reads: Sequence[Stream] = (),
+        lookups: Sequence[Lookup] = (),
+        fence: bool | str = False,
+        on_replay: Replay | None = None,
+    ) -> Outcome:
+        """Carry out a command whose decision makes its answer itself."""
+        intent = Intent(streams, decide, reads, lookups, fence)
+        return await self.carry_out(intent, lambda answer: answer, on_replay=on_replay)
+
+    def _command(self, intent: Intent[T], decide: Decide, on_replay: Replay | None) -> Command:
+        """Put the intent under its gates and its principal's authority."""
+        shown = authority(self.principal, self.scope_id, self.operation)
+        exclusive = (self._gate(intent.fence),) if intent.fence else ()
+        _, fault = conditional(head_of(self.request.scope), self.operation.if_match)
+        origin = Origin(
+            actor_kind=self.principal.kind.value,
+            actor_id=self.principal.id,
+            operation=f"{self.operation.method} {self.request.scope['path']}",
+            request_id=self.request_id,
+            correlation_id=self.request_id,
+        )
+        return Command(
+            origin=origin,
+            decide=decide if fault is None else _after_existence(decide, fault),
+            streams=intent.streams,
+            reads=intent.reads,
+            lookups=[*shown.lookups, *intent.lookups],
+            gates=[gate for gate in shown.gates if gate not in exclusive],
+            exclusive=exclusive,
+            authorize=shown.check,
+            key=self.key,
+            fingerprint=self.fingerprint,
+            on_replay=on_replay,
+        )
+
+    def _gate(self, fence: bool | str) -> str:
+        return fence if isinstance(fence, str) else self.project_id
+
+
+def _after_existence(decide: Decide, fault: Rejection) -> Decide:
+    """Refuse a missing or malformed If-Match, but not before the decision had its say on existence (G-007).
+
+    The decision runs with a tag that matches nothing; a refused unit leaves no trace.
+    """
+
+    def refuse(unit: Unit) -> Answer:
+        try:
+            decide(unit)
+        except Rejection as rejection:
+            if CATALOGUE[rejection.code].status == HTTPStatus.NOT_FOUND:
+                raise
+        raise fault
+
+    return refuse

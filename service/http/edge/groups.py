@@ -1,0 +1,18 @@
+"""The documented groups of operations, with what the operations of each have in common."""
+
+from __future__ import annotations
+
+from service.http.edge.declaring import Group
+
+ANALYTICS = Group(name="analytics")
+AUTH = Group(name="auth")
+AUTOMATION = Group(name="automation", closed_errors=True, flows=frozenset({"automation"}))
+CASES = Group(name="cases")
+CREDENTIALS = Group(name="credentials", closed_errors=True, flows=frozenset({"automation"}))
+DISCOVERY = Group(name="discovery")
+INGEST = Group(name="ingest", rate="ingest")
+ONBOARDING = Group(name="onboarding", closed_errors=True, flows=frozenset({"onboarding"}))
+OPERATIONS = Group(name="operations")
+PROJECTS = Group(name="projects")
+SIGNAL_MAP = Group(name="signal_map")
+TEST_CLOCK = Group(name="test_clock")
