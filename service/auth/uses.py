@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psycopg
 import structlog
@@ -16,9 +16,7 @@ import structlog
 from projections.accounts import key as keys
 from projections.credentials import credential as credentials
 from projections.kernel.projection import Table
-
-if TYPE_CHECKING:
-    from service.eventstore.store import EventStore
+from service.eventstore.store import EventStore
 
 log = structlog.get_logger(__name__)
 

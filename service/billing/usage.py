@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from service.eventstore.store import EventStore
+from service.eventstore.store import EventStore
 
 _ACCOUNT = "select p->>3 from json_array_elements(ingest_projects(array[%s])) p"
 _DAYS = """

@@ -8,15 +8,13 @@ which waiting will not mend; else real data is still to come. A verified source 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from projections.onboarding.signal_map import SIGNAL_MAPS, SignalMapRow
 from schemas.onboarding.lifecycle import Milestone
 from schemas.projects.next_steps import ProjectState, SignalType
+from service.eventstore.store import EventStore
 from statemachines.onboarding.signal_map import signal_map_stream_id
-
-if TYPE_CHECKING:
-    from service.eventstore.store import EventStore
 
 NEWEST_ROWS = 200  # of each milestone's event; what only older rows had is not in place any more
 

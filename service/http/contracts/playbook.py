@@ -21,6 +21,7 @@ from service.http.contracts.faults import refuse_document
 from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.operations import KEY
+from service.http.edge.routes import all_endpoints
 from statemachines.contracts.documents import contract_input
 from statemachines.contracts.playbook import (
     LOCKED,
@@ -46,8 +47,6 @@ _ANYONE = frozenset({PrincipalKind.ANONYMOUS})
 @cache
 def operation_ids() -> dict[tuple[str, str], str]:
     """The id of each operation of the API by method and path, as the schema document has it (G-117)."""
-    from service.http.edge.routes import all_endpoints
-
     return {(e.operation.method, e.operation.path): e.operation.operation_id for e in all_endpoints()}
 
 

@@ -19,6 +19,7 @@ from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.headers import head_of
 from service.http.edge.openapi import build_document
+from service.http.edge.routes import all_endpoints, bind
 from service.http.edge.schema_filters import FLOWS, check_filters, index_of, select
 from service.http.edge.unbuilt import is_unbuilt
 
@@ -54,15 +55,11 @@ _INDEX = "/v1/openapi.json?index=true"
 @lru_cache(maxsize=4)
 def schema_document(base_url: str) -> dict[str, Any]:
     """The whole schema document of this version."""
-    from service.http.edge.routes import all_endpoints, bind
-
     return build_document(bind(all_endpoints()), base_url)
 
 
 @lru_cache(maxsize=1)
 def _built_paths() -> frozenset[str]:
-    from service.http.edge.routes import all_endpoints
-
     return frozenset(found.operation.path for found in all_endpoints() if not is_unbuilt(found.handler))
 
 
