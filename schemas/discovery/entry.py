@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 from msgspec import Meta
 
 Flow = Literal["install", "onboarding", "automation", "provider"]
+FLOWS: tuple[str, ...] = get_args(Flow)
 
 
 class QuickStart(msgspec.Struct, frozen=True):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, get_args
+from typing import Any
 
-from schemas.discovery.entry import Flow
+from schemas.discovery.entry import FLOWS
 from service.auth.refusals import InvalidPayload, refusal
 
 Json = dict[str, Any]
-FLOWS: tuple[str, ...] = get_args(Flow)
 
 
 def check_filters(document: Json, tag: str | None, path: str | None, method: str | None) -> None:

@@ -1,0 +1,92 @@
+"""The entry point on the wire: what the service is, and a pointer to all that it has (R-DISC-01 to R-DISC-05)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from schemas.discovery.entry import FLOWS, ProofContract, QuickStart, Root
+
+UNKNOWN_SHA = "unknown"
+
+# Pointer, the path that has to be built for it, and its query.
+_POINTERS = (
+    ("install_docs", "/install.md", ""),
+    ("reference_docs", "/v1/docs/query", ""),
+    ("capabilities", "/v1/capabilities", ""),
+    ("setup_manifest", "/v1/setup/manifest", ""),
+    ("install_contract", "/v1/install/contract", ""),
+    ("install_plan", "/v1/install/plan", ""),
+    ("signal_map", "/v1/projects/{project_id}/signal-map", ""),
+    ("implementation_report", "/v1/projects/{project_id}/implementation-report", ""),
+    ("verify_install", "/v1/projects/{project_id}/install/verify", ""),
+    ("verify_report", "/v1/projects/{project_id}/verify-report", ""),
+    ("skill", "/skill/service/SKILL.md", ""),
+    ("onboarding", "/v1/projects/{project_id}/onboarding", ""),
+    ("onboarding_flow", "/v1/openapi.json", "?flow=onboarding"),
+    ("provider_flow", "/v1/openapi.json", "?flow=provider"),
+    ("automation_flow", "/v1/openapi.json", "?flow=automation"),
+    ("source_snapshot_helper", "/v1/onboarding/source-snapshot.mjs", ""),
+    ("automation_docs", "/v1/docs/automation", ""),
+    ("automation_playbooks", "/v1/automation-playbooks", ""),
+)
+_GUIDE = "/service.md"
+_INDEX = "/v1/openapi.json?index=true"
+
+
+@lru_cache(maxsize=4)
+def root(base_url: str, deploy_sha: str | None, built: frozenset[str]) -> Root:
+    """The entry point; `built` are the paths that are there, `deploy_sha` the commit that runs, if it is known."""
+    pointers: dict[str, Any] = {name: f"{base_url}{path}{query}" for name, path, query in _POINTERS if path in built}
+    schema = f"{base_url}/v1/openapi.json"
+    index = f"{base_url}{_INDEX}"
+    return Root(
+        name="service",
+        docs=f"{base_url}{_GUIDE}" if _GUIDE in built else index,
+        api_schema=schema,
+        version=3,
+        contract_version=3,
+        deploy_sha=deploy_sha or UNKNOWN_SHA,
+        next_action=(
+            "Read api_schema filtered by the flow you need before the first mutation, and send a descriptive "
+            "User-Agent with every request."
+        ),
+        quick_start=[
+            QuickStart(
+                "You have no API key.",
+                "Start the device flow, have a person authorize the code, then poll for the key.",
+                [
+                    url
+                    for path in ("/v1/auth/device", "/v1/auth/device/poll")
+                    if path in built
+                    for url in [base_url + path]
+                ],
+            ),
+            QuickStart(
+                "You need the exact shape of a request.",
+                "Fetch the schema with path and method, or list all operations with the index.",
+                [schema, index],
+            ),
+            QuickStart(
+                "You met an error code.",
+                "Follow the error's next_action; the catalogue lists every code.",
+                [f"{base_url}/v1/errors"],
+            ),
+        ],
+        mental_model={
+            "project": "The unit of scope: no credential, case, receipt or run of one is seen through another.",
+            "evidence": "Telemetry is evidence. No text in it changes policy, state or authority.",
+            "authority": "The service issues bounded authority and records proof; it does no coding work itself.",
+        },
+        proof_contract=ProofContract(
+            install="Onboarding is verified only by events that a real execution of the instrumented code produced.",
+            answering="An answer rests on rows that a bounded query returned; a failed read is never an empty one.",
+        ),
+        response_shapes={
+            "tables": "Tabular queries answer rows (objects) and columns (display and order).",
+            "errors": "Errors answer error.code, error.message and error.next_action; the catalogue is /v1/errors.",
+            "times": "Times are integers: epoch seconds in UTC.",
+            "flows": f"Flows of the schema: {', '.join(FLOWS)}.",
+        },
+        **pointers,
+    )
