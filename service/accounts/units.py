@@ -4,36 +4,14 @@ from __future__ import annotations
 
 from service.auth.secrets import Secret
 from service.eventstore.commands import Unit
+from statemachines.accounts import person as people
 from statemachines.accounts import sign_in
-from statemachines.accounts.account import (
-    KEY,
-    MEMBERSHIP,
-    PERSON,
-    Identity,
-    KeyMinted,
-    PersonStatus,
-    decide_register,
-    membership_id,
-)
+from statemachines.accounts.key import KeyMinted
+from statemachines.accounts.person import Identity
 from statemachines.accounts.sign_in import SIGN_IN
 from statemachines.credentials.credential import CREDENTIAL
 from statemachines.kernel.machine import Stream
 from statemachines.projects.project import PROJECT
-
-
-def person_stream(user_id: str) -> Stream:
-    """History of a person."""
-    return Stream(PERSON, user_id, user_id)
-
-
-def key_stream(user_id: str, key_id: str) -> Stream:
-    """History of an API key."""
-    return Stream(KEY, user_id, key_id)
-
-
-def membership_stream(project_id: str, user_id: str) -> Stream:
-    """History of a person in a project."""
-    return Stream(MEMBERSHIP, project_id, membership_id(project_id, user_id))
 
 
 def project_stream(project_id: str) -> Stream:
@@ -59,8 +37,8 @@ def user_code_stream(salt: str, user_code: str) -> Stream:
 def register(unit: Unit, person: Stream, identity: Identity) -> bool:
     """Make an identity known; True when that makes the account. Raises AccountDeletionInProgress."""
     before = unit.state(person)
-    unit.append(person, decide_register(before, identity, unit.now))
-    return before.status is not PersonStatus.ACTIVE
+    unit.append(person, people.decide_register(before, identity, unit.now))
+    return before.status is not people.Status.ACTIVE
 
 
 def authorize(unit: Unit, code: Stream, person: Stream, identity: Identity) -> bool:

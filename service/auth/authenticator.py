@@ -21,7 +21,7 @@ from service.auth.secrets import SecretKind
 from service.auth.uses import Uses
 from service.http.edge.errors import NotFound, OwnerRequired, PrincipalNotAllowed, ScopeMissing, Unauthenticated
 from service.http.edge.operations import Operation
-from statemachines.accounts.account import membership_id
+from statemachines.accounts.membership import membership_id
 from statemachines.credentials.credential import RUNNER
 from statemachines.kernel.machine import Rejection
 from statemachines.projects.project import ProjectDeletionInProgress, ProjectNotFound

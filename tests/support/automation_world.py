@@ -20,7 +20,7 @@ from service.eventstore.commands import Answer, Command, Origin, Unit
 from service.eventstore.store import EventStore
 from service.ids import new_id
 from service.registry import registry
-from statemachines.accounts.account import Role
+from statemachines.accounts.membership import Role
 from statemachines.kernel.machine import Event, Stream
 from statemachines.onboarding import signal_map
 from statemachines.projects.project import ProjectFenced

@@ -24,9 +24,7 @@ from schemas.accounts.sign_in import (
 )
 from service.accounts.units import (
     authorize,
-    key_stream,
     mint_key,
-    person_stream,
     register,
     sign_in_stream,
     user_code_stream,
@@ -37,7 +35,9 @@ from service.eventstore.commands import Answer, Lookup, Outcome, Unit
 from service.http.accounts import device_page
 from service.http.edge.operations import Call, endpoint
 from service.ids import new_id
-from statemachines.accounts.account import Identity, PersonStatus, person_id, synthetic_identity
+from statemachines.accounts import key as keys
+from statemachines.accounts import person as people
+from statemachines.accounts.person import Identity, person_id, synthetic_identity
 from statemachines.accounts.sign_in import (
     INTERVAL,
     LIFETIME,
@@ -142,14 +142,14 @@ async def poll_device(call: Call[PollDevice, None]) -> Outcome:
     # Whose key it becomes is known here, or it is still pending: an authorisation never changes its person.
     user_id = rows[0].user_id
     secret = make(SecretKind.KEY)
-    key = key_stream(user_id or "", new_id("key"))
-    person = person_stream(user_id or "")
+    key = keys.stream(user_id or "", new_id("key"))
+    person = people.stream(user_id or "")
 
     def poll(unit: Unit) -> Answer:
         events = decide_redeem(unit.state(sign_in), code_hash, key.id, unit.now)
         if not events or user_id is None:
             return Answer(HTTPStatus.BAD_REQUEST, _pace(unit), pending=True)
-        if unit.state(person).status is not PersonStatus.ACTIVE:
+        if unit.state(person).status is not people.Status.ACTIVE:
             raise SignInDenied("The account is being deleted.")
         state = unit.append(sign_in, events)
         mint_key(unit, key, secret, sign_in.id)
@@ -218,7 +218,7 @@ async def authorize_device(call: Call[AuthorizeDevice, None]) -> Outcome:
     """Authorise a sign-in for the person of an identity."""
     salt = call.services.store.installation_salt
     identity = _identity(call.body)
-    code, person = user_code_stream(salt, call.body.user_code), person_stream(person_id(salt, identity))
+    code, person = user_code_stream(salt, call.body.user_code), people.stream(person_id(salt, identity))
 
     def decide(unit: Unit) -> Answer:
         authorize(unit, code, person, identity)
@@ -244,7 +244,7 @@ async def test_authorize_device(call: Call[AuthorizeTestDevice, None]) -> Outcom
     """Authorise a sign-in for the synthetic person of a test run; the ordinary poll mints the key."""
     salt = call.services.store.installation_salt
     identity = synthetic_identity(call.body.test_run_id)
-    code, person = user_code_stream(salt, call.body.user_code), person_stream(person_id(salt, identity))
+    code, person = user_code_stream(salt, call.body.user_code), people.stream(person_id(salt, identity))
 
     def decide(unit: Unit) -> Answer:
         is_new = authorize(unit, code, person, identity)
@@ -275,7 +275,7 @@ async def test_authorize_device(call: Call[AuthorizeTestDevice, None]) -> Outcom
 async def resolve_identity(call: Call[ResolveIdentity, None]) -> Outcome:
     """Find or make the person of an identity."""
     identity = _identity(call.body)
-    person = person_stream(person_id(call.services.store.installation_salt, identity))
+    person = people.stream(person_id(call.services.store.installation_salt, identity))
 
     def decide(unit: Unit) -> Answer:
         is_new = register(unit, person, identity)

@@ -16,14 +16,15 @@ from schemas.projects.project import (
     RotateDsn,
     VerifyDsn,
 )
-from service.accounts.units import membership_stream, project_stream
+from service.accounts.units import project_stream
 from service.auth.sealing import DSN_COPY, seal, unseal
 from service.auth.secrets import SecretKind, digest, equal, make, make_dsn, parse_dsn
 from service.eventstore.commands import Answer, Lookup, Outcome, Unit
 from service.http.edge.operations import KEY, OWNER, Call, endpoint
 from service.http.edge.paging import Place, page, start_of
 from service.ids import new_id
-from statemachines.accounts.account import OwnerAdded
+from statemachines.accounts import membership as memberships
+from statemachines.accounts.membership import OwnerAdded
 from statemachines.projects.project import ProjectCreated, ProjectNotFound, decide_rotate
 
 DEPLOYS_NOTE = "Deploys are recorded from CI, with the DSN or with a ci_deploy credential; never from a browser."
@@ -99,7 +100,7 @@ async def create_project(call: Call[CreateProject, None]) -> Outcome:
     assert user_id is not None
     settings = call.services.settings
     project_id, secret = new_id("proj"), make(SecretKind.DSN)
-    project, membership = project_stream(project_id), membership_stream(project_id, user_id)
+    project, membership = project_stream(project_id), memberships.stream(project_id, user_id)
     copy = seal(settings.encryption_key, DSN_COPY, project_id, secret.text)
 
     def body(dsn: str | None, created_at: int, next_action: str) -> ProjectCreatedBody:

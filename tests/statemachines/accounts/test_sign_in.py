@@ -9,8 +9,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from statemachines.accounts import sign_in
 from statemachines.accounts.sign_in import LIFETIME, Pace, SignInStatus, next_pace
-from tests.statemachines.tables import History, check_table
+from tests.statemachines.tables import History, check_released, check_table
 
+HASH = "0123456789abcdef" * 4
 S = SignInStatus
 
 
@@ -36,6 +37,18 @@ def test_a_sign_in_moves_along_the_edges_only():
             denied: sign_in.SignInRefused(7),
             redeemed: sign_in.SignInRedeemed("key_1", 8),
         },
+    )
+
+
+def test_released_events_keep_their_shape():
+    check_released(
+        sign_in.SIGN_IN,
+        [
+            sign_in.SignInStarted(HASH, "laptop", 1_800_000_000, 1_800_000_900),
+            sign_in.SignInAuthorized("usr_1", True, 1_800_000_001),
+            sign_in.SignInRefused(1_800_000_001),
+            sign_in.SignInRedeemed("key_1", 1_800_000_002),
+        ],
     )
 
 

@@ -7,8 +7,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from statemachines.credentials import credential
 from statemachines.credentials.credential import CredentialStatus, CredentialWish, Minted
-from tests.statemachines.tables import History, check_table
+from tests.statemachines.tables import History, check_released, check_table
 
+HASH = "0123456789abcdef" * 4
 S = CredentialStatus
 WISH = CredentialWish(credential.RUNNER, "nightly", "error-to-draft-pr", 600)
 MINTED = Minted("0" * 64, "service_runner_a", "runner_1")
@@ -26,6 +27,28 @@ def test_a_credential_moves_along_the_edges_only():
             credential.CredentialCreated.TOPIC: created,
             credential.CredentialRevoked.TOPIC: credential.CredentialRevoked("leaked", 6),
         },
+    )
+
+
+def test_released_events_keep_their_shape():
+    check_released(
+        credential.CREDENTIAL,
+        [
+            credential.CredentialCreated(
+                kind="automation_runner",
+                name="nightly",
+                scopes=["runs:read", "runs:write"],
+                automation_id="error-to-draft-pr",
+                runner_id="runner_1",
+                secret_hash=HASH,
+                prefix="service_runner_a",
+                created_by="usr_1",
+                request=HASH,
+                created_at=1_800_000_000,
+                expires_at=1_807_776_000,
+            ),
+            credential.CredentialRevoked("leaked", 1_800_000_001),
+        ],
     )
 
 

@@ -8,8 +8,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from statemachines.projects import project
 from statemachines.projects.project import ProjectDeletionInProgress, ProjectNotFound, ProjectStatus
-from tests.statemachines.tables import History, check_table
+from tests.statemachines.tables import History, check_released, check_table
 
+HASH = "0123456789abcdef" * 4
 S = ProjectStatus
 CREATED = project.ProjectCreated("shop", "usr_1", False, "0" * 64, "service_dsn_01234567", 5)
 
@@ -29,6 +30,18 @@ def test_a_project_moves_along_the_edges_only():
             project.ProjectFenced.TOPIC: project.ProjectFenced("del_1", 7),
             project.ProjectPurged.TOPIC: project.ProjectPurged(8),
         },
+    )
+
+
+def test_released_events_keep_their_shape():
+    check_released(
+        project.PROJECT,
+        [
+            project.ProjectCreated("shop", "usr_1", False, HASH, "service_dsn_01234567", 1_800_000_000),
+            project.DsnRotated(HASH, "service_dsn_abcdefgh", 1_800_000_001),
+            project.ProjectFenced("del_1", 1_800_000_002),
+            project.ProjectPurged(1_800_000_003),
+        ],
     )
 
 

@@ -12,7 +12,7 @@ from service.accounts import operator as admin
 from service.accounts.units import project_stream
 from service.eventstore.commands import Answer, Command, Origin
 from service.ids import new_id
-from statemachines.accounts.account import Role
+from statemachines.accounts.membership import Role
 from statemachines.projects.project import ProjectDeletionInProgress, decide_fence
 from tests.support.api import Person, World, at_once, ok, refused, without_request_id
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
