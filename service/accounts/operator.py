@@ -25,7 +25,6 @@ from service.accounts.units import (
     authorize,
     mint_key,
     register,
-    user_code_stream,
 )
 from service.auth.authority import check_fence
 from service.auth.secrets import SecretKind, make
@@ -35,10 +34,10 @@ from service.ids import new_id
 from statemachines.accounts import key as keys
 from statemachines.accounts import membership as memberships
 from statemachines.accounts import person as people
+from statemachines.accounts import sign_in as sign_ins
 from statemachines.accounts.key import KeyNotFound
 from statemachines.accounts.membership import Role, check_may_join
 from statemachines.accounts.person import Identity, PersonNotFound
-from statemachines.accounts.sign_in import decide_deny
 from statemachines.kernel.machine import Stream
 from statemachines.projects.project import ProjectNotFound
 
@@ -187,7 +186,8 @@ async def list_sign_ins(store: EventStore) -> list[SignInRow]:
 async def authorize_sign_in(store: EventStore, user_code: str, identity: Identity) -> str:
     """Let an identity stand behind a user code; returns the user id. Raises UserCodeNotFound."""
     salt = store.installation_salt
-    code, person = user_code_stream(salt, user_code), people.stream(people.person_id(salt, identity))
+    code = sign_ins.stream(sign_ins.sign_in_id(salt, user_code))
+    person = people.stream(people.person_id(salt, identity))
 
     def decide(unit: Unit) -> Answer:
         authorize(unit, code, person, identity)
@@ -199,10 +199,10 @@ async def authorize_sign_in(store: EventStore, user_code: str, identity: Identit
 
 async def deny_sign_in(store: EventStore, user_code: str) -> None:
     """Refuse a user code: its device is told access_denied. Raises UserCodeNotFound."""
-    code = user_code_stream(store.installation_salt, user_code)
+    code = sign_ins.stream(sign_ins.sign_in_id(store.installation_salt, user_code))
 
     def decide(unit: Unit) -> Answer:
-        unit.append(code, decide_deny(unit.state(code), unit.now))
+        unit.append(code, sign_ins.decide_deny(unit.state(code), unit.now))
         return _done()
 
     await _execute(store, "keys deny", decide, [code])

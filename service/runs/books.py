@@ -13,7 +13,7 @@ from typing import Literal, TypeVar
 
 from projections.runs.run import RunRow
 from service.eventstore.commands import CommandNotDone, Unit
-from statemachines.cases.case import CASE
+from statemachines.cases import case
 from statemachines.contracts import contract as automation_contract
 from statemachines.contracts.authority import authority_of
 from statemachines.kernel.machine import Stream
@@ -43,7 +43,7 @@ def contract_stream(project_id: str) -> Stream:
 
 def case_stream(project_id: str, case_id: str) -> Stream:
     """History of a case."""
-    return Stream(CASE, project_id, case_id)
+    return case.stream(project_id, case_id)
 
 
 def receipt_stream(project_id: str, receipt_id: str) -> Stream:

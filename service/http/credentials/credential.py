@@ -18,12 +18,12 @@ from schemas.credentials.credential import (
     CredentialRevokedBody,
     RevokeCredential,
 )
-from service.accounts.units import credential_stream
 from service.auth.secrets import SecretKind, make
 from service.eventstore.commands import Answer, Lookup, Outcome, StoredAnswer, Unit
 from service.http.edge.errors import InvalidPayload
 from service.http.edge.operations import OWNER, Call, Subject, endpoint
 from service.ids import new_id
+from statemachines.credentials import credential
 from statemachines.credentials.credential import (
     CI,
     RUNNER,
@@ -68,7 +68,7 @@ async def create_credential(call: Call[CreateCredential, None]) -> Outcome:
     assert principal.user_id is not None
     created_by = principal.user_id
     salt = call.services.store.installation_salt
-    stream = credential_stream(
+    stream = credential.stream(
         project_id, credential_id(salt, project_id, f"{principal.kind.value}:{principal.id}", call.key)
     )
     secret = make(SecretKind.RUNNER if wish.kind == RUNNER else SecretKind.CI)
@@ -166,7 +166,7 @@ async def revoke_credential(call: Call[RevokeCredential, None]) -> Outcome:
     """End a credential; from the answer on nothing that rests on it commits (R-CRED-11)."""
     project_id = call.project_id
     assert project_id is not None
-    stream = credential_stream(project_id, call.path["credential_id"])
+    stream = credential.stream(project_id, call.path["credential_id"])
     reason = call.body.reason if isinstance(call.body.reason, str) else None
 
     def decide(unit: Unit) -> Answer:

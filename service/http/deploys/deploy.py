@@ -16,14 +16,13 @@ from service.eventstore.commands import Answer, Outcome, Unit
 from service.http.edge.headers import head_of
 from service.http.edge.operations import KEY, Call, endpoint
 from service.http.edge.paging import Place, page, start_of
-from service.http.onboarding.lifecycle import onboarding_stream
 from service.ids import new_id
 from service.ingest.tally import DAY
 from service.ingest.usage import account_of
 from service.runs.books import retried
 from service.runs.deploys import Waiting, find_waiting
-from statemachines.deploys.deploy import DEPLOY, RecordDeploy, decide_record
-from statemachines.kernel.machine import Stream
+from statemachines.deploys import deploy
+from statemachines.deploys.deploy import RecordDeploy, decide_record
 from statemachines.onboarding import lifecycle as onboarding
 from statemachines.runs.events import Deploy
 
@@ -61,8 +60,8 @@ async def record_deploy(call: Call[DeployEvent, None]) -> Outcome:
     """
     project_id, store = call.project_id, call.services.store
     assert project_id is not None
-    stream = Stream(DEPLOY, project_id, new_id("dep"))
-    session = onboarding_stream(project_id)
+    stream = deploy.stream(project_id, new_id("dep"))
+    session = onboarding.stream(project_id)
     trusted = call.principal.kind is PrincipalKind.CI
     marker = head_of(call.request.scope).headers.get(PROOF_HEADER.lower())
     marker_hash = hashlib.sha256(marker.encode()).hexdigest() if marker else None

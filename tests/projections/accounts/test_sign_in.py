@@ -38,4 +38,4 @@ def test_a_history_that_begins_in_the_middle_folds():
 def test_a_later_sign_in_takes_the_row_over():
     row = fold(PROJECTION, [*EVENTS, sign_in.SignInStarted("1" * 64, None, 2_000, 2_900)])
     assert (row.status, row.user_id, row.is_new, row.device_code_hash) == ("pending", None, False, "1" * 64)
-    assert fold(PROJECTION, [EVENTS[0], sign_in.SignInRefused(6)]).status == "denied"
+    assert fold(PROJECTION, [EVENTS[0], sign_in.SignInDenied(6)]).status == "denied"

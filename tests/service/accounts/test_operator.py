@@ -9,7 +9,6 @@ import pytest
 
 from service.accounts import operator as admin
 from service.accounts.operator import email_identity
-from service.accounts.units import user_code_stream
 from service.auth.secrets import digest, kind_of, make_user_code
 from service.eventstore.commands import Answer, Command, Origin
 from service.eventstore.rebuild import rebuild
@@ -26,7 +25,7 @@ ANN, BOB = email_identity("ann@example.com", "Ann"), email_identity("bob@example
 
 async def start_sign_in(store: EventStore) -> str:
     code = make_user_code()
-    stream = user_code_stream(store.installation_salt, code)
+    stream = sign_in.stream(sign_in.sign_in_id(store.installation_salt, code))
 
     def decide(unit):
         unit.append(stream, sign_in.decide_start(unit.state(stream), digest(code), "laptop", unit.now))
