@@ -38,7 +38,7 @@ LOOKUPS = 5
 
 def contract_stream(project_id: str) -> Stream:
     """History of a project's automation contract."""
-    return Stream(automation_contract.MACHINE, project_id, automation_contract.contract_stream_id(project_id))
+    return automation_contract.stream(project_id)
 
 
 def case_stream(project_id: str, case_id: str) -> Stream:
