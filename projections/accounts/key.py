@@ -6,7 +6,7 @@ import msgspec
 from msgspec.structs import replace
 
 from projections.kernel.projection import Row, Table, projection
-from statemachines.accounts.account import KeyMinted, KeyRevoked
+from statemachines.accounts.key import KeyMinted, KeyRevoked
 from statemachines.kernel.machine import Recorded
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from projections.kernel.projection import Row, projection
-from statemachines.accounts.account import MemberAdded, MembershipRemoved, OwnerAdded, Role
+from statemachines.accounts.membership import MemberAdded, MembershipRemoved, OwnerAdded, Role
 from statemachines.kernel.machine import Recorded
 
 

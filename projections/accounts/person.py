@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from projections.kernel.projection import Row, projection
-from statemachines.accounts.account import PersonDeleted, PersonFenced, PersonProfileChanged, PersonRegistered
+from statemachines.accounts.person import PersonDeleted, PersonFenced, PersonProfileChanged, PersonRegistered
 from statemachines.kernel.machine import Recorded
 
 

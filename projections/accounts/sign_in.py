@@ -6,7 +6,7 @@ import msgspec
 from msgspec.structs import replace
 
 from projections.kernel.projection import Row, Table, projection
-from statemachines.accounts.sign_in import SignInAuthorized, SignInRedeemed, SignInRefused, SignInStarted
+from statemachines.accounts.sign_in import SignInAuthorized, SignInDenied, SignInRedeemed, SignInStarted
 from statemachines.kernel.machine import Recorded
 
 KEPT = 3600  # seconds
@@ -50,7 +50,7 @@ def fold(row: SignInRow | None, recorded: Recorded) -> SignInRow | None:
             )
         case SignInAuthorized(user_id, is_new) if row:
             return replace(row, revision=recorded.revision, status="authorized", user_id=user_id, is_new=is_new)
-        case SignInRefused() if row:
+        case SignInDenied() if row:
             return replace(row, revision=recorded.revision, status="denied")
         case SignInRedeemed() if row:
             return replace(row, revision=recorded.revision, status="redeemed")

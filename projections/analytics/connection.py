@@ -7,7 +7,6 @@ from msgspec.structs import replace
 
 from projections.kernel.projection import Row, Table, projection
 from statemachines.analytics.connection import (
-    KIND,
     ConnectionDenied,
     ConnectionExpired,
     ConnectionGranted,
@@ -70,6 +69,6 @@ def fold(row: ConnectionRow | None, recorded: Recorded) -> ConnectionRow | None:
     return row
 
 
-PROJECTION = projection("provider_connections", ConnectionRow, (KIND,), fold)
+PROJECTION = projection("provider_connections", ConnectionRow, ("conn",), fold)
 CONNECTIONS = PROJECTION.table
 GRANTS = Table("provider_grants", GrantRow, ("project_id", "id"))

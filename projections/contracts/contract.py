@@ -8,7 +8,6 @@ from msgspec.structs import replace
 from projections.kernel.projection import Row, projection
 from schemas.contracts.contract import EnableReceipt
 from statemachines.contracts.contract import (
-    KIND,
     AutomationDisabled,
     ContractEnabled,
     ContractPaused,
@@ -147,5 +146,5 @@ def _turn_off(
     ]
 
 
-PROJECTION = projection("automation_contracts", AutomationContractRow, (KIND,), fold)
+PROJECTION = projection("automation_contracts", AutomationContractRow, ("ctr",), fold)
 AUTOMATION_CONTRACTS = PROJECTION.table

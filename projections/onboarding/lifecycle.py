@@ -8,7 +8,6 @@ from projections.kernel.projection import Row, projection
 from schemas.onboarding.lifecycle import Plan, Receipt, SourceSnapshot
 from statemachines.kernel.machine import Recorded
 from statemachines.onboarding.lifecycle import (
-    KIND,
     OnboardingApproved,
     OnboardingPlanned,
     OnboardingProofStarted,
@@ -112,5 +111,5 @@ def _step(row: OnboardingRow, recorded: Recorded, status: Status, at: int, **cha
     )
 
 
-PROJECTION = projection("onboarding", OnboardingRow, (KIND,), fold)
+PROJECTION = projection("onboarding", OnboardingRow, ("onb",), fold)
 ONBOARDING = PROJECTION.table

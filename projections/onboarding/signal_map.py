@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from projections.kernel.projection import Row, projection
 from schemas.onboarding.lifecycle import Plan, Receipt
 from statemachines.kernel.machine import Recorded
-from statemachines.onboarding.signal_map import KIND, SignalMapRecorded, SignalMapVerified, SignalMapWithdrawn
+from statemachines.onboarding.signal_map import SignalMapRecorded, SignalMapVerified, SignalMapWithdrawn
 
 
 class SignalMapRow(Row, frozen=True, kw_only=True):
@@ -38,5 +38,5 @@ def fold(row: SignalMapRow | None, recorded: Recorded) -> SignalMapRow | None:
     return row
 
 
-PROJECTION = projection("signal_maps", SignalMapRow, (KIND,), fold)
+PROJECTION = projection("signal_maps", SignalMapRow, ("map",), fold)
 SIGNAL_MAPS = PROJECTION.table

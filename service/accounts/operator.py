@@ -23,31 +23,21 @@ from projections.accounts.sign_in import SignInRow
 from projections.projects.project import PROJECTION as PROJECTS
 from service.accounts.units import (
     authorize,
-    key_stream,
-    membership_stream,
     mint_key,
-    person_stream,
     register,
-    user_code_stream,
 )
 from service.auth.authority import check_fence
 from service.auth.secrets import SecretKind, make
 from service.eventstore.commands import Answer, Command, Lookup, Origin, Unit
 from service.eventstore.store import EventStore
 from service.ids import new_id
-from statemachines.accounts.account import (
-    Identity,
-    KeyNotFound,
-    PersonNotFound,
-    Role,
-    check_may_join,
-    decide_remove,
-    decide_revoke_key,
-    decide_set_role,
-    membership_id,
-    person_id,
-)
-from statemachines.accounts.sign_in import decide_deny
+from statemachines.accounts import key as keys
+from statemachines.accounts import membership as memberships
+from statemachines.accounts import person as people
+from statemachines.accounts import sign_in as sign_ins
+from statemachines.accounts.key import KeyNotFound
+from statemachines.accounts.membership import Role, check_may_join
+from statemachines.accounts.person import Identity, PersonNotFound
 from statemachines.kernel.machine import Stream
 from statemachines.projects.project import ProjectNotFound
 
@@ -86,8 +76,8 @@ def email_identity(email: str, name: str | None = None) -> Identity:
 
 async def create_key(store: EventStore, identity: Identity) -> CreatedKey:
     """Make a key for the person of an identity, and the person if need be. Raises AccountDeletionInProgress."""
-    person = person_stream(person_id(store.installation_salt, identity))
-    secret, key = make(SecretKind.KEY), key_stream(person.id, new_id("key"))
+    person = people.stream(people.person_id(store.installation_salt, identity))
+    secret, key = make(SecretKind.KEY), keys.stream(person.id, new_id("key"))
     made: list[bool] = []
 
     def decide(unit: Unit) -> Answer:
@@ -117,10 +107,10 @@ async def revoke_key(store: EventStore, key_id: str) -> None:
     rows = await store.find(KEYS.table, "t.id = %s", key_id, limit=1)
     if not rows:
         raise KeyNotFound("There is no such key.", next_action="List the keys.")
-    stream = key_stream(rows[0].user_id, key_id)
+    stream = keys.stream(rows[0].user_id, key_id)
 
     def decide(unit: Unit) -> Answer:
-        unit.append(stream, decide_revoke_key(unit.state(stream), unit.now))
+        unit.append(stream, keys.decide_revoke(unit.state(stream), unit.now))
         return _done()
 
     await _execute(store, "keys revoke", decide, [stream], exclusive=[stream.project_id])
@@ -142,7 +132,7 @@ async def set_member(store: EventStore, project_id: str, user_id: str, role: Rol
 
     Raises ProjectNotFound, ProjectDeletionInProgress, PersonNotFound, SyntheticMember, LastOwner.
     """
-    person, membership = person_stream(user_id), membership_stream(project_id, user_id)
+    person, membership = people.stream(user_id), memberships.stream(project_id, user_id)
     others = await _other_members(store, project_id, user_id)
 
     def decide(unit: Unit) -> Answer:
@@ -150,7 +140,7 @@ async def set_member(store: EventStore, project_id: str, user_id: str, role: Rol
         check_may_join(unit.state(person), synthetic_project=project)
         owners = _owners(unit, others)
         state = unit.state(membership)
-        unit.append(membership, decide_set_role(state, user_id, role, unit.now, other_owners=owners))
+        unit.append(membership, memberships.decide_set_role(state, user_id, role, unit.now, other_owners=owners))
         return _done()
 
     # Exclusive because it may take the owner's role away: what that person started must not commit afterwards.
@@ -175,13 +165,13 @@ async def remove_member(store: EventStore, project_id: str, user_id: str) -> Non
 
     Raises ProjectNotFound, ProjectDeletionInProgress, MemberNotFound, LastOwner.
     """
-    membership = membership_stream(project_id, user_id)
+    membership = memberships.stream(project_id, user_id)
     others = await _other_members(store, project_id, user_id)
 
     def decide(unit: Unit) -> Answer:
         _check_project(unit, project_id)
         owners = _owners(unit, others)
-        unit.append(membership, decide_remove(unit.state(membership), unit.now, other_owners=owners))
+        unit.append(membership, memberships.decide_remove(unit.state(membership), unit.now, other_owners=owners))
         return _done()
 
     await _execute(store, "members remove", decide, [membership], lookups=others, exclusive=[project_id])
@@ -196,7 +186,8 @@ async def list_sign_ins(store: EventStore) -> list[SignInRow]:
 async def authorize_sign_in(store: EventStore, user_code: str, identity: Identity) -> str:
     """Let an identity stand behind a user code; returns the user id. Raises UserCodeNotFound."""
     salt = store.installation_salt
-    code, person = user_code_stream(salt, user_code), person_stream(person_id(salt, identity))
+    code = sign_ins.stream(sign_ins.sign_in_id(salt, user_code))
+    person = people.stream(people.person_id(salt, identity))
 
     def decide(unit: Unit) -> Answer:
         authorize(unit, code, person, identity)
@@ -208,10 +199,10 @@ async def authorize_sign_in(store: EventStore, user_code: str, identity: Identit
 
 async def deny_sign_in(store: EventStore, user_code: str) -> None:
     """Refuse a user code: its device is told access_denied. Raises UserCodeNotFound."""
-    code = user_code_stream(store.installation_salt, user_code)
+    code = sign_ins.stream(sign_ins.sign_in_id(store.installation_salt, user_code))
 
     def decide(unit: Unit) -> Answer:
-        unit.append(code, decide_deny(unit.state(code), unit.now))
+        unit.append(code, sign_ins.decide_deny(unit.state(code), unit.now))
         return _done()
 
     await _execute(store, "keys deny", decide, [code])
@@ -223,7 +214,10 @@ async def _other_members(store: EventStore, project_id: str, user_id: str) -> li
     Somebody who becomes an owner between this read and the gate is not counted, which can only refuse too much.
     """
     rows: Sequence[MembershipRow] = await store.find(
-        MEMBERSHIPS.table, "t.project_id = %s and t.id <> %s", project_id, membership_id(project_id, user_id)
+        MEMBERSHIPS.table,
+        "t.project_id = %s and t.id <> %s",
+        project_id,
+        memberships.stream(project_id, user_id).id,
     )
     return [Lookup(MEMBERSHIPS.table, project_id, row.id) for row in rows]
 

@@ -27,8 +27,8 @@ from service.auth.authority import check_fence
 from service.eventstore.commands import Answer, Command, CommandNotDone, Lookup, Origin, Unit
 from service.eventstore.store import EventStore
 from service.ids import new_id
-from statemachines.analytics.connection import MACHINE, scope_fault
-from statemachines.kernel.machine import Stream
+from statemachines.analytics import connection as connections
+from statemachines.analytics.connection import scope_fault
 from statemachines.kernel.readings import ReadFailed
 from statemachines.onboarding.proof import ErrorSighting, EventSighting, carried_markers
 from statemachines.projects.project import ProjectNotFound
@@ -217,7 +217,7 @@ class ConnectedAnalytics:
         """Store fresh tokens, unless somebody has stored others meanwhile."""
         connection = self._connection
         sealed = self._oauth.seal(connection.project_id, connection.id, secret)
-        stream = Stream(MACHINE, connection.project_id, connection.id)
+        stream = connections.stream(connection.project_id, connection.id)
 
         def authorize(unit: Unit) -> None:
             project = unit.row(PROJECTS.table, connection.project_id, connection.project_id)

@@ -23,7 +23,7 @@ from service.auth.secrets import SecretKind
 from service.auth.uses import Uses
 from service.eventstore.store import EventStore
 from service.settings import Settings
-from statemachines.accounts.account import membership_id
+from statemachines.accounts.membership import membership_id
 from statemachines.credentials.credential import RUNNER
 from statemachines.kernel.machine import Rejection
 from statemachines.projects.project import ProjectDeletionInProgress, ProjectNotFound

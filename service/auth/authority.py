@@ -21,7 +21,8 @@ from service.auth.principals import Principal, PrincipalKind
 from service.auth.refusals import OwnerRequired, Unauthenticated
 from service.auth.secrets import equal
 from service.eventstore.commands import Lookup, Unit
-from statemachines.accounts.account import AccountDeletionInProgress, Role, membership_id
+from statemachines.accounts.membership import Role, membership_id
+from statemachines.accounts.person import AccountDeletionInProgress
 from statemachines.projects.project import ProjectDeletionInProgress, ProjectNotFound
 
 KEYS = keys.PROJECTION.table

@@ -20,7 +20,7 @@ def add(project_id: str, person: str, role: str) -> None:
     """Add PERSON (user id or mail address) to a project, or change the role."""
     from service.accounts import operator as admin
     from service.eventstore.store import EventStore
-    from statemachines.accounts.account import Role
+    from statemachines.accounts.membership import Role
 
     async def work(store: EventStore) -> str:
         found = await admin.find_person(store, person)

@@ -17,7 +17,7 @@ from service.eventstore.store import EventStore
 from statemachines.contracts.documents import SavedAutomation
 from statemachines.contracts.readiness import Facts, events_of
 from statemachines.credentials.credential import CI, RUNNER
-from statemachines.onboarding.signal_map import signal_map_stream_id
+from statemachines.onboarding import signal_map as signal_maps
 
 CREDENTIALS = CREDENTIAL_PROJECTION.table
 
@@ -49,12 +49,12 @@ class Evidence(NamedTuple):
     def lookups(self) -> list[Lookup]:
         """The rows that `facts_under_locks` reads."""
         found = [Lookup(CREDENTIALS, self.project_id, row.id) for row in self.credentials]
-        return [*found, Lookup(SIGNAL_MAPS, self.project_id, signal_map_stream_id(self.project_id))]
+        return [*found, Lookup(SIGNAL_MAPS, self.project_id, signal_maps.stream(self.project_id).id)]
 
     def facts_under_locks(self, unit: Unit) -> Facts:
         """The facts as the rows stand inside a command."""
         rows = [unit.row(CREDENTIALS, self.project_id, row.id) for row in self.credentials]
-        signal_map = unit.row(SIGNAL_MAPS, self.project_id, signal_map_stream_id(self.project_id))
+        signal_map = unit.row(SIGNAL_MAPS, self.project_id, signal_maps.stream(self.project_id).id)
         return _judge(signal_map, [row for row in rows if row is not None], self.ingested, unit.now)
 
 
@@ -65,7 +65,7 @@ async def gather(store: EventStore, project_id: str, automations: Iterable[Saved
     names = sorted({event for automation in chosen for event in events_of(automation)})
     return Evidence(
         project_id=project_id,
-        signal_map=await store.get(SIGNAL_MAPS, project_id, signal_map_stream_id(project_id)),
+        signal_map=await store.get(SIGNAL_MAPS, project_id, signal_maps.stream(project_id).id),
         credentials=await store.find(CREDENTIALS, _LASTING, project_id, project_id, CI, ids),
         ingested=frozenset(name for (name,) in await store.fetch(_OBSERVED, names, project_id)),
     )

@@ -24,7 +24,6 @@ from service.eventstore.fingerprint import fingerprint
 from service.eventstore.folding import Folded, RowDigest, fold_history, fold_tails, keep_to_the_index, row_values
 from statemachines.audit import rebuild as rebuilds
 from statemachines.audit.rebuild import ProjectionRebuilt
-from statemachines.kernel.machine import Stream, derived_id
 
 log = structlog.get_logger()
 
@@ -275,7 +274,7 @@ def _drop_leftover(connection: Connection, work: _Rebuild) -> None:
 
 def receipt_command(receipt: ProjectionRebuilt, request_id: str) -> Command:
     """Build the command that records a receipt in the read model's own stream."""
-    stream = Stream(rebuilds.MACHINE, rebuilds.SCOPE, derived_id("prj", receipt.projection))
+    stream = rebuilds.stream(receipt.projection)
 
     def record(unit: Unit) -> Answer:
         unit.append(stream, [receipt])

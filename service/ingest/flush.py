@@ -36,8 +36,6 @@ from service.ingest.items import Assignment, Item
 from service.ingest.locking import Project, lock
 from service.ingest.tally import Assigned, RecordTally, Tally
 from statemachines.cases import case, suppressions
-from statemachines.cases.case import CASE
-from statemachines.cases.suppressions import SUPPRESSIONS
 from statemachines.kernel.machine import Stream
 from statemachines.projects.project import ProjectDeletionInProgress
 
@@ -200,7 +198,7 @@ class Flush:
                     continue
                 known = self._cache.get(name)
                 stays = known is not None and name not in self._moved and not case.moves_on_error(known.state)
-                (counted if stays else writes)[name] = Stream(CASE, project_id, offered.case_id)
+                (counted if stays else writes)[name] = case.stream(project_id, offered.case_id)
         reads = []
         for project_id in {project_id for project_id, _ in writes}:
             rules = _rules(project_id)
@@ -293,7 +291,7 @@ class Flush:
     def _move(self, item: Item, chosen: Assignment, work: _Work) -> bool:
         """Run the unit of a case that may open or regress; False while the rules of its project are held."""
         project_id = item.sender.project_id
-        stream, rules = Stream(CASE, project_id, chosen.case_id), _rules(project_id)
+        stream, rules = case.stream(project_id, chosen.case_id), _rules(project_id)
         if rules.name not in work.batch.streams:
             return False
         origin = Origin("dsn", project_id, item.operation, item.sender.request_id)
@@ -316,7 +314,7 @@ class Flush:
 
 
 def _rules(project_id: str) -> Stream:
-    return Stream(SUPPRESSIONS, project_id, suppressions.suppressions_id(project_id))
+    return suppressions.stream(project_id)
 
 
 def _decided(_unit: Any) -> Answer:

@@ -14,7 +14,7 @@ from projections.onboarding.signal_map import SIGNAL_MAPS, SignalMapRow
 from schemas.onboarding.lifecycle import Milestone
 from schemas.projects.next_steps import ProjectState, SignalType
 from service.eventstore.store import EventStore
-from statemachines.onboarding.signal_map import signal_map_stream_id
+from statemachines.onboarding import signal_map as signal_maps
 
 NEWEST_ROWS = 200  # of each milestone's event; what only older rows had is not in place any more
 
@@ -71,7 +71,7 @@ async def read_progress(store: EventStore, project_id: str) -> Progress:
     """Read how far a project has come."""
     [row] = await store.fetch(_ARRIVED, *[project_id] * 6)
     arrived = Arrived(*row)
-    signal_map = await store.get(SIGNAL_MAPS, project_id, signal_map_stream_id(project_id))
+    signal_map = await store.get(SIGNAL_MAPS, project_id, signal_maps.stream(project_id).id)
     seen: dict[str, frozenset[str]] = {}
     if signal_map is not None and signal_map.receipt is None:
         events = sorted({milestone.event for milestone in signal_map.plan.milestones})

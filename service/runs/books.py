@@ -13,7 +13,7 @@ from typing import Literal, TypeVar
 
 from projections.runs.run import RunRow
 from service.eventstore.commands import CommandNotDone, Unit
-from statemachines.cases.case import CASE
+from statemachines.cases import case
 from statemachines.contracts import contract as automation_contract
 from statemachines.contracts.authority import authority_of
 from statemachines.kernel.machine import Stream
@@ -38,12 +38,12 @@ LOOKUPS = 5
 
 def contract_stream(project_id: str) -> Stream:
     """History of a project's automation contract."""
-    return Stream(automation_contract.MACHINE, project_id, automation_contract.contract_stream_id(project_id))
+    return automation_contract.stream(project_id)
 
 
 def case_stream(project_id: str, case_id: str) -> Stream:
     """History of a case."""
-    return Stream(CASE, project_id, case_id)
+    return case.stream(project_id, case_id)
 
 
 def receipt_stream(project_id: str, receipt_id: str) -> Stream:

@@ -11,22 +11,117 @@ from enum import Enum
 
 import msgspec
 
-from statemachines.kernel.machine import Event, Rejection, StateMachine, derived_id, destination, transition_table
+from statemachines.kernel.machine import (
+    Event,
+    Rejection,
+    StateMachine,
+    Stream,
+    derived_id,
+    destination,
+    transition_table,
+)
 
 LIFETIME = 900  # seconds between start and expiry
-INTERVAL = 5  # seconds a client waits between polls
-INTERVAL_STEP = 5  # seconds added each time it polls faster
-INTERVAL_MAX = 60
-PACE_TOLERANCE = 1  # seconds of jitter that the whole-second clock and the network may add
 
 
-class DeviceCodeExpired(Rejection):
+def normal_user_code(text: str) -> str:
+    """Reduce a code as typed to its letters: case, dash and spaces do not matter."""
+    return "".join(letter for letter in text.upper() if letter.isascii() and letter.isalnum())
+
+
+def sign_in_id(salt: str, user_code: str) -> str:
+    """Id of the sign-in that shows a user code, however the code was typed."""
+    return derived_id("dev", salt, normal_user_code(user_code))
+
+
+def stream(sign_in_id: str) -> Stream:
+    """History of the sign-ins that show one user code."""
+    return Stream(MACHINE, sign_in_id, sign_in_id)
+
+
+class Status(Enum):
+    """Where a sign-in stands."""
+
+    ABSENT = "absent"
+    PENDING = "pending"
+    AUTHORIZED = "authorized"
+    DENIED = "denied"
+    REDEEMED = "redeemed"
+
+
+class SignInStarted(Event, frozen=True):
+    """A device asked for a code. `client_name` is what it calls itself: shown to the operator, never trusted."""
+
+    TOPIC = "sign_in.started.v1"
+    device_code_hash: str
+    client_name: str | None
+    started_at: int
+    expires_at: int
+
+
+class SignInAuthorized(Event, frozen=True):
+    """A person stood behind the code. `is_new`: this sign-in made the account."""
+
+    TOPIC = "sign_in.authorized.v1"
+    user_id: str
+    is_new: bool
+    authorized_at: int
+
+
+class SignInDenied(Event, frozen=True):
+    """The code was refused."""
+
+    TOPIC = "sign_in.denied.v1"
+    denied_at: int
+
+
+class SignInRedeemed(Event, frozen=True):
+    """The poll took the key: exactly once."""
+
+    TOPIC = "sign_in.redeemed.v1"
+    key_id: str
+    redeemed_at: int
+
+
+TABLE = transition_table(
+    Status,
+    Status.ABSENT,
+    [
+        [SignInStarted.TOPIC, Status.ABSENT, Status.PENDING],
+        # A code whose time is over may be shown again: decide_start looks at the clock.
+        [SignInStarted.TOPIC, Status.PENDING, Status.PENDING],
+        [SignInStarted.TOPIC, Status.AUTHORIZED, Status.PENDING],
+        [SignInStarted.TOPIC, Status.DENIED, Status.PENDING],
+        [SignInStarted.TOPIC, Status.REDEEMED, Status.PENDING],
+        [SignInAuthorized.TOPIC, Status.PENDING, Status.AUTHORIZED],
+        [SignInDenied.TOPIC, Status.PENDING, Status.DENIED],
+        [SignInDenied.TOPIC, Status.AUTHORIZED, Status.DENIED],
+        [SignInRedeemed.TOPIC, Status.AUTHORIZED, Status.REDEEMED],
+    ],
+)
+
+
+class SignIn(msgspec.Struct, frozen=True):
+    """What decisions about a sign-in depend on."""
+
+    status: Status = Status.ABSENT
+    device_code_hash: str = ""
+    user_id: str = ""
+    is_new: bool = False
+    expires_at: int = 0
+
+    def live(self, now: int) -> bool:
+        """Whether its time is not over; true says nothing about its status."""
+        return now < self.expires_at
+
+
+class DeviceCodeOver(Rejection):
     """The device code is unknown, over, or was redeemed: these look the same."""
 
     code = "expired_token"
 
 
-class SignInDenied(Rejection):
+class AccessDenied(Rejection):
     """The sign-in was refused by the person or the operator."""
 
     code = "access_denied"
@@ -56,92 +151,6 @@ class UserCodeTaken(Rejection):
     code = "service_unavailable"
 
 
-class SignInStatus(Enum):
-    """Where a sign-in stands."""
-
-    ABSENT = "absent"
-    PENDING = "pending"
-    AUTHORIZED = "authorized"
-    DENIED = "denied"
-    REDEEMED = "redeemed"
-
-
-class SignInStarted(Event, frozen=True):
-    """A device asked for a code. `client_name` is what it calls itself: shown to the operator, never trusted."""
-
-    TOPIC = "sign_in.started.v1"
-    device_code_hash: str
-    client_name: str | None
-    started_at: int
-    expires_at: int
-
-
-class SignInAuthorized(Event, frozen=True):
-    """A person stood behind the code. `is_new`: this sign-in made the account."""
-
-    TOPIC = "sign_in.authorized.v1"
-    user_id: str
-    is_new: bool
-    authorized_at: int
-
-
-class SignInRefused(Event, frozen=True):
-    """The code was refused."""
-
-    TOPIC = "sign_in.denied.v1"
-    denied_at: int
-
-
-class SignInRedeemed(Event, frozen=True):
-    """The poll took the key: exactly once."""
-
-    TOPIC = "sign_in.redeemed.v1"
-    key_id: str
-    redeemed_at: int
-
-
-TABLE = transition_table(
-    SignInStatus,
-    SignInStatus.ABSENT,
-    [
-        [SignInStarted.TOPIC, SignInStatus.ABSENT, SignInStatus.PENDING],
-        # A code whose time is over may be shown again: decide_start looks at the clock.
-        [SignInStarted.TOPIC, SignInStatus.PENDING, SignInStatus.PENDING],
-        [SignInStarted.TOPIC, SignInStatus.AUTHORIZED, SignInStatus.PENDING],
-        [SignInStarted.TOPIC, SignInStatus.DENIED, SignInStatus.PENDING],
-        [SignInStarted.TOPIC, SignInStatus.REDEEMED, SignInStatus.PENDING],
-        [SignInAuthorized.TOPIC, SignInStatus.PENDING, SignInStatus.AUTHORIZED],
-        [SignInRefused.TOPIC, SignInStatus.PENDING, SignInStatus.DENIED],
-        [SignInRefused.TOPIC, SignInStatus.AUTHORIZED, SignInStatus.DENIED],
-        [SignInRedeemed.TOPIC, SignInStatus.AUTHORIZED, SignInStatus.REDEEMED],
-    ],
-)
-
-
-class SignIn(msgspec.Struct, frozen=True):
-    """What decisions about a sign-in depend on."""
-
-    status: SignInStatus = SignInStatus.ABSENT
-    device_code_hash: str = ""
-    user_id: str = ""
-    is_new: bool = False
-    expires_at: int = 0
-
-    def live(self, now: int) -> bool:
-        """Whether its time is not over; true says nothing about its status."""
-        return now < self.expires_at
-
-
-def sign_in_id(salt: str, user_code: str) -> str:
-    """Id of the sign-in that shows a user code; the code as `normal_user_code` gives it."""
-    return derived_id("dev", salt, user_code)
-
-
-def normal_user_code(text: str) -> str:
-    """Reduce a code as typed to its letters: case, dash and spaces do not matter."""
-    return "".join(letter for letter in text.upper() if letter.isascii() and letter.isalnum())
-
-
 def decide_start(state: SignIn, device_code_hash: str, client_name: str | None, now: int) -> list[Event]:
     """Begin a sign-in under a code. Raises UserCodeTaken while another one shows it."""
     if state.device_code_hash == device_code_hash:
@@ -154,9 +163,9 @@ def decide_start(state: SignIn, device_code_hash: str, client_name: str | None, 
 def decide_authorize(state: SignIn, user_id: str, now: int, *, is_new: bool) -> list[Event]:
     """Let a person stand behind a code; a repeat by the same person records nothing. Raises UserCodeNotFound."""
     if state.live(now):
-        if state.status is SignInStatus.PENDING:
+        if state.status is Status.PENDING:
             return [SignInAuthorized(user_id, is_new, now)]
-        if state.user_id == user_id and state.status is not SignInStatus.DENIED:
+        if state.user_id == user_id and state.status is not Status.DENIED:
             return []
     raise UserCodeNotFound("There is no live sign-in with this code.", next_action="Start the sign-in again.")
 
@@ -164,26 +173,26 @@ def decide_authorize(state: SignIn, user_id: str, now: int, *, is_new: bool) -> 
 def decide_deny(state: SignIn, now: int) -> list[Event]:
     """Refuse a code that has not been redeemed; a repeat records nothing. Raises UserCodeNotFound."""
     if state.live(now):
-        if state.status is SignInStatus.DENIED:
+        if state.status is Status.DENIED:
             return []
-        if state.status is not SignInStatus.REDEEMED:
-            return [SignInRefused(now)]
+        if state.status is not Status.REDEEMED:
+            return [SignInDenied(now)]
     raise UserCodeNotFound("There is no live sign-in with this code.", next_action="List the pending sign-ins.")
 
 
 def decide_redeem(state: SignIn, device_code_hash: str, key_id: str, now: int) -> list[Event]:
-    """Take the key of an authorised sign-in, once; [] while it is pending. Raises DeviceCodeExpired, SignInDenied."""
-    known = state.device_code_hash == device_code_hash and state.status is not SignInStatus.ABSENT
-    if not known or not state.live(now) or state.status is SignInStatus.REDEEMED:
-        raise DeviceCodeExpired("The device code is over or was used.", next_action="Start the sign-in again.")
-    if state.status is SignInStatus.DENIED:
-        raise SignInDenied("The sign-in was refused.", next_action="Ask the person before starting again.")
-    return [SignInRedeemed(key_id, now)] if state.status is SignInStatus.AUTHORIZED else []
+    """Take the key of an authorised sign-in, once; [] while it is pending. Raises DeviceCodeOver, AccessDenied."""
+    known = state.device_code_hash == device_code_hash and state.status is not Status.ABSENT
+    if not known or not state.live(now) or state.status is Status.REDEEMED:
+        raise DeviceCodeOver("The device code is over or was used.", next_action="Start the sign-in again.")
+    if state.status is Status.DENIED:
+        raise AccessDenied("The sign-in was refused.", next_action="Ask the person before starting again.")
+    return [SignInRedeemed(key_id, now)] if state.status is Status.AUTHORIZED else []
 
 
 def evolve(state: SignIn, event: Event) -> SignIn:
     """Fold an event of a sign-in."""
-    status = SignInStatus[destination(TABLE, event, state.status)]
+    status = Status[destination(TABLE, event, state.status)]
     match event:
         case SignInStarted():
             return SignIn(status, event.device_code_hash, expires_at=event.expires_at)
@@ -193,24 +202,4 @@ def evolve(state: SignIn, event: Event) -> SignIn:
             return msgspec.structs.replace(state, status=status)
 
 
-SIGN_IN = StateMachine("dev", TABLE, SignIn(), evolve, DeviceCodeExpired, SignIn)
-
-
-class Pace(msgspec.Struct, frozen=True):
-    """How a device polls: when it last did, and the seconds it has to wait in between."""
-
-    last_polled_at: int
-    interval: int = INTERVAL
-
-
-def next_pace(pace: Pace | None, now: int) -> tuple[Pace, bool]:
-    """Note a poll of a pending sign-in; True when it came too early, which lengthens the interval.
-
-    Only pending sign-ins are slowed down: a client that keeps the pace it was first told gets its key at its first
-    poll after the authorisation, whatever the interval has grown to.
-    """
-    if pace is None:
-        return Pace(now), False
-    if now - pace.last_polled_at >= pace.interval - PACE_TOLERANCE:
-        return Pace(now, pace.interval), False
-    return Pace(now, min(pace.interval + INTERVAL_STEP, INTERVAL_MAX)), True
+MACHINE = StateMachine("dev", TABLE, SignIn(), evolve, DeviceCodeOver, SignIn)

@@ -13,22 +13,14 @@ from typing import Any
 import msgspec
 
 from schemas.analytics.connection import CONNECT_SECONDS, READ_SCOPES
-from statemachines.kernel.machine import Event, Rejection, StateMachine, destination, transition_table
+from statemachines.kernel.machine import Event, Rejection, StateMachine, Stream, destination, transition_table
 
-KIND = "conn"
 _READ_SUFFIX = ":read"
 
 
-class ConnectionNotFound(Rejection):
-    """No such connection in a project of the caller."""
-
-    code = "not_found"
-
-
-class ConnectionConflict(Rejection):
-    """The connection has had its answer."""
-
-    code = "provider_not_provisioned"
+def stream(project_id: str, connection_id: str) -> Stream:
+    """History of a connection."""
+    return Stream(MACHINE, project_id, connection_id)
 
 
 class Status(Enum):
@@ -102,6 +94,18 @@ class Connection(msgspec.Struct, frozen=True):
 
     status: Status = Status.ABSENT
     expires_at: int = 0
+
+
+class ConnectionNotFound(Rejection):
+    """No such connection in a project of the caller."""
+
+    code = "not_found"
+
+
+class ConnectionConflict(Rejection):
+    """The connection has had its answer."""
+
+    code = "provider_not_provisioned"
 
 
 class ConnectWish(msgspec.Struct, frozen=True):
@@ -180,4 +184,4 @@ def evolve(state: Connection, event: Any) -> Connection:
     return Connection(status, event.expires_at if isinstance(event, ConnectionStarted) else state.expires_at)
 
 
-MACHINE = StateMachine(KIND, TABLE, Connection(), evolve, ConnectionConflict, Connection)
+MACHINE = StateMachine("conn", TABLE, Connection(), evolve, ConnectionConflict, Connection)

@@ -7,15 +7,22 @@ from typing import Any
 
 import msgspec
 
-from statemachines.kernel.machine import Event, Rejection, StateMachine, destination, transition_table
+from statemachines.kernel.machine import (
+    Event,
+    Rejection,
+    StateMachine,
+    Stream,
+    derived_id,
+    destination,
+    transition_table,
+)
 
 SCOPE = "service"  # rebuilds belong to no project
 
 
-class RebuildConflict(Rejection):
-    """A receipt that the table does not allow: never, by its only row."""
-
-    code = "internal_error"
+def stream(projection: str) -> Stream:
+    """History of a read model's rebuilds."""
+    return Stream(MACHINE, SCOPE, derived_id("prj", projection))
 
 
 class Status(Enum):
@@ -42,14 +49,6 @@ class ProjectionRebuilt(Event, frozen=True):
     finished_at: int
 
 
-class Rebuilds(msgspec.Struct, frozen=True):
-    """How often, and with which digest last."""
-
-    status: Status = Status.ORIGINAL
-    count: int = 0
-    digest: str = ""
-
-
 TABLE = transition_table(
     Status,
     Status.ORIGINAL,
@@ -58,6 +57,20 @@ TABLE = transition_table(
         [ProjectionRebuilt.TOPIC, Status.REBUILT, Status.REBUILT],
     ],
 )
+
+
+class Rebuilds(msgspec.Struct, frozen=True):
+    """How often, and with which digest last."""
+
+    status: Status = Status.ORIGINAL
+    count: int = 0
+    digest: str = ""
+
+
+class RebuildConflict(Rejection):
+    """A receipt that the table does not allow: never, by its only row."""
+
+    code = "internal_error"
 
 
 def evolve(state: Rebuilds, event: Any) -> Rebuilds:

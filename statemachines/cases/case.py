@@ -1,7 +1,7 @@
 """A case: the life of one group of errors (G-050). Its stream is named by project and fingerprint.
 
 Only the lifecycle is an event. What telemetry says (titles, counts, samples, environments) stays in fact tables, so
-no text of a caller is ever recorded here. `revision` counts what a client may fence on: opening, regressing and
+no text of a caller is ever recorded here. `revision` is the one that clients see and name: opening, regressing and
 closing raise it; further errors, claims and comments do not (G-121).
 """
 
@@ -12,13 +12,25 @@ from enum import Enum
 import msgspec
 
 from statemachines.cases.suppressions import Action, Rule
-from statemachines.kernel.machine import Event, Rejection, StateMachine, derived_id, destination, transition_table
+from statemachines.kernel.machine import (
+    Event,
+    Rejection,
+    StateMachine,
+    Stream,
+    derived_id,
+    destination,
+    transition_table,
+)
 
 
-class CaseConflict(Rejection):
-    """The case has moved on from what the command expects."""
+def case_id(project_id: str, fingerprint: str) -> str:
+    """Id of the one case of a fingerprint in a project: rival first errors name the same stream."""
+    return derived_id("case", project_id, fingerprint)
 
-    code = "case_revision_stale"
+
+def stream(project_id: str, case_id: str) -> Stream:
+    """History of a case."""
+    return Stream(MACHINE, project_id, case_id)
 
 
 class Status(Enum):
@@ -108,9 +120,10 @@ class Case(msgspec.Struct, frozen=True):
     suppression_id: str | None = None  # the rule behind the present status
 
 
-def case_id(project_id: str, fingerprint: str) -> str:
-    """Id of the one case of a fingerprint in a project: rival first errors name the same stream."""
-    return derived_id("case", project_id, fingerprint)
+class CaseConflict(Rejection):
+    """The case has moved on from what the command expects."""
+
+    code = "case_revision_stale"
 
 
 def moves_on_error(state: Case) -> bool:
@@ -174,5 +187,4 @@ def evolve(state: Case, event: Event) -> Case:
     return msgspec.structs.replace(state, status=status, revision=state.revision + 1, suppression_id=rule_id)
 
 
-CASE = StateMachine("case", TABLE, Case(), evolve, CaseConflict, Case, snapshots=True)
-MACHINE = CASE
+MACHINE = StateMachine("case", TABLE, Case(), evolve, CaseConflict, Case, snapshots=True)

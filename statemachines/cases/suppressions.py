@@ -11,32 +11,23 @@ from enum import Enum
 
 import msgspec
 
-from statemachines.kernel.machine import Event, Rejection, StateMachine, derived_id, destination, transition_table
+from statemachines.kernel.machine import (
+    Event,
+    Rejection,
+    StateMachine,
+    Stream,
+    derived_id,
+    destination,
+    transition_table,
+)
 
 MAX_RULES = 500
 """Rules a project may have: each error that opens a case is held against all of them."""
 
 
-class SuppressionConflict(Rejection):
-    """The rule cannot be recorded."""
-
-    code = "invalid_payload"
-
-
-class TooManyRules(SuppressionConflict):
-    """The project has as many rules as it may have."""
-
-
-class HintMissing(SuppressionConflict):
-    """A `prompt_hint` rule says nothing (G-053)."""
-
-
-class Action(Enum):
-    """What a matching rule does (R-CASE-12)."""
-
-    AUTO_IGNORE = "auto_ignore"
-    AUTO_RESOLVE = "auto_resolve"
-    PROMPT_HINT = "prompt_hint"
+def stream(project_id: str) -> Stream:
+    """History of a project's rules."""
+    return Stream(MACHINE, project_id, derived_id("sups", project_id))
 
 
 class Status(Enum):
@@ -68,6 +59,14 @@ TABLE = transition_table(
 )
 
 
+class Action(Enum):
+    """What a matching rule does (R-CASE-12)."""
+
+    AUTO_IGNORE = "auto_ignore"
+    AUTO_RESOLVE = "auto_resolve"
+    PROMPT_HINT = "prompt_hint"
+
+
 class Rule(msgspec.Struct, frozen=True):
     """A rule as decisions need it."""
 
@@ -83,9 +82,18 @@ class Suppressions(msgspec.Struct, frozen=True):
     rules: tuple[Rule, ...] = ()
 
 
-def suppressions_id(project_id: str) -> str:
-    """Id of the one stream of rules of a project."""
-    return derived_id("sups", project_id)
+class SuppressionConflict(Rejection):
+    """The rule cannot be recorded."""
+
+    code = "invalid_payload"
+
+
+class TooManyRules(SuppressionConflict):
+    """The project has as many rules as it may have."""
+
+
+class HintMissing(SuppressionConflict):
+    """A `prompt_hint` rule says nothing (G-053)."""
 
 
 def matches(pattern: str, fingerprint: str) -> bool:
@@ -147,5 +155,4 @@ def evolve(state: Suppressions, event: Event) -> Suppressions:
     return state
 
 
-SUPPRESSIONS = StateMachine("sups", TABLE, Suppressions(), evolve, SuppressionConflict, Suppressions, snapshots=True)
-MACHINE = SUPPRESSIONS
+MACHINE = StateMachine("sups", TABLE, Suppressions(), evolve, SuppressionConflict, Suppressions, snapshots=True)

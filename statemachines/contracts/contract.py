@@ -1,8 +1,8 @@
 """The automation contract: saved disabled, enabled by an owner, stopped by any member (G-101, G-103).
 
 One stream a project, its id made from the project id. Every event is an accepted change and moves the revision that
-clients fence with (G-121). Each enable turns automations on under a *generation*, the revision it led to: what was
-issued under another generation is void, so one stop ends it all (R-AUT-08).
+clients send as If-Match (G-121). Each enable turns automations on under a *generation*, the revision it led to: what
+was issued under another generation is void, so one stop ends it all (R-AUT-08).
 """
 
 from __future__ import annotations
@@ -16,44 +16,25 @@ import msgspec
 from schemas.contracts.contract import EnableReceipt
 from statemachines.contracts.documents import POLICY_VERSION, Document, SavedAutomation
 from statemachines.contracts.readiness import Facts, find_gaps
+from statemachines.contracts.refusals import AutomationNotFound
 from statemachines.kernel.machine import (
     Event,
     IfMatchRequired,
     PreconditionFailed,
     Rejection,
     StateMachine,
+    Stream,
     derived_id,
     destination,
     transition_table,
 )
-from statemachines.runs.refusals import AutomationNotFound
 
-KIND = "ctr"
 RECEIPTS_KEPT = 100
 
 
-class ContractNotFound(Rejection):
-    """No contract has been saved."""
-
-    code = "automation_contract_not_found"
-
-
-class ContractConflict(Rejection):
-    """The contract has nothing on that this could act on."""
-
-    code = "automation_disabled"
-
-
-class ReadinessIncomplete(Rejection):
-    """An automation to be enabled has readiness gaps, which the details list."""
-
-    code = "readiness_incomplete"
-
-
-class EnableKeyReused(Rejection):
-    """The idempotency key enabled something else before."""
-
-    code = "idempotency_key_reused"
+def stream(project_id: str) -> Stream:
+    """History of a project's automation contract."""
+    return Stream(MACHINE, project_id, derived_id("ctr", project_id))
 
 
 class Status(Enum):
@@ -63,9 +44,6 @@ class Status(Enum):
     DISABLED = "disabled"
     ENABLED = "enabled"
     PAUSED = "paused"
-
-
-# ---- events
 
 
 class ContractSaved(Event, frozen=True):
@@ -83,7 +61,7 @@ class ContractSaved(Event, frozen=True):
 class ContractEnabled(Event, frozen=True):
     """An owner turned automations on; carries the durable receipt (R-AUT-05).
 
-    `command` is the SHA-256 of who asked under which idempotency key, `request` the fingerprint of what was asked.
+    `command` is the SHA-256 of who asked under which idempotency key, `request` the digest of what was asked.
     """
 
     TOPIC = "automation_contract.enabled.v1"
@@ -149,9 +127,6 @@ TABLE = transition_table(
 )
 
 
-# ---- state
-
-
 class Automation(msgspec.Struct, frozen=True):
     """One automation of the current contract.
 
@@ -192,6 +167,35 @@ class Contract(msgspec.Struct, frozen=True):
         return next((a for a in self.automations if a.saved.automation_id == automation_id), None)
 
 
+def make_etag(contract_id: str, revision: int) -> str:
+    """Make the quoted tag of a revision (G-101)."""
+    return f'"ac:{contract_id}:{revision}"'
+
+
+class ContractNotFound(Rejection):
+    """No contract has been saved."""
+
+    code = "automation_contract_not_found"
+
+
+class ContractConflict(Rejection):
+    """The contract has nothing on that this could act on."""
+
+    code = "automation_disabled"
+
+
+class ReadinessIncomplete(Rejection):
+    """An automation to be enabled has readiness gaps, which the details list."""
+
+    code = "readiness_incomplete"
+
+
+class EnableKeyReused(Rejection):
+    """The idempotency key enabled something else before."""
+
+    code = "idempotency_key_reused"
+
+
 class EnableWish(msgspec.Struct, frozen=True):
     """The wish to turn automations on: all of them without `automation_id`. `if_match` is the raw quoted tag."""
 
@@ -202,22 +206,9 @@ class EnableWish(msgspec.Struct, frozen=True):
     request: str
 
 
-def contract_stream_id(project_id: str) -> str:
-    """Name the one contract stream of a project."""
-    return derived_id(KIND, project_id)
-
-
-def make_etag(contract_id: str, revision: int) -> str:
-    """Make the quoted tag of a revision (G-101)."""
-    return f'"ac:{contract_id}:{revision}"'
-
-
 def command_of(principal: str, key: str) -> str:
     """Hex SHA-256 of who asks ("kind:id") under which idempotency key."""
     return hashlib.sha256(f"{principal}\x00{key}".encode()).hexdigest()
-
-
-# ---- decisions
 
 
 def decide_save(
@@ -350,9 +341,6 @@ def _require_current(state: Contract, if_match: str | None) -> None:
         )
 
 
-# ---- fold
-
-
 def evolve(state: Contract, event: Any) -> Contract:
     """Fold an event. Never refuses."""
     moved = msgspec.structs.replace(
@@ -410,4 +398,4 @@ def _turn_off(automations: list[Automation], at: int, automation_id: str | None 
     ]
 
 
-MACHINE = StateMachine(KIND, TABLE, Contract(), evolve, ContractConflict, Contract)
+MACHINE = StateMachine("ctr", TABLE, Contract(), evolve, ContractConflict, Contract)

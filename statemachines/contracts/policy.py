@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from statemachines.runs.refusals import AutomationDisabled, AutomationNotFound, AutomationPaused
+from statemachines.contracts.refusals import AutomationNotFound, AutomationOff, PauseInForce
 
 DeliveryMode = Literal["review_required", "auto_merge"]
 
@@ -128,10 +128,10 @@ def require_enabled(authority: Authority, policy_sha256: str | None = None) -> P
     """Return the policy in force, or refuse (G-114).
 
     With `policy_sha256`, a run that began under another policy is refused too: a narrower policy must not be
-    outlived by a run that the wider one started. Raises AutomationNotFound, AutomationPaused, AutomationDisabled.
+    outlived by a run that the wider one started. Raises AutomationNotFound, PauseInForce, AutomationOff.
     """
     if authority.paused:
-        raise AutomationPaused(
+        raise PauseInForce(
             "Automation is paused for this project.",
             next_action="An owner reviews the contract and enables it again.",
         )
@@ -140,11 +140,11 @@ def require_enabled(authority: Authority, policy_sha256: str | None = None) -> P
             "The contract has no such automation.", next_action="Read the contract and name one of its automations."
         )
     if not authority.enabled:
-        raise AutomationDisabled(
+        raise AutomationOff(
             "The automation is disabled.", next_action="An owner reviews the contract and enables the automation."
         )
     if policy_sha256 not in (None, authority.policy_sha256):
-        raise AutomationDisabled(
+        raise AutomationOff(
             "The policy that this run began under is no longer enabled.",
             next_action="Stop this run; a new receipt follows the policy that is enabled now.",
         )

@@ -11,10 +11,20 @@ from enum import Enum
 
 import msgspec
 
-from statemachines.kernel.machine import Event, Rejection, StateMachine, derived_id, destination, transition_table
+from statemachines.kernel.machine import (
+    Event,
+    Rejection,
+    StateMachine,
+    Stream,
+    derived_id,
+    destination,
+    transition_table,
+)
 
 CI = "ci_deploy"
 RUNNER = "automation_runner"
+
+
 SCOPES: dict[str, tuple[str, ...]] = {
     CI: ("deploys:write", "automation_proofs:write"),
     RUNNER: (
@@ -29,25 +39,17 @@ SCOPES: dict[str, tuple[str, ...]] = {
 }
 
 
-class CredentialNotFound(Rejection):
-    """No such credential in a project of the caller."""
-
-    code = "credential_not_found"
-
-
-class CredentialAlreadyCreated(Rejection):
-    """The wish has made its credential; the secret was shown then and is never made again (R-CRED-09)."""
-
-    code = "credential_already_created"
+def credential_id(salt: str, project_id: str, principal: str, key: str) -> str:
+    """Id of the credential that a wish makes; `principal` as "kind:id"."""
+    return derived_id("cred", salt, project_id, principal, key)
 
 
-class CredentialKeyReused(Rejection):
-    """The idempotency key made another credential than the one asked for now."""
+def stream(project_id: str, credential_id: str) -> Stream:
+    """History of a project credential."""
+    return Stream(MACHINE, project_id, credential_id)
 
-    code = "idempotency_key_reused"
 
-
-class CredentialStatus(Enum):
+class Status(Enum):
     """Where a credential stands; an expired one is ACTIVE whose time is over."""
 
     ABSENT = "absent"
@@ -56,7 +58,7 @@ class CredentialStatus(Enum):
 
 
 class CredentialCreated(Event, frozen=True):
-    """An owner made a credential. Times in epoch seconds; `request` is the fingerprint of the wish."""
+    """An owner made a credential. Times in epoch seconds; `request` is the digest of the wish."""
 
     TOPIC = "credential.created.v1"
     kind: str
@@ -81,11 +83,11 @@ class CredentialRevoked(Event, frozen=True):
 
 
 TABLE = transition_table(
-    CredentialStatus,
-    CredentialStatus.ABSENT,
+    Status,
+    Status.ABSENT,
     [
-        [CredentialCreated.TOPIC, CredentialStatus.ABSENT, CredentialStatus.ACTIVE],
-        [CredentialRevoked.TOPIC, CredentialStatus.ACTIVE, CredentialStatus.REVOKED],
+        [CredentialCreated.TOPIC, Status.ABSENT, Status.ACTIVE],
+        [CredentialRevoked.TOPIC, Status.ACTIVE, Status.REVOKED],
     ],
 )
 
@@ -93,13 +95,31 @@ TABLE = transition_table(
 class Credential(msgspec.Struct, frozen=True):
     """What decisions about a credential depend on."""
 
-    status: CredentialStatus = CredentialStatus.ABSENT
+    status: Status = Status.ABSENT
     request: str = ""
     expires_at: int = 0
 
     def usable(self, now: int) -> bool:
         """Whether it authenticates at this time."""
-        return self.status is CredentialStatus.ACTIVE and now < self.expires_at
+        return self.status is Status.ACTIVE and now < self.expires_at
+
+
+class CredentialNotFound(Rejection):
+    """No such credential in a project of the caller."""
+
+    code = "credential_not_found"
+
+
+class CredentialAlreadyCreated(Rejection):
+    """The wish has made its credential; the secret was shown then and is never made again (R-CRED-09)."""
+
+    code = "credential_already_created"
+
+
+class CredentialKeyReused(Rejection):
+    """The idempotency key made another credential than the one asked for now."""
+
+    code = "idempotency_key_reused"
 
 
 class CredentialWish(msgspec.Struct, frozen=True):
@@ -119,16 +139,11 @@ class Minted(msgspec.Struct, frozen=True):
     runner_id: str | None
 
 
-def credential_id(salt: str, project_id: str, principal: str, key: str) -> str:
-    """Id of the credential that a wish makes; `principal` as "kind:id"."""
-    return derived_id("cred", salt, project_id, principal, key)
-
-
 def decide_create(
     state: Credential, wish: CredentialWish, minted: Minted, now: int, *, created_by: str, request: str
 ) -> list[Event]:
     """Make a credential. Raises CredentialAlreadyCreated or CredentialKeyReused when the wish was carried out."""
-    if state.status is not CredentialStatus.ABSENT:
+    if state.status is not Status.ABSENT:
         if state.request != request:
             raise CredentialKeyReused("This idempotency key belongs to another request.", next_action="Use a new key.")
         raise CredentialAlreadyCreated("This request has made its credential, and the secret was shown then.")
@@ -152,20 +167,20 @@ def decide_create(
 def decide_revoke(state: Credential, reason: str | None, now: int) -> list[Event]:
     """End a credential, an expired one too; the first reason counts. Raises CredentialNotFound."""
     match state.status:
-        case CredentialStatus.ABSENT:
+        case Status.ABSENT:
             raise CredentialNotFound("There is no such credential.", next_action="List the project's credentials.")
-        case CredentialStatus.REVOKED:
+        case Status.REVOKED:
             return []
-        case CredentialStatus.ACTIVE:
+        case Status.ACTIVE:
             return [CredentialRevoked(reason, now)]
 
 
 def evolve(state: Credential, event: Event) -> Credential:
     """Fold an event of a credential."""
-    status = CredentialStatus[destination(TABLE, event, state.status)]
+    status = Status[destination(TABLE, event, state.status)]
     if isinstance(event, CredentialCreated):
         return Credential(status, event.request, event.expires_at)
     return msgspec.structs.replace(state, status=status)
 
 
-CREDENTIAL = StateMachine("cred", TABLE, Credential(), evolve, CredentialNotFound, Credential)
+MACHINE = StateMachine("cred", TABLE, Credential(), evolve, CredentialNotFound, Credential)

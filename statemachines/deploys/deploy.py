@@ -10,13 +10,12 @@ from enum import Enum
 
 import msgspec
 
-from statemachines.kernel.machine import Event, Rejection, StateMachine, destination, transition_table
+from statemachines.kernel.machine import Event, Rejection, StateMachine, Stream, destination, transition_table
 
 
-class DeployConflict(Rejection):
-    """The deploy is recorded already."""
-
-    code = "idempotency_key_reused"
+def stream(project_id: str, deploy_id: str) -> Stream:
+    """History of a deploy."""
+    return Stream(MACHINE, project_id, deploy_id)
 
 
 class Status(Enum):
@@ -59,6 +58,12 @@ class Deploy(msgspec.Struct, frozen=True):
 
     status: Status = Status.ABSENT
     record: DeployRecorded | None = None
+
+
+class DeployConflict(Rejection):
+    """The deploy is recorded already."""
+
+    code = "idempotency_key_reused"
 
 
 class RecordDeploy(msgspec.Struct, frozen=True):
@@ -105,5 +110,4 @@ def evolve(state: Deploy, event: Event) -> Deploy:
     return Deploy(status, event if isinstance(event, DeployRecorded) else state.record)
 
 
-DEPLOY = StateMachine("dep", TABLE, Deploy(), evolve, DeployConflict, Deploy)
-MACHINE = DEPLOY
+MACHINE = StateMachine("dep", TABLE, Deploy(), evolve, DeployConflict, Deploy)

@@ -1,7 +1,7 @@
 """Onboarding: from a plan that a human approves to a source that execution has proven (G-080).
 
 One stream a project, its id made from the project id: rivals for the first plan name the same stream. `evolve`
-counts the revision that clients see (G-121). Where a fence is compared, existence has been settled before and the
+counts the revision that clients see (G-121). Where If-Match is compared, existence has been settled before and the
 rules of the state come after (G-007).
 """
 
@@ -20,6 +20,7 @@ from statemachines.kernel.machine import (
     PreconditionFailed,
     Rejection,
     StateMachine,
+    Stream,
     allowed_next,
     derived_id,
     destination,
@@ -28,32 +29,12 @@ from statemachines.kernel.machine import (
 from statemachines.onboarding.plan import ProposedPlan
 from statemachines.onboarding.proof import Findings, ProofSession, expired_work
 
-KIND = "onb"
 SESSION_SECONDS = 7200
 
 
-class OnboardingNotStarted(Rejection):
-    """There is no plan yet (R-ONB-41)."""
-
-    code = "onboarding_not_started"
-
-
-class OnboardingConflict(Rejection):
-    """The status does not allow this step."""
-
-    code = "onboarding_state_conflict"
-
-
-class PlanHashMismatch(Rejection):
-    """The human decided about another plan than the current one."""
-
-    code = "plan_hash_mismatch"
-
-
-class SourceSnapshotMismatch(Rejection):
-    """A running proof belongs to one source tree; another tree needs a new plan."""
-
-    code = "source_snapshot_mismatch"
+def stream(project_id: str) -> Stream:
+    """History of a project's onboarding."""
+    return Stream(MACHINE, project_id, derived_id("onb", project_id))
 
 
 class Status(Enum):
@@ -142,6 +123,35 @@ class Onboarding(msgspec.Struct, frozen=True):
         return make_etag(self.onboarding_id, self.revision - 1) if self.revision > 1 else None
 
 
+def make_etag(id: str, revision: int) -> str:  # noqa: A002 - it is one
+    """Make the quoted tag of a revision (G-082)."""
+    return f'"onb:{id}:{revision}"'
+
+
+class OnboardingNotStarted(Rejection):
+    """There is no plan yet (R-ONB-41)."""
+
+    code = "onboarding_not_started"
+
+
+class OnboardingConflict(Rejection):
+    """The status does not allow this step."""
+
+    code = "onboarding_state_conflict"
+
+
+class PlanHashMismatch(Rejection):
+    """The human decided about another plan than the current one."""
+
+    code = "plan_hash_mismatch"
+
+
+class SourceSnapshotMismatch(Rejection):
+    """A running proof belongs to one source tree; another tree needs a new plan."""
+
+    code = "source_snapshot_mismatch"
+
+
 class ProofStart(msgspec.Struct, frozen=True):
     """The wish to open a proof session. Only hashes of the two fresh markers get in here."""
 
@@ -151,17 +161,12 @@ class ProofStart(msgspec.Struct, frozen=True):
     ci_marker_sha256: str
 
 
-def onboarding_stream_id(project_id: str) -> str:
-    """Name the one onboarding stream of a project."""
-    return derived_id(KIND, project_id)
+class Judgement(msgspec.Struct, frozen=True):
+    """Outcome of a verify: what to record, and what remains (nothing when `ok`)."""
 
-
-def make_etag(id: str, revision: int) -> str:  # noqa: A002 - it is one
-    """Make the quoted tag of a revision (G-082)."""
-    return f'"onb:{id}:{revision}"'
-
-
-# ---- decisions; `if_match` is the raw quoted tag or None
+    ok: bool
+    events: list[Event]
+    remaining: Remaining
 
 
 def decide_start(
@@ -204,7 +209,7 @@ def decide_start(
 
 
 def decide_approve(state: Onboarding, plan_sha256: str, *, if_match: str | None, now: int) -> list[Event]:
-    """Approve the current plan by its hash. Raises OnboardingConflict, PlanHashMismatch and the refusals of a fence."""
+    """Approve the current plan by its hash. Raises OnboardingConflict, PlanHashMismatch and as `require_current`."""
     require_reviewable(state, plan_sha256, if_match)
     return [OnboardingApproved(plan_sha256=plan_sha256, approved_at=now)]
 
@@ -231,7 +236,7 @@ def decide_proof(state: Onboarding, wish: ProofStart, *, if_match: str | None, n
     """Open a proof session, or replace the open one and with it the marker pair.
 
     Raises OnboardingConflict unless approved or proving, SourceSnapshotMismatch when the proof that runs is for
-    another tree, and the refusals of a fence.
+    another tree, and as `require_current`.
     """
     require_current(state, if_match)
     if state.status not in {Status.APPROVED, Status.PROVING}:
@@ -254,36 +259,28 @@ def decide_proof(state: Onboarding, wish: ProofStart, *, if_match: str | None, n
     ]
 
 
-class Verdict(msgspec.Struct, frozen=True):
-    """Outcome of a verify: what to record, and what remains (nothing when `ok`)."""
-
-    ok: bool
-    events: list[Event]
-    remaining: Remaining
-
-
-def decide_verify(state: Onboarding, findings: Findings | None, *, if_match: str | None, now: int) -> Verdict:
+def decide_verify(state: Onboarding, findings: Findings | None, *, if_match: str | None, now: int) -> Judgement:
     """Judge the proof session on findings made before, records nothing unless they are complete.
 
-    `findings` are those of the session `findings.proof_session_id`, read outside the lock; the fence proves them
+    `findings` are those of the session `findings.proof_session_id`, read outside the lock; If-Match proves them
     still apt, and findings of another session (or none) are refused as stale. A repeat after the success, with the
     current tag or the one it consumed, is the same success.
     """
     if state.status is Status.VERIFIED and if_match == state.previous_etag:
-        return Verdict(ok=True, events=[], remaining=Remaining())
+        return Judgement(ok=True, events=[], remaining=Remaining())
     require_current(state, if_match)
     if state.status is Status.VERIFIED:
-        return Verdict(ok=True, events=[], remaining=Remaining())
+        return Judgement(ok=True, events=[], remaining=Remaining())
     if state.status is not Status.PROVING:
         raise conflict(state)
     assert state.plan is not None, "a proof has a plan"
     assert state.session is not None, "a proof has a session"
     if not state.session.covers(now):
-        return Verdict(ok=False, events=[], remaining=expired_work(state.plan, state.session))
+        return Judgement(ok=False, events=[], remaining=expired_work(state.plan, state.session))
     if findings is None or findings.proof_session_id != state.session.proof_session_id:
         raise stale(state)
     if not findings.complete:
-        return Verdict(ok=False, events=[], remaining=findings.remaining)
+        return Judgement(ok=False, events=[], remaining=findings.remaining)
     assert findings.error is not None, "complete findings hold the safe error"
     receipt = Receipt(
         evidence_status="source_verified",
@@ -296,10 +293,7 @@ def decide_verify(state: Onboarding, findings: Findings | None, *, if_match: str
             row_count=findings.deploy_count,
         ),
     )
-    return Verdict(ok=True, events=[OnboardingVerified(receipt=receipt)], remaining=Remaining())
-
-
-# ---- the order of checks that all steps on an existing onboarding share
+    return Judgement(ok=True, events=[OnboardingVerified(receipt=receipt)], remaining=Remaining())
 
 
 def require_current(state: Onboarding, if_match: str | None) -> None:
@@ -384,4 +378,4 @@ def open_session(event: OnboardingProofStarted) -> ProofSession:
     )
 
 
-MACHINE = StateMachine(KIND, TABLE, Onboarding(), evolve, OnboardingConflict, Onboarding)
+MACHINE = StateMachine("onb", TABLE, Onboarding(), evolve, OnboardingConflict, Onboarding)

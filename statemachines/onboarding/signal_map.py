@@ -12,21 +12,20 @@ from typing import Any
 import msgspec
 
 from schemas.onboarding.lifecycle import Plan, Receipt
-from statemachines.kernel.machine import Event, Rejection, StateMachine, derived_id, destination, transition_table
+from statemachines.kernel.machine import (
+    Event,
+    Rejection,
+    StateMachine,
+    Stream,
+    derived_id,
+    destination,
+    transition_table,
+)
 
-KIND = "map"
 
-
-class SignalMapNotFound(Rejection):
-    """No plan has been approved, so nothing says what events mean."""
-
-    code = "signal_map_not_found"
-
-
-class SignalMapConflict(Rejection):
-    """Onboarding owns the map."""
-
-    code = "signal_map_managed_by_onboarding"
+def stream(project_id: str) -> Stream:
+    """History of a project's signal map."""
+    return Stream(MACHINE, project_id, derived_id("map", project_id))
 
 
 class Status(Enum):
@@ -82,9 +81,16 @@ class SignalMap(msgspec.Struct, frozen=True):
     plan_sha256: str = ""
 
 
-def signal_map_stream_id(project_id: str) -> str:
-    """Name the one signal map stream of a project."""
-    return derived_id(KIND, project_id)
+class SignalMapNotFound(Rejection):
+    """No plan has been approved, so nothing says what events mean."""
+
+    code = "signal_map_not_found"
+
+
+class SignalMapConflict(Rejection):
+    """Onboarding owns the map."""
+
+    code = "signal_map_managed_by_onboarding"
 
 
 def decide_record(state: SignalMap, plan: Plan, plan_sha256: str, now: int) -> list[Event]:
@@ -111,4 +117,4 @@ def evolve(state: SignalMap, event: Any) -> SignalMap:
     return SignalMap(status=status, plan_sha256=plan_sha256)
 
 
-MACHINE = StateMachine(KIND, TABLE, SignalMap(), evolve, SignalMapConflict, SignalMap)
+MACHINE = StateMachine("map", TABLE, SignalMap(), evolve, SignalMapConflict, SignalMap)

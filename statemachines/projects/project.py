@@ -10,22 +10,15 @@ from enum import Enum
 
 import msgspec
 
-from statemachines.kernel.machine import Event, Rejection, StateMachine, destination, transition_table
+from statemachines.kernel.machine import Event, Rejection, StateMachine, Stream, destination, transition_table
 
 
-class ProjectNotFound(Rejection):
-    """No such project, none any more, or none that the caller may know of: these look the same (G-007)."""
-
-    code = "project_not_found"
-
-
-class ProjectDeletionInProgress(Rejection):
-    """The deletion fence is committed: nothing that holds authority commits after it (R-ERR-13, G-131)."""
-
-    code = "project_deletion_in_progress"
+def stream(project_id: str) -> Stream:
+    """History of a project."""
+    return Stream(MACHINE, project_id, project_id)
 
 
-class ProjectStatus(Enum):
+class Status(Enum):
     """Where a project stands."""
 
     ABSENT = "absent"
@@ -71,13 +64,13 @@ class ProjectPurged(Event, frozen=True):
 
 
 TABLE = transition_table(
-    ProjectStatus,
-    ProjectStatus.ABSENT,
+    Status,
+    Status.ABSENT,
     [
-        [ProjectCreated.TOPIC, ProjectStatus.ABSENT, ProjectStatus.ACTIVE],
-        [DsnRotated.TOPIC, ProjectStatus.ACTIVE, ProjectStatus.ACTIVE],
-        [ProjectFenced.TOPIC, ProjectStatus.ACTIVE, ProjectStatus.FENCED],
-        [ProjectPurged.TOPIC, ProjectStatus.FENCED, ProjectStatus.PURGED],
+        [ProjectCreated.TOPIC, Status.ABSENT, Status.ACTIVE],
+        [DsnRotated.TOPIC, Status.ACTIVE, Status.ACTIVE],
+        [ProjectFenced.TOPIC, Status.ACTIVE, Status.FENCED],
+        [ProjectPurged.TOPIC, Status.FENCED, Status.PURGED],
     ],
 )
 
@@ -85,7 +78,7 @@ TABLE = transition_table(
 class Project(msgspec.Struct, frozen=True):
     """What decisions about a project depend on."""
 
-    status: ProjectStatus = ProjectStatus.ABSENT
+    status: Status = Status.ABSENT
     name: str = ""
     created_by: str = ""
     synthetic: bool = False
@@ -95,11 +88,23 @@ class Project(msgspec.Struct, frozen=True):
     deletion_id: str = ""
 
 
+class ProjectNotFound(Rejection):
+    """No such project, none any more, or none that the caller may know of: these look the same (G-007)."""
+
+    code = "project_not_found"
+
+
+class ProjectDeletionInProgress(Rejection):
+    """The deletion fence is committed: nothing that holds authority commits after it (R-ERR-13, G-131)."""
+
+    code = "project_deletion_in_progress"
+
+
 def check_open(state: Project) -> None:
     """Pass only an active project. Raises ProjectNotFound, ProjectDeletionInProgress."""
-    if state.status is ProjectStatus.FENCED:
+    if state.status is Status.FENCED:
         raise ProjectDeletionInProgress("The project is being deleted.", next_action="Stop; this does not come back.")
-    if state.status is not ProjectStatus.ACTIVE:
+    if state.status is not Status.ACTIVE:
         raise ProjectNotFound("There is no such project.", next_action="List your projects.")
 
 
@@ -119,12 +124,12 @@ def decide_fence(state: Project, deletion_id: str, now: int) -> list[Event]:
 
 def decide_purge(state: Project, now: int) -> list[Event]:
     """End a deletion; a repeat records nothing. The table refuses it before the fence."""
-    return [] if state.status is ProjectStatus.PURGED else [ProjectPurged(now)]
+    return [] if state.status is Status.PURGED else [ProjectPurged(now)]
 
 
 def evolve(state: Project, event: Event) -> Project:
     """Fold an event of a project."""
-    status = ProjectStatus[destination(TABLE, event, state.status)]
+    status = Status[destination(TABLE, event, state.status)]
     match event:
         case ProjectCreated():
             return Project(
@@ -144,4 +149,4 @@ def evolve(state: Project, event: Event) -> Project:
             return msgspec.structs.replace(state, status=status)
 
 
-PROJECT = StateMachine("proj", TABLE, Project(), evolve, ProjectDeletionInProgress, Project)
+MACHINE = StateMachine("proj", TABLE, Project(), evolve, ProjectDeletionInProgress, Project)

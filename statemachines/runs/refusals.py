@@ -10,24 +10,6 @@ from typing import Any
 from statemachines.kernel.machine import Rejection
 
 
-class AutomationNotFound(Rejection):
-    """The contract has no such automation."""
-
-    code = "automation_not_found"
-
-
-class AutomationDisabled(Rejection):
-    """The automation is off, or runs under another policy than the one asked about (G-114)."""
-
-    code = "automation_disabled"
-
-
-class AutomationPaused(Rejection):
-    """The whole contract is paused (G-114)."""
-
-    code = "automation_paused"
-
-
 class AutomationMismatch(Rejection):
     """A runner reached for another automation than its own (R-AUTH-11, R-AUT-55)."""
 

@@ -87,7 +87,7 @@ def judge_case(
 ) -> SkipCode | MaterialityDecision:
     """Judge one case for one automation: why it is passed over, or the decision that it matters (R-AUT-22, G-104).
 
-    Raises AutomationPaused, AutomationDisabled, AutomationNotFound.
+    Raises PauseInForce, AutomationOff, AutomationNotFound.
     """
     policy = require_enabled(authority_of(automation_id))
     trigger = case_trigger(policy)
@@ -227,7 +227,7 @@ def claim_case(
     """Claim the case of an open receipt (G-105). Returns the claim's id, and no events when the caller holds it.
 
     `current` is the claim that the receipt or the lane names. Raises ReceiptNotFound, AutomationMismatch,
-    AutomationPaused, AutomationDisabled, ReceiptExpired, ReceiptPolicySuperseded, CaseRevisionStale,
+    PauseInForce, AutomationOff, ReceiptExpired, ReceiptPolicySuperseded, CaseRevisionStale,
     CaseAlreadyClaimed, ReceiptNotClaimable.
     """
     if receipt.status is receipts.Status.ABSENT:
@@ -328,7 +328,7 @@ def start_run(
     """Consume the receipt, create the run, open its account and charge run and attempt, as one (R-AUT-28).
 
     `case` is None for a schedule. Raises ReceiptNotFound, AutomationMismatch, ReceiptAlreadyConsumed,
-    AutomationPaused, AutomationDisabled, ReceiptExpired, ReceiptPolicySuperseded, CaseRevisionStale,
+    PauseInForce, AutomationOff, ReceiptExpired, ReceiptPolicySuperseded, CaseRevisionStale,
     ClaimRequiredForRun, MaterialityNotMet (details hold the decision), BudgetExhausted.
     """
     if receipt.status is receipts.Status.ABSENT:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from service.eventstore.codec import canonical
 from statemachines.kernel.machine import Event, StateMachine, allowed_next, apply, permits, replay
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "events"
 
 
 def check_table(
@@ -30,6 +34,15 @@ def check_table(
                 assert refused.value.details["allowed_next"] == allowed_next(machine, state)
                 assert not permits(machine, state, event)
             assert msgspec.to_builtins(state) == before
+
+
+def check_released(machine: StateMachine[Any], events: Sequence[Event]) -> None:
+    """Every event of a machine, as it was released, is still read, and still written to the byte."""
+    assert {event.TOPIC for event in events} == set(machine.table.events)
+    for event in events:
+        golden = (GOLDEN / f"{event.TOPIC}.json").read_bytes()
+        assert msgspec.json.decode(golden, type=type(event)) == event
+        assert canonical(event) == golden
 
 
 class History:

@@ -13,18 +13,18 @@ from projections.accounts import sign_in as sign_ins
 from projections.credentials import credential as credentials
 from projections.kernel.projection import AnyProjection
 from projections.projects import project as projects
-from service.accounts.units import membership_stream, project_stream
 from service.auth.secrets import SecretKind, make
 from service.eventstore.commands import Answer, Command, Origin, Unit
 from service.eventstore.store import EventStore
 from service.eventstore.unit import Registry
 from service.ids import new_id
-from statemachines.accounts.account import KEY, MEMBERSHIP, PERSON, OwnerAdded
-from statemachines.accounts.sign_in import SIGN_IN
-from statemachines.credentials.credential import CREDENTIAL
-from statemachines.projects.project import PROJECT, ProjectCreated
+from statemachines.accounts import key, membership, person, sign_in
+from statemachines.accounts.membership import OwnerAdded
+from statemachines.credentials import credential
+from statemachines.projects import project
+from statemachines.projects.project import ProjectCreated
 
-MACHINES = (PERSON, KEY, MEMBERSHIP, SIGN_IN, PROJECT, CREDENTIAL)
+MACHINES = tuple(module.MACHINE for module in (person, key, membership, sign_in, project, credential))
 PROJECTIONS: tuple[AnyProjection, ...] = (
     people.PROJECTION,
     keys.PROJECTION,
@@ -51,13 +51,13 @@ async def accounts(database_url: str) -> AsyncIterator[EventStore]:
 async def make_project(store: EventStore, owner: str, *, synthetic: bool = False) -> str:
     """Make a project of a person, past the HTTP edge; returns its id."""
     project_id, secret = new_id("proj"), make(SecretKind.DSN)
-    project, membership = project_stream(project_id), membership_stream(project_id, owner)
+    made, joined = project.stream(project_id), membership.stream(project_id, owner)
 
     def decide(unit: Unit) -> Answer:
-        unit.append(project, [ProjectCreated("shop", owner, synthetic, secret.hash, secret.prefix, unit.now)])
-        unit.append(membership, [OwnerAdded(owner, unit.now)])
+        unit.append(made, [ProjectCreated("shop", owner, synthetic, secret.hash, secret.prefix, unit.now)])
+        unit.append(joined, [OwnerAdded(owner, unit.now)])
         return Answer(204, None)
 
     origin = Origin("system", "test", "make project", new_id("req"))
-    await store.execute(Command(origin=origin, decide=decide, streams=[project, membership]))
+    await store.execute(Command(origin=origin, decide=decide, streams=[made, joined]))
     return project_id

@@ -14,15 +14,15 @@ import msgspec
 
 from schemas.onboarding.lifecycle import Plan, Receipt
 from service.accounts.operator import set_member
-from service.accounts.units import project_stream
 from service.auth.secrets import digest
 from service.eventstore.commands import Answer, Command, Origin, Unit
 from service.eventstore.store import EventStore
 from service.ids import new_id
 from service.registry import registry
-from statemachines.accounts.account import Role
+from statemachines.accounts.membership import Role
 from statemachines.kernel.machine import Event, Stream
 from statemachines.onboarding import signal_map
+from statemachines.projects import project
 from statemachines.projects.project import ProjectFenced
 from tests.support.accounts import create_project, sign_in
 from tests.support.plans import make_plan, snapshot_body, target
@@ -105,19 +105,19 @@ class World:
                 for event in events
             ]
         )
-        stream = Stream(signal_map.MACHINE, self.project_id, signal_map.signal_map_stream_id(self.project_id))
+        stream = signal_map.stream(self.project_id)
         recorded = signal_map.SignalMapRecorded(plan=plan, plan_sha256="d" * 64, recorded_at=1)
         proven = [signal_map.SignalMapVerified(receipt=_receipt(plan))] if verified else []
         self.record(stream, recorded, *proven)
 
     def withdraw_signals(self) -> None:
         """Take the approved plan back."""
-        stream = Stream(signal_map.MACHINE, self.project_id, signal_map.signal_map_stream_id(self.project_id))
+        stream = signal_map.stream(self.project_id)
         self.record(stream, signal_map.SignalMapWithdrawn(withdrawn_at=2))
 
     def fence(self) -> None:
         """Accept a deletion of the project, past the edge."""
-        self.record(project_stream(self.project_id), ProjectFenced("del_test", 1))
+        self.record(project.stream(self.project_id), ProjectFenced("del_test", 1))
 
     def run(self, work: Callable[[EventStore], Awaitable[Any]]) -> Any:
         """Do something with a store of the test's own."""

@@ -106,7 +106,7 @@ class Onboarding:
     async def add_member(self) -> Person:
         """Add a person who is not an owner, as the operator does."""
         from service.accounts import operator as admin
-        from statemachines.accounts.account import Role
+        from statemachines.accounts.membership import Role
 
         member = await self.world.sign_in()
         await self.world.operate(lambda store: admin.set_member(store, self.project_id, member.user_id, Role.MEMBER))

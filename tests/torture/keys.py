@@ -11,7 +11,7 @@ import httpx2
 import psycopg
 
 from service.accounts import operator as admin
-from statemachines.accounts.account import Role
+from statemachines.accounts.membership import Role
 from tests.support.api import Person
 from tests.support.history import Op
 from tests.support.plans import plan_body

@@ -6,14 +6,13 @@ from projections.accounts.key import KEY_USES, KeyRow
 from projections.accounts.key import PROJECTION as KEYS
 from schemas.accounts.key import KeyItem, KeyList, KeyRevokedBody, RevokeKey
 from schemas.kernel.paging import PageQuery
-from service.accounts.units import key_stream
 from service.eventstore.commands import Answer, Lookup, Outcome, Unit
 from service.eventstore.pages import Place
 from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.operations import KEY
 from service.http.edge.paging import page, start_of
-from statemachines.accounts.account import decide_revoke_key
+from statemachines.accounts import key
 
 _LIST = (
     "select t.id, t.key_prefix, t.created_at, u.last_used_at, t.revoked_at "
@@ -67,10 +66,10 @@ async def revoke_key(call: Call[RevokeKey, None]) -> Outcome:
     """End a key; from the answer on nothing that rests on it commits."""
     user_id = call.principal.user_id
     assert user_id is not None
-    stream = key_stream(user_id, call.path["key_id"])
+    stream = key.stream(user_id, call.path["key_id"])
 
     def decide(unit: Unit) -> Answer:
-        unit.append(stream, decide_revoke_key(unit.state(stream), unit.now))
+        unit.append(stream, key.decide_revoke(unit.state(stream), unit.now))
         row = unit.row(KEYS.table, *stream.name)
         used = unit.row(KEY_USES, *stream.name)
         assert row is not None

@@ -24,12 +24,8 @@ from schemas.accounts.sign_in import (
 )
 from service.accounts.units import (
     authorize,
-    key_stream,
     mint_key,
-    person_stream,
     register,
-    sign_in_stream,
-    user_code_stream,
 )
 from service.auth.principals import PrincipalKind
 from service.auth.secrets import SecretKind, digest, make, make_user_code
@@ -38,20 +34,21 @@ from service.http.accounts import device_page
 from service.http.edge import groups
 from service.http.edge.call import Call
 from service.ids import new_id
-from statemachines.accounts.account import Identity, PersonStatus, person_id, synthetic_identity
+from statemachines.accounts import key as keys
+from statemachines.accounts import person as people
+from statemachines.accounts import sign_in as sign_ins
+from statemachines.accounts.pace import INTERVAL, Pace, next_pace
+from statemachines.accounts.person import Identity, person_id, synthetic_identity
 from statemachines.accounts.sign_in import (
-    INTERVAL,
     LIFETIME,
+    AccessDenied,
     AuthorizationPending,
-    DeviceCodeExpired,
-    Pace,
-    SignInDenied,
+    DeviceCodeOver,
     SignInStarted,
     SlowDown,
     UserCodeTaken,
     decide_redeem,
     decide_start,
-    next_pace,
 )
 
 ANYONE = frozenset({PrincipalKind.ANONYMOUS})
@@ -94,7 +91,7 @@ async def start_device(call: Call[StartDevice, None]) -> Outcome:
 
 
 async def _start(call: Call[StartDevice, None], user_code: str, device_code: str, base_url: str) -> Outcome:
-    stream = user_code_stream(call.services.store.installation_salt, user_code)
+    stream = sign_ins.stream(sign_ins.sign_in_id(call.services.store.installation_salt, user_code))
     device_code_hash = digest(device_code)
 
     def start(unit: Unit) -> Answer:
@@ -134,20 +131,20 @@ async def poll_device(call: Call[PollDevice, None]) -> Outcome:
     code_hash = digest(call.body.device_code)
     rows = await call.services.store.find(SIGN_INS.table, "t.device_code_hash = %s", code_hash, limit=1)
     if not rows:
-        raise DeviceCodeExpired("The device code is over or was used.", next_action="Start the sign-in again.")
-    sign_in = sign_in_stream(rows[0].id)
+        raise DeviceCodeOver("The device code is over or was used.", next_action="Start the sign-in again.")
+    sign_in = sign_ins.stream(rows[0].id)
     # Whose key it becomes is known here, or it is still pending: an authorisation never changes its person.
     user_id = rows[0].user_id
     secret = make(SecretKind.KEY)
-    key = key_stream(user_id or "", new_id("key"))
-    person = person_stream(user_id or "")
+    key = keys.stream(user_id or "", new_id("key"))
+    person = people.stream(user_id or "")
 
     def poll(unit: Unit) -> Answer:
         events = decide_redeem(unit.state(sign_in), code_hash, key.id, unit.now)
         if not events or user_id is None:
             return Answer(HTTPStatus.BAD_REQUEST, _pace(unit), pending=True)
-        if unit.state(person).status is not PersonStatus.ACTIVE:
-            raise SignInDenied("The account is being deleted.")
+        if unit.state(person).status is not people.Status.ACTIVE:
+            raise AccessDenied("The account is being deleted.")
         state = unit.append(sign_in, events)
         mint_key(unit, key, secret, sign_in.id)
         body = DeviceAuthorized(
@@ -213,7 +210,8 @@ async def authorize_device(call: Call[AuthorizeDevice, None]) -> Outcome:
     """Authorise a sign-in for the person of an identity."""
     salt = call.services.store.installation_salt
     identity = _identity(call.body)
-    code, person = user_code_stream(salt, call.body.user_code), person_stream(person_id(salt, identity))
+    code = sign_ins.stream(sign_ins.sign_in_id(salt, call.body.user_code))
+    person = people.stream(person_id(salt, identity))
 
     def decide(unit: Unit) -> Answer:
         authorize(unit, code, person, identity)
@@ -237,7 +235,8 @@ async def test_authorize_device(call: Call[AuthorizeTestDevice, None]) -> Outcom
     """Authorise a sign-in for the synthetic person of a test run; the ordinary poll mints the key."""
     salt = call.services.store.installation_salt
     identity = synthetic_identity(call.body.test_run_id)
-    code, person = user_code_stream(salt, call.body.user_code), person_stream(person_id(salt, identity))
+    code = sign_ins.stream(sign_ins.sign_in_id(salt, call.body.user_code))
+    person = people.stream(person_id(salt, identity))
 
     def decide(unit: Unit) -> Answer:
         is_new = authorize(unit, code, person, identity)
@@ -266,7 +265,7 @@ async def test_authorize_device(call: Call[AuthorizeTestDevice, None]) -> Outcom
 async def resolve_identity(call: Call[ResolveIdentity, None]) -> Outcome:
     """Find or make the person of an identity."""
     identity = _identity(call.body)
-    person = person_stream(person_id(call.services.store.installation_salt, identity))
+    person = people.stream(person_id(call.services.store.installation_salt, identity))
 
     def decide(unit: Unit) -> Answer:
         is_new = register(unit, person, identity)

@@ -18,8 +18,8 @@ from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.operations import OWNER
 from service.ids import new_id
+from statemachines.analytics import connection as connections
 from statemachines.analytics.connection import (
-    MACHINE,
     ConnectionGranted,
     ConnectionNotFound,
     ConnectWish,
@@ -71,7 +71,7 @@ async def connect_provider(call: Call[ConnectRequest, None]) -> Outcome:
     if isinstance(device, ReadFailed):
         raise _upstream(device)
     project_id, connection_id = wish.project_id, new_id("conn")
-    stream = Stream(MACHINE, project_id, connection_id)
+    stream = connections.stream(project_id, connection_id)
     sealed = oauth.seal(project_id, connection_id, Secret(device_code=device.device_code))
 
     def decide(unit: Unit) -> Answer:
@@ -115,7 +115,7 @@ async def poll_provider(call: Call[PollRequest, None]) -> Outcome | Answer:
     if row.status != Status.PENDING.value:
         return Answer(200, _show(row))
     reply, sealed = await _ask(call, row)
-    stream = Stream(MACHINE, row.project_id, row.id)
+    stream = connections.stream(row.project_id, row.id)
 
     def decide(unit: Unit) -> Answer:
         events = decide_reply(unit.state(stream), reply, unit.now)

@@ -23,7 +23,8 @@ from service.http.edge.operations import KEY, Subject
 from service.http.edge.paging import page, start_of
 from service.http.runs.calls import KEY_OR_RUNNER, runner_of
 from service.runs.reading import NOW
-from statemachines.cases.suppressions import Action, matches, suppressions_id
+from statemachines.cases import suppressions
+from statemachines.cases.suppressions import Action, matches
 from statemachines.runs.claim import lease_live
 from statemachines.runs.refusals import ClaimRequired
 
@@ -143,7 +144,7 @@ def _item(project_id: str, row: tuple[Any, ...]) -> CaseItem:
 async def read_case(call: Call[None, None]) -> Answer:
     """Show a case in full; a runner sees it only while it holds the case (R-CASE-14)."""
     project_id, case_id = call.subject.project_id, call.subject.id
-    rows = await call.services.store.fetch(_RECORD, suppressions_id(project_id), project_id, case_id)
+    rows = await call.services.store.fetch(_RECORD, suppressions.stream(project_id).id, project_id, case_id)
     if not rows:
         raise refusal("case_not_found")
     bundle = msgspec.json.decode(rows[0][0], type=_CaseBundle)

@@ -39,7 +39,7 @@ from service.http.edge.call import Call
 from service.http.edge.operations import KEY, OWNER
 from service.http.edge.validation import text_of
 from service.ids import new_id
-from service.runs.books import contract_stream
+from statemachines.contracts import contract as contracts
 from statemachines.contracts.contract import (
     ContractNotFound,
     EnableWish,
@@ -184,7 +184,7 @@ async def put_contract(call: Call[ContractInput, None]) -> Outcome:
             checked.locked_paths,
         )
     document = make_document(call.body.automations, checked)
-    stream, saved_by = contract_stream(call.project_id), _person(call)
+    stream, saved_by = contracts.stream(call.project_id), _person(call)
 
     def decide(unit: Unit) -> Answer:
         state = unit.state(stream)
@@ -210,7 +210,7 @@ async def put_contract(call: Call[ContractInput, None]) -> Outcome:
 async def get_contract(call: Call[None, None]) -> Answer:
     """Read the contract (R-AUT-04)."""
     project_id = call.project_id
-    row = await call.services.store.get(AUTOMATION_CONTRACTS, project_id, contract_stream(project_id).id)
+    row = await call.services.store.get(AUTOMATION_CONTRACTS, project_id, contracts.stream(project_id).id)
     if row is None:
         raise ContractNotFound(
             "The project has no automation contract.", next_action="Render a playbook and save the contract."
@@ -235,7 +235,7 @@ async def enable_contract(call: Call[EnableRequest, None]) -> Outcome:
     """Turn automations on; a repeat with the same key recovers the receipt and turns nothing on (R-AUT-05)."""
     project_id, enabled_by = call.project_id, _person(call)
     assert call.key is not None
-    stream = contract_stream(project_id)
+    stream = contracts.stream(project_id)
     wish = EnableWish(
         receipt_id=new_id("enr"),
         automation_id=text_of(call.body.automation_id),
@@ -291,7 +291,7 @@ def _enabled(unit: Unit, stream: Stream, receipt: EnableReceipt, *, replay: bool
 )
 async def pause_contract(call: Call[PauseRequest, None]) -> Outcome:
     """Stop everything, whatever revision the contract is at (R-AUT-06)."""
-    stream, paused_by, reason = contract_stream(call.project_id), _person(call), text_of(call.body.reason)
+    stream, paused_by, reason = contracts.stream(call.project_id), _person(call), text_of(call.body.reason)
 
     def decide(unit: Unit) -> Answer:
         unit.append(stream, decide_pause(unit.state(stream), reason=reason, paused_by=paused_by, now=unit.now))
@@ -324,7 +324,7 @@ async def disable_automation(call: Call[DisableRequest, None]) -> Outcome:
         )
         refusal.next_action = f"To turn it on, an owner posts to {_PATH}/enable with If-Match and Idempotency-Key."
         raise refusal
-    stream, disabled_by, reason = contract_stream(call.project_id), _person(call), text_of(call.body.reason)
+    stream, disabled_by, reason = contracts.stream(call.project_id), _person(call), text_of(call.body.reason)
 
     def decide(unit: Unit) -> Answer:
         events = decide_disable(

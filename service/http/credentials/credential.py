@@ -18,7 +18,6 @@ from schemas.credentials.credential import (
     CredentialRevokedBody,
     RevokeCredential,
 )
-from service.accounts.units import credential_stream
 from service.auth.refusals import InvalidPayload
 from service.auth.secrets import SecretKind, make
 from service.eventstore.commands import Answer, Lookup, Outcome, StoredAnswer, Unit
@@ -26,6 +25,7 @@ from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.operations import OWNER, Subject
 from service.ids import new_id
+from statemachines.credentials import credential
 from statemachines.credentials.credential import (
     CI,
     RUNNER,
@@ -66,7 +66,7 @@ async def create_credential(call: Call[CreateCredential, None]) -> Outcome:
     assert principal.user_id is not None
     created_by = principal.user_id
     salt = call.services.store.installation_salt
-    stream = credential_stream(
+    stream = credential.stream(
         project_id, credential_id(salt, project_id, f"{principal.kind.value}:{principal.id}", call.key)
     )
     secret = make(SecretKind.RUNNER if wish.kind == RUNNER else SecretKind.CI)
@@ -155,7 +155,7 @@ async def list_credentials(call: Call[None, None]) -> Answer:
 async def revoke_credential(call: Call[RevokeCredential, None]) -> Outcome:
     """End a credential; from the answer on nothing that rests on it commits (R-CRED-11)."""
     project_id = call.project_id
-    stream = credential_stream(project_id, call.path["credential_id"])
+    stream = credential.stream(project_id, call.path["credential_id"])
     reason = call.body.reason if isinstance(call.body.reason, str) else None
 
     def decide(unit: Unit) -> Answer:

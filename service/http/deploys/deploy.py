@@ -20,13 +20,12 @@ from service.http.edge.call import Call
 from service.http.edge.headers import head_of
 from service.http.edge.operations import KEY
 from service.http.edge.paging import page, start_of
-from service.http.onboarding.lifecycle import onboarding_stream
 from service.ids import new_id
 from service.ingest.tally import DAY
 from service.runs.books import retried
 from service.runs.deploys import Waiting, find_waiting
-from statemachines.deploys.deploy import DEPLOY, RecordDeploy, decide_record
-from statemachines.kernel.machine import Stream
+from statemachines.deploys import deploy
+from statemachines.deploys.deploy import RecordDeploy, decide_record
 from statemachines.onboarding import lifecycle as onboarding
 from statemachines.runs.events import Deploy
 
@@ -60,8 +59,8 @@ async def record_deploy(call: Call[DeployEvent, None]) -> Outcome:
     A proof marker is looked at and never decides whether the deploy is recorded.
     """
     project_id, store = call.project_id, call.services.store
-    stream = Stream(DEPLOY, project_id, new_id("dep"))
-    session = onboarding_stream(project_id)
+    stream = deploy.stream(project_id, new_id("dep"))
+    session = onboarding.stream(project_id)
     trusted = call.principal.kind is PrincipalKind.CI
     marker = head_of(call.request.scope).headers.get(PROOF_HEADER.lower())
     marker_hash = hashlib.sha256(marker.encode()).hexdigest() if marker else None

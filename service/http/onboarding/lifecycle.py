@@ -50,16 +50,6 @@ HELPER = onboarding_helper.load_module()
 T = TypeVar("T")
 
 
-def onboarding_stream(project_id: str) -> Stream:
-    """History of a project's onboarding."""
-    return Stream(onboarding.MACHINE, project_id, onboarding.onboarding_stream_id(project_id))
-
-
-def signal_map_stream(project_id: str) -> Stream:
-    """History of a project's signal map."""
-    return Stream(signal_map.MACHINE, project_id, signal_map.signal_map_stream_id(project_id))
-
-
 @groups.ONBOARDING.operation(
     method="GET",
     path=PATH,
@@ -244,7 +234,7 @@ async def get_source_snapshot_module(call: Call[None, None]) -> Outcome:
 
 
 def _streams(call: Call[T, None]) -> tuple[Stream, Stream]:
-    return onboarding_stream(call.project_id), signal_map_stream(call.project_id)
+    return onboarding.stream(call.project_id), signal_map.stream(call.project_id)
 
 
 async def _read(call: Call[T, None]) -> OnboardingRow | None:

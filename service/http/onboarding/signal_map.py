@@ -9,7 +9,8 @@ from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.operations import KEY
 from service.onboarding.show import evidence_status
-from statemachines.onboarding.signal_map import SignalMapNotFound, signal_map_stream_id
+from statemachines.onboarding import signal_map as signal_maps
+from statemachines.onboarding.signal_map import SignalMapNotFound
 
 
 @groups.SIGNAL_MAP.operation(
@@ -24,7 +25,7 @@ from statemachines.onboarding.signal_map import SignalMapNotFound, signal_map_st
 )
 async def get_signal_map(call: Call[None, None]) -> Answer:
     """Show the approved plan as a map; 404 while none is approved."""
-    row = await call.services.store.get(SIGNAL_MAPS, call.project_id, signal_map_stream_id(call.project_id))
+    row = await call.services.store.get(SIGNAL_MAPS, call.project_id, signal_maps.stream(call.project_id).id)
     if row is None:
         raise SignalMapNotFound(
             "No plan has been approved for this project.",

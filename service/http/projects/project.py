@@ -16,7 +16,6 @@ from schemas.projects.project import (
     RotateDsn,
     VerifyDsn,
 )
-from service.accounts.units import membership_stream, project_stream
 from service.auth.sealing import DSN_COPY, seal, unseal
 from service.auth.secrets import SecretKind, digest, equal, make, make_dsn, parse_dsn
 from service.eventstore.commands import Answer, Lookup, Outcome, Unit
@@ -26,7 +25,9 @@ from service.http.edge.call import Call
 from service.http.edge.operations import KEY, OWNER
 from service.http.edge.paging import page, start_of
 from service.ids import new_id
-from statemachines.accounts.account import OwnerAdded
+from statemachines.accounts import membership as memberships
+from statemachines.accounts.membership import OwnerAdded
+from statemachines.projects import project as projects
 from statemachines.projects.project import ProjectCreated, ProjectNotFound, decide_rotate
 
 DEPLOYS_NOTE = "Deploys are recorded from CI, with the DSN or with a ci_deploy credential; never from a browser."
@@ -97,7 +98,7 @@ async def create_project(call: Call[CreateProject, None]) -> Outcome:
     assert user_id is not None
     settings = call.services.settings
     project_id, secret = new_id("proj"), make(SecretKind.DSN)
-    project, membership = project_stream(project_id), membership_stream(project_id, user_id)
+    project, membership = projects.stream(project_id), memberships.stream(project_id, user_id)
     copy = seal(settings.encryption_key, DSN_COPY, project_id, secret.text)
 
     def body(dsn: str | None, created_at: int, next_action: str) -> ProjectCreatedBody:
@@ -178,7 +179,7 @@ async def read_dsn(call: Call[None, None]) -> Answer:
 async def verify_dsn(call: Call[VerifyDsn, None]) -> Outcome:
     """Compare a DSN with the project's, and keep a missing recovery copy of it; never rotates (R-PROJ-04)."""
     project_id, settings = call.project_id, call.services.settings
-    project = project_stream(project_id)
+    project = projects.stream(project_id)
     sent = parse_dsn(call.body.dsn)
     sent_hash = digest(sent.key)
     copy = seal(settings.encryption_key, DSN_COPY, project_id, sent.key)
@@ -215,7 +216,7 @@ async def verify_dsn(call: Call[VerifyDsn, None]) -> Outcome:
 async def rotate_dsn(call: Call[RotateDsn, None]) -> Outcome:
     """Replace the DSN as a fence: nothing that rests on the old one commits after the answer (R-PROJ-06)."""
     project_id, settings = call.project_id, call.services.settings
-    project, secret = project_stream(project_id), make(SecretKind.DSN)
+    project, secret = projects.stream(project_id), make(SecretKind.DSN)
     copy = seal(settings.encryption_key, DSN_COPY, project_id, secret.text)
 
     def body(name: str, dsn: str | None, next_action: str) -> DsnRotatedBody:
@@ -246,7 +247,7 @@ async def rotate_dsn(call: Call[RotateDsn, None]) -> Outcome:
 def _keep_copy(unit: Unit, project_id: str, dsn_hash: str, copy: str | None) -> None:
     """Put the sealed copy beside the project; None takes the place of a copy that no longer counts."""
     row = DsnCopyRow(project_id=project_id, id=project_id, dsn_hash=dsn_hash, ciphertext=copy)
-    unit.put(project_stream(project_id), DSN_COPIES, row)
+    unit.put(projects.stream(project_id), DSN_COPIES, row)
 
 
 def _endpoints(base_url: str) -> dict[str, str]:

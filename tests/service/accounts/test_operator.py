@@ -9,13 +9,14 @@ import pytest
 
 from service.accounts import operator as admin
 from service.accounts.operator import email_identity
-from service.accounts.units import user_code_stream
 from service.auth.secrets import digest, kind_of, make_user_code
 from service.eventstore.commands import Answer, Command, Origin
 from service.eventstore.rebuild import rebuild
 from service.eventstore.store import EventStore
-from statemachines.accounts import account, sign_in
-from statemachines.accounts.account import Role
+from statemachines.accounts import sign_in
+from statemachines.accounts.key import KeyNotFound
+from statemachines.accounts.membership import LastOwner, MemberNotFound, Role, SyntheticMember
+from statemachines.accounts.person import PersonNotFound, synthetic_identity
 from statemachines.projects.project import ProjectNotFound
 from tests.support.accounts_store import PROJECTIONS, make_project
 
@@ -24,7 +25,7 @@ ANN, BOB = email_identity("ann@example.com", "Ann"), email_identity("bob@example
 
 async def start_sign_in(store: EventStore) -> str:
     code = make_user_code()
-    stream = user_code_stream(store.installation_salt, code)
+    stream = sign_in.stream(sign_in.sign_in_id(store.installation_salt, code))
 
     def decide(unit):
         unit.append(stream, sign_in.decide_start(unit.state(stream), digest(code), "laptop", unit.now))
@@ -54,7 +55,7 @@ async def test_a_revoked_key_stays_revoked_at_the_first_time(accounts):
     await admin.revoke_key(accounts, made.key_id)
     assert [first] == await admin.list_keys(accounts)
     assert first.key.revoked_at is not None
-    with pytest.raises(account.KeyNotFound):
+    with pytest.raises(KeyNotFound):
         await admin.revoke_key(accounts, "key_nothing")
 
 
@@ -67,9 +68,9 @@ async def test_members_come_go_and_change_roles(accounts):
         ("ann@example.com", "owner"),
         ("bob@example.com", "member"),
     }
-    with pytest.raises(account.LastOwner):
+    with pytest.raises(LastOwner):
         await admin.remove_member(accounts, project_id, ann.user_id)
-    with pytest.raises(account.LastOwner):
+    with pytest.raises(LastOwner):
         await admin.set_member(accounts, project_id, ann.user_id, Role.MEMBER)
     await admin.set_member(accounts, project_id, bob.user_id, Role.OWNER)
     await admin.remove_member(accounts, project_id, ann.user_id)
@@ -95,13 +96,13 @@ async def test_two_owners_who_leave_at_once_leave_one_owner(accounts):
 
 async def test_who_cannot_be_a_member(accounts):
     ann = await admin.create_key(accounts, ANN)
-    robot = await admin.create_key(accounts, account.synthetic_identity("run-1"))
+    robot = await admin.create_key(accounts, synthetic_identity("run-1"))
     project_id = await make_project(accounts, ann.user_id)
-    with pytest.raises(account.SyntheticMember):
+    with pytest.raises(SyntheticMember):
         await admin.set_member(accounts, project_id, robot.user_id, Role.MEMBER)
-    with pytest.raises(account.PersonNotFound):
+    with pytest.raises(PersonNotFound):
         await admin.set_member(accounts, project_id, "usr_nobody", Role.MEMBER)
-    with pytest.raises(account.MemberNotFound):
+    with pytest.raises(MemberNotFound):
         await admin.remove_member(accounts, project_id, "usr_nobody")
     for call in (
         admin.set_member(accounts, "proj_nothing", ann.user_id, Role.MEMBER),
@@ -119,7 +120,7 @@ async def test_people_are_found_by_id_and_by_an_address_that_one_person_has(acco
     assert (await admin.find_person(accounts, "ann@example.com")).id == ann.user_id
     await admin.create_key(accounts, msgspec.structs.replace(ANN, provider="github", subject="7"))
     for text in ("ann@example.com", "nobody@example.com"):
-        with pytest.raises(account.PersonNotFound):
+        with pytest.raises(PersonNotFound):
             await admin.find_person(accounts, text)
 
 
@@ -137,7 +138,7 @@ async def test_sign_ins_are_authorised_or_refused(accounts):
     with pytest.raises(sign_in.UserCodeNotFound):
         await admin.deny_sign_in(accounts, "BBBB-BBBB")
     assert {row.status for row in await admin.list_sign_ins(accounts)} == {"authorized", "denied"}
-    with pytest.raises(account.PersonNotFound):  # The refused authorisation has not made Bob known.
+    with pytest.raises(PersonNotFound):  # The refused authorisation has not made Bob known.
         await admin.find_person(accounts, "bob@example.com")
 
 

@@ -11,7 +11,6 @@ from projections.accounts.key import KEY_USES
 from projections.accounts.person import PROJECTION as PEOPLE
 from projections.credentials.credential import CREDENTIAL_USES
 from service.accounts import operator as admin
-from service.accounts.units import credential_stream, project_stream
 from service.auth import secrets
 from service.auth.authenticator import Authenticator
 from service.auth.principals import ANONYMOUS, PrincipalKind
@@ -63,7 +62,7 @@ async def execute(store: EventStore, stream, decide, **more: Any) -> None:
 
 async def make_credential(store: EventStore, project_id: str, kind: str, lifetime: int = 600) -> tuple[str, str]:
     """Make a credential; returns id and secret."""
-    stream = credential_stream(project_id, new_id("cred"))
+    stream = credential.stream(project_id, new_id("cred"))
     secret = secrets.make(SecretKind.RUNNER if kind == credential.RUNNER else SecretKind.CI)
     wish = credential.CredentialWish(kind, "x", "nightly" if kind == credential.RUNNER else None, lifetime)
     minted = credential.Minted(secret.hash, secret.prefix, "runner_1" if kind == credential.RUNNER else None)
@@ -79,7 +78,7 @@ async def make_credential(store: EventStore, project_id: str, kind: str, lifetim
 
 async def rotate(store: EventStore, project_id: str) -> str:
     """Rotate a project's DSN; returns the new key."""
-    stream, secret = project_stream(project_id), secrets.make(SecretKind.DSN)
+    stream, secret = project.stream(project_id), secrets.make(SecretKind.DSN)
     await execute(
         store,
         stream,
@@ -259,7 +258,7 @@ async def test_standing_in_a_project(accounts):
                 await door.standing(principal, project_id)
             refusals.add((str(refused.value), str(refused.value.details)))
         assert len(refusals) == 1  # another's project is like none
-    stream = project_stream(mine)
+    stream = project.stream(mine)
     await execute(accounts, stream, lambda unit: project.decide_fence(unit.state(stream), "del_1", unit.now))
     assert [(await door.standing(p, mine)) for p in principals] == [(role, True) for role in roles]
     await execute(accounts, stream, lambda unit: project.decide_purge(unit.state(stream), unit.now))
@@ -286,7 +285,7 @@ async def test_visibility_comes_before_the_role_and_the_role_before_the_fence(ac
         await door.admit(who, mine, what)
     with pytest.raises(OwnerRequired):
         await door.admit(member, mine, owners)
-    stream = project_stream(mine)
+    stream = project.stream(mine)
     await execute(accounts, stream, lambda unit: project.decide_fence(unit.state(stream), "del_1", unit.now))
     for who, what, refusal in (
         (stranger, owners, ProjectNotFound),

@@ -15,9 +15,7 @@ from service.eventstore.commands import CommandFailed, CommandNotDone, KeyReused
 from service.ingest import grouping
 from service.ingest.waiting import Waiting
 from statemachines.cases import case, suppressions
-from statemachines.cases.case import CASE
-from statemachines.cases.suppressions import SUPPRESSIONS, Action
-from statemachines.kernel.machine import Stream
+from statemachines.cases.suppressions import Action
 from statemachines.projects.project import ProjectDeletionInProgress
 from tests.support.ingest import (
     OTHER,
@@ -52,7 +50,7 @@ async def decide(store, stream, decision, reads=()):
 
 
 async def add_rule(store, rule_id, pattern, action):
-    stream = Stream(SUPPRESSIONS, PROJECT, suppressions.suppressions_id(PROJECT))
+    stream = suppressions.stream(PROJECT)
     await decide(
         store,
         stream,
@@ -283,7 +281,7 @@ async def test_a_record_whose_time_is_over_is_not_stored(database_url, sql):
 async def test_a_resolved_case_comes_back(database_url, sql, store):
     async with running(database_url) as intake:
         [first] = await send(intake, log_item("m"))
-        stream = Stream(CASE, PROJECT, first["case_id"])
+        stream = case.stream(PROJECT, first["case_id"])
         await decide(store, stream, lambda state, now: case.decide_resolve(state, "run_1", now))
         assert case_rows(sql) == [("resolved", 2, None)]
         answers = await send(intake, log_item("m"), log_item("m"))
@@ -301,7 +299,7 @@ async def test_a_case_that_others_closed_is_counted_on(database_url, sql, store)
     """What another process did to a case is seen, and costs one flush: then it is only counted again."""
     async with running(database_url) as intake:
         [first] = await send(intake, log_item("m"))
-        stream = Stream(CASE, PROJECT, first["case_id"])
+        stream = case.stream(PROJECT, first["case_id"])
         await decide(store, stream, lambda state, now: case.decide_mark_spurious(state, "arun_1", now))
         for _ in range(3):
             [answer] = await send(intake, log_item("m"))
@@ -336,7 +334,7 @@ async def test_a_rule_and_a_first_error_have_an_order(database_url, sql, store):
     await add_rule(store, "sup_1", "nothing", Action.AUTO_IGNORE)
     async with running(database_url) as intake:
         await send(intake, log_item("known"))
-        with holding_head(database_url, suppressions.suppressions_id(PROJECT)):
+        with holding_head(database_url, suppressions.stream(PROJECT).id):
             waiting = asyncio.create_task(send(intake, log_item("new")))
             [counted] = await send(intake, log_item("known"))
             assert counted["ok"]

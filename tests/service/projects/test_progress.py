@@ -21,7 +21,7 @@ from service.projects.progress import (
     read_progress,
 )
 from service.projects.suggestions import STEPS, suggest
-from statemachines.onboarding.signal_map import signal_map_stream_id
+from statemachines.onboarding import signal_map as signal_maps
 from tests.support.plans import make_snapshot, plan_body
 
 NOTHING = Arrived(
@@ -110,7 +110,7 @@ async def test_what_came_lately_is_held_against_the_approved_map(accounts, datab
         connection.execute(
             "insert into signal_maps (project_id, id, revision, plan, plan_sha256, recorded_at) "
             "values (%s, %s, 1, %s::jsonb, %s, 5)",
-            (project_id, signal_map_stream_id(project_id), plan, "0" * 64),
+            (project_id, signal_maps.stream(project_id).id, plan, "0" * 64),
         )
         needed = {m["event"]: m["properties"] for m in plan_body()["milestones"]}
         progress = await read_progress(accounts, project_id)

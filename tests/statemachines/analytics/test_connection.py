@@ -28,6 +28,7 @@ from statemachines.analytics.connection import (
     scope_fault,
 )
 from statemachines.kernel.machine import Event, Recorded, apply, permits, replay
+from tests.statemachines.tables import check_released
 
 NOW = 1_700_000_000
 HOST = "https://provider.example"
@@ -57,6 +58,19 @@ def test_every_event_in_every_status(status: Status, event: Event) -> None:
             apply(MACHINE, state, event)
     else:
         assert apply(MACHINE, state, event).status is leads_to
+
+
+def test_released_events_keep_their_shape() -> None:
+    """What was once written decodes to the same event, and is written the same way today."""
+    check_released(
+        MACHINE,
+        [
+            ConnectionStarted(HOST, None, READ_SCOPES, NOW, NOW + 900),
+            ConnectionGranted(42, READ_SCOPES, NOW + 5),
+            ConnectionDenied(Reason.WRITE_SCOPE, NOW + 5),
+            ConnectionExpired(NOW + 900),
+        ],
+    )
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ EXAMPLES = {
 
 def test_a_case_moves_along_the_edges_only():
     check_table(
-        case.CASE,
+        case.MACHINE,
         [
             (case.CaseOpened.TOPIC, Status.ABSENT, Status.OPEN),
             (case.CaseOpenedIgnored.TOPIC, Status.ABSENT, Status.IGNORED),
@@ -107,7 +107,7 @@ class CaseMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.history = History(case.CASE)
+        self.history = History(case.MACHINE)
         self.model: tuple[Status, int, str | None] = (Status.ABSENT, 0, None)
 
     def moved(self, status: Status, rule_id: str | None = None) -> None:
@@ -148,7 +148,7 @@ class CaseMachine(RuleBasedStateMachine):
         assert (state.status, state.revision, state.suppression_id) == self.model
         assert state.fingerprint == (FINGERPRINT if self.model[1] else "")
         assert case.moves_on_error(state) is (self.model[0] in {Status.ABSENT, Status.RESOLVED})
-        assert replay(case.CASE, self.history.events) == state
+        assert replay(case.MACHINE, self.history.events) == state
 
 
 TestCase = CaseMachine.TestCase

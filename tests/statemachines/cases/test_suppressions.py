@@ -21,7 +21,7 @@ CREATED = suppressions.SuppressionCreated("sup_1", "*", "auto_ignore", None, Non
 
 def test_the_rules_of_a_project_move_along_the_edges_only():
     check_table(
-        suppressions.SUPPRESSIONS,
+        suppressions.MACHINE,
         [(CREATED.TOPIC, Status.NONE, Status.SOME), (CREATED.TOPIC, Status.SOME, Status.SOME)],
         {CREATED.TOPIC: CREATED},
     )
@@ -77,7 +77,7 @@ class SuppressionsMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.history = History(suppressions.SUPPRESSIONS)
+        self.history = History(suppressions.MACHINE)
         self.model: dict[str, Action] = {}
 
     @rule(rule_id=st.sampled_from("abcd"), action=st.sampled_from(Action), now=st.integers(1))

@@ -28,23 +28,23 @@ from statemachines.contracts.contract import (
     ReadinessIncomplete,
     Status,
     command_of,
-    contract_stream_id,
     decide_disable,
     decide_enable,
     decide_pause,
     decide_save,
     find_receipt,
     make_etag,
+    stream,
 )
 from statemachines.contracts.documents import Document, check_contract, make_document
 from statemachines.contracts.playbook import assemble_entry, canonical, find_template
 from statemachines.contracts.readiness import Facts
+from statemachines.contracts.refusals import AutomationNotFound
 from statemachines.kernel.machine import Event, IfMatchRequired, PreconditionFailed, Recorded, apply, replay
-from statemachines.runs.refusals import AutomationNotFound
 from tests.support.playbook_samples import CASE, REVIEW, assertions_of, bindings_of
 
 PROJECT = "proj_01aaaaaaaaaaaaaaaaaaaaaaaa"
-CONTRACT_ID = contract_stream_id(PROJECT)
+CONTRACT_ID = stream(PROJECT).id
 EVENTS = frozenset({"signed_up", "project_created", "checkout_completed"})
 READY = Facts(
     map_verified=True,

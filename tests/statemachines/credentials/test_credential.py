@@ -6,10 +6,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from statemachines.credentials import credential
-from statemachines.credentials.credential import CredentialStatus, CredentialWish, Minted
-from tests.statemachines.tables import History, check_table
+from statemachines.credentials.credential import CredentialWish, Minted, Status
+from tests.statemachines.tables import History, check_released, check_table
 
-S = CredentialStatus
+HASH = "0123456789abcdef" * 4
+S = Status
 WISH = CredentialWish(credential.RUNNER, "nightly", "error-to-draft-pr", 600)
 MINTED = Minted("0" * 64, "service_runner_a", "runner_1")
 
@@ -17,7 +18,7 @@ MINTED = Minted("0" * 64, "service_runner_a", "runner_1")
 def test_a_credential_moves_along_the_edges_only():
     [created] = credential.decide_create(credential.Credential(), WISH, MINTED, 5, created_by="usr_1", request="r")
     check_table(
-        credential.CREDENTIAL,
+        credential.MACHINE,
         [
             (credential.CredentialCreated.TOPIC, S.ABSENT, S.ACTIVE),
             (credential.CredentialRevoked.TOPIC, S.ACTIVE, S.REVOKED),
@@ -26,6 +27,28 @@ def test_a_credential_moves_along_the_edges_only():
             credential.CredentialCreated.TOPIC: created,
             credential.CredentialRevoked.TOPIC: credential.CredentialRevoked("leaked", 6),
         },
+    )
+
+
+def test_released_events_keep_their_shape():
+    check_released(
+        credential.MACHINE,
+        [
+            credential.CredentialCreated(
+                kind="automation_runner",
+                name="nightly",
+                scopes=["runs:read", "runs:write"],
+                automation_id="error-to-draft-pr",
+                runner_id="runner_1",
+                secret_hash=HASH,
+                prefix="service_runner_a",
+                created_by="usr_1",
+                request=HASH,
+                created_at=1_800_000_000,
+                expires_at=1_807_776_000,
+            ),
+            credential.CredentialRevoked("leaked", 1_800_000_001),
+        ],
     )
 
 
@@ -39,7 +62,7 @@ class CredentialMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.history = History(credential.CREDENTIAL)
+        self.history = History(credential.MACHINE)
         self.now = 1_000
         self.status = S.ABSENT
         self.ends = 0

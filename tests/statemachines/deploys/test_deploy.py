@@ -20,7 +20,7 @@ RECORDED = deploy.DeployRecorded(
 
 def test_a_deploy_moves_along_the_edge_only():
     check_table(
-        deploy.DEPLOY,
+        deploy.MACHINE,
         [(RECORDED.TOPIC, Status.ABSENT, Status.RECORDED)],
         {RECORDED.TOPIC: RECORDED},
     )
@@ -41,7 +41,7 @@ wishes = st.builds(
 
 @given(wishes, wishes, st.integers(1), st.integers(1))
 def test_a_deploy_is_recorded_once_and_only_ci_is_trusted(wish, other, now, later):
-    history = History(deploy.DEPLOY)
+    history = History(deploy.MACHINE)
     [event] = history.carry_out(lambda state: deploy.decide_record(state, wish, now))
     trusted = wish.credential_id is not None
     assert (event.trusted, event.source) == (trusted, "ci" if trusted else "dsn")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from projections.onboarding.lifecycle import OnboardingRow, fold
+from schemas.onboarding.lifecycle import Receipt
 from statemachines.kernel.machine import (
     Event,
     IfMatchRequired,
@@ -38,17 +39,35 @@ from statemachines.onboarding.lifecycle import (
     decide_start,
     decide_verify,
     make_etag,
-    onboarding_stream_id,
+    stream,
 )
-from statemachines.onboarding.plan import propose
+from statemachines.onboarding.plan import hash_plan, propose
 from statemachines.onboarding.proof import DeploySighting, ErrorSighting, EventSighting, Evidence, ProofSession, assess
+from tests.schemas.onboarding.test_lifecycle import RECEIPT
+from tests.statemachines.tables import check_released
 from tests.support import onboarding_model as model
-from tests.support.plans import make_plan, make_snapshot
+from tests.support.plans import history_body, make_plan, make_snapshot
 
 PROJECT = "proj_00000000000000000000000001"
-STREAM = onboarding_stream_id(PROJECT)
+STREAM = stream(PROJECT).id
 NOW = 1_700_000_000
 WISHES = {name: propose(make_plan(name)) for name in model.PLANS}
+
+
+def test_released_events_keep_their_shape() -> None:
+    """What was once written decodes to the same event, and is written the same way today."""
+    plan = make_plan(historical_evidence=history_body())
+    sha256 = hash_plan(plan)
+    session = ("ps_00000000000000000000000001", make_snapshot(), "1" * 64, "2" * 64, NOW + 2, NOW + 7202)
+    check_released(
+        MACHINE,
+        [
+            OnboardingPlanned("onb_00000000000000000000000001", plan, sha256, NOW),
+            OnboardingApproved(sha256, NOW + 1),
+            OnboardingProofStarted(*session),
+            OnboardingVerified(msgspec.convert(RECEIPT, Receipt)),
+        ],
+    )
 
 
 def everything(session: ProofSession) -> Evidence:
@@ -303,7 +322,7 @@ TestOnboardingWalk = OnboardingWalk.TestCase
 
 def test_one_stream_a_project() -> None:
     """All rivals for a project's first plan name one stream, other projects another (R-ONB-58)."""
-    assert onboarding_stream_id(PROJECT) == STREAM != onboarding_stream_id("proj_other")
+    assert stream(PROJECT).id == STREAM != stream("proj_other").id
     assert STREAM.startswith("onb_")
     assert len(STREAM) == len("onb_") + 26
 

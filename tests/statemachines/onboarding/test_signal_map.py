@@ -22,10 +22,11 @@ from statemachines.onboarding.signal_map import (
     decide_record,
     decide_verify,
     decide_withdraw,
-    signal_map_stream_id,
+    stream,
 )
 from tests.schemas.onboarding.test_lifecycle import RECEIPT
-from tests.support.plans import make_plan
+from tests.statemachines.tables import check_released
+from tests.support.plans import history_body, make_plan
 
 PLANS = [(plan, hash_plan(plan)) for plan in (make_plan("one"), make_plan("two"))]
 PROOF = msgspec.convert(RECEIPT, Receipt)
@@ -58,6 +59,14 @@ def test_every_event_in_every_status(status: Status, event: Event) -> None:
             apply(MACHINE, state, event)
     else:
         assert apply(MACHINE, state, event).status is leads_to
+
+
+def test_released_events_keep_their_shape() -> None:
+    """What was once written decodes to the same event, and is written the same way today."""
+    plan = make_plan(historical_evidence=history_body())
+    at = 1_700_000_000
+    recorded = SignalMapRecorded(plan, hash_plan(plan), at + 1)
+    check_released(MACHINE, [recorded, SignalMapVerified(PROOF), SignalMapWithdrawn(at + 3)])
 
 
 def test_wishes_that_are_true_record_nothing() -> None:
@@ -99,4 +108,4 @@ def test_history_gives_state_and_row(wishes: list[str]) -> None:
 
 def test_one_stream_a_project() -> None:
     """A project has one map, named by the project alone."""
-    assert signal_map_stream_id("proj_1") == signal_map_stream_id("proj_1") != signal_map_stream_id("proj_2")
+    assert stream("proj_1") == stream("proj_1") != stream("proj_2")

@@ -7,16 +7,17 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from statemachines.projects import project
-from statemachines.projects.project import ProjectDeletionInProgress, ProjectNotFound, ProjectStatus
-from tests.statemachines.tables import History, check_table
+from statemachines.projects.project import ProjectDeletionInProgress, ProjectNotFound, Status
+from tests.statemachines.tables import History, check_released, check_table
 
-S = ProjectStatus
+HASH = "0123456789abcdef" * 4
+S = Status
 CREATED = project.ProjectCreated("shop", "usr_1", False, "0" * 64, "service_dsn_01234567", 5)
 
 
 def test_a_project_moves_along_the_edges_only():
     check_table(
-        project.PROJECT,
+        project.MACHINE,
         [
             (project.ProjectCreated.TOPIC, S.ABSENT, S.ACTIVE),
             (project.DsnRotated.TOPIC, S.ACTIVE, S.ACTIVE),
@@ -32,12 +33,24 @@ def test_a_project_moves_along_the_edges_only():
     )
 
 
+def test_released_events_keep_their_shape():
+    check_released(
+        project.MACHINE,
+        [
+            project.ProjectCreated("shop", "usr_1", False, HASH, "service_dsn_01234567", 1_800_000_000),
+            project.DsnRotated(HASH, "service_dsn_abcdefgh", 1_800_000_001),
+            project.ProjectFenced("del_1", 1_800_000_002),
+            project.ProjectPurged(1_800_000_003),
+        ],
+    )
+
+
 class ProjectMachine(RuleBasedStateMachine):
     """A project against a plain model: status, DSN hash, deletion."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.history = History(project.PROJECT)
+        self.history = History(project.MACHINE)
         self.status = S.ABSENT
         self.dsn_hash = ""
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from statemachines.contracts.policy import Authority, Policy
+from statemachines.contracts.refusals import AutomationOff, PauseInForce
 from statemachines.runs import claim as c
 from statemachines.runs import refusals as refused
 from statemachines.runs.claim import CLAIM, LEASE_SECONDS, Claim, Holder, Status
@@ -99,7 +100,7 @@ def test_neither_renewed_nor_released_by_another_or_too_late(change: dict[str, A
 
 @pytest.mark.parametrize(
     ("change", "refusal"),
-    [({"enabled": False}, refused.AutomationDisabled), ({"paused": True}, refused.AutomationPaused)],
+    [({"enabled": False}, AutomationOff), ({"paused": True}, PauseInForce)],
 )
 def test_a_stop_ends_renewals_but_not_releases(change, refusal):
     with pytest.raises(refusal):

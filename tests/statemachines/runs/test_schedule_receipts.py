@@ -17,6 +17,7 @@ from statemachines.contracts.cron import parse_cron, zone
 from statemachines.contracts.documents import check_contract
 from statemachines.contracts.playbook import assemble_entry, find_template
 from statemachines.contracts.policy import Authority
+from statemachines.contracts.refusals import AutomationOff, PauseInForce
 from statemachines.kernel.machine import Event, permits, replay
 from statemachines.runs import receipt as receipts
 from statemachines.runs import starting as automation
@@ -27,9 +28,7 @@ from statemachines.runs.ledger import LEDGER, Ledger
 from statemachines.runs.materiality import CaseFacts
 from statemachines.runs.receipt import RECEIPT, Receipt, ReceiptConsumed, ReceiptIssued, Slot, Status
 from statemachines.runs.refusals import (
-    AutomationDisabled,
     AutomationMismatch,
-    AutomationPaused,
     BudgetExhausted,
     ReceiptAlreadyConsumed,
     ReceiptExpired,
@@ -111,9 +110,7 @@ def test_a_slot_has_one_receipt_ever(end: Event | None):
         assert issue(now, state, msgspec.structs.replace(ON, generation=9, contract_revision=9)) == []
 
 
-@pytest.mark.parametrize(
-    ("change", "refusal"), [({"enabled": False}, AutomationDisabled), ({"paused": True}, AutomationPaused)]
-)
+@pytest.mark.parametrize(("change", "refusal"), [({"enabled": False}, AutomationOff), ({"paused": True}, PauseInForce)])
 def test_what_is_off_gets_none_and_starts_none(change: dict[str, Any], refusal: type[Exception]):
     off = msgspec.structs.replace(ON, **change)
     for command in (lambda: issue(SLOT, by=off), lambda: start(SLOT + 6, by=off), lambda: latest_slot(off, SLOT)):
@@ -268,7 +265,7 @@ def test_whatever_happens_in_whatever_order(steps: list[tuple[str, int]], now: i
                 case "go":
                     by = msgspec.structs.replace(by, enabled=True, generation=by.generation + (not by.enabled))
         except (
-            AutomationDisabled,
+            AutomationOff,
             ReceiptAlreadyConsumed,
             ReceiptExpired,
             ReceiptNotClaimable,

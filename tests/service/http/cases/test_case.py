@@ -9,8 +9,7 @@ import pytest
 from service.eventstore.commands import Answer, Command, Origin
 from service.ids import new_id
 from statemachines.cases import case, suppressions
-from statemachines.cases.case import CASE
-from statemachines.cases.suppressions import SUPPRESSIONS, Action
+from statemachines.cases.suppressions import Action
 from statemachines.kernel.machine import Stream
 from tests.support.api import World, ok, refused, without_request_id
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
@@ -142,7 +141,7 @@ async def test_the_list_filters(world: World, project):
     await log(dsn, "first", environment="staging", release="1.0")
     second = await log(dsn, "second", environment="production", release="1.0")
     third = await log(dsn, "third", environment="production", release="2.0")
-    stream = Stream(CASE, project_id, third["case_id"])
+    stream = case.stream(project_id, third["case_id"])
     await decide(world, project_id, stream, lambda state, now: case.decide_mark_spurious(state, "arun_1", now))
     assert set(titles(await listed(owner, project_id))) == {"first", "second"}
     assert titles(await listed(owner, project_id, status="ignored")) == ["third"]
@@ -187,7 +186,7 @@ async def test_pages_show_every_case_once(world: World, project):
 async def test_rules_show_in_the_record(world: World, project):
     owner, project_id, dsn = project
     known = await log(dsn, "known")
-    stream = Stream(SUPPRESSIONS, project_id, suppressions.suppressions_id(project_id))
+    stream = suppressions.stream(project_id)
     for rule_id, pattern, action, hint in (
         ("sup_1", known["fingerprint"][:4] + "*", Action.PROMPT_HINT, "Look at the cache."),
         ("sup_2", "nothing", Action.PROMPT_HINT, "Not this one."),

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from service.accounts import operator as admin
-from service.accounts.units import project_stream
 from service.eventstore.commands import Answer, Command, Origin
 from service.ids import new_id
-from statemachines.accounts.account import Role
+from statemachines.accounts.membership import Role
+from statemachines.projects import project
 from statemachines.projects.project import ProjectDeletionInProgress, decide_fence
 from tests.support.api import Person, World, at_once, ok, refused, without_request_id
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
@@ -250,7 +250,7 @@ async def test_project_secrets_are_of_the_wrong_kind(world: World):
 
 async def fence(world: World, project_id: str) -> None:
     """Accept a deletion of a project."""
-    stream = project_stream(project_id)
+    stream = project.stream(project_id)
 
     def decide(unit: Any) -> Answer:
         unit.append(stream, decide_fence(unit.state(stream), "del_1", unit.now))

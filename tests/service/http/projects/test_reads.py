@@ -6,7 +6,7 @@ from typing import Any
 
 from service.accounts import operator as admin
 from service.ids import new_id
-from statemachines.accounts.account import Role
+from statemachines.accounts.membership import Role
 from tests.support.api import World, ok, refused, without_request_id
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
 

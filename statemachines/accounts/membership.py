@@ -1,0 +1,158 @@
+"""A membership: a person in a project, with a role, until removed (R-AUTH, G-025).
+
+The id is derived from project and person, so that rivals for one membership name the same stream, which is scoped by
+the project. Who joins is read with it: a person who is fenced, or made up by a test run, stays out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+import msgspec
+
+from statemachines.accounts import person
+from statemachines.accounts.person import AccountDeletionInProgress, Person, PersonNotFound
+from statemachines.kernel.machine import (
+    Event,
+    Rejection,
+    StateMachine,
+    Stream,
+    derived_id,
+    destination,
+    transition_table,
+)
+
+
+def membership_id(project_id: str, user_id: str) -> str:
+    """Id of the one membership of a person in a project."""
+    return derived_id("mem", project_id, user_id)
+
+
+def stream(project_id: str, user_id: str) -> Stream:
+    """History of a person in a project."""
+    return Stream(MACHINE, project_id, membership_id(project_id, user_id))
+
+
+class Role(Enum):
+    """What a member may do: the owner everything, a member what grants or reveals nothing (G-025)."""
+
+    OWNER = "owner"
+    MEMBER = "member"
+
+
+class Status(Enum):
+    """Where a membership stands. The role is part of the status: it decides what is possible."""
+
+    ABSENT = "absent"
+    OWNER = "owner"
+    MEMBER = "member"
+    REMOVED = "removed"
+
+
+class OwnerAdded(Event, frozen=True):
+    """A person owns the project from now on."""
+
+    TOPIC = "membership.owner_added.v1"
+    user_id: str
+    added_at: int
+
+
+class MemberAdded(Event, frozen=True):
+    """A person is a member, not an owner, from now on."""
+
+    TOPIC = "membership.member_added.v1"
+    user_id: str
+    added_at: int
+
+
+class MembershipRemoved(Event, frozen=True):
+    """A person left the project."""
+
+    TOPIC = "membership.removed.v1"
+    removed_at: int
+
+
+TABLE = transition_table(
+    Status,
+    Status.ABSENT,
+    [
+        [OwnerAdded.TOPIC, Status.ABSENT, Status.OWNER],
+        [OwnerAdded.TOPIC, Status.MEMBER, Status.OWNER],
+        [OwnerAdded.TOPIC, Status.REMOVED, Status.OWNER],
+        [MemberAdded.TOPIC, Status.ABSENT, Status.MEMBER],
+        [MemberAdded.TOPIC, Status.OWNER, Status.MEMBER],
+        [MemberAdded.TOPIC, Status.REMOVED, Status.MEMBER],
+        [MembershipRemoved.TOPIC, Status.OWNER, Status.REMOVED],
+        [MembershipRemoved.TOPIC, Status.MEMBER, Status.REMOVED],
+    ],
+)
+
+
+class Membership(msgspec.Struct, frozen=True):
+    """What decisions about a membership depend on."""
+
+    status: Status = Status.ABSENT
+    user_id: str = ""
+
+
+class MemberNotFound(Rejection):
+    """The person is no member of the project."""
+
+    code = "not_found"
+
+
+class LastOwner(Rejection):
+    """Without an owner nobody could administer or delete the project."""
+
+    code = "owner_required"
+
+
+class SyntheticMember(Rejection):
+    """Identities of test runs stay among projects of test runs (threat 8)."""
+
+    code = "principal_not_allowed"
+
+
+def check_may_join(joining: Person, *, synthetic_project: bool) -> None:
+    """Refuse people who cannot join a project. Raises AccountDeletionInProgress, PersonNotFound, SyntheticMember."""
+    if joining.status is person.Status.FENCED:
+        raise AccountDeletionInProgress("The account is being deleted.")
+    if joining.status is not person.Status.ACTIVE:
+        raise PersonNotFound("There is no such person.", next_action="Let the person sign in once, or create a key.")
+    if joining.synthetic and not synthetic_project:
+        raise SyntheticMember("An identity of a test run cannot join this project.")
+
+
+def decide_set_role(
+    state: Membership, user_id: str, role: Role, now: int, *, other_owners: Sequence[str] = ()
+) -> list[Event]:
+    """Add a person or change the role. `other_owners` are the owners besides this person. Raises LastOwner."""
+    if state.status.value == role.value:
+        return []
+    if role is Role.OWNER:
+        return [OwnerAdded(user_id, now)]
+    if state.status is Status.OWNER and not other_owners:
+        raise LastOwner("This person is the only owner.", next_action="Make somebody else an owner first.")
+    return [MemberAdded(user_id, now)]
+
+
+def decide_remove(state: Membership, now: int, *, other_owners: Sequence[str]) -> list[Event]:
+    """End a membership; a repeat records nothing. Raises MemberNotFound, LastOwner."""
+    if state.status is Status.REMOVED:
+        return []
+    if state.status is Status.ABSENT:
+        raise MemberNotFound("This person is no member of the project.", next_action="List the members of the project.")
+    if state.status is Status.OWNER and not other_owners:
+        raise LastOwner("This person is the only owner.", next_action="Make somebody else an owner first.")
+    return [MembershipRemoved(now)]
+
+
+def evolve(state: Membership, event: Event) -> Membership:
+    """Fold an event of a membership."""
+    status = Status[destination(TABLE, event, state.status)]
+    user_id = event.user_id if isinstance(event, OwnerAdded | MemberAdded) else state.user_id
+    return Membership(status, user_id)
+
+
+MACHINE = StateMachine("mem", TABLE, Membership(), evolve, MemberNotFound, Membership)

@@ -1,0 +1,147 @@
+"""Each machine's module reads in one order under the same names, and no name in the room means two things."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from enum import Enum
+from functools import cache
+from types import ModuleType
+
+import pytest
+from transitions import Machine
+
+import statemachines
+from service.registry import machines, modules
+from statemachines.kernel.machine import TOPICS, Event, Rejection, StateMachine, Stream
+
+ORDER = ("stream", "Status", "events", "TABLE", "state", "refusals", "decisions", "evolve", "MACHINE")
+"""The parts of a machine's module as they follow one another. What is none of them stands where it is needed."""
+
+SINGLE = ("stream", "Status", "TABLE", "state", "evolve", "MACHINE")
+"""The parts that a module has exactly once."""
+
+# Empty once every machine has the skeleton; a module that has it may not stay here.
+NOT_YET = {
+    "statemachines.runs.approval",
+    "statemachines.runs.claim",
+    "statemachines.runs.grant",
+    "statemachines.runs.lease",
+    "statemachines.runs.ledger",
+    "statemachines.runs.receipt",
+    "statemachines.runs.run",
+}
+
+# Empty once no event has the name of a refusal.
+NAMED_TWICE = {"ReceiptExpired"}
+
+
+@cache
+def room() -> dict[str, ModuleType]:
+    """The modules of the room by name."""
+    return {module.__name__: module for module in modules(statemachines)}
+
+
+def owner(machine: StateMachine) -> str:
+    """The module that a machine is made in: its fold stands there too."""
+    return machine.evolve.__module__
+
+
+HOMES = sorted({owner(machine) for machine in machines().values()})
+
+
+def own_classes() -> Iterator[type]:
+    """Every class that the room defines, in the module that defines it."""
+    for module in room().values():
+        for value in vars(module).values():
+            if isinstance(value, type) and value.__module__ == module.__name__:
+                yield value
+
+
+def part_of(node: ast.stmt, module: ModuleType) -> str | None:
+    """Which part of the skeleton a statement is, None for what is none."""
+    match node:
+        case ast.FunctionDef(name="stream" | "evolve" as name):
+            return name
+        case ast.FunctionDef(name=name) if name == "decide" or name.startswith("decide_"):
+            return "decisions"
+        case ast.Assign(targets=targets):
+            names = [target.id for target in targets if isinstance(target, ast.Name)]
+            return next((name for name in names if name in ("TABLE", "MACHINE")), None)
+        case ast.ClassDef(name=name):
+            return part_of_class(getattr(module, name), module)
+        case _:
+            return None
+
+
+def part_of_class(kind: type, module: ModuleType) -> str | None:
+    """Which part of the skeleton a class is."""
+    if kind.__name__ == "Status":
+        return "Status"
+    if issubclass(kind, Event):
+        return "events"
+    if issubclass(kind, Rejection):
+        return "refusals"
+    return "state" if kind is module.MACHINE.state_type else None
+
+
+def faults(module: ModuleType) -> list[str]:
+    """What keeps a module from the skeleton."""
+    missing = [name for name in ("stream", "Status", "TABLE", "evolve", "MACHINE") if name not in vars(module)]
+    if missing:
+        return [f"it has no {name}" for name in missing]
+    machine = module.MACHINE
+    parts = [part for node in ast.parse(inspect.getsource(module)).body if (part := part_of(node, module))]
+    found = [] if ast.get_docstring(ast.parse(inspect.getsource(module))) else ["it does not say what it is"]
+    found += [f"it has {parts.count(name)} of {name}" for name in SINGLE if parts.count(name) != 1]
+    if sorted(parts, key=ORDER.index) != parts:
+        found.append(f"its parts stand as {list(dict.fromkeys(parts))}")
+    if not (isinstance(machine, StateMachine) and machine.table is module.TABLE and isinstance(module.TABLE, Machine)):
+        found.append("its TABLE is not that of its MACHINE")
+    if machine.evolve is not module.evolve or not issubclass(module.Status, Enum):
+        found.append("its evolve or Status is not that of its MACHINE")
+    if machine.initial.status not in module.Status:
+        found.append("its MACHINE begins outside its Status")
+    if inspect.signature(module.stream).return_annotation not in (Stream, "Stream"):
+        found.append("its stream() is no Stream")
+    others = [name for name, value in vars(module).items() if isinstance(value, StateMachine) and name != "MACHINE"]
+    return [*found, *(f"it calls a machine {name}" for name in others)]
+
+
+@pytest.mark.parametrize("name", HOMES)
+def test_a_machine_has_the_skeleton(name: str):
+    """stream, Status, events, TABLE, state, refusals, decisions, evolve, MACHINE: each once, in this order."""
+    found = faults(room()[name])
+    if name in NOT_YET:
+        assert found, f"{name} has the skeleton: take it out of NOT_YET"
+    else:
+        assert found == []
+
+
+def test_what_waits_for_the_skeleton_exists():
+    """No name stays in the list after its module is gone."""
+    assert set(HOMES) >= NOT_YET
+
+
+def test_no_class_has_the_name_of_another():
+    """An event, a state and a refusal are never called the same: only Status is every machine's."""
+    states = {machine.state_type for machine in machines().values()}
+    named = [kind for kind in own_classes() if kind in states or issubclass(kind, Event | Rejection)]
+    modules_of = defaultdict(set)
+    for kind in named:
+        modules_of[kind.__name__].add(kind.__module__)
+    twice = {name: sorted(where) for name, where in modules_of.items() if len(where) > 1}
+    assert twice.keys() == NAMED_TWICE
+
+
+def test_an_event_has_one_topic():
+    """A class name stands for one topic, its versions aside."""
+    topics = Counter(
+        (kind.__name__, topic.rpartition(".v")[0])
+        for topic, kind in TOPICS.items()
+        if kind.__module__.startswith("statemachines.")
+    )
+    names = Counter(name for name, _ in topics)
+    assert {name for name, count in names.items() if count > 1} == set()
