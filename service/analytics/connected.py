@@ -18,20 +18,18 @@ import msgspec
 import structlog
 
 from projections.analytics.connection import CONNECTIONS, GRANTS, ConnectionRow, GrantRow
-from projections.projects.project import PROJECTION as PROJECTS
 from schemas.onboarding.lifecycle import PROOF_PROPERTY
 from service.analytics.http import HttpAnswer, cause_of, exchange, failure, parse
 from service.analytics.oauth import ProviderOAuth, Secret
 from service.analytics.probes import ErrorProbe, EventProbe
-from service.auth.authority import check_fence
-from service.eventstore.commands import Answer, Command, CommandNotDone, Lookup, Origin, Unit
+from service.auth.system import carry_out
+from service.eventstore.commands import CommandNotDone, Lookup, Unit
+from service.eventstore.intents import Intent
 from service.eventstore.store import EventStore
-from service.ids import new_id
 from statemachines.analytics import connection as connections
 from statemachines.analytics.connection import scope_fault
 from statemachines.kernel.readings import ReadFailed
 from statemachines.onboarding.proof import ErrorSighting, EventSighting, carried_markers
-from statemachines.projects.project import ProjectNotFound
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -219,33 +217,22 @@ class ConnectedAnalytics:
         sealed = self._oauth.seal(connection.project_id, connection.id, secret)
         stream = connections.stream(connection.project_id, connection.id)
 
-        def authorize(unit: Unit) -> None:
-            project = unit.row(PROJECTS.table, connection.project_id, connection.project_id)
-            if project is None:
-                raise ProjectNotFound("There is no such project.")
-            check_fence(project)
-
-        def decide(unit: Unit) -> Answer:
+        def decide(unit: Unit) -> None:
             row = unit.row(GRANTS, connection.project_id, connection.id)
             if row is not None and row.generation == before.generation:
                 fresh = msgspec.structs.replace(row, generation=row.generation + 1, sealed=sealed)
                 unit.put(stream, GRANTS, fresh)
-            return Answer(200, None)
 
+        intent = Intent([stream], decide, lookups=[Lookup(GRANTS, connection.project_id, connection.id)])
         for _ in range(STORE_ATTEMPTS):
-            command = Command(
-                origin=Origin("system", "provider", "refresh of a provider grant", new_id("req")),
-                decide=decide,
-                streams=[stream],
-                lookups=[
-                    Lookup(GRANTS, connection.project_id, connection.id),
-                    Lookup(PROJECTS.table, connection.project_id, connection.project_id),
-                ],
-                gates=[connection.project_id],
-                authorize=authorize,
-            )
             try:
-                await self._store.execute(command)
+                await carry_out(
+                    self._store,
+                    "provider",
+                    "refresh of a provider grant",
+                    intent,
+                    project=connection.project_id,
+                )
             except CommandNotDone:
                 continue
             return

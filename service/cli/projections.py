@@ -115,13 +115,12 @@ async def _record(settings: Settings, receipts: list[ProjectionRebuilt]) -> None
     """Record the receipts in the history, by the one write path."""
     from service.eventstore.rebuild import receipt_command
     from service.eventstore.store import EventStore
-    from service.ids import new_id
     from service.registry import registry
 
     store = EventStore(settings.database_url, registry())
     try:
         await store.start()
         for receipt in receipts:
-            await store.execute(receipt_command(receipt, new_id("req")))
+            await store.execute(receipt_command(receipt))
     finally:
         await store.stop()

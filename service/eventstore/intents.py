@@ -1,4 +1,4 @@
-"""What an area hands to a door: a command in full but for who asks."""
+"""What an area hands to a door: a command in full but for who asks; and the one command of the system itself."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from service.eventstore.commands import Lookup, Refused, Unit
+from service.eventstore.commands import Answer, Command, Lookup, Origin, Refused, Unit
+from service.ids import new_id
 from statemachines.kernel.machine import Stream
 
+T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
@@ -26,3 +28,39 @@ class Intent(Generic[T_co]):
     reads: Sequence[Stream] = ()
     lookups: Sequence[Lookup] = ()
     fence: bool | str = False
+
+
+def system_command(
+    actor: str,
+    operation: str,
+    intent: Intent[T],
+    *,
+    gates: Sequence[str] = (),
+    exclusive: Sequence[str] = (),
+    lookups: Sequence[Lookup] = (),
+    authorize: Callable[[Unit], None] | None = None,
+    told: Callable[[T], None] = lambda _: None,
+) -> Command:
+    """Make a command of the system itself, for what nobody asked over HTTP; there is no other way to make one.
+
+    `actor` is who in the system acts (sweep, operator, provider) and `operation` what for, in words: both are recorded
+    with the events. `told` hears each decision; the last one is what was committed.
+    """
+
+    def decide(unit: Unit) -> Answer | Refused:
+        result = intent.decide(unit)
+        if isinstance(result, Refused):
+            return result
+        told(result)
+        return Answer(204, None)
+
+    return Command(
+        origin=Origin("system", actor, operation, new_id("req")),
+        decide=decide,
+        streams=intent.streams,
+        reads=intent.reads,
+        lookups=[*intent.lookups, *lookups],
+        gates=gates,
+        exclusive=exclusive,
+        authorize=authorize,
+    )

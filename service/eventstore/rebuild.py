@@ -19,9 +19,10 @@ from psycopg import sql
 from projections.kernel.projection import AnyProjection
 from service.eventstore import names, statements
 from service.eventstore.cache import StreamName
-from service.eventstore.commands import Answer, Command, Origin, Unit
+from service.eventstore.commands import Command
 from service.eventstore.fingerprint import fingerprint
 from service.eventstore.folding import Folded, RowDigest, fold_history, fold_tails, keep_to_the_index, row_values
+from service.eventstore.intents import Intent, system_command
 from statemachines.audit import rebuild as rebuilds
 from statemachines.audit.rebuild import ProjectionRebuilt
 
@@ -272,13 +273,8 @@ def _drop_leftover(connection: Connection, work: _Rebuild) -> None:
     connection.execute(sql.SQL("drop table if exists {}").format(sql.Identifier(f"{work.table.name}_old")))
 
 
-def receipt_command(receipt: ProjectionRebuilt, request_id: str) -> Command:
+def receipt_command(receipt: ProjectionRebuilt) -> Command:
     """Build the command that records a receipt in the read model's own stream."""
     stream = rebuilds.stream(receipt.projection)
-
-    def record(unit: Unit) -> Answer:
-        unit.append(stream, [receipt])
-        return Answer(200, None)
-
-    origin = Origin("system", "operator", f"REBUILD {receipt.projection}", request_id)
-    return Command(origin=origin, decide=record, streams=[stream], gates=(rebuilds.SCOPE,))
+    intent = Intent([stream], lambda unit: unit.append(stream, [receipt]))
+    return system_command("operator", f"REBUILD {receipt.projection}", intent, gates=(rebuilds.SCOPE,))

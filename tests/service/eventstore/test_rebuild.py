@@ -400,8 +400,8 @@ async def test_a_rebuild_leaves_a_receipt_in_the_log(database_url: str):
     await store.start()
     receipt = ProjectionRebuilt("projects", 7, 100, 5, "0" * 64, "1" * 64, 1_763_731_200, 1_763_731_201)
     for _ in range(2):
-        outcome = await store.execute(receipt_command(receipt, "req_1"))
-        assert outcome.status == 200
+        outcome = await store.execute(receipt_command(receipt))
+        assert outcome.status == 204
     stored = await store.fetch("select topic, payload, project_id from events order by seq")
     assert [topic for topic, _, _ in stored] == [rebuilds.ProjectionRebuilt.TOPIC] * 2
     assert stored[0][1] == msgspec.structs.asdict(receipt)
