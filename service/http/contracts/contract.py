@@ -1,37 +1,26 @@
-"""The automation contract: validate, save, read, enable, pause, disable (G-101, G-103).
-
-Save, pause and disable are fences of the project: when one is acknowledged, nothing that began under the former
-contract can commit any more. Enable grants authority and takes none away, so it is an ordinary command.
-"""
+"""The automation contract: validate, save, read, enable, pause, disable (G-101, G-103)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from functools import partial
 
 import msgspec
 
-from projections.contracts.contract import AUTOMATION_CONTRACTS, AutomationContractRow, AutomationRow
+from projections.contracts.contract import AutomationContractRow
 from schemas.contracts.contract import (
     MAX_CONTRACT_BYTES,
-    MAX_ERRORS,
     AutomationContract,
-    AutomationGap,
-    ContractAutomation,
     ContractInput,
-    ContractProblem,
     ContractValidation,
     DisableRequest,
     EnableAnswer,
-    EnableReceipt,
     EnableRequest,
     PauseAnswer,
     PauseRequest,
-    Readiness,
 )
-from schemas.contracts.playbook import PlaybookRef
 from service.auth.refusals import InvalidPayload
-from service.contracts.readiness import gather
+from service.contracts import commands, reads, show
+from service.contracts.commands import Enabled, Saved
 from service.eventstore.commands import Answer, Outcome, StoredAnswer, Unit
 from service.http.contracts.faults import refuse_document
 from service.http.edge import groups
@@ -39,83 +28,32 @@ from service.http.edge.call import Call
 from service.http.edge.operations import KEY, OWNER
 from service.http.edge.validation import text_of
 from service.ids import new_id
-from statemachines.contracts import contract as contracts
-from statemachines.contracts.contract import (
-    ContractNotFound,
-    EnableWish,
-    Status,
-    command_of,
-    decide_disable,
-    decide_enable,
-    decide_pause,
-    decide_save,
-    find_receipt,
-)
-from statemachines.contracts.documents import WORKFLOW, check_contract, make_document
-from statemachines.contracts.readiness import find_gaps
-from statemachines.kernel.machine import Stream
+from statemachines.contracts.contract import EnableWish, command_of
+from statemachines.contracts.documents import check_contract, make_document
 
 _PATH = "/v1/projects/{project_id}/automation-contract"
-_NEXT = {
-    Status.DISABLED.value: "Create the runner credentials, review the contract, and have an owner enable it.",
-    Status.ENABLED.value: "Let the scheduler wake each runner; pause stops everything at once.",
-    Status.PAUSED.value: "Everything is off until an owner reviews this contract and enables it again.",
-}
 
 
-def show_contract(row: AutomationContractRow) -> AutomationContract:
-    """The artifact as clients see it."""
-    return AutomationContract(
-        contract_id=row.id,
-        project_id=row.project_id,
-        revision=row.state_revision,
-        etag=row.etag,
-        contract_sha256=row.contract_sha256,
-        enabled=any(automation.enabled for automation in row.automations),
-        paused=row.paused_at is not None,
-        paused_at=row.paused_at,
-        automations=[_show_automation(automation) for automation in row.automations],
-        enable_receipt=row.enable_receipt,
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-        updated_by=row.updated_by,
-        next_action=_NEXT[row.status],
-    )
+def _contract(row: AutomationContractRow, status: int = 200) -> Answer:
+    contract = show.contract(row)
+    return Answer(status, contract, {"etag": contract.etag})
 
 
-def _show_automation(row: AutomationRow) -> ContractAutomation:
-    saved = row.saved
-    return ContractAutomation(
-        # Ids of published playbooks only: nothing else is ever saved.
-        playbook=msgspec.convert(
-            {"id": saved.playbook_id, "version": saved.playbook_version, "template_hash": saved.template_hash},
-            PlaybookRef,
-        ),
-        bindings=msgspec.json.decode(saved.bindings),
-        readiness_assertions=msgspec.json.decode(saved.readiness_assertions),
-        policy=msgspec.json.decode(saved.policy),
-        automation_id=saved.automation_id,
-        enabled=row.enabled,
-        enabled_at=row.enabled_at,
-        disabled_at=row.disabled_at,
-        disabled_reason=row.disabled_reason,
-        policy_sha256=saved.policy_sha256,
-    )
+def _saved(saved: Saved) -> Answer:
+    return _contract(saved.row, 201 if saved.first else 200)
 
 
-def _contract_in(unit: Unit, stream: Stream) -> AutomationContract:
-    row = unit.row(AUTOMATION_CONTRACTS, stream.project_id, stream.id)
-    assert row is not None, "a saved contract has a row"
-    return show_contract(row)
+def _paused(row: AutomationContractRow) -> Answer:
+    return Answer(200, show.paused(row), {"etag": row.etag})
 
 
-def _tagged(contract: AutomationContract) -> Mapping[str, str]:
-    return {"etag": contract.etag}
+def _enabled(enabled: Enabled) -> Answer:
+    return Answer(200, show.enabled(enabled), {"etag": enabled.row.etag})
 
 
-def _person(call: Call[Any, Any]) -> str:
-    assert call.principal.user_id is not None
-    return call.principal.user_id
+def _enabled_before(project_id: str, wish: EnableWish, unit: Unit, stored: StoredAnswer) -> Answer:
+    answered = msgspec.json.decode(stored.body, type=EnableAnswer).enable_receipt
+    return _enabled(commands.enabled_before(unit, project_id, wish, answered))
 
 
 @groups.AUTOMATION.operation(
@@ -131,34 +69,8 @@ def _person(call: Call[Any, Any]) -> str:
 )
 async def validate_contract(call: Call[ContractInput, None]) -> Answer:
     """Say everything that a save would refuse and everything that an enable would miss (R-AUT-01)."""
-    project_id, store = call.project_id, call.services.store
-    entries = call.body.automations
-    checked = check_contract(entries)
-    evidence = await gather(store, project_id, checked.automations)
-    facts = evidence.facts(await store.now())
-    gaps = [
-        AutomationGap(automation.automation_id, gap.code, gap.message)
-        for automation in checked.automations
-        for gap in find_gaps(automation, facts)
-    ]
-    gaps += [
-        AutomationGap(automation_id, WORKFLOW, "The workflow is not the one that this playbook enables.")
-        for automation_id in checked.other_workflows
-    ]
-    valid = not checked.errors
-    if valid:
-        next_action = "Have an owner save this input with PUT; it stays disabled until an owner enables it."
-    else:
-        next_action = "Correct the errors by their paths, or render the playbook again and use its entry unchanged."
-    result = ContractValidation(
-        valid=valid,
-        project_id=project_id,
-        errors=[ContractProblem(*problem) for problem in checked.errors[:MAX_ERRORS]],
-        readiness=Readiness(ready=valid and not gaps, gaps=gaps),
-        contract_sha256=make_document(entries, checked).contract_sha256 if valid else None,
-        next_action=next_action,
-    )
-    return Answer(200, result)
+    examined = await reads.examine(call.services.store, call.project_id, call.body.automations)
+    return Answer(200, show.validation(call.project_id, examined))
 
 
 @groups.AUTOMATION.operation(
@@ -184,18 +96,8 @@ async def put_contract(call: Call[ContractInput, None]) -> Outcome:
             checked.locked_paths,
         )
     document = make_document(call.body.automations, checked)
-    stream, saved_by = contracts.stream(call.project_id), _person(call)
-
-    def decide(unit: Unit) -> Answer:
-        state = unit.state(stream)
-        events = decide_save(
-            state, document, contract_id=stream.id, if_match=call.if_match, saved_by=saved_by, now=unit.now
-        )
-        unit.append(stream, events)
-        contract = _contract_in(unit, stream)
-        return Answer(201 if state.status is Status.ABSENT else 200, contract, _tagged(contract))
-
-    return await call.execute(decide, streams=[stream], fence=True)
+    intent = commands.save(call.project_id, document, if_match=call.if_match, saved_by=call.user_id)
+    return await call.carry_out(intent, _saved)
 
 
 @groups.AUTOMATION.operation(
@@ -209,14 +111,7 @@ async def put_contract(call: Call[ContractInput, None]) -> Outcome:
 )
 async def get_contract(call: Call[None, None]) -> Answer:
     """Read the contract (R-AUT-04)."""
-    project_id = call.project_id
-    row = await call.services.store.get(AUTOMATION_CONTRACTS, project_id, contracts.stream(project_id).id)
-    if row is None:
-        raise ContractNotFound(
-            "The project has no automation contract.", next_action="Render a playbook and save the contract."
-        )
-    contract = show_contract(row)
-    return Answer(200, contract, _tagged(contract))
+    return _contract(await reads.find_contract(call.services.store, call.project_id))
 
 
 @groups.AUTOMATION.operation(
@@ -233,9 +128,7 @@ async def get_contract(call: Call[None, None]) -> Answer:
 )
 async def enable_contract(call: Call[EnableRequest, None]) -> Outcome:
     """Turn automations on; a repeat with the same key recovers the receipt and turns nothing on (R-AUT-05)."""
-    project_id, enabled_by = call.project_id, _person(call)
     assert call.key is not None
-    stream = contracts.stream(project_id)
     wish = EnableWish(
         receipt_id=new_id("enr"),
         automation_id=text_of(call.body.automation_id),
@@ -243,40 +136,8 @@ async def enable_contract(call: Call[EnableRequest, None]) -> Outcome:
         command=command_of(f"{call.principal.kind.value}:{call.principal.id}", call.key),
         request=call.fingerprint,
     )
-    row = await call.services.store.get(AUTOMATION_CONTRACTS, project_id, stream.id)
-    # Of a contract that is replaced after this read, the etag sent is stale: nothing is decided by these facts then.
-    automations = [] if row is None else [automation.saved for automation in row.automations]
-    evidence = await gather(call.services.store, project_id, automations)
-
-    def decide(unit: Unit) -> Answer:
-        facts = evidence.facts_under_locks(unit)
-        events = decide_enable(unit.state(stream), wish, facts, enabled_by=enabled_by, now=unit.now)
-        kept = find_receipt(unit.append(stream, events), wish.command)
-        assert kept is not None, "an enable that was carried out has its receipt"
-        return _enabled(unit, stream, kept.receipt, replay=not events)
-
-    def replay(unit: Unit, stored: StoredAnswer) -> Answer:
-        kept = find_receipt(unit.state(stream), wish.command)
-        receipt = msgspec.json.decode(stored.body, type=EnableAnswer).enable_receipt if kept is None else kept.receipt
-        return _enabled(unit, stream, receipt, replay=True)
-
-    return await call.execute(decide, streams=[stream], lookups=evidence.lookups, on_replay=replay)
-
-
-def _enabled(unit: Unit, stream: Stream, receipt: EnableReceipt, *, replay: bool) -> Answer:
-    contract = _contract_in(unit, stream)
-    still = contract.etag == receipt.etag
-    answer = EnableAnswer(
-        enable_receipt=receipt,
-        contract=contract,
-        idempotent_replay=replay,
-        next_action=(
-            "Let the scheduler wake the runner of each enabled automation."
-            if still
-            else "The contract has moved on since this receipt: read its state here before anything else."
-        ),
-    )
-    return Answer(200, answer, _tagged(contract))
+    intent = await commands.enable(call.services.store, call.project_id, wish, enabled_by=call.user_id)
+    return await call.carry_out(intent, _enabled, on_replay=partial(_enabled_before, call.project_id, wish))
 
 
 @groups.AUTOMATION.operation(
@@ -291,16 +152,8 @@ def _enabled(unit: Unit, stream: Stream, receipt: EnableReceipt, *, replay: bool
 )
 async def pause_contract(call: Call[PauseRequest, None]) -> Outcome:
     """Stop everything, whatever revision the contract is at (R-AUT-06)."""
-    stream, paused_by, reason = contracts.stream(call.project_id), _person(call), text_of(call.body.reason)
-
-    def decide(unit: Unit) -> Answer:
-        unit.append(stream, decide_pause(unit.state(stream), reason=reason, paused_by=paused_by, now=unit.now))
-        contract = _contract_in(unit, stream)
-        assert contract.paused_at is not None, "a paused contract says since when"
-        answer = PauseAnswer(contract=contract, paused_at=contract.paused_at, next_action=contract.next_action)
-        return Answer(200, answer, _tagged(contract))
-
-    return await call.execute(decide, streams=[stream], fence=True)
+    intent = commands.pause(call.project_id, reason=text_of(call.body.reason), paused_by=call.user_id)
+    return await call.carry_out(intent, _paused)
 
 
 @groups.AUTOMATION.operation(
@@ -317,29 +170,25 @@ async def pause_contract(call: Call[PauseRequest, None]) -> Outcome:
 async def disable_automation(call: Call[DisableRequest, None]) -> Outcome:
     """Turn one automation off at the revision that was read (R-AUT-07)."""
     if call.body.enabled:
-        refusal = InvalidPayload(
-            "This operation only turns an automation off.",
-            invalid=[("enabled", "must be false")],
-            schema=msgspec.json.schema(DisableRequest),
-        )
-        refusal.next_action = f"To turn it on, an owner posts to {_PATH}/enable with If-Match and Idempotency-Key."
-        raise refusal
-    stream, disabled_by, reason = contracts.stream(call.project_id), _person(call), text_of(call.body.reason)
+        raise _only_off()
+    intent = commands.disable(
+        call.project_id,
+        call.path["automation_id"],
+        reason=text_of(call.body.reason),
+        if_match=call.if_match,
+        disabled_by=call.user_id,
+    )
+    return await call.carry_out(intent, _contract)
 
-    def decide(unit: Unit) -> Answer:
-        events = decide_disable(
-            unit.state(stream),
-            call.path["automation_id"],
-            reason=reason,
-            if_match=call.if_match,
-            disabled_by=disabled_by,
-            now=unit.now,
-        )
-        unit.append(stream, events)
-        contract = _contract_in(unit, stream)
-        return Answer(200, contract, _tagged(contract))
 
-    return await call.execute(decide, streams=[stream], fence=True)
+def _only_off() -> InvalidPayload:
+    refusal = InvalidPayload(
+        "This operation only turns an automation off.",
+        invalid=[("enabled", "must be false")],
+        schema=msgspec.json.schema(DisableRequest),
+    )
+    refusal.next_action = f"To turn it on, an owner posts to {_PATH}/enable with If-Match and Idempotency-Key."
+    return refusal
 
 
 ENDPOINTS = [

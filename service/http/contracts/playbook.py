@@ -10,12 +10,11 @@ from schemas.contracts.playbook import (
     Candidate,
     Playbook,
     PlaybookCatalog,
-    PlaybookEndpoints,
     PlaybookQuery,
-    RelatedOperation,
     RenderRequest,
 )
 from service.auth.principals import PrincipalKind
+from service.contracts import show
 from service.eventstore.commands import Answer
 from service.http.contracts.faults import refuse_document
 from service.http.edge import groups
@@ -33,8 +32,6 @@ from statemachines.contracts.playbook import (
     latest_templates,
     reference,
     sha256_of,
-    template_hash,
-    versions_of,
 )
 from statemachines.contracts.templates import Template
 from statemachines.kernel.faults import INVALID
@@ -51,32 +48,8 @@ def operation_ids() -> dict[tuple[str, str], str]:
 
 
 @cache
-def show_playbook(template: Template) -> Playbook:
-    """Catalogue entry of one version."""
-    versions = [published.version for published in versions_of(template.id)]
-    return Playbook(
-        id=template.id,
-        version=template.version,
-        latest=template.version == versions[-1],
-        title=template.title,
-        description=template.description,
-        trigger_kind=template.trigger_kind,
-        output_kind=template.output_kind,
-        locked_invariants=template.locked_invariants,
-        render_request_schema=json_schema(template.request),
-        run_output_schema=json_schema(template.output),
-        related_operations=[
-            RelatedOperation(operation_ids()[method, path], method, path) for method, path in template.operations
-        ],
-        latest_version=versions[-1],
-        available_versions=versions,
-        endpoints=PlaybookEndpoints(
-            detail=f"/v1/automation-playbooks/{template.id}",
-            render=f"/v1/projects/{{project_id}}/automation-playbooks/{template.id}/render",
-        ),
-        template_hash=template_hash(template.id, template.version),
-        next_action=template.next_action,
-    )
+def _show(template: Template) -> Playbook:
+    return show.playbook(template, operation_ids())
 
 
 @groups.AUTOMATION.operation(
@@ -90,7 +63,7 @@ def show_playbook(template: Template) -> Playbook:
 )
 async def list_playbooks(_: Call[None, None]) -> Answer:
     """List every template at its latest version."""
-    playbooks = [show_playbook(template) for template in latest_templates()]
+    playbooks = [_show(template) for template in latest_templates()]
     catalog = PlaybookCatalog(
         count=len(playbooks),
         playbooks=playbooks,
@@ -111,7 +84,7 @@ async def list_playbooks(_: Call[None, None]) -> Answer:
 )
 async def get_playbook(call: Call[None, PlaybookQuery]) -> Answer:
     """Read one version."""
-    return Answer(200, show_playbook(find_template(call.path["id"], call.query.version)), _PUBLIC)
+    return Answer(200, _show(find_template(call.path["id"], call.query.version)), _PUBLIC)
 
 
 @groups.AUTOMATION.operation(

@@ -11,7 +11,7 @@ from litestar import Request
 
 from schemas.kernel.errors import CATALOGUE
 from service.auth.authority import authority
-from service.auth.principals import Principal
+from service.auth.principals import Principal, PrincipalKind
 from service.eventstore.commands import Answer, Command, Decide, Lookup, Origin, Outcome, Refused, StoredAnswer, Unit
 from service.eventstore.intents import Intent
 from service.http.edge.headers import conditional, head_of
@@ -19,6 +19,7 @@ from service.http.edge.operations import Operation
 from service.ingest.items import Sender
 from service.services import Services
 from statemachines.kernel.machine import Rejection, Stream
+from statemachines.runs.claim import Holder
 
 B = TypeVar("B")
 Q = TypeVar("Q")
@@ -58,6 +59,15 @@ class Call(Generic[B, Q]):
         """The person whose key is used, of an operation for people."""
         assert self.principal.user_id is not None, "this operation is not for people alone"
         return self.principal.user_id
+
+    @property
+    def runner(self) -> Holder | None:
+        """The runner that asks: what its credential says, never what it sends. None for everybody else."""
+        if self.principal.kind is not PrincipalKind.RUNNER:
+            return None
+        assert self.principal.automation_id is not None
+        assert self.principal.runner_id is not None
+        return Holder(self.principal.automation_id, self.principal.runner_id)
 
     def header(self, name: str) -> str | None:
         """The value of a request header by its lower-case name."""

@@ -1,0 +1,1 @@
+"""Errors grouped into cases: reads."""

@@ -1,0 +1,144 @@
+"""Reads of cases: a page of the list, and one case with everything around it (R-CASE-11).
+
+Titles, messages, tags and users come from telemetry. They are handed on as evidence and decide nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from projections.cases.case import CaseRow, CaseStatsRow
+from projections.cases.suppressions import SuppressionsRow
+from projections.runs.claim import ClaimRow, LeaseRow
+from schemas.cases.case import CaseLatestEvent
+from service.auth.refusals import refusal
+from service.eventstore.pages import Place
+from service.eventstore.store import EventStore
+from service.runs.reading import NOW
+from statemachines.cases import suppressions
+from statemachines.runs.claim import Holder, lease_live
+from statemachines.runs.refusals import ClaimRequired
+
+_LIST = """
+select c.id, c.fingerprint, s.title, s.level, c.status, c.case_revision, s.unmarked, s.environment, s.release,
+    s.event_count, s.users_affected, s.first_seen_at, s.last_seen_at, c.suppression_id,
+    exists (select from leases l join claims k on k.project_id = l.project_id and k.id = l.claim_id
+        where l.project_id = c.project_id and l.case_id = c.id and k.status = 'active'
+        and k.lease_expires_at > extract(epoch from service_now())), c.opened_at
+from cases c join case_stats s on s.project_id = c.project_id and s.id = c.id
+where c.project_id = %s and (c.opened_at, c.id) < (%s, %s)
+"""
+_LIST_ORDER = " order by c.opened_at desc, c.id desc limit %s"
+_RECORD = f"""
+select json_build_object('now', {NOW}, 'case', row_to_json(c), 'stats', row_to_json(s), 'lane', row_to_json(l),
+    'claim', row_to_json(k), 'rules', row_to_json(r), 'latest', (
+        select json_build_object('id', e.id, 'message', e.message, 'level', e.level, 'environment', e.environment,
+            'release', e.release, 'user_id', e.user_id, 'tags', e.tags, 'received_at', e.received_at)
+        from log_events e where e.project_id = c.project_id and e.case_id = c.id
+        order by e.received_at desc, e.id desc limit 1))::text
+from cases c join case_stats s on s.project_id = c.project_id and s.id = c.id
+left join projects p on p.project_id = c.project_id and p.status = 'active'
+left join leases l on l.project_id = p.project_id and l.case_id = c.id
+left join claims k on k.project_id = l.project_id and k.id = l.claim_id
+left join suppressions r on r.project_id = c.project_id and r.id = %s
+where c.project_id = %s and c.id = %s
+"""  # noqa: S608 - a constant
+
+
+class CaseFilter(NamedTuple):
+    """Which cases a list shows; None: all. `since` is the epoch second after which a case was last seen."""
+
+    status: str | None
+    environment: str | None
+    release: str | None
+    since: int | None
+
+
+class ListedCase(NamedTuple):
+    """A case as the list shows it. `unmarked`: some of it did not come from an onboarding proof."""
+
+    id: str
+    fingerprint: str
+    title: str
+    level: Any
+    status: Any
+    revision: int
+    unmarked: bool
+    environment: str
+    release: str | None
+    event_count: int
+    users_affected: int
+    first_seen_at: int
+    last_seen_at: int
+    suppression_id: str | None
+    claimed: bool
+    opened_at: int
+
+    @property
+    def place(self) -> Place:
+        """Where it stands in the list."""
+        return Place(self.opened_at, self.id)
+
+
+async def list_cases(
+    store: EventStore, project_id: str, wanted: CaseFilter, start: Place, limit: int
+) -> list[ListedCase]:
+    """Read cases by the time they were opened, newest first, after a place."""
+    filters: list[tuple[str, Any]] = [
+        ("c.status = %s", wanted.status),
+        ("s.environments @> array[%s]::text[]", wanted.environment),
+        ("s.releases @> array[%s]::text[]", wanted.release),
+        ("s.last_seen_at >= %s", wanted.since),
+    ]
+    used = [(condition, value) for condition, value in filters if value is not None]
+    statement = _LIST + "".join(f" and {condition}" for condition, _ in used) + _LIST_ORDER
+    values = (value for _, value in used)
+    return [ListedCase(*row) for row in await store.fetch(statement, project_id, start.at, start.id, *values, limit)]
+
+
+class CaseBundle(msgspec.Struct, frozen=True):
+    """A case with its counters, its lane, the latest error that is still kept and the rules, as of one statement."""
+
+    now: int
+    case: CaseRow
+    stats: CaseStatsRow
+    lane: LeaseRow | None
+    claim: ClaimRow | None
+    rules: SuppressionsRow | None
+    latest: CaseLatestEvent | None
+
+    @property
+    def held(self) -> ClaimRow | None:
+        """The claim that holds the case: current, unexpired and unreleased."""
+        if self.claim is None or self.lane is None:
+            return None
+        return self.claim if lease_live(self.claim.state, self.lane.state, self.now) else None
+
+    @property
+    def latest_event(self) -> CaseLatestEvent | None:
+        """The latest error; the sample stands in for it once retention has removed its row."""
+        sample = self.stats.sample
+        if self.latest is not None or sample is None:
+            return self.latest
+        return msgspec.convert(sample, CaseLatestEvent)
+
+
+async def read_case(store: EventStore, project_id: str, case_id: str, runner: Holder | None) -> CaseBundle:
+    """Read a case in full; a runner sees it only while it holds the case (R-CASE-14).
+
+    Raises `case_not_found` and ClaimRequired.
+    """
+    rows = await store.fetch(_RECORD, suppressions.stream(project_id).id, project_id, case_id)
+    if not rows:
+        raise refusal("case_not_found")
+    bundle = msgspec.json.decode(rows[0][0], type=CaseBundle)
+    held = bundle.held
+    # One statement read it all: what is handed out was so while the claim held.
+    if runner is not None and (held is None or (held.automation_id, held.runner_id) != runner):
+        raise ClaimRequired(
+            "The case is shown only to the runner that holds it.",
+            next_action="Claim the case with a trigger receipt first.",
+        )
+    return bundle
