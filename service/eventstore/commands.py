@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import msgspec
 
 from projections.kernel import Table
-from statemachines.kernel import Event, StateMachine
+from statemachines.kernel import Event, Rejection, StateMachine
 
 S = TypeVar("S")
 R = TypeVar("R", bound=msgspec.Struct)
@@ -67,6 +67,17 @@ class Answer:
     pending: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """What a unit returns to commit and then refuse: what it appended and put is committed, the caller is refused.
+
+    The caller gets `rejection` as the Rejection of `execute`, after COMMIT only, even when the acknowledgement of that
+    was lost. Its key is bound to its fingerprint, but nothing is stored under it: a repeat decides anew (G-008).
+    """
+
+    rejection: Rejection
+
+
 class StoredAnswer(NamedTuple):
     """An answer found in the idempotency record."""
 
@@ -108,12 +119,12 @@ class Unit(Protocol):
         """Upsert a fact row that belongs to a declared stream (which is locked for writing)."""
 
 
-Decide = Callable[[Unit], Answer]
+Decide = Callable[[Unit], Answer | Refused]
 
 
 @dataclass(slots=True, kw_only=True)
 class Command:
-    """One wish. Raises its Rejection from `decide` (or `authorize`); a refused command leaves no trace."""
+    """One wish. A Rejection that `decide` or `authorize` raises leaves no trace; a Refused commits what was done."""
 
     origin: Origin
     decide: Decide

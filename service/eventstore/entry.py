@@ -12,6 +12,7 @@ from service.eventstore import names
 from service.eventstore.cache import StreamName
 from service.eventstore.commands import Command, CommandNotDone, KeyInProgress, Outcome, OutcomeUnknown
 from service.ids import new_id
+from statemachines.kernel import Rejection
 
 DEADLINE = 2.5  # seconds a command may wait before it is given up, not below transaction_timeout + 0.5
 DOUBT_DEADLINE = 10.0  # further seconds a commit in doubt is pursued
@@ -35,7 +36,8 @@ class Entry:
     """One submission of a command.
 
     `command_id` is made once per submission, so a re-run after a lost acknowledgement recognises its own record;
-    `kept` is the answer of the attempt in doubt (a stored record never holds a one-time secret, this does).
+    `kept` is what its caller is told once the attempt is known to have committed: no stored record holds a one-time
+    secret or a refusal, this does.
     """
 
     command: Command
@@ -43,7 +45,7 @@ class Entry:
     deadline: float = field(default_factory=lambda: time.monotonic() + DEADLINE)
     command_id: str = field(default_factory=lambda: new_id("cmd"))
     in_doubt: bool = False
-    kept: Outcome | None = None
+    kept: Outcome | Rejection | None = None
     record: RecordName = field(init=False)
     key_name: str = field(init=False)
     writes: tuple[StreamName, ...] = field(init=False)

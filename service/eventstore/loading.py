@@ -22,7 +22,7 @@ from statemachines.kernel import Recorded
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """An idempotency record as found."""
+    """An idempotency record. Without a status it binds key and fingerprint only: each replay decides anew."""
 
     fingerprint: str
     command_id: str

@@ -23,7 +23,7 @@ import msgspec
 
 from service.eventstore import names, statements
 from service.eventstore.cache import StateCache, StreamName
-from service.eventstore.commands import KeyReused, Outcome, StoredAnswer
+from service.eventstore.commands import Answer, KeyReused, Outcome, Refused, StoredAnswer
 from service.eventstore.connection import Connection
 from service.eventstore.entry import Entry
 from service.eventstore.loading import Loaded, Plan, Record, fold_stream, lock_and_load
@@ -122,8 +122,7 @@ class Round:
                 if replay is not None:
                     result.done.append((entry, replay))
                     continue
-                answer = entry.command.decide(unit)
-                body = b"" if answer.body is None else _encode(answer.body)
+                told, record = _lay_out(entry, entry.command.decide(unit))
             except (Rejection, KeyReused) as refusal:
                 result.done.append((entry, refusal))
                 continue
@@ -131,13 +130,10 @@ class Round:
                 result.done.append((entry, bug))
                 continue
             unit.accept()
-            entry.kept = Outcome(answer.status, body, answer.headers)
-            stored = body if answer.stored is None else _encode(answer.stored)
-            status = None if answer.pending else answer.status
-            # A twin later in this batch finds its answer here.
-            records[entry.record] = Record(entry.command.fingerprint, entry.command_id, status, stored, answer.headers)
-            accepted.append(Accepted(entry, answer, entry.kept))
-            result.done.append((entry, entry.kept))
+            entry.kept = told
+            records[entry.record] = record  # A twin later in this batch finds its answer here.
+            accepted.append(Accepted(entry, record))
+            result.done.append((entry, told))
         return accepted
 
 
@@ -148,6 +144,18 @@ def _is_own(entry: Entry, record: Record | None) -> bool:
     be called refused when it was done.
     """
     return record is not None and record.command_id == entry.command_id and entry.kept is not None
+
+
+def _lay_out(entry: Entry, decision: Answer | Refused) -> tuple[Outcome | Rejection, Record]:
+    """Lay out a decision: what the caller is told after COMMIT, and what is recorded under its key."""
+    fingerprint = entry.command.fingerprint
+    if isinstance(decision, Refused):
+        return decision.rejection, Record(fingerprint, entry.command_id, None, b"", {})
+    body = b"" if decision.body is None else _encode(decision.body)
+    stored = body if decision.stored is None else _encode(decision.stored)
+    status = None if decision.pending else decision.status
+    told = Outcome(decision.status, body, decision.headers)
+    return told, Record(fingerprint, entry.command_id, status, stored, decision.headers)
 
 
 def _replay(entry: Entry, record: Record | None, unit: UnitOfWork) -> Outcome | None:

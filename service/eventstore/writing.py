@@ -21,10 +21,9 @@ from service.eventstore.codec import (
     hash_payload,
     microseconds,
 )
-from service.eventstore.commands import Answer, Outcome
 from service.eventstore.connection import Connection
 from service.eventstore.entry import Entry
-from service.eventstore.loading import Loaded
+from service.eventstore.loading import Loaded, Record
 from service.eventstore.unit import Batch, NewEvent, Working
 from service.ids import new_id
 
@@ -37,11 +36,10 @@ class CommitNotConfirmed(Exception):
 
 
 class Accepted(NamedTuple):
-    """A command that goes into the log: its answer, and the outcome its caller gets."""
+    """A command that goes into the log, and its idempotency record."""
 
     entry: Entry
-    answer: Answer
-    outcome: Outcome
+    record: Record
 
 
 class _EventRow(msgspec.Struct, frozen=True):
@@ -218,17 +216,16 @@ def _write_rows(connection: Connection, batch: Batch) -> None:
 
 
 def _record(accepted: Accepted) -> _RecordRow:
-    """Lay out an idempotency record; a pending answer binds key and fingerprint only."""
-    entry, answer, outcome = accepted
-    body = outcome.body if answer.stored is None else _encode(answer.stored)
+    """Lay out an idempotency record; one without a status binds key and fingerprint only."""
+    entry, record = accepted
     return _RecordRow(
         *entry.record,
-        fingerprint=entry.command.fingerprint,
-        command_id=entry.command_id,
+        fingerprint=record.fingerprint,
+        command_id=record.command_id,
         client_key=entry.command.key is not None,
-        status=None if answer.pending else answer.status,
-        body=None if answer.pending else body.decode(),
-        headers=answer.headers,
+        status=record.status,
+        body=None if record.status is None else record.body.decode(),
+        headers=record.headers,
     )
 
 

@@ -15,7 +15,7 @@ import msgspec
 import psycopg
 
 from projections.kernel import Row, Table, projection
-from service.eventstore.commands import Answer, Command, Lookup, Origin, Stream, Unit
+from service.eventstore.commands import Answer, Command, Decide, Lookup, Origin, Stream, Unit
 from service.eventstore.unit import Registry
 from statemachines.kernel import (
     Event,
@@ -242,7 +242,7 @@ def origin(operation: str = "POST /toys", actor: str = "key:k1", request_id: str
 
 
 def command(
-    decide: Callable[[Unit], Answer],
+    decide: Decide,
     *streams: Stream,
     key: str | None = None,
     fingerprint: str = "f",
