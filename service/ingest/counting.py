@@ -16,7 +16,8 @@ import psycopg
 from service.eventstore import names
 from service.eventstore.arrays import array, columns
 from service.eventstore.cache import Known, StreamName
-from service.eventstore.connection import AsyncConnection, connect_async, is_lost
+from service.eventstore.connection import AsyncConnection, connect_async
+from service.eventstore.faults import Fault, judge
 from service.eventstore.loading import Plan
 from service.ingest import statements
 from service.ingest.locking import Project
@@ -81,9 +82,9 @@ class CountingSession:
         [received_at] = await self._cursor.fetchone() or (None,)
         return received_at
 
-    def is_lost_by(self, error: psycopg.Error) -> bool:
-        """Whether an error of `store` took the session with it, so that what became of the statement is not known."""
-        return self._connection is None or is_lost(self._connection, error)
+    def judge(self, error: Exception) -> Fault:
+        """Say what an error of `store` means."""
+        return judge(error, self._connection)
 
     def abort(self) -> None:
         """Drop the connection without a word to its server, whatever runs on it."""

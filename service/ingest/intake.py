@@ -19,7 +19,7 @@ import structlog
 
 from service.eventstore.commands import CommandNotDone, Outcome, OutcomeUnknown
 from service.eventstore.entry import tell
-from service.eventstore.loop import RETRY
+from service.eventstore.faults import Meaning
 from service.eventstore.session import RECONNECT_PAUSE
 from service.eventstore.unit import Registry
 from service.ingest.counting import CountingSession
@@ -178,14 +178,16 @@ class Intake:
             received_at = await self._session.store(values)
         except Exception as error:  # noqa: BLE001 - what was sent may be committed, whatever went wrong here
             self._flush.forget()
-            if not isinstance(error, psycopg.Error) or self._session.is_lost_by(error):
-                log.warning("connection_lost", size=len(batch), error=repr(error))
-                lost_pid = self._session.pid
-                await self._session.reset()
-                return await self._decider.resolve(attempt, lost_pid)
-            if error.sqlstate in RETRY:
-                return Settlement(held=list(batch))
-            received_at = None
+            match self._session.judge(error).meaning:
+                case Meaning.IN_DOUBT | Meaning.BUG:
+                    log.warning("connection_lost", size=len(batch), error=repr(error))
+                    lost_pid = self._session.pid
+                    await self._session.reset()
+                    return await self._decider.resolve(attempt, lost_pid)
+                case Meaning.TRY_AGAIN | Meaning.NOT_CONNECTED:
+                    return Settlement(held=list(batch))
+                case Meaning.CALLERS_DATA | Meaning.UNEXPECTED:
+                    received_at = None  # The decider finds the record at fault.
         if received_at is None:
             return await self._decider.carry_out(batch)
         attempt.received_at = received_at

@@ -17,9 +17,9 @@ from service.eventstore.cache import StateCache
 from service.eventstore.commands import Answer, Outcome, Unit
 from service.eventstore.connection import connect
 from service.eventstore.entry import Entry
+from service.eventstore.faults import CommitNotConfirmed
 from service.eventstore.loading import Loaded, fold_stream
 from service.eventstore.round import Round
-from service.eventstore.writing import CommitNotConfirmed
 from tests.support import toy
 from tests.support.cluster import TestCluster
 from tests.support.rounds import Bench, Spy, count, entry_of, history, is_waiting, wait_until
