@@ -16,19 +16,9 @@ from service.eventstore.codec import decode_event
 from service.eventstore.commands import Lookup, Stream
 from service.eventstore.connection import Connection
 from service.eventstore.entry import Entry, RecordName
+from service.eventstore.records import Record
 from service.eventstore.unit import Registry, RowName, Working, fold_rows
 from statemachines.kernel import Recorded
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """An idempotency record. Without a status it binds key and fingerprint only: each replay decides anew."""
-
-    fingerprint: str
-    command_id: str
-    status: int | None
-    body: bytes
-    headers: Mapping[str, str]
 
 
 @dataclass(slots=True)

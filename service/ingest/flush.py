@@ -25,7 +25,8 @@ from service.eventstore import names
 from service.eventstore.cache import StateCache, StreamName
 from service.eventstore.commands import Answer, Command, KeyReused, Origin, Outcome, Stream
 from service.eventstore.connection import Connection
-from service.eventstore.loading import Loaded, Plan, Record, fold_stream
+from service.eventstore.loading import Loaded, Plan, fold_stream
+from service.eventstore.records import Record, replay
 from service.eventstore.unit import Batch, Registry, UnitOfWork
 from service.eventstore.writing import write
 from service.http.errors import Unauthenticated
@@ -260,7 +261,7 @@ class Flush:
                 return
             record = work.loaded.records.get(item.record)
             if record is not None:
-                attempt.settled.append((item, _replay(record, sender.fingerprint)))
+                attempt.settled.append((item, _repeat(record, sender.fingerprint)))
                 return
         assigned = self._assign(item, work) if item.offered else None
         if assigned is None and item.offered:
@@ -323,8 +324,10 @@ def _decided(_unit: Any) -> Answer:
     return Answer(ACCEPTED, None)
 
 
-def _replay(record: Record, fingerprint: str) -> Outcome | Exception:
-    if record.fingerprint != fingerprint:
-        return KeyReused()
-    assert record.status is not None, "the answer of a telemetry record is final"
-    return Outcome(record.status, record.body, record.headers, replayed=True)
+def _repeat(record: Record, fingerprint: str) -> Outcome | Exception:
+    try:
+        found = replay(record, fingerprint)
+    except KeyReused as refusal:
+        return refusal
+    assert found is not None, "the answer of a telemetry record is final"
+    return found

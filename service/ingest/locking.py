@@ -15,7 +15,8 @@ import msgspec
 from service.eventstore import names
 from service.eventstore.arrays import array
 from service.eventstore.connection import Connection
-from service.eventstore.loading import Loaded, Plan, Record, lock_and_load
+from service.eventstore.loading import Loaded, Plan, lock_and_load
+from service.eventstore.records import Record
 from service.ingest import statements
 
 _encode = msgspec.json.Encoder().encode
