@@ -19,6 +19,7 @@ from psycopg import sql
 from projections.kernel import AnyProjection
 from service.eventstore import names, statements
 from service.eventstore.cache import StreamName
+from service.eventstore.clock import NOW_SECONDS
 from service.eventstore.commands import Answer, Command, Origin, Stream, Unit
 from service.eventstore.fingerprint import fingerprint
 from service.eventstore.folding import Folded, RowDigest, fold_history, fold_tails, keep_to_the_index, row_values
@@ -67,9 +68,7 @@ class _Rebuild:
             self.after, self.digest = (project_id, stream_id), RowDigest(int(digest, 16))
             return
         with self.connection.transaction():
-            [self.position, self.started_at] = self._one(
-                "select size, floor(extract(epoch from service_now()))::bigint from log_state"
-            )
+            [self.position, self.started_at] = self._one(f"select size, {NOW_SECONDS} from log_state")  # noqa: S608 - constants only
             self.connection.execute("delete from rebuilds where name = %s", (self.table.name,))
             self._run("drop table if exists {shadow}")
             self._run("create table {shadow} (like {table} including all)")
@@ -254,7 +253,7 @@ def rebuild(conninfo: str, projection: AnyProjection, progress: Progress = lambd
         work.fold_everything()
         work.catch_up()
         work.swap()
-        [[finished_at]] = connection.execute("select floor(extract(epoch from service_now()))::bigint").fetchall()
+        [[finished_at]] = connection.execute(f"select {NOW_SECONDS}".encode()).fetchall()
         old_digest = work.retire()
         return ProjectionRebuilt(
             projection=projection.name,

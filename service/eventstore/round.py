@@ -60,7 +60,7 @@ class Round:
         it comes, with the transaction still open or the connection broken, and CommitNotConfirmed.
         """
         loaded = lock_and_load(connection, Plan.of_commands(self._registry, self._cache, entries, exclusive), wait_ms)
-        [moment] = connection.execute(statements.NOW, prepare=True).fetchone() or (None,)
+        [moment] = connection.execute(statements.MOMENT, prepare=True).fetchone() or (None,)
         assert isinstance(moment, datetime)
         result = RoundResult()
         runnable = self._sort_out_busy(entries, loaded, result)

@@ -14,6 +14,7 @@ import psycopg
 import structlog
 from psycopg import sql
 
+from service.eventstore.clock import TODAY
 from service.ingest.tally import DAY
 
 log = structlog.get_logger()
@@ -26,7 +27,6 @@ USAGE_DAYS = 400  # usage is shown for a year
 FLUSHER_SECONDS = DAY
 DDL_WAIT = "500ms"
 
-_TODAY = "select floor(extract(epoch from service_now()) / 86400)::bigint * 86400"
 _PARTITIONS = (
     "select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid "
     "where i.inhparent = %s::regclass and c.relname <> %s || '_default' order by c.relname"
@@ -68,7 +68,7 @@ _PURGE_FLUSHERS = "delete from ingest_flushers where seen_at < %s"
 
 async def _today(connection: Connection) -> int:
     """Epoch of the present day's UTC midnight, on the service's clock."""
-    row = await (await connection.execute(_TODAY)).fetchone()
+    row = await (await connection.execute(f"select {TODAY}".encode())).fetchone()
     assert row is not None
     return int(row[0])
 

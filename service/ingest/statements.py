@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from service.eventstore.clock import NOW, NOW_SECONDS
+
 # Plain statements, outside a pipeline: they also arm the timeout of an idle transaction (see eventstore/round.py).
-FACTS = "select service_now(), ingest_projects(%s)::text"
+FACTS = f"select {NOW}, ingest_projects(%s)::text"
 LOCK = "select ingest_lock(%s, %s, %s, %s, %s::json, %s)::text"
 
 STORE = """
@@ -13,9 +15,9 @@ select ingest_store(%s, %s, %s, new_records => %s::json, new_logs => %s::json, n
 COUNT = f"select ingest_count({', '.join(['%s'] * 10)}, %s::json, %s::json, %s::json, %s::json, %s::json)"
 LAST_BATCH = "select batch, seen_at from ingest_flushers where id = %s"
 WAIT_NAME = "select pg_advisory_xact_lock(%s::bigint)"
-GIVE_UP = """
+GIVE_UP = f"""
 insert into ingest_flushers as f (id, batch, seen_at, given_up)
-values (%s, 0, floor(extract(epoch from service_now())), %s)
+values (%s, 0, {NOW_SECONDS}, %s)
 on conflict (id) do update set given_up = excluded.given_up
-"""
+"""  # noqa: S608 - constants only
 END_SESSION = "select pg_terminate_backend(pid) from pg_stat_activity where pid = %s and application_name = %s"
