@@ -26,7 +26,7 @@ from service.eventstore.cache import StateCache, StreamName
 from service.eventstore.commands import Answer, KeyReused, Outcome, Refused, StoredAnswer
 from service.eventstore.connection import Connection
 from service.eventstore.entry import Entry
-from service.eventstore.loading import Loaded, Plan, fold_stream, lock_and_load
+from service.eventstore.loading import Footprint, Loaded, fold_stream, lock_and_load
 from service.eventstore.records import Record, replay
 from service.eventstore.unit import Batch, Registry, UnitOfWork, Working
 from service.eventstore.writing import Accepted, write
@@ -59,7 +59,9 @@ class Round:
         `exclusive` names gates to wait for, holding them exclusively: the fence lane's way. Raises psycopg.Error as
         it comes, with the transaction still open or the connection broken, and CommitNotConfirmed.
         """
-        loaded = lock_and_load(connection, Plan.of_commands(self._registry, self._cache, entries, exclusive), wait_ms)
+        loaded = lock_and_load(
+            connection, Footprint.of_commands(self._registry, self._cache, entries, exclusive), wait_ms
+        )
         [moment] = connection.execute(statements.MOMENT, prepare=True).fetchone() or (None,)
         assert isinstance(moment, datetime)
         result = RoundResult()

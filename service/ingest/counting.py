@@ -18,7 +18,7 @@ from service.eventstore.arrays import array, columns
 from service.eventstore.cache import Known, StreamName
 from service.eventstore.connection import AsyncConnection, connect_async
 from service.eventstore.faults import Fault, judge
-from service.eventstore.loading import Plan
+from service.eventstore.loading import Footprint
 from service.ingest import statements
 from service.ingest.locking import Project
 from service.ingest.tally import Tally
@@ -29,15 +29,15 @@ Parameters = tuple[str | int | None, ...]
 def parameters(
     flusher: str,
     number: int,
-    plan: Plan,
+    footprint: Footprint,
     cases: Mapping[StreamName, Known],
     projects: Mapping[str, Project],
     tally: Tally,
 ) -> Parameters:
     """Lay out what `ingest_count` checks (gates, cases and projects as they are known) and what it stores."""
-    [flusher_name] = plan.names
+    [flusher_name] = footprint.names
     return (
-        array(names.lock_number(name) for name in plan.gates),
+        array(names.lock_number(name) for name in footprint.gates),
         names.lock_number(flusher_name),
         *columns(((*name, known.revision) for name, known in cases.items()), 3),
         *columns(((name, project.dsn_hash, project.account_id) for name, project in projects.items()), 3),

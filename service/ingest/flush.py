@@ -25,7 +25,7 @@ from service.eventstore import names
 from service.eventstore.cache import StateCache, StreamName
 from service.eventstore.commands import Answer, Command, KeyReused, Origin, Outcome, Stream
 from service.eventstore.connection import Connection
-from service.eventstore.loading import Loaded, Plan, fold_stream
+from service.eventstore.loading import Footprint, Loaded, fold_stream
 from service.eventstore.records import Record, replay
 from service.eventstore.unit import Batch, Registry, UnitOfWork
 from service.eventstore.writing import write
@@ -83,7 +83,7 @@ class _Work:
     `closed` are the projects whose gate was not got; `counted` the cases that stay as they are, with their states.
     """
 
-    plan: Plan
+    footprint: Footprint
     loaded: Loaded
     batch: Batch
     projects: Mapping[str, Project]
@@ -125,9 +125,9 @@ class Flush:
         Raises psycopg.Error as it comes, with the transaction still open or the connection broken, and
         CommitNotConfirmed.
         """
-        plan = self._plan(attempt.items)
+        footprint = self._footprint(attempt.items)
         project_ids = sorted({item.sender.project_id for item in attempt.items})
-        loaded, moment, projects = lock(connection, plan, project_ids)
+        loaded, moment, projects = lock(connection, footprint, project_ids)
         self._remember(project_ids, projects)
         if flusher_name(self.flusher_id) not in loaded.names:
             attempt.held.extend(attempt.items)  # A transaction of ours that lost its connection is not over yet.
@@ -136,7 +136,7 @@ class Flush:
         batch = Batch(self._registry, moment, {}, loaded.rows)
         attempt.received_at = batch.now
         closed = {project_id for project_id in project_ids if names.gate(project_id) not in loaded.gates}
-        work = _Work(plan, loaded, batch, projects, closed)
+        work = _Work(footprint, loaded, batch, projects, closed)
         self._fold(work)
         for item in attempt.items:
             self._take(item, work, attempt)
@@ -173,10 +173,10 @@ class Flush:
             if project is None or not project.active or project.dsn_hash != item.sender.dsn_hash or item.record:
                 return None
             projects[item.sender.project_id] = project
-        plan = self._plan(attempt.items)
-        if plan.writes:
+        footprint = self._footprint(attempt.items)
+        if footprint.writes:
             return None
-        cases = {name: known for name in plan.shared if (known := self._cache.get(name)) is not None}
+        cases = {name: known for name in footprint.shared if (known := self._cache.get(name)) is not None}
         tally = Tally()
         for item in attempt.items:
             project_id = item.sender.project_id
@@ -185,11 +185,11 @@ class Flush:
                 case_id, grouping = item.offered[0]  # The oldest grouping that knows it keeps it: all are known here.
                 assigned = Assigned(case_id, grouping, cases[project_id, case_id].state.status, counted=True)
             attempt.stored.append(Stored(item, tally.add(item, assigned, projects[project_id].account_id)))
-        return parameters(self.flusher_id, attempt.number, plan, cases, projects, tally)
+        return parameters(self.flusher_id, attempt.number, footprint, cases, projects, tally)
 
     # -- what is needed ----------------------------------------------------------------------------------------
 
-    def _plan(self, items: Sequence[Item]) -> Plan:
+    def _footprint(self, items: Sequence[Item]) -> Footprint:
         writes: dict[StreamName, Stream] = {}
         counted: dict[StreamName, Stream] = {}
         for item in items:
@@ -209,7 +209,7 @@ class Flush:
             else:
                 writes[rules.name] = rules
         keyed = [(item.record, item.key_name) for item in items if item.record is not None]
-        return Plan(
+        return Footprint(
             self._registry,
             self._cache,
             gates={item.sender.project_id for item in items},
@@ -227,12 +227,14 @@ class Flush:
         and locked to be written in the next flush.
         """
         loaded = work.loaded
-        for name, stream in work.plan.streams.items():
-            absent = name not in loaded.seen and name in work.plan.writes and names.new_stream(*name) in loaded.names
+        for name, stream in work.footprint.streams.items():
+            absent = (
+                name not in loaded.seen and name in work.footprint.writes and names.new_stream(*name) in loaded.names
+            )
             if name in loaded.heads or absent:
                 work.batch.streams[name] = fold_stream(self._registry, self._cache, stream, loaded)
                 self._moved.discard(name)
-        for name in work.plan.shared:
+        for name in work.footprint.shared:
             if name in loaded.heads and name not in work.batch.streams:
                 known = self._cache.get(name)
                 if known is not None and known.revision == loaded.heads[name][0]:
