@@ -4,7 +4,8 @@ The runner holds an advisory lock, so any number of processes may start at once.
 waits for table locks at most half a second at a time and then steps back, because whatever queues behind a waiting
 ALTER TABLE waits too.
 
-The schema of the job library is a migration of its own (jobschema.py): its text is read from the installed package.
+The schema of the job library is a migration of its own, outside of the numbered order (jobschema.py): its text is read
+from the installed package.
 """
 
 from __future__ import annotations
@@ -67,8 +68,8 @@ class Applied(NamedTuple):
 
 
 def discover() -> list[Migration]:
-    """All migrations of this version, in order."""
-    found = [_library_migration()]
+    """All migrations of this version, in order; the job library's schema is the last, whatever its name says."""
+    found = []
     for file in resources.files("service.eventstore").joinpath("sql").iterdir():
         name = file.name.removesuffix(".sql")
         if NAME.fullmatch(name):
@@ -77,7 +78,7 @@ def discover() -> list[Migration]:
     found.sort()
     numbers = [migration.name[:4] for migration in found]
     assert len(numbers) == len(set(numbers)), "two migrations have one number"
-    return found
+    return [*found, _library_migration()]
 
 
 def migrate(
@@ -140,9 +141,10 @@ def _to_apply(migrations: list[Migration], applied: dict[str, Applied]) -> list[
                 "version that made it, or a later one: migrations only go forward."
             )
     pending = [migration for migration in migrations if standings[migration.name] is Standing.PENDING]
-    last = max(applied, default="")
+    # The job library's schema bears a number for old times' sake. It says nothing about the order of our own files.
+    last = max((name for name in applied if name != jobschema.NAME), default="")
     for migration in pending:
-        if migration.name not in applied and migration.name < last:
+        if migration.name not in {*applied, jobschema.NAME} and migration.name < last:
             raise MigrationError(
                 f"Migration {migration.name} is new, but the database is already at {last}. Give it a higher number."
             )

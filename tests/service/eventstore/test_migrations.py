@@ -35,10 +35,11 @@ def test_a_fresh_database_gets_every_file_and_a_second_run_nothing(any_cluster: 
 
 
 def test_numbers_are_unique_and_names_sort_by_them():
-    names = [migration.name for migration in migrations.discover()]
+    """The job library's schema is the last, outside of the order."""
+    *names, last = [migration.name for migration in migrations.discover()]
     assert names == sorted(names)
     assert len({name[:4] for name in names}) == len(names)
-    assert jobschema.NAME in names
+    assert last == jobschema.NAME
 
 
 def test_status_of_an_empty_database_is_all_pending(empty_database_url: str):
@@ -78,6 +79,26 @@ def test_a_new_file_below_the_last_one_is_refused(empty_database_url: str):
     migrations.migrate(empty_database_url, [SECOND])
     with pytest.raises(MigrationError, match="0001_one is new"):
         migrations.migrate(empty_database_url, [FIRST, SECOND])
+
+
+@pytest.mark.parametrize("number", ["0072", "0080", "0089", "0090", "0091", "0100"])
+def test_a_file_can_be_added_whatever_number_the_job_library_bears(database_url: str, number: str):
+    """Its recorded name stays, so that the release before still knows it; its number says nothing about our order."""
+    added = made(f"{number}_added", "create table added (id int)")
+    *ours, library = migrations.discover()
+    assert migrations.migrate(database_url, [*ours, added, library]) == [added.name]
+    assert migrations.migrate(database_url, [*ours, added, library]) == []
+    late = made("0061_late", "create table late (id int)")
+    with pytest.raises(MigrationError, match=f"0061_late is new, but the database is already at {number}_added"):
+        migrations.migrate(database_url, [*ours, late, added, library])
+
+
+def test_our_own_order_holds_below_the_job_library_too(database_url: str):
+    """What is new and below our own last file is refused, however far below the library's number both are."""
+    *ours, library = migrations.discover()
+    late = made("0061_late", "create table late (id int)")
+    with pytest.raises(MigrationError, match=f"0061_late is new, but the database is already at {ours[-1].name}"):
+        migrations.migrate(database_url, [*ours, late, library])
 
 
 def test_a_failing_file_leaves_nothing_of_itself(empty_database_url: str):
