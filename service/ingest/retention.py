@@ -86,7 +86,7 @@ async def ensure_partitions(connection: Connection, days_ahead: int = DAYS_AHEAD
                 async with connection.transaction():
                     await connection.execute(f"set local lock_timeout = '{DDL_WAIT}'".encode())
                     cursor = await connection.execute(
-                        "select ensure_partition(%s, %s)", (telemetry, today + ahead * DAY)
+                        "select ensure_partition(telemetry => %s, day => %s)", (telemetry, today + ahead * DAY)
                     )
                     row = await cursor.fetchone()
             except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected, psycopg.errors.DuplicateTable):

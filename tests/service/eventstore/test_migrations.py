@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 
-from service.eventstore import jobschema, migrations
+from service.eventstore import functions, jobschema, migrations
 from service.eventstore.migrations import Migration, MigrationError, Standing
 from service.eventstore.startup import UnfitDatabase, check_database, server_problems
 from tests.support.cluster import TestCluster
@@ -27,7 +27,8 @@ def test_a_fresh_database_gets_every_file_and_a_second_run_nothing(any_cluster: 
     with any_cluster.database("template0") as url:
         seen: list[str] = []
         done = migrations.migrate(url, report=seen.append)
-        assert done == seen == [migration.name for migration in migrations.discover()]
+        files = [migration.name for migration in migrations.discover()]
+        assert done == seen == [*files, *(function.path for function in functions.discover())]
         assert migrations.migrate(url) == []
         with psycopg.connect(url) as connection:
             assert {standing for _, standing in migrations.status(connection)} == {Standing.APPLIED}
@@ -52,7 +53,7 @@ def test_status_of_an_empty_database_is_all_pending(empty_database_url: str):
 def test_many_runners_at_once_apply_each_file_once(empty_database_url: str):
     with ThreadPoolExecutor(4) as pool:
         done = list(pool.map(lambda _: migrations.migrate(empty_database_url), range(4)))
-    assert sorted(map(len, done)) == [0, 0, 0, len(migrations.discover())]
+    assert sorted(map(len, done)) == [0, 0, 0, len(migrations.discover()) + len(functions.discover())]
 
 
 def test_a_changed_file_is_refused_and_nothing_after_it_applied(empty_database_url: str):
@@ -160,6 +161,7 @@ def test_migrations_add_up(cluster: TestCluster, database_url: str):
         files = migrations.discover()
         for count in range(1, len(files) + 1):
             migrations.migrate(url, files[:count])
+        migrations.migrate(url)
         assert catalog(url) == catalog(database_url)
 
 
