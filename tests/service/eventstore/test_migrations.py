@@ -12,6 +12,7 @@ from service.eventstore import functions, jobschema, migrations
 from service.eventstore.migrations import Migration, MigrationError, Standing
 from service.eventstore.startup import UnfitDatabase, check_database, server_problems
 from tests.support.cluster import TestCluster
+from tests.support.olddatabases import catalog
 
 
 def made(name: str, sql: str) -> Migration:
@@ -130,29 +131,6 @@ def test_a_table_in_use_is_waited_for_in_short_steps(empty_database_url: str):
     thread.join(10)
     with psycopg.connect(empty_database_url) as connection:
         connection.execute("select more from one")
-
-
-def catalog(url: str) -> list[tuple[str, ...]]:
-    """Columns, constraints, indexes, functions and triggers of a database, as text."""
-    queries = (
-        (
-            "select 'column', table_name, column_name, data_type, is_nullable, coalesce(column_default, '') "
-            "from information_schema.columns where table_schema = 'public'"
-        ),
-        (
-            "select 'constraint', conrelid::regclass::text, conname, pg_get_constraintdef(oid) from pg_constraint "
-            "where connamespace = 'public'::regnamespace and contype <> 'n'"
-        ),
-        "select 'index', indexname, indexdef from pg_indexes where schemaname = 'public'",
-        (
-            "select 'function', p.proname, pg_get_functiondef(p.oid) from pg_proc p "
-            "where p.pronamespace = 'public'::regnamespace"
-        ),
-        "select 'trigger', pg_get_triggerdef(oid) from pg_trigger where not tgisinternal",
-        "select 'enum', t.typname, e.enumlabel from pg_enum e join pg_type t on t.oid = e.enumtypid",
-    )
-    with psycopg.connect(url) as connection:
-        return sorted(row for query in queries for row in connection.execute(query).fetchall())
 
 
 def test_migrations_add_up(cluster: TestCluster, database_url: str):
