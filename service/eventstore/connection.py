@@ -14,8 +14,8 @@ Connection = psycopg.Connection[Row]
 AsyncConnection = psycopg.AsyncConnection[Row]
 AnyConnection = psycopg.BaseConnection[Row]
 
-# A host that is gone without a word is noticed after about five seconds; the kernel's own patience is a quarter of an
-# hour. (milliseconds for tcp_user_timeout, else seconds)
+# A host that disappears without closing its connections is noticed after about five seconds; the kernel alone takes a
+# quarter of an hour. (milliseconds for tcp_user_timeout, else seconds)
 NOTICE_SILENCE: dict[str, Any] = {
     "keepalives_idle": 2,
     "keepalives_interval": 1,
@@ -59,7 +59,7 @@ def connect(conninfo: str, *, application: str, transaction_timeout_ms: int = 20
 
 
 async def connect_async(conninfo: str, *, application: str, transaction_timeout_ms: int = 2000) -> AsyncConnection:
-    """Open the like for the event loop. Raises psycopg.OperationalError when the database is not there."""
+    """Open such a connection for the event loop. Raises psycopg.OperationalError when the database is not there."""
     connection = await psycopg.AsyncConnection.connect(conninfo, **_options(application))
     for statement in _adapt(connection, transaction_timeout_ms):
         await connection.execute(statement)

@@ -85,8 +85,8 @@ def _verdict(error: psycopg.Error) -> Meaning:
 def _is_loss(error: psycopg.Error) -> bool:
     """Whether an error took the session with it.
 
-    An operational error that bears no SQLSTATE did not come from the server but from the way to it; it may be raised a
-    moment before the driver calls the connection broken.
+    An operational error without a SQLSTATE did not come from the server but from the connection to it; it may be raised
+    a moment before the driver calls the connection broken.
     """
     if error.sqlstate is None:
         return isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError))

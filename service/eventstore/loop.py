@@ -50,7 +50,7 @@ class Answers:
         for event_loop, results in self._by_loop.items():
             try:
                 event_loop.call_soon_threadsafe(_deliver, results)
-            except RuntimeError:  # The event loop has closed: nobody is left to hear it.
+            except RuntimeError:  # The event loop has closed; nobody waits for it.
                 log.info("callers_gone", count=len(results))
         self._by_loop = {}
 

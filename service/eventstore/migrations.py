@@ -170,7 +170,7 @@ def _to_apply(migrations: list[Migration], applied: dict[str, Applied]) -> list[
                 "version that made it, or a later one: migrations only go forward."
             )
     pending = [migration for migration in migrations if standings[migration.name] is Standing.PENDING]
-    # The job library's schema bears a number for old times' sake. It says nothing about the order of our own files.
+    # The number of the job library's schema is only a part of its recorded name, no place in the order of our files.
     last = max((name for name in applied if name != jobschema.NAME), default="")
     for migration in pending:
         if migration.name not in {*applied, jobschema.NAME} and migration.name < last:

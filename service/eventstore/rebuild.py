@@ -2,7 +2,7 @@
 
 The log is folded into a shadow table, stream by stream and resumable; what was appended meanwhile is folded on top
 until little is left; then the swap locks out the table's writers for a moment, folds the rest (what is committed but
-not yet numbered too), and renames. A writer that waited meanwhile resolves the name anew and finds the new table.
+not yet numbered too), and renames. A writer that waited meanwhile resolves the name again and finds the new table.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ class _Rebuild:
                     self.connection.execute("delete from rebuilds where name = %s", (self.table.name,))
             except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
                 self.digest, self.rows = RowDigest(before[0]), before[1]
-                time.sleep(LOCK_TIMEOUT_MS / 1000)  # While the swap waits, nobody else gets in: they have a turn now.
+                time.sleep(LOCK_TIMEOUT_MS / 1000)  # A waiting swap blocks all others: now they go first.
                 self.catch_up()
             else:
                 return
@@ -239,7 +239,7 @@ class _Rebuild:
 def rebuild(conninfo: str, projection: AnyProjection, progress: Progress = lambda *_: None) -> ProjectionRebuilt:
     """Rebuild one read model; safe under load, resumable after a kill. Returns the receipt: what was done.
 
-    Raises RebuildRunning when another process is at it, or when the table never stood still long enough to swap.
+    Raises RebuildRunning when another process rebuilds it, or when every attempt to swap found the table in use.
     """
     with psycopg.connect(conninfo, autocommit=True, application_name="service-rebuild") as connection:
         keep_to_the_index(connection)

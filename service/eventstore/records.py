@@ -10,7 +10,7 @@ from service.eventstore.commands import KeyReused, Outcome
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """An idempotency record. Without a status it binds key and fingerprint only: each repeat is decided anew."""
+    """An idempotency record. Without a status it binds key and fingerprint only: each repeat is decided again."""
 
     fingerprint: str
     command_id: str

@@ -1,4 +1,4 @@
-"""A thread that does one thing over and over on a connection of its own, and outlives whatever goes wrong with it."""
+"""A thread that repeats one thing on a connection of its own, and goes on after any error."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Repeating(ABC):
         while not self._stopping.is_set():
             try:
                 rest = self.turn(self._session.open())
-            except Exception as error:  # noqa: BLE001 - without the thread nothing of its kind would happen any more
+            except Exception as error:  # noqa: BLE001 - whatever it is, the thread must survive
                 self._log(error)
                 self._session.close()
                 rest = AGAIN_SECONDS

@@ -59,9 +59,9 @@ class CountingSession:
         self.pid = 0  # of the last session
 
     async def open(self) -> None:
-        """See to it that there is a connection; one that its server has ended while it was idle is replaced.
+        """Open the connection if there is none, and replace one that its server has ended while it was idle.
 
-        So a statement is sent to a session that was there a moment ago, and what becomes of it is rarely in doubt.
+        A statement is then sent to a session that existed a moment ago, so that its outcome is rarely in doubt.
         Raises psycopg.OperationalError when the database is not there.
         """
         if self._connection is not None and self._news.poll(0):
@@ -87,7 +87,7 @@ class CountingSession:
         return judge(error, self._connection)
 
     def abort(self) -> None:
-        """Drop the connection without a word to its server, whatever runs on it."""
+        """Close the socket at once, without ending the session, whatever runs on it."""
         if self._connection is not None:
             asyncio.get_running_loop().remove_reader(self._connection.fileno())
             self._connection.pgconn.finish()

@@ -42,7 +42,7 @@ class Decider:
         self._session = WritingSession(conninfo, application)
         self._flush = flush
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        # A daemon: a database that says nothing must not keep the process from ending.
+        # A daemon: a database that does not answer must not keep the process from ending.
         self._thread = threading.Thread(target=self._main, name="service-intake", daemon=True)
 
     # -- the event loop ----------------------------------------------------------------------------------------
@@ -80,7 +80,7 @@ class Decider:
             except Exception as bug:  # noqa: BLE001 - it belongs to whoever asked; the thread must survive
                 self._session.close()
                 result = bug
-            with suppress(RuntimeError):  # The event loop has closed: nobody is left to hear it.
+            with suppress(RuntimeError):  # The event loop has closed; nobody waits for it.
                 answer.get_loop().call_soon_threadsafe(tell, answer, result)
         self._session.close()
 
@@ -139,11 +139,11 @@ class Decider:
                 settlement.add(attempt)
             return
         log.error("commit_unresolved", size=len(attempt.stored))
-        unknown = {stored.item.record for stored in attempt.stored} - {None}
+        unknown = {stored.item.key_record for stored in attempt.stored} - {None}
         settlement.answers += [(stored.item, OutcomeUnknown()) for stored in attempt.stored]
         # A twin in the same flush was answered from a record that may not be there.
         settlement.answers += [
-            (item, OutcomeUnknown() if item.record in unknown else told) for item, told in attempt.settled
+            (item, OutcomeUnknown() if item.key_record in unknown else told) for item, told in attempt.settled
         ]
         settlement.hold(attempt.held)
 
@@ -151,7 +151,7 @@ class Decider:
         """Wait for the end of the transaction that lost its connection, then look for its number.
 
         Returns the time of receipt of its records in epoch seconds; None when it was not carried out. In that case
-        the number is given up: should its statement still be on its way, it comes to nothing (see `ingest_count`).
+        the number is given up: if its statement arrives later, it stores nothing (see `ingest_count`).
         """
         flusher_id = self._flush.flusher_id
         connection.execute(statements.END_SESSION, (lost_pid, self._session.application))

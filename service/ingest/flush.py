@@ -35,14 +35,14 @@ from service.ingest import statements
 from service.ingest.counting import Parameters, parameters
 from service.ingest.items import Assignment, Item
 from service.ingest.locking import Project, lock
-from service.ingest.tally import Assigned, RecordTally, Tally
+from service.ingest.tally import Assigned, KeyRecordTally, Tally
 from statemachines import case, suppressions
 from statemachines.case import CASE
 from statemachines.project import ProjectDeletionInProgress
 from statemachines.suppressions import SUPPRESSIONS
 
 ACCEPTED = 202
-MOST_PROJECTS = 10_000  # remembered; beyond that, all are looked at anew
+MOST_PROJECTS = 10_000  # remembered; with more, all are forgotten and read again
 _NO_HEADERS: Mapping[str, str] = {}
 
 
@@ -144,7 +144,7 @@ class Flush:
             connection.execute("rollback")
             return
         attempt.committing = True
-        records = work.tally.record_parameter()
+        records = work.tally.key_record_parameter()
         values = (moment, self.flusher_id, attempt.number, records, *work.tally.parameters())
 
         def store(connection: Connection, _: Batch) -> None:
@@ -170,7 +170,7 @@ class Flush:
         projects: dict[str, Project] = {}
         for item in attempt.items:
             project = self._projects.get(item.sender.project_id)
-            if project is None or not project.active or project.dsn_hash != item.sender.dsn_hash or item.record:
+            if project is None or not project.active or project.dsn_hash != item.sender.dsn_hash or item.key_record:
                 return None
             projects[item.sender.project_id] = project
         footprint = self._footprint(attempt.items)
@@ -208,7 +208,7 @@ class Flush:
                 reads.append(rules)
             else:
                 writes[rules.name] = rules
-        keyed = [(item.record, item.key_name) for item in items if item.record is not None]
+        keyed = [(item.key_record, item.key_name) for item in items if item.key_record is not None]
         return Footprint(
             self._registry,
             self._cache,
@@ -257,11 +257,11 @@ class Flush:
         if not project.active:
             attempt.settled.append((item, ProjectDeletionInProgress("The project is being deleted.")))
             return
-        if item.record is not None:
+        if item.key_record is not None:
             if item.key_name not in work.loaded.names:
                 attempt.held.append(item)
                 return
-            record = work.loaded.records.get(item.record)
+            record = work.loaded.records.get(item.key_record)
             if record is not None:
                 attempt.settled.append((item, _repeat(record, sender.fingerprint)))
                 return
@@ -310,10 +310,11 @@ class Flush:
     def _store(self, item: Item, assigned: Assigned | None, account_id: str, work: _Work) -> Stored:
         """Put a record into the tally, and its answer with it if the record of its key has to hold that."""
         suppressed = work.tally.add(item, assigned, account_id)
-        if item.record is not None:
+        if item.key_record is not None:
             fingerprint, body = item.sender.fingerprint, item.answer(work.batch.now)
-            work.tally.records.append(RecordTally(*item.record, fingerprint, item.row.id, ACCEPTED, body.decode()))
-            work.loaded.records[item.record] = Record(fingerprint, item.row.id, ACCEPTED, body, _NO_HEADERS)
+            made = KeyRecordTally(*item.key_record, fingerprint, item.row.id, ACCEPTED, body.decode())
+            work.tally.key_records.append(made)
+            work.loaded.records[item.key_record] = Record(fingerprint, item.row.id, ACCEPTED, body, _NO_HEADERS)
         return Stored(item, suppressed)
 
 

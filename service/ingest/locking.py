@@ -35,7 +35,7 @@ class Project(NamedTuple):
         return self.status == "active"
 
 
-class Held(NamedTuple):
+class Locked(NamedTuple):
     """What was got: locks and reads, the clock of the flush, and the senders' projects."""
 
     loaded: Loaded
@@ -76,22 +76,22 @@ _got = msgspec.json.Decoder(_Got).decode
 _senders = msgspec.json.Decoder(list[_Sender]).decode
 
 
-def lock(connection: Connection, footprint: Footprint, project_ids: Sequence[str]) -> Held:
+def lock(connection: Connection, footprint: Footprint, project_ids: Sequence[str]) -> Locked:
     """Begin the transaction and take what the footprint names, as far as it is free. Raises psycopg.Error."""
     if footprint.writes or footprint.reads:
         return _lock_to_move(connection, footprint, project_ids)
     return _lock_to_count(connection, footprint, project_ids)
 
 
-def _lock_to_move(connection: Connection, footprint: Footprint, project_ids: Sequence[str]) -> Held:
+def _lock_to_move(connection: Connection, footprint: Footprint, project_ids: Sequence[str]) -> Locked:
     loaded = lock_and_load(connection, footprint, None)
     row = connection.execute(statements.FACTS, (array(project_ids),), prepare=True).fetchone()
     assert row is not None
     moment, found = row
-    return Held(loaded, moment, _by_id(_senders(found) if found else ()))
+    return Locked(loaded, moment, _by_id(_senders(found) if found else ()))
 
 
-def _lock_to_count(connection: Connection, footprint: Footprint, project_ids: Sequence[str]) -> Held:
+def _lock_to_count(connection: Connection, footprint: Footprint, project_ids: Sequence[str]) -> Locked:
     gates = {names.lock_number(name): name for name in footprint.gates}
     wanted = {names.lock_number(name): name for name in footprint.names}
     records = [dict(zip(_RECORD, record, strict=True)) for record in footprint.records]
@@ -119,7 +119,7 @@ def _lock_to_count(connection: Connection, footprint: Footprint, project_ids: Se
         loaded.records[project_id, principal, operation, key] = Record(
             fingerprint, command_id, status, body.encode(), {}
         )
-    return Held(loaded, got.moment, _by_id(got.projects or ()))
+    return Locked(loaded, got.moment, _by_id(got.projects or ()))
 
 
 _RECORD = ("project_id", "principal", "operation", "key")

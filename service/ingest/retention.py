@@ -90,7 +90,7 @@ async def ensure_partitions(connection: Connection, days_ahead: int = DAYS_AHEAD
                     )
                     row = await cursor.fetchone()
             except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected, psycopg.errors.DuplicateTable):
-                complete = False  # Another process is at it, or ingest is; the next run finds the table or makes it.
+                complete = False  # Another process makes it, or ingest uses it; the next run finds or makes it.
                 continue
             complete = complete and row is not None and bool(row[0])
     return complete
