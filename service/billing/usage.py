@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from service.eventstore.store import EventStore
 
-_ACCOUNT = "select p->>3 from json_array_elements(ingest_projects(array[%s])) p"
+_ACCOUNT = "select p->>3 from json_array_elements(ingest_projects(wanted => array[%s])) p"
 _DAYS = """
 select day, sum(errors)::bigint, sum(analytics)::bigint, sum(deploys)::bigint from (
     select day, errors, analytics, 0 as deploys from usage_days where {0} = %s and day between %s and %s

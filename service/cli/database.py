@@ -17,18 +17,18 @@ def db() -> None:
 @db.command()
 def migrate() -> None:
     """Bring the schema up to date. Safe beside running processes and other runs."""
-    from service.eventstore import migrations
+    from service.eventstore import functions, migrations
 
     with database(current=False) as settings:
-        files = migrations.discover()
+        files = len(migrations.discover()) + len(functions.discover())
         with progress("Migrations") as report:
             done: list[str] = []
 
             def applied(name: str) -> None:
                 done.append(name)
-                report(len(done), len(files))
+                report(len(done), files)
 
-            migrations.migrate(settings.database_url, files, applied)
+            migrations.migrate(settings.database_url, report=applied)
     for name in done:
         click.echo(f"applied {name}")
     click.echo("The schema is up to date.")
@@ -37,7 +37,7 @@ def migrate() -> None:
 @db.command()
 @json_option
 def status(as_json: bool) -> None:
-    """Show each migration and how it stands. Exit code 0 only when all are applied."""
+    """Show each migration and each SQL function, and how it stands. Exit code 0 only when all are applied."""
     import psycopg
 
     from service.eventstore import migrations

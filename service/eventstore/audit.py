@@ -10,6 +10,7 @@ import psycopg
 from psycopg import sql
 
 from projections.kernel.projection import AnyProjection
+from service.eventstore.clock import NOW_SECONDS
 from service.eventstore.codec import (
     CHAIN_START,
     Envelope,
@@ -157,7 +158,7 @@ def check_projection(connection: Connection, projection: AnyProjection) -> Itera
     keep_to_the_index(connection)
     with connection.transaction():
         connection.execute("set transaction isolation level repeatable read, read only")
-        [[now]] = connection.execute("select floor(extract(epoch from service_now()))::bigint").fetchall()
+        [[now]] = connection.execute(f"select {NOW_SECONDS}".encode()).fetchall()
         query = sql.SQL("select row_to_json(t)::text from {} t order by t.project_id, t.id").format(
             sql.Identifier(table.name)
         )

@@ -43,7 +43,7 @@ class Answer:
     """What a unit answers: status, body and headers, in wire terms.
 
     `stored` replaces `body` in the idempotency record when the body shows a secret once. `pending` binds key and
-    fingerprint but stores no answer: each replay decides anew (G-008).
+    fingerprint but stores no answer: each repeat is decided again (G-008).
     """
 
     status: int
@@ -58,7 +58,7 @@ class Refused:
     """What a unit returns to commit and then refuse: what it appended and put is committed, the caller is refused.
 
     The caller gets `rejection` as the Rejection of `execute`, after COMMIT only, even when the acknowledgement of that
-    was lost. Its key is bound to its fingerprint, but nothing is stored under it: a repeat decides anew (G-008).
+    was lost. Its key is bound to its fingerprint, but nothing is stored under it: a repeat is decided again (G-008).
     """
 
     rejection: Rejection

@@ -14,15 +14,14 @@ Connection = psycopg.Connection[Row]
 AsyncConnection = psycopg.AsyncConnection[Row]
 AnyConnection = psycopg.BaseConnection[Row]
 
-# A host that is gone without a word is noticed after about five seconds; the kernel's own patience is a quarter of an
-# hour. (milliseconds for tcp_user_timeout, else seconds)
+# A host that disappears without closing its connections is noticed after about five seconds; the kernel alone takes a
+# quarter of an hour. (milliseconds for tcp_user_timeout, else seconds)
 NOTICE_SILENCE: dict[str, Any] = {
     "keepalives_idle": 2,
     "keepalives_interval": 1,
     "keepalives_count": 3,
     "tcp_user_timeout": 5000,
 }
-LOST = {"57P01", "57P02", "57P03", "25P03", "25P04"}  # the session is gone or about to go
 TRANSACTION_TIMEOUT_FROM = 170000  # the first server version that has transaction_timeout
 
 
@@ -54,17 +53,15 @@ def connect(conninfo: str, *, application: str, transaction_timeout_ms: int = 20
     Raises psycopg.OperationalError when the database is not there.
     """
     connection = WritingConnection.connect(conninfo, **_options(application))
-    _adapt(connection)
-    for statement in _settings(connection, transaction_timeout_ms):
+    for statement in _adapt(connection, transaction_timeout_ms):
         connection.execute(statement)
     return connection
 
 
 async def connect_async(conninfo: str, *, application: str, transaction_timeout_ms: int = 2000) -> AsyncConnection:
-    """Open the like for the event loop. Raises psycopg.OperationalError when the database is not there."""
+    """Open such a connection for the event loop. Raises psycopg.OperationalError when the database is not there."""
     connection = await psycopg.AsyncConnection.connect(conninfo, **_options(application))
-    _adapt(connection)
-    for statement in _settings(connection, transaction_timeout_ms):
+    for statement in _adapt(connection, transaction_timeout_ms):
         await connection.execute(statement)
     return connection
 
@@ -73,14 +70,11 @@ def _options(application: str) -> dict[str, Any]:
     return {"autocommit": True, "application_name": application, "connect_timeout": 2, **NOTICE_SILENCE}
 
 
-def _adapt(connection: AnyConnection) -> None:
+def _adapt(connection: AnyConnection, transaction_timeout_ms: int) -> list[sql.Composed]:
+    """Set the driver's side of a connection for writing; returns the statements that set the server's side."""
     # Without this the type of an integer changes with its value, and statements are prepared again and again.
     connection.adapters.register_dumper(int, Int8Dumper)
     connection.prepared_max = None
-
-
-def _settings(connection: AnyConnection, transaction_timeout_ms: int) -> list[sql.Composed]:
-    """The statements that make a session one for writing."""
     settings = {
         "default_transaction_isolation": "read committed",
         "statement_timeout": "3s",
@@ -98,14 +92,3 @@ def _settings(connection: AnyConnection, transaction_timeout_ms: int) -> list[sq
     if connection.info.server_version >= TRANSACTION_TIMEOUT_FROM:
         settings["transaction_timeout"] = f"{transaction_timeout_ms}ms"
     return [sql.SQL("set {} = {}").format(sql.Identifier(name), sql.Literal(value)) for name, value in settings.items()]
-
-
-def is_lost(connection: AnyConnection, error: psycopg.Error) -> bool:
-    """Whether an error took the session with it, so that nobody knows what became of its transaction.
-
-    An operational error that bears no SQLSTATE did not come from the server but from the way to it; it may be raised a
-    moment before the driver calls the connection broken.
-    """
-    if connection.closed or error.sqlstate in LOST:
-        return True
-    return error.sqlstate is None and isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError))

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def tell(waiter: asyncio.Future[T] | Future[T], result: T | Exception) -> None:
-    """Give a waiter what it waits for; nothing happens when it went away: the outcome stands all the same."""
+    """Give a waiter its result or exception; one that is done already (cancelled, given up) is left as it is."""
     if waiter.done():
         return
     if isinstance(result, Exception):

@@ -1,8 +1,8 @@
 """What the rows of a rebuild depend on beside the history, as one hash: the code of the fold, the shape of the table.
 
 A fold is a pure function and reaches nothing outside the pure rooms (the import contracts hold it to that), so their
-whole source stands for it. That takes too much for a change of the fold rather than too little: a rebuild that begins
-anew costs time, and one that mixes rows of two folds is wrong.
+whole source stands for it. That takes too much for a change of the fold rather than too little: a rebuild that starts
+over costs time, and one that mixes rows of two folds is wrong.
 """
 
 from __future__ import annotations

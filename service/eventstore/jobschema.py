@@ -2,6 +2,9 @@
 
 A fresh database gets the library's whole schema. A database that has an older one gets the library's own steps in
 between, so that raising the version in requirements/ needs no migration of ours.
+
+It stands outside of the numbered order of our own files, and is applied after them. The number in its name is what
+databases have recorded since the first release; a file of ours may have a lower number and be newer.
 """
 
 from __future__ import annotations

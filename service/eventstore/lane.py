@@ -13,59 +13,28 @@ import random
 import threading
 import time
 from concurrent.futures import Future
+from contextlib import suppress
 
 import psycopg
 import structlog
 
 from service.eventstore import names, statements
 from service.eventstore.cache import StateCache
-from service.eventstore.commands import Command, CommandFailed, CommandNotDone, Outcome
-from service.eventstore.connection import Connection, connect, is_lost
+from service.eventstore.commands import Command, CommandNotDone, Outcome
+from service.eventstore.connection import Connection
 from service.eventstore.entry import Entry
-from service.eventstore.loop import RETRY, Answers, is_callers_data
+from service.eventstore.faults import Meaning, judge
+from service.eventstore.loop import Answers
 from service.eventstore.round import Round
+from service.eventstore.session import WritingSession
 from service.eventstore.unit import Registry
-from service.eventstore.writing import CommitNotConfirmed
 
 log = structlog.get_logger()
 
 THREADS = 2
 CAPACITY = 64
+PAUSE = 0.02  # seconds after a connection was lost
 PATIENCE_MS = 1200  # how long the gate is waited for before its holders are ended
-
-
-class _Session:
-    """One thread's connection, opened when first needed and again after a loss."""
-
-    def __init__(self, conninfo: str) -> None:
-        self._conninfo = conninfo
-        self._connection: Connection | None = None
-
-    def connected(self) -> Connection:
-        """Return the open connection, opening it if need be."""
-        if self._connection is None:
-            self._connection = connect(
-                self._conninfo, transaction_timeout_ms=2 * PATIENCE_MS, application="service-fence"
-            )
-        return self._connection
-
-    def lost(self, error: psycopg.Error) -> bool:
-        """Whether the error took the session with it; forgets it if so."""
-        connection = self._connection
-        if connection is not None and not is_lost(connection, error):
-            return False
-        self.close()
-        return True
-
-    def rollback(self) -> None:
-        """Roll back what is open."""
-        self.connected().execute("rollback")
-
-    def close(self) -> None:
-        """Close and forget the connection."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
 
 
 class FenceLane:
@@ -104,43 +73,50 @@ class FenceLane:
             raise CommandNotDone from None
 
     def _main(self) -> None:
-        session = _Session(self._conninfo)
+        session = WritingSession(self._conninfo, "service-fence", transaction_timeout_ms=2 * PATIENCE_MS)
         while (entry := self._queue.get()) is not None:
-            try:
-                result = self._carry_out(session, entry)
-            except Exception as bug:
-                # The lane must survive; the caller hears of the bug.
-                log.exception("fence_failed", error=repr(bug))
-                session.close()
-                result = bug
             answers = Answers()
-            answers.add(entry, result)
+            answers.add(entry, self._carry_out(session, entry))
             answers.send()
         session.close()
 
-    def _carry_out(self, session: _Session, entry: Entry) -> Outcome | Exception:
+    def _carry_out(self, session: WritingSession, entry: Entry) -> Outcome | Exception:
         """Try until the command is answered or its time is over."""
         while not entry.overdue:
             try:
-                answer = self._attempt(session.connected(), entry)
-            except CommitNotConfirmed:
-                continue
-            except psycopg.Error as error:
-                if session.lost(error):
-                    entry.in_doubt = True
-                    time.sleep(0.02)
-                elif error.sqlstate not in RETRY:
-                    session.rollback()
-                    return CommandFailed(error.sqlstate or "") if is_callers_data(error) else error
-                else:
-                    session.rollback()
-                    if error.sqlstate == "55P03":
-                        _end_gate_holders(session.connected(), entry)
+                answer = self._attempt(session.open(), entry)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the lane must survive
+                answer = self._after(error, session, entry)
             else:
-                if answer is not None:
-                    return answer
-                time.sleep(random.uniform(0.002, 0.01))  # noqa: S311 - jitter
+                if answer is None:
+                    time.sleep(random.uniform(0.002, 0.01))  # noqa: S311 - jitter
+            if answer is not None:
+                return answer
         return entry.given_up
+
+    def _after(self, error: Exception, session: WritingSession, entry: Entry) -> Exception | None:
+        """Make ready for another attempt after an error; returns what the caller is told if there is to be none."""
+        fault = judge(error, session.connection)
+        match fault.meaning:
+            case Meaning.NOT_CONNECTED:
+                return None
+            case Meaning.IN_DOUBT:
+                entry.in_doubt = True
+                session.close()
+                time.sleep(PAUSE)
+                return None
+            case Meaning.TRY_AGAIN:
+                session.rollback()
+                if isinstance(error, psycopg.errors.LockNotAvailable):
+                    with suppress(psycopg.Error):  # The next attempt meets it again.
+                        _end_gate_holders(session.open(), entry)
+                return None
+            case Meaning.CALLERS_DATA | Meaning.UNEXPECTED:
+                session.rollback()
+            case Meaning.BUG:
+                log.error("fence_failed", error=repr(error), exc_info=error)
+                session.close()
+        return fault.told
 
     def _attempt(self, connection: Connection, entry: Entry) -> Outcome | Exception | None:
         """Run one round of one command; None when a name was held by someone else."""

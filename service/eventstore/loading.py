@@ -16,19 +16,9 @@ from service.eventstore.codec import decode_event
 from service.eventstore.commands import Lookup
 from service.eventstore.connection import Connection
 from service.eventstore.entry import Entry, RecordName
+from service.eventstore.records import Record
 from service.eventstore.unit import Registry, RowName, Working, fold_rows
 from statemachines.kernel.machine import Recorded, Stream
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """An idempotency record. Without a status it binds key and fingerprint only: each replay decides anew."""
-
-    fingerprint: str
-    command_id: str
-    status: int | None
-    body: bytes
-    headers: Mapping[str, str]
 
 
 @dataclass(slots=True)
@@ -45,8 +35,8 @@ class Loaded:
     rows: dict[RowName, Any] = field(default_factory=dict)
 
 
-class Plan:
-    """What a batch needs: gates, names, streams and rows, worked out before the transaction begins.
+class Footprint:
+    """What a batch locks and loads: gates, names, streams and rows, worked out before the transaction begins.
 
     Streams that are `counted` are locked like those that are read, but nothing of them is loaded: their heads alone
     show whether what is cached still holds.
@@ -97,7 +87,7 @@ class Plan:
     @classmethod
     def of_commands(
         cls, registry: Registry, cache: StateCache, entries: Sequence[Entry], exclusive: Sequence[str]
-    ) -> Plan:
+    ) -> Footprint:
         """Collect what these commands declare."""
         commands = [entry.command for entry in entries]
         return cls(
@@ -113,7 +103,7 @@ class Plan:
         )
 
 
-def lock_and_load(connection: Connection, plan: Plan, wait_ms: int | None) -> Loaded:
+def lock_and_load(connection: Connection, footprint: Footprint, wait_ms: int | None) -> Loaded:
     """Run the pipeline. `wait_ms` bounds every wait in it (None: heads are tried); only heads and fences wait.
 
     While a read model is swapped, and when one was since its rows were cached, nothing is got: the batch is busy, and
@@ -121,38 +111,38 @@ def lock_and_load(connection: Connection, plan: Plan, wait_ms: int | None) -> Lo
     """
     execute = connection.execute
     cursors: dict[str, Iterable[tuple[Any, ...]]] = {}
-    gates = {names.lock_number(name): name for name in plan.gates}
-    wanted = {names.lock_number(name): name for name in plan.names}
+    gates = {names.lock_number(name): name for name in footprint.gates}
+    wanted = {names.lock_number(name): name for name in footprint.names}
     with connection.pipeline():
         execute("begin")
         if wait_ms is not None:
             execute(statements.LOCK_TIMEOUT, (f"{wait_ms}ms",), prepare=True)
-        for name in plan.exclusive:
+        for name in footprint.exclusive:
             execute(statements.WAIT_GATE, (names.lock_number(name),), prepare=True)
         cursors["gates"] = execute(statements.TRY_GATES, (array(gates),), prepare=True)
         cursors["names"] = execute(statements.TRY_NAMES, (array(wanted),), prepare=True)
-        if plan.writes:
+        if footprint.writes:
             lock_heads = statements.TRY_HEADS if wait_ms is None else statements.WAIT_HEADS
-            cursors["writes"] = execute(lock_heads, columns(plan.writes, 2), prepare=True)
-        if plan.shared:
-            cursors["reads"] = execute(statements.SHARE_HEADS, columns(plan.shared, 2), prepare=True)
-        if plan.streams:
-            cursors["seen"] = execute(statements.SEE_HEADS, columns(plan.streams, 2), prepare=True)
-        if plan.records:
-            cursors["records"] = execute(statements.RECORDS, columns(plan.records, 4), prepare=True)
-        if plan.streams:
-            cursors["tails"] = execute(statements.TAILS, columns(plan.have, 4), prepare=True)
-        if plan.snapshots:
-            cursors["snapshots"] = execute(statements.SNAPSHOTS, columns(plan.snapshots, 3), prepare=True)
+            cursors["writes"] = execute(lock_heads, columns(footprint.writes, 2), prepare=True)
+        if footprint.shared:
+            cursors["reads"] = execute(statements.SHARE_HEADS, columns(footprint.shared, 2), prepare=True)
+        if footprint.streams:
+            cursors["seen"] = execute(statements.SEE_HEADS, columns(footprint.streams, 2), prepare=True)
+        if footprint.records:
+            cursors["records"] = execute(statements.RECORDS, columns(footprint.records, 4), prepare=True)
+        if footprint.streams:
+            cursors["tails"] = execute(statements.TAILS, columns(footprint.have, 4), prepare=True)
+        if footprint.snapshots:
+            cursors["snapshots"] = execute(statements.SNAPSHOTS, columns(footprint.snapshots, 3), prepare=True)
         rows = [
             (table, ids, execute(statements.load_rows(table), columns(ids, 2), prepare=True))
-            for table, ids in plan.rows.items()
+            for table, ids in footprint.rows.items()
         ]
-        if plan.tables:
-            cursors["tables"] = execute(statements.TABLES, (array(plan.tables),), prepare=True)
+        if footprint.tables:
+            cursors["tables"] = execute(statements.TABLES, (array(footprint.tables),), prepare=True)
     loaded = _collect(cursors)
-    loaded.gates = {*plan.exclusive, *(gates[n] for n, ok in cursors["gates"] if ok)}
-    if names.READ_MODELS not in loaded.gates or not plan.cache.keeps_to(dict(cursors.get("tables", ()))):
+    loaded.gates = {*footprint.exclusive, *(gates[n] for n, ok in cursors["gates"] if ok)}
+    if names.READ_MODELS not in loaded.gates or not footprint.cache.keeps_to(dict(cursors.get("tables", ()))):
         return Loaded()
     loaded.names = {wanted[n] for n, ok in cursors["names"] if ok}
     for table, ids, cursor in rows:

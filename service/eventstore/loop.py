@@ -11,25 +11,18 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from typing import TypeVar
 
 import psycopg
 import structlog
 
 from service.eventstore.cache import Known, StateCache, StreamName
-from service.eventstore.commands import (
-    Command,
-    CommandFailed,
-    CommandNotDone,
-    Outcome,
-)
-from service.eventstore.connection import is_lost
+from service.eventstore.commands import Command, CommandNotDone, Outcome
 from service.eventstore.entry import DEADLINE, Entry, tell
+from service.eventstore.faults import Fault, Meaning, judge
 from service.eventstore.parking import Parking
 from service.eventstore.round import Round, RoundResult
 from service.eventstore.session import WritingSession
 from service.eventstore.unit import Registry
-from service.eventstore.writing import CommitNotConfirmed
 
 log = structlog.get_logger()
 
@@ -37,17 +30,6 @@ BATCH = 64
 CAPACITY = 1024
 PER_STREAM = 32
 W_MIN, W_MAX = 0.050, 0.250
-
-RETRY = {"55P03", "40P01", "40001", "57014"}  # certainly rolled back, worth another round
-CALLERS_DATA = ("22", "54")
-
-T = TypeVar("T")
-
-
-def is_callers_data(error: BaseException) -> bool:
-    """Whether the database refused what the caller sent; the driver refuses a NUL itself, without a SQLSTATE."""
-    sqlstate = getattr(error, "sqlstate", None) or ""
-    return isinstance(error, psycopg.DataError) or sqlstate.startswith(CALLERS_DATA)
 
 
 class Answers:
@@ -68,7 +50,7 @@ class Answers:
         for event_loop, results in self._by_loop.items():
             try:
                 event_loop.call_soon_threadsafe(_deliver, results)
-            except RuntimeError:  # The event loop has closed: nobody is left to hear it.
+            except RuntimeError:  # The event loop has closed; nobody waits for it.
                 log.info("callers_gone", count=len(results))
         self._by_loop = {}
 
@@ -163,18 +145,9 @@ class CommandLoop:
         """Run a batch until each of its commands is answered or parked."""
         try:
             result = self._attempt(batch)
-        except CommitNotConfirmed:
+        except Exception as error:  # noqa: BLE001 - whatever it is, the thread must survive
             self._cache.clear()
-            self._park(batch)
-        except psycopg.Error as error:
-            self._cache.clear()
-            self._after_error(batch, error)
-        except Exception as bug:
-            # The thread must survive; the culprit is found one by one.
-            log.exception("round_failed", error=repr(bug), size=len(batch))
-            self._cache.clear()
-            self._session.close()
-            self._one_by_one(batch, bug)
+            self._after(judge(error, self._session.connection), batch)
         else:
             self._settle(result)
 
@@ -238,32 +211,36 @@ class CommandLoop:
             self._parking.put_back(waiting)
         answers.send()
 
-    def _after_error(self, batch: list[Entry], error: psycopg.Error) -> None:
-        """Decide what an error of the database means for the batch."""
-        connection = self._session.connection
-        if connection is None:  # Could not connect: certainly not done.
-            self._park(batch)
-        elif is_lost(connection, error):
-            log.warning("connection_lost", size=len(batch), sqlstate=error.sqlstate)
-            for entry in batch:
-                entry.in_doubt = True
-            self._session.close()
-            self._park(batch)
-        elif error.sqlstate in RETRY:
-            self._session.rollback()
-            self._park(batch)
-        else:
-            self._session.rollback()
-            self._one_by_one(batch, error)
+    def _after(self, fault: Fault, batch: list[Entry]) -> None:
+        """Park the batch after an error, or find the command at fault."""
+        match fault.meaning:
+            case Meaning.NOT_CONNECTED:
+                self._park(batch)
+            case Meaning.IN_DOUBT:
+                log.warning("connection_lost", size=len(batch), sqlstate=fault.sqlstate)
+                for entry in batch:
+                    entry.in_doubt = True
+                self._session.close()
+                self._park(batch)
+            case Meaning.TRY_AGAIN:
+                self._session.rollback()
+                self._park(batch)
+            case Meaning.CALLERS_DATA | Meaning.UNEXPECTED:
+                self._session.rollback()
+                self._one_by_one(batch, fault)
+            case Meaning.BUG:
+                log.error("round_failed", error=repr(fault.error), size=len(batch), exc_info=fault.error)
+                self._session.close()
+                self._one_by_one(batch, fault)
 
-    def _one_by_one(self, batch: list[Entry], error: Exception) -> None:
-        """Run each command alone, so that only the culprit fails."""
+    def _one_by_one(self, batch: list[Entry], fault: Fault) -> None:
+        """Run each command alone, so that only the one at fault fails."""
         if len(batch) > 1:
             for entry in batch:
                 self._carry_out([entry])
             return
-        sqlstate = getattr(error, "sqlstate", None) or ""
-        log.error("command_failed", operation=batch[0].command.origin.operation.split(" ")[0], sqlstate=sqlstate)
+        operation = batch[0].command.origin.operation.split(" ")[0]
+        log.error("command_failed", operation=operation, sqlstate=fault.sqlstate)
         answers = Answers()
-        answers.add(batch[0], CommandFailed(sqlstate) if is_callers_data(error) else error)
+        answers.add(batch[0], fault.told)
         answers.send()

@@ -4,7 +4,8 @@ The runner holds an advisory lock, so any number of processes may start at once.
 waits for table locks at most half a second at a time and then steps back, because whatever queues behind a waiting
 ALTER TABLE waits too.
 
-The schema of the job library is a migration of its own (jobschema.py): its text is read from the installed package.
+Two things stand outside of the numbered order: the schema of the job library (jobschema.py), whose text is read from
+the installed package, and the SQL functions (functions.py), which are replaced whenever their text changes.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ import psycopg
 from psycopg import sql
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 
+from service.eventstore import functions as sqlfunctions
 from service.eventstore import jobschema
+from service.eventstore.functions import Function, SignatureChanged
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -67,8 +70,8 @@ class Applied(NamedTuple):
 
 
 def discover() -> list[Migration]:
-    """All migrations of this version, in order."""
-    found = [_library_migration()]
+    """All migrations of this version, in order; the job library's schema is the last, whatever its name says."""
+    found = []
     for file in resources.files("service.eventstore").joinpath("sql").iterdir():
         name = file.name.removesuffix(".sql")
         if NAME.fullmatch(name):
@@ -77,17 +80,24 @@ def discover() -> list[Migration]:
     found.sort()
     numbers = [migration.name[:4] for migration in found]
     assert len(numbers) == len(set(numbers)), "two migrations have one number"
-    return found
+    return [*found, _library_migration()]
 
 
 def migrate(
-    conninfo: str, migrations: list[Migration] | None = None, report: Callable[[str], None] | None = None
+    conninfo: str,
+    migrations: list[Migration] | None = None,
+    report: Callable[[str], None] | None = None,
+    *,
+    functions: list[Function] | None = None,
 ) -> list[str]:
     """Bring the database at `conninfo` up to date; returns the names applied now, reported one by one.
 
-    Raises MigrationError when the database was made by other files than these, and psycopg.Error when a file fails
-    (nothing of that file stays).
+    `migrations` are those of this version, together with its functions, unless given; given ones come with the given
+    `functions` only. Raises MigrationError when the database was made by other files than these, and psycopg.Error when
+    a file fails (nothing of that file stays).
     """
+    if functions is None:
+        functions = sqlfunctions.discover() if migrations is None else []
     migrations = discover() if migrations is None else migrations
     with psycopg.connect(conninfo, autocommit=True, application_name="service-migrate") as connection:
         connection.execute("set statement_timeout = 0")
@@ -101,13 +111,33 @@ def migrate(
             done.append(migration.name)
             if report:
                 report(migration.name)
+        for name in _apply(connection, functions):
+            done.append(name)
+            if report:
+                report(name)
         return done
 
 
+def _apply(connection: Connection, functions: list[Function]) -> list[str]:
+    """Apply the functions whose text has changed. Raises MigrationError when one has another signature."""
+    try:
+        return [function.path for function in sqlfunctions.apply(connection, functions)]
+    except SignatureChanged as error:
+        raise MigrationError(str(error)) from error
+
+
 def status(connection: Connection, migrations: list[Migration] | None = None) -> list[tuple[str, Standing]]:
-    """How each migration stands, in order; reads only."""
+    """How each migration stands, in order, then each function; reads only. Given migrations come without functions."""
     [[ledger]] = connection.execute("select to_regclass('schema_migrations')::text").fetchall()
-    return compare(_applied(connection) if ledger else {}, discover() if migrations is None else migrations)
+    applied = _applied(connection) if ledger else {}
+    if migrations is not None:
+        return compare(applied, migrations)
+    functions = sqlfunctions.discover()
+    due = sqlfunctions.pending(connection, functions)
+    return [
+        *compare(applied, discover()),
+        *((f.path, Standing.PENDING if f in due else Standing.APPLIED) for f in functions),
+    ]
 
 
 def compare(applied: dict[str, Applied], migrations: list[Migration]) -> list[tuple[str, Standing]]:
@@ -140,9 +170,10 @@ def _to_apply(migrations: list[Migration], applied: dict[str, Applied]) -> list[
                 "version that made it, or a later one: migrations only go forward."
             )
     pending = [migration for migration in migrations if standings[migration.name] is Standing.PENDING]
-    last = max(applied, default="")
+    # The number of the job library's schema is only a part of its recorded name, no place in the order of our files.
+    last = max((name for name in applied if name != jobschema.NAME), default="")
     for migration in pending:
-        if migration.name not in applied and migration.name < last:
+        if migration.name not in {*applied, jobschema.NAME} and migration.name < last:
             raise MigrationError(
                 f"Migration {migration.name} is new, but the database is already at {last}. Give it a higher number."
             )

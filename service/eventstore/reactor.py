@@ -45,7 +45,7 @@ _DEFER = (
 
 
 def react_once(connection: Connection, reactions: Mapping[str, Reaction]) -> int:
-    """Handle the next page of the log; returns how many events it held (0: nothing new, or another one is at it)."""
+    """Handle the next page of the log; returns how many events it held (0: none, or another process is handling it)."""
     with connection.transaction():
         row = connection.execute(_LOCK, (NAME,), prepare=True).fetchone()
         if row is None:

@@ -2,7 +2,7 @@
 
 The log is folded into a shadow table, stream by stream and resumable; what was appended meanwhile is folded on top
 until little is left; then the swap locks out the table's writers for a moment, folds the rest (what is committed but
-not yet numbered too), and renames. A writer that waited meanwhile resolves the name anew and finds the new table.
+not yet numbered too), and renames. A writer that waited meanwhile resolves the name again and finds the new table.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from psycopg import sql
 from projections.kernel.projection import AnyProjection
 from service.eventstore import names, statements
 from service.eventstore.cache import StreamName
+from service.eventstore.clock import NOW_SECONDS
 from service.eventstore.commands import Command
 from service.eventstore.fingerprint import fingerprint
 from service.eventstore.folding import Folded, RowDigest, fold_history, fold_tails, keep_to_the_index, row_values
@@ -67,9 +68,7 @@ class _Rebuild:
             self.after, self.digest = (project_id, stream_id), RowDigest(int(digest, 16))
             return
         with self.connection.transaction():
-            [self.position, self.started_at] = self._one(
-                "select size, floor(extract(epoch from service_now()))::bigint from log_state"
-            )
+            [self.position, self.started_at] = self._one(f"select size, {NOW_SECONDS} from log_state")  # noqa: S608 - constants only
             self.connection.execute("delete from rebuilds where name = %s", (self.table.name,))
             self._run("drop table if exists {shadow}")
             self._run("create table {shadow} (like {table} including all)")
@@ -182,7 +181,7 @@ class _Rebuild:
                     self.connection.execute("delete from rebuilds where name = %s", (self.table.name,))
             except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
                 self.digest, self.rows = RowDigest(before[0]), before[1]
-                time.sleep(LOCK_TIMEOUT_MS / 1000)  # While the swap waits, nobody else gets in: they have a turn now.
+                time.sleep(LOCK_TIMEOUT_MS / 1000)  # A waiting swap blocks all others: now they go first.
                 self.catch_up()
             else:
                 return
@@ -240,7 +239,7 @@ class _Rebuild:
 def rebuild(conninfo: str, projection: AnyProjection, progress: Progress = lambda *_: None) -> ProjectionRebuilt:
     """Rebuild one read model; safe under load, resumable after a kill. Returns the receipt: what was done.
 
-    Raises RebuildRunning when another process is at it, or when the table never stood still long enough to swap.
+    Raises RebuildRunning when another process rebuilds it, or when every attempt to swap found the table in use.
     """
     with psycopg.connect(conninfo, autocommit=True, application_name="service-rebuild") as connection:
         keep_to_the_index(connection)
@@ -254,7 +253,7 @@ def rebuild(conninfo: str, projection: AnyProjection, progress: Progress = lambd
         work.fold_everything()
         work.catch_up()
         work.swap()
-        [[finished_at]] = connection.execute("select floor(extract(epoch from service_now()))::bigint").fetchall()
+        [[finished_at]] = connection.execute(f"select {NOW_SECONDS}".encode()).fetchall()
         old_digest = work.retire()
         return ProjectionRebuilt(
             projection=projection.name,

@@ -1,4 +1,4 @@
-"""A thread that does one thing over and over on a connection of its own, and outlives whatever goes wrong with it."""
+"""A thread that repeats one thing on a connection of its own, and goes on after any error."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from abc import ABC, abstractmethod
 import psycopg
 import structlog
 
-from service.eventstore.connection import Connection, connect
+from service.eventstore.connection import Connection
+from service.eventstore.session import WritingSession
 
 log = structlog.get_logger()
 
@@ -24,8 +25,7 @@ class Repeating(ABC):
 
     def __init__(self, name: str, conninfo: str, first: str = "") -> None:
         self._name = name
-        self._conninfo = conninfo
-        self._first = first.encode()
+        self._session = WritingSession(conninfo, f"service-{name}", first=first)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._main, name=f"service-{name}", daemon=True)
 
@@ -44,22 +44,16 @@ class Repeating(ABC):
             self._thread.join(timeout=STOP_SECONDS)
 
     def _main(self) -> None:
-        connection: Connection | None = None
         while not self._stopping.is_set():
             try:
-                if connection is None:
-                    connection = connect(self._conninfo, application=f"service-{self._name}")
-                    connection.execute(self._first)
-                rest = self.turn(connection)
-            except Exception as error:  # noqa: BLE001 - without the thread nothing of its kind would happen any more
+                rest = self.turn(self._session.open())
+            except Exception as error:  # noqa: BLE001 - whatever it is, the thread must survive
                 self._log(error)
-                if connection is not None:
-                    connection.close()
-                connection, rest = None, AGAIN_SECONDS
+                self._session.close()
+                rest = AGAIN_SECONDS
             if rest:
                 self._stopping.wait(rest)
-        if connection is not None:
-            connection.close()
+        self._session.close()
 
     def _log(self, error: Exception) -> None:
         """Say that a database went away without its stack; anything else is a bug."""

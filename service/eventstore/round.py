@@ -26,7 +26,8 @@ from service.eventstore.cache import StateCache, StreamName
 from service.eventstore.commands import Answer, KeyReused, Outcome, Refused, StoredAnswer
 from service.eventstore.connection import Connection
 from service.eventstore.entry import Entry
-from service.eventstore.loading import Loaded, Plan, Record, fold_stream, lock_and_load
+from service.eventstore.loading import Footprint, Loaded, fold_stream, lock_and_load
+from service.eventstore.records import Record, replay
 from service.eventstore.unit import Batch, Registry, UnitOfWork, Working
 from service.eventstore.writing import Accepted, write
 from statemachines.kernel.machine import Rejection
@@ -58,8 +59,10 @@ class Round:
         `exclusive` names gates to wait for, holding them exclusively: the fence lane's way. Raises psycopg.Error as
         it comes, with the transaction still open or the connection broken, and CommitNotConfirmed.
         """
-        loaded = lock_and_load(connection, Plan.of_commands(self._registry, self._cache, entries, exclusive), wait_ms)
-        [moment] = connection.execute(statements.NOW, prepare=True).fetchone() or (None,)
+        loaded = lock_and_load(
+            connection, Footprint.of_commands(self._registry, self._cache, entries, exclusive), wait_ms
+        )
+        [moment] = connection.execute(statements.MOMENT, prepare=True).fetchone() or (None,)
         assert isinstance(moment, datetime)
         result = RoundResult()
         runnable = self._sort_out_busy(entries, loaded, result)
@@ -118,9 +121,9 @@ class Round:
             try:
                 if entry.command.authorize is not None:
                     entry.command.authorize(unit)
-                replay = _replay(entry, records.get(entry.record), unit)
-                if replay is not None:
-                    result.done.append((entry, replay))
+                repeated = _repeat(entry, records.get(entry.record), unit)
+                if repeated is not None:
+                    result.done.append((entry, repeated))
                     continue
                 told, record = _lay_out(entry, entry.command.decide(unit))
             except (Rejection, KeyReused) as refusal:
@@ -158,16 +161,11 @@ def _lay_out(entry: Entry, decision: Answer | Refused) -> tuple[Outcome | Reject
     return told, Record(fingerprint, entry.command_id, status, stored, decision.headers)
 
 
-def _replay(entry: Entry, record: Record | None, unit: UnitOfWork) -> Outcome | None:
-    """Answer from the record: a twin's answer, or a refusal. None: nothing is stored yet."""
-    if record is None:
-        return None
-    if record.fingerprint != entry.command.fingerprint:
-        raise KeyReused
-    if record.status is None:
-        return None  # Pending: decided anew.
-    if entry.command.on_replay is not None:
-        answer = entry.command.on_replay(unit, StoredAnswer(record.status, record.body, record.headers))
-        body = b"" if answer.body is None else _encode(answer.body)
-        return Outcome(answer.status, body, answer.headers, replayed=True)
-    return Outcome(record.status, record.body, record.headers, replayed=True)
+def _repeat(entry: Entry, record: Record | None, unit: UnitOfWork) -> Outcome | None:
+    """Answer from the record, in the command's own way if it has one. None: nothing is stored yet."""
+    found = replay(record, entry.command.fingerprint)
+    if found is None or entry.command.on_replay is None:
+        return found
+    answer = entry.command.on_replay(unit, StoredAnswer(found.status, found.body, found.headers))
+    body = b"" if answer.body is None else _encode(answer.body)
+    return Outcome(answer.status, body, answer.headers, replayed=True)

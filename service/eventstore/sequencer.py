@@ -28,7 +28,7 @@ _GROW = "update log_state set size = size + %s"
 
 
 def sequence_once(connection: Connection, limit: int = BATCH) -> int:
-    """Number at most `limit` events; returns how many (0 when there are none, or when another one is at it)."""
+    """Number at most `limit` events; returns how many (0: there are none, or another process numbers them)."""
     with connection.transaction():
         row = connection.execute(_LOCK, prepare=True).fetchone()
         if row is None:

@@ -1,4 +1,4 @@
-"""The session of a thread that writes: opened when it is needed, and anew after it was lost."""
+"""The session of a thread that writes: opened when it is needed, and opened again after it was lost."""
 
 from __future__ import annotations
 
@@ -12,23 +12,40 @@ RECONNECT_PAUSE = 0.05  # seconds; nobody is refused meanwhile: what waits is pa
 
 
 class WritingSession:
-    """Keeps one connection. Belongs to one thread."""
+    """Keeps one connection. Belongs to one thread.
 
-    def __init__(self, conninfo: str, application: str) -> None:
+    `first` is a statement that comes first on each connection; a transaction is ended by the server after
+    `transaction_timeout_ms` (milliseconds, where the server has such a setting).
+    """
+
+    def __init__(self, conninfo: str, application: str, *, first: str = "", transaction_timeout_ms: int = 2000) -> None:
         self.application = application
         self.connection: Connection | None = None
         self.pid = 0  # of the last connection
         self._conninfo = conninfo
+        self._first = first.encode()
+        self._transaction_timeout_ms = transaction_timeout_ms
 
     def open(self) -> Connection:
-        """The connection, opened if there is none. Raises psycopg.OperationalError when the database is not there."""
+        """The connection, opened if there is none.
+
+        Raises psycopg.OperationalError when the database is not there, after RECONNECT_PAUSE; there is no connection
+        then.
+        """
         if self.connection is None:
             try:
-                self.connection = connect(self._conninfo, application=self.application)
+                connection = connect(
+                    self._conninfo,
+                    application=self.application,
+                    transaction_timeout_ms=self._transaction_timeout_ms,
+                )
             except psycopg.Error:
                 time.sleep(RECONNECT_PAUSE)
                 raise
-            self.pid = self.connection.info.backend_pid
+            self.connection = connection
+            self.pid = connection.info.backend_pid
+            if self._first:
+                connection.execute(self._first)
         return self.connection
 
     def rollback(self) -> None:
@@ -40,7 +57,7 @@ class WritingSession:
             self.close()
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection, and forget it."""
         connection, self.connection = self.connection, None
         if connection is not None:
             connection.close()

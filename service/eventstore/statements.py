@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 from projections.kernel.projection import Table
+from service.eventstore.clock import NOW
 
 LOCK_TIMEOUT = "select set_config('lock_timeout', %s, true)"
 
@@ -52,7 +53,7 @@ TABLES = (
     "where c.relname = any(%s::name[]) and c.relnamespace = current_schema()::regnamespace"
 )
 
-NOW = "select service_now()"
+MOMENT = f"select {NOW}"
 
 _EVENT_COLUMNS = (
     ("project_id", "text"),

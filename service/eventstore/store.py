@@ -14,6 +14,7 @@ import psycopg
 from psycopg_pool import AsyncConnectionPool
 
 from projections.kernel.projection import Table
+from service.eventstore.clock import NOW_SECONDS
 from service.eventstore.commands import Command, CommandNotDone, Outcome, OutcomeUnknown
 from service.eventstore.connection import NOTICE_SILENCE
 from service.eventstore.entry import DEADLINE, DOUBT_DEADLINE
@@ -144,7 +145,7 @@ class EventStore:
 
     async def now(self) -> int:
         """Return service_now() in epoch seconds."""
-        [[seconds]] = await self.fetch("select floor(extract(epoch from service_now()))::bigint")
+        [[seconds]] = await self.fetch(f"select {NOW_SECONDS}")
         return int(seconds)
 
     def pool_stats(self) -> dict[str, int]:

@@ -23,16 +23,14 @@ from service.eventstore.codec import (
 )
 from service.eventstore.connection import Connection
 from service.eventstore.entry import Entry
-from service.eventstore.loading import Loaded, Record
+from service.eventstore.faults import CommitNotConfirmed
+from service.eventstore.loading import Loaded
+from service.eventstore.records import Record
 from service.eventstore.unit import Batch, NewEvent, Working
 from service.ids import new_id
 
 SNAPSHOT_EVERY = 100  # events after which a long stream gets a new snapshot
 _encode = msgspec.json.Encoder().encode
-
-
-class CommitNotConfirmed(Exception):
-    """COMMIT was answered with another tag: the transaction rolled back without an error."""
 
 
 class Accepted(NamedTuple):

@@ -16,8 +16,9 @@ import psycopg
 from service.eventstore import names
 from service.eventstore.arrays import array, columns
 from service.eventstore.cache import Known, StreamName
-from service.eventstore.connection import AsyncConnection, connect_async, is_lost
-from service.eventstore.loading import Plan
+from service.eventstore.connection import AsyncConnection, connect_async
+from service.eventstore.faults import Fault, judge
+from service.eventstore.loading import Footprint
 from service.ingest import statements
 from service.ingest.locking import Project
 from service.ingest.tally import Tally
@@ -28,15 +29,15 @@ Parameters = tuple[str | int | None, ...]
 def parameters(
     flusher: str,
     number: int,
-    plan: Plan,
+    footprint: Footprint,
     cases: Mapping[StreamName, Known],
     projects: Mapping[str, Project],
     tally: Tally,
 ) -> Parameters:
     """Lay out what `ingest_count` checks (gates, cases and projects as they are known) and what it stores."""
-    [flusher_name] = plan.names
+    [flusher_name] = footprint.names
     return (
-        array(names.lock_number(name) for name in plan.gates),
+        array(names.lock_number(name) for name in footprint.gates),
         names.lock_number(flusher_name),
         *columns(((*name, known.revision) for name, known in cases.items()), 3),
         *columns(((name, project.dsn_hash, project.account_id) for name, project in projects.items()), 3),
@@ -58,9 +59,9 @@ class CountingSession:
         self.pid = 0  # of the last session
 
     async def open(self) -> None:
-        """See to it that there is a connection; one that its server has ended while it was idle is replaced.
+        """Open the connection if there is none, and replace one that its server has ended while it was idle.
 
-        So a statement is sent to a session that was there a moment ago, and what becomes of it is rarely in doubt.
+        A statement is then sent to a session that existed a moment ago, so that its outcome is rarely in doubt.
         Raises psycopg.OperationalError when the database is not there.
         """
         if self._connection is not None and self._news.poll(0):
@@ -81,12 +82,12 @@ class CountingSession:
         [received_at] = await self._cursor.fetchone() or (None,)
         return received_at
 
-    def is_lost_by(self, error: psycopg.Error) -> bool:
-        """Whether an error of `store` took the session with it, so that what became of the statement is not known."""
-        return self._connection is None or is_lost(self._connection, error)
+    def judge(self, error: Exception) -> Fault:
+        """Say what an error of `store` means."""
+        return judge(error, self._connection)
 
     def abort(self) -> None:
-        """Drop the connection without a word to its server, whatever runs on it."""
+        """Close the socket at once, without ending the session, whatever runs on it."""
         if self._connection is not None:
             asyncio.get_running_loop().remove_reader(self._connection.fileno())
             self._connection.pgconn.finish()

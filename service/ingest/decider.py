@@ -18,12 +18,11 @@ import psycopg
 import structlog
 
 from service.eventstore import names
-from service.eventstore.commands import CommandFailed, OutcomeUnknown
-from service.eventstore.connection import Connection, is_lost
+from service.eventstore.commands import OutcomeUnknown
+from service.eventstore.connection import Connection
 from service.eventstore.entry import tell
-from service.eventstore.loop import RETRY, is_callers_data
+from service.eventstore.faults import Fault, Meaning, judge
 from service.eventstore.session import WritingSession
-from service.eventstore.writing import CommitNotConfirmed
 from service.ingest import statements
 from service.ingest.flush import Attempt, Flush, flusher_name
 from service.ingest.items import Item
@@ -43,7 +42,7 @@ class Decider:
         self._session = WritingSession(conninfo, application)
         self._flush = flush
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        # A daemon: a database that says nothing must not keep the process from ending.
+        # A daemon: a database that does not answer must not keep the process from ending.
         self._thread = threading.Thread(target=self._main, name="service-intake", daemon=True)
 
     # -- the event loop ----------------------------------------------------------------------------------------
@@ -81,49 +80,45 @@ class Decider:
             except Exception as bug:  # noqa: BLE001 - it belongs to whoever asked; the thread must survive
                 self._session.close()
                 result = bug
-            with suppress(RuntimeError):  # The event loop has closed: nobody is left to hear it.
+            with suppress(RuntimeError):  # The event loop has closed; nobody waits for it.
                 answer.get_loop().call_soon_threadsafe(tell, answer, result)
         self._session.close()
 
     def _carry_out(self, items: Sequence[Item], settlement: Settlement) -> None:
-        """Run one flush and see to each of its records."""
+        """Run one flush; each of its records is in the settlement afterwards."""
         attempt = self._flush.attempt(items)
         try:
             self._flush.run(self._session.open(), attempt)
-        except CommitNotConfirmed:
+        except Exception as error:  # noqa: BLE001 - whatever it is, the thread must survive
             self._flush.forget()
-            settlement.hold(items)
-        except psycopg.Error as error:
-            self._flush.forget()
-            self._after_error(attempt, error, settlement)
-        except Exception as bug:
-            # The thread must survive; the culprit is found one by one.
-            log.exception("flush_failed", error=repr(bug), size=len(items))
-            self._flush.forget()
-            self._session.close()
-            self._one_by_one(attempt, bug, settlement)
+            self._after(judge(error, self._session.connection), attempt, settlement)
         else:
             settlement.add(attempt)
 
-    def _after_error(self, attempt: Attempt, error: psycopg.Error, settlement: Settlement) -> None:
-        """Decide what an error of the database means for a flush."""
-        connection = self._session.connection
-        if connection is None:  # Could not connect: certainly not stored.
-            settlement.hold(attempt.items)
-        elif is_lost(connection, error):
-            log.warning("connection_lost", size=len(attempt.items), sqlstate=error.sqlstate)
-            self._session.close()
-            if attempt.committing:
-                self._resolve(attempt, self._session.pid, settlement)
-            else:
+    def _after(self, fault: Fault, attempt: Attempt, settlement: Settlement) -> None:
+        """Let the records of a flush wait after an error, or find the one at fault."""
+        # The check of the default partition: a day got its own between planning and writing. It is seen next time.
+        moved = isinstance(fault.error, psycopg.errors.CheckViolation)
+        match Meaning.TRY_AGAIN if moved else fault.meaning:
+            case Meaning.NOT_CONNECTED:
                 settlement.hold(attempt.items)
-        elif error.sqlstate in RETRY or isinstance(error, psycopg.errors.CheckViolation):
-            # The check of the default partition: a day got its own between planning and writing. It is seen next time.
-            self._session.rollback()
-            settlement.hold(attempt.items)
-        else:
-            self._session.rollback()
-            self._one_by_one(attempt, error, settlement)
+            case Meaning.IN_DOUBT:
+                log.warning("connection_lost", size=len(attempt.items), sqlstate=fault.sqlstate)
+                self._session.close()
+                if attempt.committing:
+                    self._resolve(attempt, self._session.pid, settlement)
+                else:
+                    settlement.hold(attempt.items)
+            case Meaning.TRY_AGAIN:
+                self._session.rollback()
+                settlement.hold(attempt.items)
+            case Meaning.CALLERS_DATA | Meaning.UNEXPECTED:
+                self._session.rollback()
+                self._one_by_one(attempt, fault, settlement)
+            case Meaning.BUG:
+                log.error("flush_failed", error=repr(fault.error), size=len(attempt.items), exc_info=fault.error)
+                self._session.close()
+                self._one_by_one(attempt, fault, settlement)
 
     def _resolve(self, attempt: Attempt, lost_pid: int, settlement: Settlement) -> None:
         """Find out whether a commit in doubt was carried out, then answer or let its records wait."""
@@ -132,7 +127,7 @@ class Decider:
             try:
                 received_at = self._when_committed(self._session.open(), attempt.number, lost_pid)
             except psycopg.Error as error:
-                if error.sqlstate in RETRY:
+                if judge(error, self._session.connection).meaning is Meaning.TRY_AGAIN:
                     self._session.rollback()
                 else:
                     self._session.close()
@@ -144,11 +139,11 @@ class Decider:
                 settlement.add(attempt)
             return
         log.error("commit_unresolved", size=len(attempt.stored))
-        unknown = {stored.item.record for stored in attempt.stored} - {None}
+        unknown = {stored.item.key_record for stored in attempt.stored} - {None}
         settlement.answers += [(stored.item, OutcomeUnknown()) for stored in attempt.stored]
         # A twin in the same flush was answered from a record that may not be there.
         settlement.answers += [
-            (item, OutcomeUnknown() if item.record in unknown else told) for item, told in attempt.settled
+            (item, OutcomeUnknown() if item.key_record in unknown else told) for item, told in attempt.settled
         ]
         settlement.hold(attempt.held)
 
@@ -156,7 +151,7 @@ class Decider:
         """Wait for the end of the transaction that lost its connection, then look for its number.
 
         Returns the time of receipt of its records in epoch seconds; None when it was not carried out. In that case
-        the number is given up: should its statement still be on its way, it comes to nothing (see `ingest_count`).
+        the number is given up: if its statement arrives later, it stores nothing (see `ingest_count`).
         """
         flusher_id = self._flush.flusher_id
         connection.execute(statements.END_SESSION, (lost_pid, self._session.application))
@@ -170,13 +165,11 @@ class Decider:
         connection.execute("commit")
         return None
 
-    def _one_by_one(self, attempt: Attempt, error: Exception, settlement: Settlement) -> None:
-        """Store each record alone, so that only the culprit fails."""
+    def _one_by_one(self, attempt: Attempt, fault: Fault, settlement: Settlement) -> None:
+        """Store each record alone, so that only the one at fault fails."""
         if len(attempt.items) > 1:
             for item in attempt.items:
                 self._carry_out([item], settlement)
             return
-        sqlstate = getattr(error, "sqlstate", None) or ""
-        log.error("record_failed", operation=attempt.items[0].operation, sqlstate=sqlstate)
-        told = CommandFailed(sqlstate) if is_callers_data(error) else error
-        settlement.answers.append((attempt.items[0], told))
+        log.error("record_failed", operation=attempt.items[0].operation, sqlstate=fault.sqlstate)
+        settlement.answers.append((attempt.items[0], fault.told))

@@ -26,7 +26,8 @@ from service.eventstore import names
 from service.eventstore.cache import StateCache, StreamName
 from service.eventstore.commands import Answer, Command, KeyReused, Origin, Outcome
 from service.eventstore.connection import Connection
-from service.eventstore.loading import Loaded, Plan, Record, fold_stream
+from service.eventstore.loading import Footprint, Loaded, fold_stream
+from service.eventstore.records import Record, replay
 from service.eventstore.unit import Batch, Registry, UnitOfWork
 from service.eventstore.writing import write
 from service.ids import new_id
@@ -34,13 +35,13 @@ from service.ingest import statements
 from service.ingest.counting import Parameters, parameters
 from service.ingest.items import Assignment, Item
 from service.ingest.locking import Project, lock
-from service.ingest.tally import Assigned, RecordTally, Tally
+from service.ingest.tally import Assigned, KeyRecordTally, Tally
 from statemachines.cases import case, suppressions
 from statemachines.kernel.machine import Stream
 from statemachines.projects.project import ProjectDeletionInProgress
 
 ACCEPTED = 202
-MOST_PROJECTS = 10_000  # remembered; beyond that, all are looked at anew
+MOST_PROJECTS = 10_000  # remembered; with more, all are forgotten and read again
 _NO_HEADERS: Mapping[str, str] = {}
 
 
@@ -81,7 +82,7 @@ class _Work:
     `closed` are the projects whose gate was not got; `counted` the cases that stay as they are, with their states.
     """
 
-    plan: Plan
+    footprint: Footprint
     loaded: Loaded
     batch: Batch
     projects: Mapping[str, Project]
@@ -123,9 +124,9 @@ class Flush:
         Raises psycopg.Error as it comes, with the transaction still open or the connection broken, and
         CommitNotConfirmed.
         """
-        plan = self._plan(attempt.items)
+        footprint = self._footprint(attempt.items)
         project_ids = sorted({item.sender.project_id for item in attempt.items})
-        loaded, moment, projects = lock(connection, plan, project_ids)
+        loaded, moment, projects = lock(connection, footprint, project_ids)
         self._remember(project_ids, projects)
         if flusher_name(self.flusher_id) not in loaded.names:
             attempt.held.extend(attempt.items)  # A transaction of ours that lost its connection is not over yet.
@@ -134,7 +135,7 @@ class Flush:
         batch = Batch(self._registry, moment, {}, loaded.rows)
         attempt.received_at = batch.now
         closed = {project_id for project_id in project_ids if names.gate(project_id) not in loaded.gates}
-        work = _Work(plan, loaded, batch, projects, closed)
+        work = _Work(footprint, loaded, batch, projects, closed)
         self._fold(work)
         for item in attempt.items:
             self._take(item, work, attempt)
@@ -142,7 +143,7 @@ class Flush:
             connection.execute("rollback")
             return
         attempt.committing = True
-        records = work.tally.record_parameter()
+        records = work.tally.key_record_parameter()
         values = (moment, self.flusher_id, attempt.number, records, *work.tally.parameters())
 
         def store(connection: Connection, _: Batch) -> None:
@@ -168,13 +169,13 @@ class Flush:
         projects: dict[str, Project] = {}
         for item in attempt.items:
             project = self._projects.get(item.sender.project_id)
-            if project is None or not project.active or project.dsn_hash != item.sender.dsn_hash or item.record:
+            if project is None or not project.active or project.dsn_hash != item.sender.dsn_hash or item.key_record:
                 return None
             projects[item.sender.project_id] = project
-        plan = self._plan(attempt.items)
-        if plan.writes:
+        footprint = self._footprint(attempt.items)
+        if footprint.writes:
             return None
-        cases = {name: known for name in plan.shared if (known := self._cache.get(name)) is not None}
+        cases = {name: known for name in footprint.shared if (known := self._cache.get(name)) is not None}
         tally = Tally()
         for item in attempt.items:
             project_id = item.sender.project_id
@@ -183,11 +184,11 @@ class Flush:
                 case_id, grouping = item.offered[0]  # The oldest grouping that knows it keeps it: all are known here.
                 assigned = Assigned(case_id, grouping, cases[project_id, case_id].state.status, counted=True)
             attempt.stored.append(Stored(item, tally.add(item, assigned, projects[project_id].account_id)))
-        return parameters(self.flusher_id, attempt.number, plan, cases, projects, tally)
+        return parameters(self.flusher_id, attempt.number, footprint, cases, projects, tally)
 
     # -- what is needed ----------------------------------------------------------------------------------------
 
-    def _plan(self, items: Sequence[Item]) -> Plan:
+    def _footprint(self, items: Sequence[Item]) -> Footprint:
         writes: dict[StreamName, Stream] = {}
         counted: dict[StreamName, Stream] = {}
         for item in items:
@@ -206,8 +207,8 @@ class Flush:
                 reads.append(rules)
             else:
                 writes[rules.name] = rules
-        keyed = [(item.record, item.key_name) for item in items if item.record is not None]
-        return Plan(
+        keyed = [(item.key_record, item.key_name) for item in items if item.key_record is not None]
+        return Footprint(
             self._registry,
             self._cache,
             gates={item.sender.project_id for item in items},
@@ -225,12 +226,14 @@ class Flush:
         and locked to be written in the next flush.
         """
         loaded = work.loaded
-        for name, stream in work.plan.streams.items():
-            absent = name not in loaded.seen and name in work.plan.writes and names.new_stream(*name) in loaded.names
+        for name, stream in work.footprint.streams.items():
+            absent = (
+                name not in loaded.seen and name in work.footprint.writes and names.new_stream(*name) in loaded.names
+            )
             if name in loaded.heads or absent:
                 work.batch.streams[name] = fold_stream(self._registry, self._cache, stream, loaded)
                 self._moved.discard(name)
-        for name in work.plan.shared:
+        for name in work.footprint.shared:
             if name in loaded.heads and name not in work.batch.streams:
                 known = self._cache.get(name)
                 if known is not None and known.revision == loaded.heads[name][0]:
@@ -253,13 +256,13 @@ class Flush:
         if not project.active:
             attempt.settled.append((item, ProjectDeletionInProgress("The project is being deleted.")))
             return
-        if item.record is not None:
+        if item.key_record is not None:
             if item.key_name not in work.loaded.names:
                 attempt.held.append(item)
                 return
-            record = work.loaded.records.get(item.record)
+            record = work.loaded.records.get(item.key_record)
             if record is not None:
-                attempt.settled.append((item, _replay(record, sender.fingerprint)))
+                attempt.settled.append((item, _repeat(record, sender.fingerprint)))
                 return
         assigned = self._assign(item, work) if item.offered else None
         if assigned is None and item.offered:
@@ -306,10 +309,11 @@ class Flush:
     def _store(self, item: Item, assigned: Assigned | None, account_id: str, work: _Work) -> Stored:
         """Put a record into the tally, and its answer with it if the record of its key has to hold that."""
         suppressed = work.tally.add(item, assigned, account_id)
-        if item.record is not None:
+        if item.key_record is not None:
             fingerprint, body = item.sender.fingerprint, item.answer(work.batch.now)
-            work.tally.records.append(RecordTally(*item.record, fingerprint, item.row.id, ACCEPTED, body.decode()))
-            work.loaded.records[item.record] = Record(fingerprint, item.row.id, ACCEPTED, body, _NO_HEADERS)
+            made = KeyRecordTally(*item.key_record, fingerprint, item.row.id, ACCEPTED, body.decode())
+            work.tally.key_records.append(made)
+            work.loaded.records[item.key_record] = Record(fingerprint, item.row.id, ACCEPTED, body, _NO_HEADERS)
         return Stored(item, suppressed)
 
 
@@ -322,8 +326,10 @@ def _decided(_unit: Any) -> Answer:
     return Answer(ACCEPTED, None)
 
 
-def _replay(record: Record, fingerprint: str) -> Outcome | Exception:
-    if record.fingerprint != fingerprint:
-        return KeyReused()
-    assert record.status is not None, "the answer of a telemetry record is final"
-    return Outcome(record.status, record.body, record.headers, replayed=True)
+def _repeat(record: Record, fingerprint: str) -> Outcome | Exception:
+    try:
+        found = replay(record, fingerprint)
+    except KeyReused as refusal:
+        return refusal
+    assert found is not None, "the answer of a telemetry record is final"
+    return found

@@ -19,7 +19,7 @@ import structlog
 
 from service.eventstore.commands import CommandNotDone, Outcome, OutcomeUnknown
 from service.eventstore.entry import tell
-from service.eventstore.loop import RETRY
+from service.eventstore.faults import Meaning
 from service.eventstore.session import RECONNECT_PAUSE
 from service.eventstore.unit import Registry
 from service.ingest.counting import CountingSession
@@ -78,7 +78,7 @@ class Intake:
         self._tasks = [asyncio.create_task(self._main()), asyncio.create_task(self._watch())]
 
     async def stop(self) -> None:
-        """Refuse new records, store those that wait, and end; a database that says nothing is not waited for."""
+        """Refuse new records, store those that wait, and end; a database that does not answer is not waited for."""
         self._stopping = True
         self._wake.set()
         if self._tasks:
@@ -128,7 +128,7 @@ class Intake:
                 async with asyncio.timeout(due):
                     await self._wake.wait()
         if self._crowd > 1 and self._waiting.fresh < self._crowd and not self._stopping:
-            # Many came at once last time, so their like is on its way: one flush for all costs less.
+            # Many came at once last time, so more are on their way: one flush for all costs less.
             await asyncio.sleep(LINGER)
         if self._stopping and not self._waiting.count:
             return None
@@ -155,7 +155,7 @@ class Intake:
         return ready
 
     async def _survive(self, batch: Sequence[Item]) -> Settlement:
-        """Carry out a batch; what nobody foresaw costs its records their answer, and no others theirs."""
+        """Carry out a batch; after an unexpected error its records, and no others, are told OutcomeUnknown."""
         try:
             return await self._carry_out(batch)
         except Exception as bug:
@@ -178,14 +178,16 @@ class Intake:
             received_at = await self._session.store(values)
         except Exception as error:  # noqa: BLE001 - what was sent may be committed, whatever went wrong here
             self._flush.forget()
-            if not isinstance(error, psycopg.Error) or self._session.is_lost_by(error):
-                log.warning("connection_lost", size=len(batch), error=repr(error))
-                lost_pid = self._session.pid
-                await self._session.reset()
-                return await self._decider.resolve(attempt, lost_pid)
-            if error.sqlstate in RETRY:
-                return Settlement(held=list(batch))
-            received_at = None
+            match self._session.judge(error).meaning:
+                case Meaning.IN_DOUBT | Meaning.BUG:
+                    log.warning("connection_lost", size=len(batch), error=repr(error))
+                    lost_pid = self._session.pid
+                    await self._session.reset()
+                    return await self._decider.resolve(attempt, lost_pid)
+                case Meaning.TRY_AGAIN | Meaning.NOT_CONNECTED:
+                    return Settlement(held=list(batch))
+                case Meaning.CALLERS_DATA | Meaning.UNEXPECTED:
+                    received_at = None  # The decider finds the record at fault.
         if received_at is None:
             return await self._decider.carry_out(batch)
         attempt.received_at = received_at
@@ -203,12 +205,12 @@ class Intake:
         self._waiting.put_back(settlement.held)
 
     async def _watch(self) -> None:
-        """Give up what is overdue even while a flush waits for a database that says nothing."""
+        """Give up what is overdue even while a flush waits for a database that does not answer."""
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             self._answer([(item, CommandNotDone()) for item in self._waiting.expire()])
             late = [item for item in self._flying if item.deadline + LONGEST < time.monotonic()]
-            _tell((item, OutcomeUnknown()) for item in late)  # They are let go of when the flush comes back.
+            _tell((item, OutcomeUnknown()) for item in late)  # They are removed when the flush returns.
 
     def _answer(self, results: Sequence[tuple[Item, Outcome | Exception]]) -> None:
         """Let go of records and tell their callers."""

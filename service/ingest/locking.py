@@ -15,7 +15,8 @@ import msgspec
 from service.eventstore import names
 from service.eventstore.arrays import array
 from service.eventstore.connection import Connection
-from service.eventstore.loading import Loaded, Plan, Record, lock_and_load
+from service.eventstore.loading import Footprint, Loaded, lock_and_load
+from service.eventstore.records import Record
 from service.ingest import statements
 
 _encode = msgspec.json.Encoder().encode
@@ -34,7 +35,7 @@ class Project(NamedTuple):
         return self.status == "active"
 
 
-class Held(NamedTuple):
+class Locked(NamedTuple):
     """What was got: locks and reads, the clock of the flush, and the senders' projects."""
 
     loaded: Loaded
@@ -75,33 +76,33 @@ _got = msgspec.json.Decoder(_Got).decode
 _senders = msgspec.json.Decoder(list[_Sender]).decode
 
 
-def lock(connection: Connection, plan: Plan, project_ids: Sequence[str]) -> Held:
-    """Begin the transaction and take what the plan names, as far as it is free. Raises psycopg.Error."""
-    if plan.writes or plan.reads:
-        return _lock_to_move(connection, plan, project_ids)
-    return _lock_to_count(connection, plan, project_ids)
+def lock(connection: Connection, footprint: Footprint, project_ids: Sequence[str]) -> Locked:
+    """Begin the transaction and take what the footprint names, as far as it is free. Raises psycopg.Error."""
+    if footprint.writes or footprint.reads:
+        return _lock_to_move(connection, footprint, project_ids)
+    return _lock_to_count(connection, footprint, project_ids)
 
 
-def _lock_to_move(connection: Connection, plan: Plan, project_ids: Sequence[str]) -> Held:
-    loaded = lock_and_load(connection, plan, None)
+def _lock_to_move(connection: Connection, footprint: Footprint, project_ids: Sequence[str]) -> Locked:
+    loaded = lock_and_load(connection, footprint, None)
     row = connection.execute(statements.FACTS, (array(project_ids),), prepare=True).fetchone()
     assert row is not None
     moment, found = row
-    return Held(loaded, moment, _by_id(_senders(found) if found else ()))
+    return Locked(loaded, moment, _by_id(_senders(found) if found else ()))
 
 
-def _lock_to_count(connection: Connection, plan: Plan, project_ids: Sequence[str]) -> Held:
-    gates = {names.lock_number(name): name for name in plan.gates}
-    wanted = {names.lock_number(name): name for name in plan.names}
-    records = [dict(zip(_RECORD, record, strict=True)) for record in plan.records]
+def _lock_to_count(connection: Connection, footprint: Footprint, project_ids: Sequence[str]) -> Locked:
+    gates = {names.lock_number(name): name for name in footprint.gates}
+    wanted = {names.lock_number(name): name for name in footprint.names}
+    records = [dict(zip(_RECORD, record, strict=True)) for record in footprint.records]
     connection.execute("begin")
     row = connection.execute(
         statements.LOCK,
         (
             array(gates),
             array(wanted),
-            array(project_id for project_id, _ in plan.shared),
-            array(stream_id for _, stream_id in plan.shared),
+            array(project_id for project_id, _ in footprint.shared),
+            array(stream_id for _, stream_id in footprint.shared),
             _encode(records).decode() if records else None,
             array(project_ids),
         ),
@@ -118,7 +119,7 @@ def _lock_to_count(connection: Connection, plan: Plan, project_ids: Sequence[str
         loaded.records[project_id, principal, operation, key] = Record(
             fingerprint, command_id, status, body.encode(), {}
         )
-    return Held(loaded, got.moment, _by_id(got.projects or ()))
+    return Locked(loaded, got.moment, _by_id(got.projects or ()))
 
 
 _RECORD = ("project_id", "principal", "operation", "key")

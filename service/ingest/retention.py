@@ -14,6 +14,7 @@ import psycopg
 import structlog
 from psycopg import sql
 
+from service.eventstore.clock import TODAY
 from service.ingest.tally import DAY
 
 log = structlog.get_logger()
@@ -26,7 +27,6 @@ USAGE_DAYS = 400  # usage is shown for a year
 FLUSHER_SECONDS = DAY
 DDL_WAIT = "500ms"
 
-_TODAY = "select floor(extract(epoch from service_now()) / 86400)::bigint * 86400"
 _PARTITIONS = (
     "select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid "
     "where i.inhparent = %s::regclass and c.relname <> %s || '_default' order by c.relname"
@@ -68,7 +68,7 @@ _PURGE_FLUSHERS = "delete from ingest_flushers where seen_at < %s"
 
 async def _today(connection: Connection) -> int:
     """Epoch of the present day's UTC midnight, on the service's clock."""
-    row = await (await connection.execute(_TODAY)).fetchone()
+    row = await (await connection.execute(f"select {TODAY}".encode())).fetchone()
     assert row is not None
     return int(row[0])
 
@@ -86,11 +86,11 @@ async def ensure_partitions(connection: Connection, days_ahead: int = DAYS_AHEAD
                 async with connection.transaction():
                     await connection.execute(f"set local lock_timeout = '{DDL_WAIT}'".encode())
                     cursor = await connection.execute(
-                        "select ensure_partition(%s, %s)", (telemetry, today + ahead * DAY)
+                        "select ensure_partition(telemetry => %s, day => %s)", (telemetry, today + ahead * DAY)
                     )
                     row = await cursor.fetchone()
             except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected, psycopg.errors.DuplicateTable):
-                complete = False  # Another process is at it, or ingest is; the next run finds the table or makes it.
+                complete = False  # Another process makes it, or ingest uses it; the next run finds or makes it.
                 continue
             complete = complete and row is not None and bool(row[0])
     return complete

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-# Plain statements, outside a pipeline: they also arm the timeout of an idle transaction (see eventstore/round.py).
-FACTS = "select service_now(), ingest_projects(%s)::text"
-LOCK = "select ingest_lock(%s, %s, %s, %s, %s::json, %s)::text"
+from service.eventstore.clock import NOW, NOW_SECONDS
 
-STORE = """
-select ingest_store(%s, %s, %s, new_records => %s::json, new_logs => %s::json, new_analytics => %s::json,
-    new_cases => %s::json, new_users => %s::json, new_usage => %s::json)
+# Plain statements, outside a pipeline: they also arm the timeout of an idle transaction (see eventstore/round.py).
+FACTS = f"select {NOW}, ingest_projects(wanted => %s)::text"
+LOCK = """select ingest_lock(gates => %s, wanted => %s, head_projects => %s, head_streams => %s,
+    record_names => %s::json, senders => %s)::text
 """
-COUNT = f"select ingest_count({', '.join(['%s'] * 10)}, %s::json, %s::json, %s::json, %s::json, %s::json)"
+STORE = """select ingest_store(moment => %s, flusher => %s, number => %s, new_records => %s::json, new_logs => %s::json,
+    new_analytics => %s::json, new_cases => %s::json, new_users => %s::json, new_usage => %s::json)
+"""
+COUNT = """select ingest_count(gates => %s, flusher_lock => %s, head_projects => %s, head_streams => %s,
+    head_revisions => %s, senders => %s, dsn_hashes => %s, accounts => %s, flusher => %s, number => %s,
+    new_logs => %s::json, new_analytics => %s::json, new_cases => %s::json, new_users => %s::json,
+    new_usage => %s::json)
+"""
 LAST_BATCH = "select batch, seen_at from ingest_flushers where id = %s"
 WAIT_NAME = "select pg_advisory_xact_lock(%s::bigint)"
-GIVE_UP = """
+GIVE_UP = f"""
 insert into ingest_flushers as f (id, batch, seen_at, given_up)
-values (%s, 0, floor(extract(epoch from service_now())), %s)
+values (%s, 0, {NOW_SECONDS}, %s)
 on conflict (id) do update set given_up = excluded.given_up
-"""
+"""  # noqa: S608 - constants only
 END_SESSION = "select pg_terminate_backend(pid) from pg_stat_activity where pid = %s and application_name = %s"

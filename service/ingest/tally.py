@@ -64,7 +64,7 @@ class UsageTally(msgspec.Struct):
     scrubbed: int = 0
 
 
-class RecordTally(msgspec.Struct):
+class KeyRecordTally(msgspec.Struct):
     """An idempotency record to write; `body` is the answer as text."""
 
     project_id: str
@@ -83,7 +83,7 @@ class Tally:
     def __init__(self) -> None:
         self.logs: list[LogRow] = []
         self.analytics: list[AnalyticsRow] = []
-        self.records: list[RecordTally] = []
+        self.key_records: list[KeyRecordTally] = []
         self._cases: dict[tuple[str, str], CaseTally] = {}
         self._users: dict[tuple[str, str, str], UserTally] = {}
         self._usage: dict[str, UsageTally] = {}
@@ -150,9 +150,9 @@ class Tally:
         counters = (_in_order(self._cases), _in_order(self._users), _in_order(self._usage))
         return tuple(_encode(rows).decode() if rows else None for rows in (self.logs, self.analytics, *counters))
 
-    def record_parameter(self) -> str | None:
+    def key_record_parameter(self) -> str | None:
         """The idempotency records in the same form."""
-        return _encode(self.records).decode() if self.records else None
+        return _encode(self.key_records).decode() if self.key_records else None
 
 
 def _in_order(tallies: dict[Any, Any]) -> list[Any]:

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from service.eventstore.clock import NOW
 from service.eventstore.forgetting import forget
 from service.services import Services
 from service.tasks import Task
 
 # Made by the server to recognise its own write: nobody can repeat them once their request is over.
-OWN = "not client_key and created_at < (select service_now()) - interval '1 hour'"
+OWN = f"not client_key and created_at < {NOW} - interval '1 hour'"
 # Kept as long as what they made: credentials, enabling, runs and their cancelling, deletions.
 KEPT = (
     "operation ~ '(/credentials|/automation-contract/enable|/automation-runs|/cancel|/self_delete)$' "
     "or operation ~ '^DELETE '"
 )
-CLIENTS = f"client_key and created_at < (select service_now()) - interval '24 hours' and not ({KEPT})"
+CLIENTS = f"client_key and created_at < {NOW} - interval '24 hours' and not ({KEPT})"
 
 
 async def forget_records(services: Services, _: Mapping[str, Any]) -> None:

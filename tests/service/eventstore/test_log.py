@@ -17,11 +17,11 @@ import pytest
 from service.eventstore.audit import check_history
 from service.eventstore.commands import Answer, Unit
 from service.eventstore.connection import connect
+from service.eventstore.faults import CommitNotConfirmed
 from service.eventstore.history import follow, read_log, read_stream
 from service.eventstore.reactor import NAME, Job, Reactor, react_once
 from service.eventstore.sequencer import BATCH, Sequencer, sequence_all, sequence_once
 from service.eventstore.store import EventStore
-from service.eventstore.writing import CommitNotConfirmed
 from tests.support.cluster import TestCluster
 from tests.support.daemon import REACTIONS, Daemon
 from tests.support.rounds import Bench, Spy, count, entry_of, history, holding, wait_until

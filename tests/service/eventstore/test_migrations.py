@@ -8,10 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 
-from service.eventstore import jobschema, migrations
+from service.eventstore import functions, jobschema, migrations
 from service.eventstore.migrations import Migration, MigrationError, Standing
 from service.eventstore.startup import UnfitDatabase, check_database, server_problems
 from tests.support.cluster import TestCluster
+from tests.support.olddatabases import catalog
 
 
 def made(name: str, sql: str) -> Migration:
@@ -27,7 +28,8 @@ def test_a_fresh_database_gets_every_file_and_a_second_run_nothing(any_cluster: 
     with any_cluster.database("template0") as url:
         seen: list[str] = []
         done = migrations.migrate(url, report=seen.append)
-        assert done == seen == [migration.name for migration in migrations.discover()]
+        files = [migration.name for migration in migrations.discover()]
+        assert done == seen == [*files, *(function.path for function in functions.discover())]
         assert migrations.migrate(url) == []
         with psycopg.connect(url) as connection:
             assert {standing for _, standing in migrations.status(connection)} == {Standing.APPLIED}
@@ -35,10 +37,11 @@ def test_a_fresh_database_gets_every_file_and_a_second_run_nothing(any_cluster: 
 
 
 def test_numbers_are_unique_and_names_sort_by_them():
-    names = [migration.name for migration in migrations.discover()]
+    """The job library's schema is the last, outside of the order."""
+    *names, last = [migration.name for migration in migrations.discover()]
     assert names == sorted(names)
     assert len({name[:4] for name in names}) == len(names)
-    assert jobschema.NAME in names
+    assert last == jobschema.NAME
 
 
 def test_status_of_an_empty_database_is_all_pending(empty_database_url: str):
@@ -51,7 +54,7 @@ def test_status_of_an_empty_database_is_all_pending(empty_database_url: str):
 def test_many_runners_at_once_apply_each_file_once(empty_database_url: str):
     with ThreadPoolExecutor(4) as pool:
         done = list(pool.map(lambda _: migrations.migrate(empty_database_url), range(4)))
-    assert sorted(map(len, done)) == [0, 0, 0, len(migrations.discover())]
+    assert sorted(map(len, done)) == [0, 0, 0, len(migrations.discover()) + len(functions.discover())]
 
 
 def test_a_changed_file_is_refused_and_nothing_after_it_applied(empty_database_url: str):
@@ -78,6 +81,26 @@ def test_a_new_file_below_the_last_one_is_refused(empty_database_url: str):
     migrations.migrate(empty_database_url, [SECOND])
     with pytest.raises(MigrationError, match="0001_one is new"):
         migrations.migrate(empty_database_url, [FIRST, SECOND])
+
+
+@pytest.mark.parametrize("number", ["0072", "0080", "0089", "0090", "0091", "0100"])
+def test_a_file_can_be_added_whatever_number_the_job_library_bears(database_url: str, number: str):
+    """Its recorded name stays, so that the release before still knows it; its number says nothing about our order."""
+    added = made(f"{number}_added", "create table added (id int)")
+    *ours, library = migrations.discover()
+    assert migrations.migrate(database_url, [*ours, added, library]) == [added.name]
+    assert migrations.migrate(database_url, [*ours, added, library]) == []
+    late = made("0061_late", "create table late (id int)")
+    with pytest.raises(MigrationError, match=f"0061_late is new, but the database is already at {number}_added"):
+        migrations.migrate(database_url, [*ours, late, added, library])
+
+
+def test_our_own_order_holds_below_the_job_library_too(database_url: str):
+    """What is new and below our own last file is refused, however far below the library's number both are."""
+    *ours, library = migrations.discover()
+    late = made("0061_late", "create table late (id int)")
+    with pytest.raises(MigrationError, match=f"0061_late is new, but the database is already at {ours[-1].name}"):
+        migrations.migrate(database_url, [*ours, late, library])
 
 
 def test_a_failing_file_leaves_nothing_of_itself(empty_database_url: str):
@@ -110,35 +133,13 @@ def test_a_table_in_use_is_waited_for_in_short_steps(empty_database_url: str):
         connection.execute("select more from one")
 
 
-def catalog(url: str) -> list[tuple[str, ...]]:
-    """Columns, constraints, indexes, functions and triggers of a database, as text."""
-    queries = (
-        (
-            "select 'column', table_name, column_name, data_type, is_nullable, coalesce(column_default, '') "
-            "from information_schema.columns where table_schema = 'public'"
-        ),
-        (
-            "select 'constraint', conrelid::regclass::text, conname, pg_get_constraintdef(oid) from pg_constraint "
-            "where connamespace = 'public'::regnamespace and contype <> 'n'"
-        ),
-        "select 'index', indexname, indexdef from pg_indexes where schemaname = 'public'",
-        (
-            "select 'function', p.proname, pg_get_functiondef(p.oid) from pg_proc p "
-            "where p.pronamespace = 'public'::regnamespace"
-        ),
-        "select 'trigger', pg_get_triggerdef(oid) from pg_trigger where not tgisinternal",
-        "select 'enum', t.typname, e.enumlabel from pg_enum e join pg_type t on t.oid = e.enumtypid",
-    )
-    with psycopg.connect(url) as connection:
-        return sorted(row for query in queries for row in connection.execute(query).fetchall())
-
-
 def test_migrations_add_up(cluster: TestCluster, database_url: str):
     """One run over all files and one run a file end in the same schema."""
     with cluster.database("template0") as url:
         files = migrations.discover()
         for count in range(1, len(files) + 1):
             migrations.migrate(url, files[:count])
+        migrations.migrate(url)
         assert catalog(url) == catalog(database_url)
 
 

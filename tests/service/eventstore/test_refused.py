@@ -9,8 +9,8 @@ import psycopg
 import pytest
 
 from service.eventstore.commands import Answer, Command, KeyReused, Refused, Unit
+from service.eventstore.faults import CommitNotConfirmed
 from service.eventstore.store import EventStore
-from service.eventstore.writing import CommitNotConfirmed
 from tests.support import toy
 from tests.support.proxy import Fault, PostgresProxy, in_order
 from tests.support.rounds import Bench, Spy, entry_of, history

@@ -17,9 +17,9 @@ from service.eventstore.cache import StateCache
 from service.eventstore.commands import Answer, Outcome, Unit
 from service.eventstore.connection import connect
 from service.eventstore.entry import Entry
+from service.eventstore.faults import CommitNotConfirmed
 from service.eventstore.loading import Loaded, fold_stream
 from service.eventstore.round import Round
-from service.eventstore.writing import CommitNotConfirmed
 from tests.support import toy
 from tests.support.cluster import TestCluster
 from tests.support.rounds import Bench, Spy, count, entry_of, history, is_waiting, wait_until
@@ -76,7 +76,7 @@ def test_locks_come_in_one_order_and_what_they_protect_is_read_later(bench: Benc
         statements.load_rows(toy.LIVE_TOYS.table),
         statements.TABLES,
         "]",
-        statements.NOW,
+        statements.MOMENT,
         "[",
         statements.INSERT_EVENTS,
         statements.INSERT_HEADS,
@@ -112,7 +112,7 @@ def test_nothing_to_write_is_rolled_back(bench: Bench, sql: Sql):
 
     spy = Spy(bench.connection)
     bench.round.run(spy, [entry_of(command(refuse, toy_stream()))], wait_ms=200)
-    assert spy.said[-2:] == [statements.NOW, "rollback"]
+    assert spy.said[-2:] == [statements.MOMENT, "rollback"]
     assert bench.connection.info.transaction_status is TransactionStatus.IDLE
 
 

@@ -22,6 +22,7 @@ GLOBAL_TABLES = {
     "log_index",
     "log_state",
     "rebuilds",
+    "schema_functions",
     "schema_migrations",
     "service_clock",
     "unsequenced",

@@ -1,0 +1,29 @@
+-- Gives a day its own partition of a telemetry table. `day` is the epoch of its midnight. Answers whether it has one.
+-- Rows of the day that the default partition caught meanwhile move along, unless they are more than `most_moved`, which
+-- would hold up ingest: then they stay where they are, and so does everything else of that day.
+create or replace function ensure_partition(telemetry text, day bigint, most_moved bigint default 100000) returns boolean
+language plpgsql as $body$
+declare
+    fallback constant text := telemetry || '_default';
+    wanted   constant text := telemetry || '_' || to_char(to_timestamp(day) at time zone 'UTC', 'YYYYMMDD');
+    caught   bigint;
+begin
+    if to_regclass(wanted) is not null then
+        return true;
+    end if;
+    execute format('lock table %I in access exclusive mode', fallback);
+    execute format('select count(*) from (select 1 from %I where received_at >= $1 and received_at < $1 + 86400
+        limit $2 + 1) c', fallback) into caught using day, most_moved;
+    if caught > most_moved then
+        return false;
+    end if;
+    execute format('create table %I (like %I including defaults)', wanted, telemetry);
+    if caught > 0 then
+        execute format('with moved as (delete from %I where received_at >= $1 and received_at < $1 + 86400 returning *)
+            insert into %I select * from moved', fallback, wanted) using day;
+    end if;
+    execute format('alter table %I attach partition %I for values from (%s) to (%s)',
+        telemetry, wanted, day, day + 86400);
+    return true;
+end
+$body$;

@@ -1,0 +1,95 @@
+-- Everything a flush writes beside events, in one statement and always in this order: every flush of every process
+-- locks counter rows in it, last and in key order, so none waits for another in a circle. Each parameter holds rows as
+-- a JSON array, or is null; all of them were received at this moment.
+create or replace function ingest_store(
+    moment timestamptz, flusher text, number bigint, new_logs json, new_analytics json, new_records json,
+    new_cases json, new_users json, new_usage json
+) returns void language plpgsql as $body$
+declare
+    seconds  constant bigint := floor(extract(epoch from moment));
+    midnight constant bigint := seconds - seconds % 86400;
+begin
+    if new_logs is not null then
+        insert into log_events (project_id, received_at, id, level, message, environment, release, user_id, user_data,
+            tags, extra, case_id, fingerprint, grouped_by, marker_hash)
+        select u.project_id, seconds, u.id, u.level, u.message, u.environment, u.release, u.user_id, u.user_data,
+            u.tags, u.extra, u.case_id, u.fingerprint, u.grouped_by, u.marker_hash
+        from json_to_recordset(new_logs) as u(project_id text, id text, level text, message text, environment text,
+            release text, user_id text, user_data jsonb, tags jsonb, extra jsonb, case_id text, fingerprint text,
+            grouped_by text, marker_hash text);
+    end if;
+
+    if new_analytics is not null then
+        insert into analytics_events (project_id, received_at, id, event, distinct_id, properties, marker_hash)
+        select u.project_id, seconds, u.id, u.event, u.distinct_id, u.properties, u.marker_hash
+        from json_to_recordset(new_analytics) as u(project_id text, id text, event text, distinct_id text,
+            properties jsonb, marker_hash text);
+    end if;
+
+    if new_records is not null then
+        insert into idempotency (project_id, principal, operation, key, fingerprint, command_id, client_key, status,
+            body, headers, created_at)
+        select u.project_id, u.principal, u.operation, u.key, u.fingerprint, u.command_id, true, u.status,
+            convert_to(u.body, 'UTF8'), '{}', moment
+        from json_to_recordset(new_records) as u(project_id text, principal text, operation text, key text,
+            fingerprint text, command_id text, status int, body text);
+    end if;
+
+    if new_cases is not null then
+        -- Who sends a new environment or release with every event does not make the row grow for ever.
+        insert into case_stats as t (project_id, id, title, message, culprit, level, environment, release,
+            environments, releases, unmarked, event_count, users_affected, first_seen_at, last_seen_at)
+        select u.project_id, u.id, u.title, u.message, u.culprit, u.level, u.environment, u.release,
+            u.environments[1:100], u.releases[1:100], u.unmarked, u.event_count, 0, seconds, seconds
+        from json_to_recordset(new_cases) as u(project_id text, id text, title text, message text, culprit text,
+            level text, environment text, release text, environments text[], releases text[], unmarked boolean,
+            event_count bigint)
+        on conflict (project_id, id) do update set
+            level = excluded.level, environment = excluded.environment, release = excluded.release,
+            environments = case when t.environments @> excluded.environments then t.environments else
+                (t.environments || array(select v from unnest(excluded.environments) v
+                    where v <> all (t.environments)))[1:100] end,
+            releases = case when t.releases @> excluded.releases then t.releases else
+                (t.releases || array(select v from unnest(excluded.releases) v
+                    where v <> all (t.releases)))[1:100] end,
+            unmarked = t.unmarked or excluded.unmarked,
+            event_count = t.event_count + excluded.event_count,
+            last_seen_at = greatest(t.last_seen_at, excluded.last_seen_at);
+    end if;
+
+    if new_users is not null then
+        -- xmax is 0 only in a row that was inserted, so each person counts once.
+        with seen as (
+            insert into case_users as t (project_id, case_id, user_id, user_email, error_count, first_seen_at,
+                last_seen_at)
+            select u.project_id, u.case_id, u.user_id, u.user_email, u.error_count, seconds, seconds
+            from json_to_recordset(new_users) as u(project_id text, case_id text, user_id text, user_email text,
+                error_count bigint)
+            on conflict (project_id, case_id, user_id) do update set
+                user_email = coalesce(excluded.user_email, t.user_email),
+                error_count = t.error_count + excluded.error_count,
+                last_seen_at = greatest(t.last_seen_at, excluded.last_seen_at)
+            returning t.project_id, t.case_id, t.xmax = 0 as fresh
+        ), fresh as (
+            select s.project_id, s.case_id, count(*) as people from seen s where s.fresh group by 1, 2
+        )
+        update case_stats t set users_affected = t.users_affected + f.people
+        from fresh f where t.project_id = f.project_id and t.id = f.case_id;
+    end if;
+
+    insert into usage_days as t (project_id, account_id, day, errors, analytics, suppressed, scrubbed,
+        last_received_at)
+    select u.project_id, u.account_id, midnight, u.errors, u.analytics, u.suppressed, u.scrubbed, seconds
+    from json_to_recordset(new_usage) as u(project_id text, account_id text, errors bigint, analytics bigint,
+        suppressed bigint, scrubbed bigint)
+    on conflict (project_id, account_id, day) do update set
+        errors = t.errors + excluded.errors,
+        analytics = t.analytics + excluded.analytics,
+        suppressed = t.suppressed + excluded.suppressed,
+        scrubbed = t.scrubbed + excluded.scrubbed,
+        last_received_at = greatest(t.last_received_at, excluded.last_received_at);
+
+    insert into ingest_flushers as t (id, batch, seen_at) values (flusher, number, seconds)
+    on conflict (id) do update set batch = excluded.batch, seen_at = excluded.seen_at;
+end
+$body$;

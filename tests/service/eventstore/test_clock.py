@@ -1,0 +1,53 @@
+"""The time of the database is spelt once, and is what the service's clock says."""
+
+from __future__ import annotations
+
+import ast
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+import service
+from service.eventstore import clock
+
+ROOM = Path(service.__file__).parent
+
+
+def spelling(path: Path) -> list[int]:
+    """The lines of a module where a text that is no docstring calls the clock."""
+    tree = ast.parse(path.read_text())
+    # A text that stands alone as a statement documents something.
+    notes = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and id(node) not in notes
+        and "service_now(" in node.value
+    ]
+
+
+@pytest.mark.parametrize("folder", ["eventstore", "ingest"])
+def test_the_clock_is_spelt_once(folder: str):
+    """Whoever needs the time in a statement takes it from the one module."""
+    found = {path.name: lines for path in (ROOM / folder).rglob("*.py") if (lines := spelling(path))}
+    assert set(found) <= {"clock.py"}
+
+
+def test_every_form_shows_the_clock_of_the_service(sql: psycopg.Connection[Any]):
+    """Moved ahead with it, and one moment for a whole statement."""
+    ahead = 40 * 86400 + 7
+    sql.execute("select advance_service_clock(%s)", (ahead,))
+    before = datetime.now(UTC).timestamp() + ahead
+    query = f"select {clock.NOW}, {clock.NOW_SECONDS}, {clock.TODAY} from generate_series(1, 100)"
+    rows = sql.execute(query.encode()).fetchall()
+    assert len(set(rows)) == 1
+    [moment, seconds, today] = rows[0]
+    assert before - 1 <= moment.timestamp() <= before + 5
+    assert (type(seconds), type(today)) == (int, int)
+    assert 0 <= seconds - int(moment.timestamp()) <= 1
+    assert today == seconds - seconds % 86400

@@ -1,0 +1,128 @@
+"""A database of an earlier release, left with work in flight, is brought forward and goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import psycopg
+import pytest
+
+from service.eventstore import functions, migrations
+from service.eventstore.audit import check_history, check_projection
+from service.eventstore.migrations import Standing
+from service.registry import read_models
+from tests.support.accounts import bearer, checked, identity
+from tests.support.cluster import TestCluster
+from tests.support.olddatabases import NAMES, bring_back, catalog
+from tests.support.rounds import wait_until
+from tests.support.server import ServerFactory, ServerHandle
+
+Sql = psycopg.Connection[Any]
+
+
+def one(sql: Sql, query: str, *params: Any) -> Any:
+    row = sql.execute(query.encode(), params).fetchone()
+    assert row is not None
+    return row[0]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_kept_database_ends_in_the_schema_of_a_fresh_one(any_cluster: TestCluster, name: str):
+    """On every supported server; a second start finds nothing to do."""
+    with any_cluster.database("template0") as url, any_cluster.database() as fresh:
+        bring_back(url, name)
+        done = migrations.migrate(url)
+        assert done[-len(functions.discover()) :] == [function.path for function in functions.discover()]
+        assert migrations.migrate(url) == []
+        with psycopg.connect(url) as connection:
+            assert {standing for _, standing in migrations.status(connection)} == {Standing.APPLIED}
+        assert catalog(url) == catalog(fresh)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_kept_database_takes_new_files_of_ours(empty_database_url: str, name: str):
+    """Also below the number that it has recorded for the job library's schema."""
+    bring_back(empty_database_url, name)
+    *ours, library = migrations.discover()
+    number = int(ours[-1].name[:4]) + 1
+    added = migrations.Migration(f"{number:04}_added", "create table added (id int)", "of the file")
+    assert added.name < library.name
+    assert added.name in migrations.migrate(empty_database_url, [*ours, added, library])
+
+
+class Old:
+    """A kept database on which the present release runs."""
+
+    def __init__(self, server: ServerHandle, left: dict[str, Any], sql: Sql) -> None:
+        self.server, self.left, self.sql = server, left, sql
+
+    def call(self, method: str, path: str, body: Any, secret: str | None, **headers: str) -> dict[str, Any]:
+        """Send a request; returns the body of its 2xx answer."""
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        if secret is not None:
+            sent |= bearer(secret)
+        with self.server.client() as client:
+            return checked(client.request(method, path, json=body, headers=sent))
+
+
+@pytest.fixture(params=NAMES)
+def old(request: pytest.FixtureRequest, cluster: TestCluster, server_factory: ServerFactory) -> Iterator[Old]:
+    """Brought back, migrated by the start of a server, and served."""
+    with cluster.database("template0") as url:
+        left = bring_back(url, request.param)
+        with psycopg.connect(url, autocommit=True) as sql:
+            assert one(sql, "select count(*) from unsequenced") == left["unnumbered"] > 0
+            server = server_factory(database_url=url)
+            yield Old(server, left, sql)
+            server.stop()
+
+
+def test_what_was_left_in_flight_goes_on(old: Old):
+    """Positions, the waiting job, the open sign-in, the run and its lease, the cases; and all of it verifies."""
+    sql, left, project = old.sql, old.left, f"/v1/projects/{old.left['project_id']}"
+
+    # The sequencer numbers what was committed without a position, and a worker takes the job.
+    wait_until(lambda: one(sql, "select count(*) from unsequenced") == 0)
+    assert one(sql, "select size from log_state") == one(sql, "select count(*) from events")
+    waiting = "select count(*) from procrastinate_jobs where task_name = %s and args = '{\"timestamp\": 0}'"
+    wait_until(lambda: one(sql, waiting, left["waiting_task"]) == 0, timeout=20)
+
+    # The sign-in that was open is authorised, and gives its one key.
+    grant = {"user_code": left["sign_in"]["user_code"], "identity": identity("who began before the upgrade")}
+    old.call("POST", "/v1/auth/device/authorize", grant, old.server.internal_token)
+    polled = old.call("POST", "/v1/auth/device/poll", {"device_code": left["sign_in"]["device_code"]}, None)
+    assert polled["api_key"].startswith("service_sk_")
+
+    # The runner still holds its run, at the revision that it knows; a repeat of what it asked before is one.
+    run = left["run"]
+    issue = {"automation_id": "heal"}
+    issued = old.call("POST", f"{project}/automation-triggers/issue", issue, left["runner"], idempotency_key="issue")
+    assert left["cases"][0] in {receipt["case"]["case_id"] for receipt in issued["trigger_receipts"]}
+    fence = {"state_revision": run["state_revision"], "lease_epoch": run["lease_epoch"]}
+    usage = {"turns": 3, "cost_usd": 0.05, "runtime_seconds": 30}
+    path = f"/v1/automation-runs/{run['run_id']}"
+    used = old.call("POST", f"{path}/usage", fence | usage, left["runner"], idempotency_key="after")
+    assert used["state_revision"] > run["state_revision"]
+
+    # An error goes into the case that it opened before, whose opening had no position then.
+    exception = {"type": "Declined", "frames": [{"file": "app.py", "function": "pay", "in_app": True}]}
+    error = {"level": "error", "message": "The order was lost.", "extra": {"exception": exception}}
+    dsn = httpx2.URL(left["dsn"]).username
+    assert old.call("POST", "/v1/logs/", error, dsn)["case_id"] == left["cases"][1]
+    assert one(sql, "select event_count from case_stats where id = %s", left["cases"][1]) == 2
+
+    # The contract is still enabled, and can be paused: a fence. A project that was just begun is there.
+    contract = old.call("GET", f"{project}/automation-contract", None, left["owner"])
+    assert contract["enabled"] is True
+    paused = old.call("POST", f"{project}/automation-contract/pause", {"reason": "lunch"}, left["owner"])
+    assert paused["contract"]["etag"] != contract["etag"]
+    listed = old.call("GET", "/v1/projects", None, left["owner"])["projects"]
+    assert {project["id"] for project in listed} == {left["project_id"], left["unnumbered_project_id"]}
+
+    wait_until(lambda: one(sql, "select count(*) from unsequenced") == 0)
+    assert list(check_history(sql)) == []
+    assert {name: list(check_projection(sql, model)) for name, model in read_models().items()} == {
+        name: [] for name in read_models()
+    }
