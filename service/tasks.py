@@ -1,4 +1,4 @@
-"""Background work as it is declared: tasks of the job library in the same PostgreSQL, and how one is deferred.
+"""Background work as it is declared: tasks of the job library in the same PostgreSQL.
 
 A module of service/jobs takes part by `TASKS` (what can be run) and `REACTIONS` (which events defer a job, by topic;
 see eventstore/reactor.py). A job only wakes: what is due is found by service_now() in our own tables, so a job that
@@ -7,12 +7,10 @@ runs twice, late or not at all does no harm that the next sweep does not mend.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import procrastinate
-import psycopg
-from procrastinate.jobs import Status
 
 from service.eventstore.reactor import Job
 from service.services import Services
@@ -35,22 +33,8 @@ class Task(NamedTuple):
     cron: str | None = None
 
 
-async def defer(connection: psycopg.AsyncConnection[Any], job: Job) -> None:
-    """Defer a job outside of the log (the test clock, an operator); one with `once` may be waiting already.
-
-    The connection must be allowed to write. Not for commands: what history causes is a reaction.
-    """
-    await connection.execute(
-        "select procrastinate_defer_jobs_v1(array[row(%s, %s, 0, null, %s, %s, null)::procrastinate_job_to_defer_v1]) "
-        "where %s::text is null or not exists (select 1 from procrastinate_jobs where queueing_lock = %s and "
-        "status = %s)",
-        (
-            job.queue,
-            job.task,
-            job.once,
-            psycopg.types.json.Jsonb(dict(job.args)),
-            job.once,
-            job.once,
-            Status.TODO.value,
-        ),
-    )
+def scheduled_jobs(tasks: Iterable[Task], at: int) -> list[Job]:
+    """The jobs that wake every task with a schedule at a time in epoch seconds."""
+    return [
+        Job(task.name, {"timestamp": at}, task.queue, f"{LOCK}:{task.name}") for task in tasks if task.cron is not None
+    ]

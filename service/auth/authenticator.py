@@ -21,6 +21,7 @@ from service.auth.principals import ANONYMOUS, Principal, PrincipalKind
 from service.auth.refusals import NotFound, OwnerRequired, PrincipalNotAllowed, ScopeMissing, Unauthenticated
 from service.auth.secrets import SecretKind
 from service.auth.uses import Uses
+from service.eventstore.clock import NOW_SECONDS
 from service.eventstore.store import EventStore
 from service.settings import Settings
 from statemachines.accounts.membership import membership_id
@@ -32,7 +33,6 @@ CACHE_SECONDS = 1.0
 CACHE_SIZE = 10_000
 QUERY_DSN_PATHS = ("/v1/logs/", "/v1/analytics/", "/v1/analytics/browser-config")
 
-_NOW = "floor(extract(epoch from service_now()))"
 _BEARER = "bearer "
 
 
@@ -181,7 +181,7 @@ class Authenticator:
         raise Unauthenticated
 
     async def _credential(self, digest: str) -> Principal:
-        where = f"t.secret_hash = %s and t.revoked_at is null and t.expires_at > {_NOW}"
+        where = f"t.secret_hash = %s and t.revoked_at is null and t.expires_at > {NOW_SECONDS}"
         for row in await self._store.find(credentials.PROJECTION.table, where, digest, limit=1):
             return Principal(
                 PrincipalKind.RUNNER if row.kind == RUNNER else PrincipalKind.CI,

@@ -16,6 +16,7 @@ import structlog
 from projections.accounts import key as keys
 from projections.credentials import credential as credentials
 from projections.kernel.projection import Table
+from service.eventstore.clock import NOW_SECONDS
 from service.eventstore.store import EventStore
 
 log = structlog.get_logger(__name__)
@@ -34,7 +35,7 @@ def _upsert(uses: Table[Any], owners: Table[Any]) -> str:
     """Write the uses of rows that still exist, in the order of their key so that two processes cannot deadlock."""
     return (
         f"insert into {uses.name} (project_id, id, last_used_at) "  # noqa: S608 - names come from declarations
-        "select o.project_id, o.id, floor(extract(epoch from service_now()))::bigint "
+        f"select o.project_id, o.id, {NOW_SECONDS} "
         f"from unnest(%s::text[], %s::text[]) u(project_id, id) join {owners.name} o using (project_id, id) "
         "order by o.project_id, o.id "
         "on conflict (project_id, id) do update set last_used_at = excluded.last_used_at "

@@ -14,25 +14,25 @@ from projections.cases.suppressions import SuppressionsRow
 from projections.runs.claim import ClaimRow, LeaseRow
 from schemas.cases.case import CaseLatestEvent
 from service.auth.refusals import refusal
+from service.eventstore.clock import NOW_SECONDS
 from service.eventstore.pages import Place
 from service.eventstore.store import EventStore
-from service.runs.reading import NOW
 from statemachines.cases import suppressions
 from statemachines.runs.claim import Holder, lease_live
 from statemachines.runs.refusals import ClaimRequired
 
-_LIST = """
+_LIST = f"""
 select c.id, c.fingerprint, s.title, s.level, c.status, c.case_revision, s.unmarked, s.environment, s.release,
     s.event_count, s.users_affected, s.first_seen_at, s.last_seen_at, c.suppression_id,
     exists (select from leases l join claims k on k.project_id = l.project_id and k.id = l.claim_id
         where l.project_id = c.project_id and l.case_id = c.id and k.status = 'active'
-        and k.lease_expires_at > extract(epoch from service_now())), c.opened_at
+        and k.lease_expires_at > {NOW_SECONDS}), c.opened_at
 from cases c join case_stats s on s.project_id = c.project_id and s.id = c.id
 where c.project_id = %s and (c.opened_at, c.id) < (%s, %s)
-"""
+"""  # noqa: S608 - a constant
 _LIST_ORDER = " order by c.opened_at desc, c.id desc limit %s"
 _RECORD = f"""
-select json_build_object('now', {NOW}, 'case', row_to_json(c), 'stats', row_to_json(s), 'lane', row_to_json(l),
+select json_build_object('now', {NOW_SECONDS}, 'case', row_to_json(c), 'stats', row_to_json(s), 'lane', row_to_json(l),
     'claim', row_to_json(k), 'rules', row_to_json(r), 'latest', (
         select json_build_object('id', e.id, 'message', e.message, 'level', e.level, 'environment', e.environment,
             'release', e.release, 'user_id', e.user_id, 'tags', e.tags, 'received_at', e.received_at)

@@ -13,6 +13,7 @@ import psycopg
 
 from service.cli.common import database, json_option, show
 from service.eventstore import migrations
+from service.eventstore.clock import NOW
 from service.eventstore.migrations import Standing
 from service.eventstore.startup import server_problems
 from service.settings import Settings, unknown_variables
@@ -106,7 +107,7 @@ def _contents(connection: psycopg.Connection[Any], settings: Settings) -> Iterat
     moved = f"{offset} seconds ahead" if offset else "real time"
     yield Finding("clock", WRONG if offset and not settings.test_clock else OK, moved)
     [[waiting, age]] = connection.execute(
-        "select count(*), coalesce(extract(epoch from service_now() - min(e.recorded_at)), 0)::bigint "
+        f"select count(*), coalesce(extract(epoch from {NOW} - min(e.recorded_at)), 0)::bigint "  # noqa: S608 - a constant
         "from unsequenced u join events e on e.seq = u.seq"
     ).fetchall()
     late = age > UNNUMBERED_SECONDS

@@ -9,15 +9,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from projections.accounts.sign_in import KEPT, PROJECTION, SIGN_IN_POLLS
+from service.eventstore.clock import NOW_SECONDS
 from service.eventstore.forgetting import forget
 from service.services import Services
 from service.tasks import Task
 from statemachines.accounts.sign_in import LIFETIME
 
-NOW = "(select extract(epoch from service_now()))"
 OVER = {
-    PROJECTION.name: f"expires_at < {NOW} - {KEPT}",
-    SIGN_IN_POLLS.name: f"last_polled_at < {NOW} - {LIFETIME + KEPT}",
+    PROJECTION.name: f"expires_at < {NOW_SECONDS} - {KEPT}",
+    SIGN_IN_POLLS.name: f"last_polled_at < {NOW_SECONDS} - {LIFETIME + KEPT}",
 }
 
 

@@ -8,13 +8,14 @@ import procrastinate
 import psycopg
 import pytest
 
+from service.eventstore.deferring import defer
 from service.eventstore.reactor import Job
 from service.jobs import declared as jobs_declared
 from service.process.assembly import make_services
 from service.process.jobs import job_app
 from service.services import Services
 from service.settings import load_settings
-from service.tasks import Task, defer
+from service.tasks import Task
 from tests.support.server import ENCRYPTION_KEY, SIGNING_KEY
 
 ran: list[tuple[str, Mapping[str, Any]]] = []
