@@ -1,6 +1,6 @@
 """Gathering the evidence for one verify: provider reads, recorded deploys, CI credentials, whose markers are whose.
 
-All of it is read before the unit of work and handed to it as an argument; the fence on the proving revision proves
+All of it is read before the unit of work and handed to it as an argument; If-Match on the proving revision proves
 it still apt (design §4.5). What telemetry says goes no further than the matching.
 """
 

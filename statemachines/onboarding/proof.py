@@ -324,7 +324,7 @@ def _assess_deploy(environment: str, session: ProofSession, evidence: Evidence) 
     if isinstance(evidence.deploys, ReadFailed):
         return 0, RemainingDeploy(environment=environment, blockers=(ProofBlocker.DEPLOY_READ_FAILED,))
     sha = session.implementation_source_snapshot.git_head_sha
-    candidates = [
+    of_commit = [
         deploy
         for deploy in evidence.deploys
         if deploy.trusted
@@ -333,7 +333,7 @@ def _assess_deploy(environment: str, session: ProofSession, evidence: Evidence) 
         and deploy.sha is not None
         and same_commit(deploy.sha, sha)
     ]
-    marked = [deploy for deploy in candidates if deploy.marker_sha256 == session.ci_marker_sha256]
+    marked = [deploy for deploy in of_commit if deploy.marker_sha256 == session.ci_marker_sha256]
     count = sum(session.covers(deploy.recorded_at) for deploy in marked)
     if count:
         return count, None
@@ -344,7 +344,7 @@ def _assess_deploy(environment: str, session: ProofSession, evidence: Evidence) 
         blockers.add(ProofBlocker.CI_CREDENTIAL_UNAVAILABLE)
     if not blockers and marked:
         blockers.add(ProofBlocker.OUTSIDE_WINDOW)
-    if not blockers and any(deploy.marker_sha256 in evidence.foreign_markers for deploy in candidates):
+    if not blockers and any(deploy.marker_sha256 in evidence.foreign_markers for deploy in of_commit):
         blockers.add(ProofBlocker.PROJECT_MISMATCH)
     if not blockers:
         blockers.add(ProofBlocker.DEPLOY_NOT_OBSERVED)
