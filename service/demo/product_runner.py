@@ -179,7 +179,11 @@ class Work:
             fits = case["title"].startswith(f"{repair.error}:") and case["culprit"] == repair.culprit
             if fits and repair.line in source and repair.check not in source:
                 return repair
-        call("PATCH", f"/v1/automation-runs/{self.run['run_id']}", self.under_token(status="escalated", reason="No idea."))
+        call(
+            "PATCH",
+            f"/v1/automation-runs/{self.run['run_id']}",
+            self.under_token(status="escalated", reason="No idea."),
+        )
         sys.exit("no repair is known for this evidence; escalated to a person")
 
     def repair(self, repair: Repair) -> dict[str, Any]:
@@ -225,7 +229,9 @@ class Work:
         self.wait(lambda run: run["phase"] != "human_review")
         if self.run["approvals"][-1]["status"] != "approved":
             call(
-                "PATCH", f"/v1/automation-runs/{self.run['run_id']}", self.under_token(status="escalated", reason="Refused.")
+                "PATCH",
+                f"/v1/automation-runs/{self.run['run_id']}",
+                self.under_token(status="escalated", reason="Refused."),
             )
             sys.exit("a person refused; escalated")
 
