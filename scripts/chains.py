@@ -81,25 +81,25 @@ def carry_to_deploy(shop: Shop) -> Talk:
     start = {"trigger_receipt_id": receipt["receipt_id"]}
     run = yield from ask("POST", f"{shop.path}/automation-runs", start, runner, 201)
     path = f"/v1/automation-runs/{run['run_id']}"
-    fence = {"state_revision": run["state_revision"], "lease_epoch": run["lease_epoch"]}
-    run = yield from ask("PATCH", path, fence | {"phase": "running"}, runner)
-    fence["state_revision"] = run["state_revision"]
+    token = {"state_revision": run["state_revision"], "lease_epoch": run["lease_epoch"]}
+    run = yield from ask("PATCH", path, token | {"phase": "running"}, runner)
+    token["state_revision"] = run["state_revision"]
     usage = {"turns": 3, "cost_usd": 0.05, "runtime_seconds": 30}
-    used = yield from ask("POST", f"{path}/usage", fence | usage, runner)
-    fence["state_revision"] = used["state_revision"]
+    used = yield from ask("POST", f"{path}/usage", token | usage, runner)
+    token["state_revision"] = used["state_revision"]
     wish = {"action": "draft_pr", "summary": "Save the order before it is paid."}
-    asked = yield from ask("POST", f"{path}/approvals", fence | wish, runner, 201)
+    asked = yield from ask("POST", f"{path}/approvals", token | wish, runner, 201)
     decision = f"/v1/automation-approvals/{asked['approval_id']}/decide"
     yield from ask("POST", decision, {"decision": "approve"}, shop.owner)
     run = yield from ask("GET", path, None, runner)
-    fence["state_revision"] = run["state_revision"]
-    used = yield from ask("POST", f"{path}/usage", fence | usage, runner)
-    fence["state_revision"] = used["state_revision"]
-    yield from deliver(shop, run["run_id"], path, fence)
+    token["state_revision"] = run["state_revision"]
+    used = yield from ask("POST", f"{path}/usage", token | usage, runner)
+    token["state_revision"] = used["state_revision"]
+    yield from deliver(shop, run["run_id"], path, token)
     return run["run_id"]
 
 
-def deliver(shop: Shop, run_id: str, path: str, fence: dict[str, int]) -> Talk:
+def deliver(shop: Shop, run_id: str, path: str, token: dict[str, int]) -> Talk:
     """Carry a run from its grant to the deploy of its merged pull request."""
     head, merged = sha_of(run_id, "head"), sha_of(run_id, "merged")
     change = {
@@ -112,16 +112,16 @@ def deliver(shop: Shop, run_id: str, path: str, fence: dict[str, int]) -> Talk:
         "changed_lines": 4,
         "tests": [{"command": "make test", "passed": True}],
     }
-    grant = yield from ask("POST", f"{path}/actions/draft-pr/authorize", fence | change, shop.runner, 201)
-    fence["state_revision"] = grant["state_revision"]
-    spend = fence | {"grant_id": grant["grant_id"]}
+    grant = yield from ask("POST", f"{path}/actions/draft-pr/authorize", token | change, shop.runner, 201)
+    token["state_revision"] = grant["state_revision"]
+    spend = token | {"grant_id": grant["grant_id"]}
     consumed = yield from ask("POST", f"{path}/actions/draft-pr/consume", spend, shop.runner)
     if not consumed["call_authorized"]:
         raise SystemExit("a fresh grant did not authorize the call")
-    fence["state_revision"] = consumed["state_revision"]
+    token["state_revision"] = consumed["state_revision"]
     url = f"{REPOSITORY}/pull/7"
     opened = {"status": "draft_pr_opened", "pull_request": {"number": 7, "url": url, "head_sha": head}}
-    yield from ask("PATCH", path, fence | opened, shop.runner)
+    yield from ask("PATCH", path, token | opened, shop.runner)
     proof = {name: change[name] for name in ("repository", "base_branch", "head_branch", "head_sha")}
     proof |= {"pr_number": 7, "pr_url": url, "draft": True}
     yield from ask("POST", f"{path}/pr-proof", proof | {"observation": "pr_opened"}, shop.ci, 201)

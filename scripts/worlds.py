@@ -272,7 +272,7 @@ def plan(question: str) -> dict[str, Any]:
 
 
 def replacing_plans(key: str, project: dict[str, Any]) -> loadgen.Client:
-    """Replace a project's plan again and again, fenced by If-Match and with a fresh Idempotency-Key each time."""
+    """Replace a project's plan again and again, each under If-Match and with a fresh Idempotency-Key each time."""
     path = f"/v1/projects/{project['id']}/onboarding"
     base = {"authorization": f"Bearer {key}", "content-type": "application/json"}
     _, headers, _ = yield ("GET", path, base, b"")
@@ -281,8 +281,8 @@ def replacing_plans(key: str, project: dict[str, Any]) -> loadgen.Client:
     while True:
         count += 1
         body = json.dumps({"intent": "start", "plan": plan(f"How many pay? {prefix} {count}")}).encode()
-        fenced = base | {"idempotency-key": f"{prefix}-{count}"} | ({"if-match": etag.decode()} if etag else {})
-        status, headers, _ = yield ("POST", path, fenced, body)
+        headers_sent = base | {"idempotency-key": f"{prefix}-{count}"} | ({"if-match": etag.decode()} if etag else {})
+        status, headers, _ = yield ("POST", path, headers_sent, body)
         if status < 300:
             etag = headers[b"etag"]
         elif status == 412:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import msgspec
 from msgspec.structs import replace
 
 from projections.kernel.projection import Row, Table, projection
+from projections.kernel.use import UseRow
 from statemachines.accounts.key import KeyMinted, KeyRevoked
 from statemachines.kernel.machine import Recorded
 
@@ -28,14 +28,6 @@ class KeyRow(Row, frozen=True, kw_only=True):
     def status(self) -> str:
         """How it stands: live or revoked."""
         return "live" if self.revoked_at is None else "revoked"
-
-
-class UseRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A fact outside streams: when a key or credential was last used, at most a minute old (G-040)."""
-
-    project_id: str
-    id: str
-    last_used_at: int
 
 
 def fold(row: KeyRow | None, recorded: Recorded) -> KeyRow | None:

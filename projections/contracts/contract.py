@@ -42,7 +42,7 @@ class AutomationRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AutomationContractRow(Row, frozen=True, kw_only=True):
-    """The contract of one project. `id` is the contract id, `state_revision` what clients fence with (G-121)."""
+    """The contract of one project. `id` is the contract id, `state_revision` what clients send as If-Match (G-121)."""
 
     status: str
     state_revision: int

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from projections.accounts.key import UseRow
 from projections.kernel.projection import Row, Table, projection
+from projections.kernel.use import UseRow
 from statemachines.credentials.credential import CredentialCreated, CredentialRevoked
 from statemachines.kernel.machine import Recorded
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import msgspec
-from msgspec import Meta
 
-Epoch = Annotated[int, Meta(ge=0, description="Epoch seconds, UTC.")]
+from schemas.kernel.shape import Epoch
 
 
 class KeyItem(msgspec.Struct, frozen=True, kw_only=True):

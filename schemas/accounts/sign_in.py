@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-Epoch = Annotated[int, Meta(ge=0, description="Epoch seconds, UTC.")]
 UserId = Annotated[str, Meta(description="The id of a person.")]
 UserCode = Annotated[str, Meta(min_length=1, max_length=40, description="XXXX-XXXX; case and dash do not matter.")]
 

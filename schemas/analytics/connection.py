@@ -6,8 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from schemas.kernel.shape import Closed
-from schemas.onboarding.lifecycle import SAFE_INTEGER, Epoch, Identifier
+from schemas.kernel.shape import SAFE_INTEGER, Closed, Identifier, SafeEpoch
 
 READ_SCOPES = ("project:read", "query:read")
 CONNECT_SECONDS = 900  # how long an authorization waits for its human
@@ -58,5 +57,5 @@ class ConnectionStatus(Closed, frozen=True, kw_only=True):
     provider: Literal["provider_cloud"] = "provider_cloud"
     provider_project_id: ProviderProjectId | None
     scopes: tuple[str, ...]
-    connected_at: Epoch | None
+    connected_at: SafeEpoch | None
     next_action: str

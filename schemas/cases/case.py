@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from schemas.cases.log import Level
 from schemas.kernel.paging import PageQuery
-from schemas.onboarding.lifecycle import SAFE_INTEGER
+from schemas.kernel.shape import SAFE_INTEGER
 
 CaseStatus = Literal["open", "resolved", "ignored"]
 Trust = Literal["customer_provider", "synthetic"]

@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from schemas.contracts.playbook import AutomationId, Closed, PlaybookRef, Sha256
+from schemas.contracts.playbook import AutomationId, PlaybookRef, Sha256
+from schemas.kernel.shape import Closed
 
 MAX_CONTRACT_BYTES = 262144
 MAX_AUTOMATIONS = 20

@@ -11,7 +11,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from schemas.contracts.playbook import Closed, CodeDelivery, Name, Sha256
+from schemas.contracts.playbook import CodeDelivery, Name, Sha256
+from schemas.kernel.shape import Closed
 
 Text1000 = Annotated[str, Meta(min_length=1, max_length=1000)]
 Text2000 = Annotated[str, Meta(min_length=1, max_length=2000)]

@@ -12,10 +12,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from schemas.kernel.shape import END, Closed
+
 MAX_RENDER_BYTES = 65536
 
-# Python lets `$` match before a trailing newline, other readers of the published pattern do not.
-_END = r"(?!\n)$"
 _VISIBLE = r"[^\s\u0000-\u001f\u007f-\u009f\ufeff]"
 _PRINTABLE = r"[^\u0000-\u001f\u007f-\u009f]"
 
@@ -24,7 +24,7 @@ AutomationId = Annotated[
     Meta(
         min_length=1,
         max_length=100,
-        pattern=f"^[a-z][a-z0-9_-]*{_END}",
+        pattern=f"^[a-z][a-z0-9_-]*{END}",
         description="Unique in the project: a lowercase letter, then lowercase letters, digits, `_` and `-`.",
     ),
 ]
@@ -35,7 +35,7 @@ EventName = Annotated[
     Meta(
         min_length=1,
         max_length=200,
-        pattern=f"^{_VISIBLE}+{_END}",
+        pattern=f"^{_VISIBLE}+{END}",
         description="An event name as the signal map has it: no white space, no control characters.",
     ),
 ]
@@ -43,14 +43,10 @@ Environment = Annotated[str, Meta(min_length=1, max_length=100)]
 Confirmed = Annotated[bool, Meta(extra_json_schema={"const": True})]
 CostUsd = Annotated[float, Meta(gt=0, le=10000, description="US dollars; above 0, at most 10000.")]
 Seconds30Days = Annotated[int, Meta(ge=60, le=2592000)]
-Sha256 = Annotated[str, Meta(pattern=f"^[0-9a-f]{{64}}{_END}")]
+Sha256 = Annotated[str, Meta(pattern=f"^[0-9a-f]{{64}}{END}")]
 
 Provider = Literal["coding_agent_a", "coding_agent_b", "hosted_ci", "custom"]
 PlaybookId = Literal["error-to-draft-pr", "weekly-funnel-review"]
-
-
-class Closed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An object that takes exactly its declared keys."""
 
 
 # ---- bindings that both playbooks share (R-PB-15, R-PB-16, R-PB-18 to R-PB-20, R-PB-27)
@@ -59,9 +55,9 @@ class Closed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Invocation(Closed, frozen=True):
     """The program that the customer's scheduler starts; the service never runs it."""
 
-    executable: Annotated[str, Meta(min_length=1, max_length=500, pattern=f"^{_PRINTABLE}+{_END}")]
+    executable: Annotated[str, Meta(min_length=1, max_length=500, pattern=f"^{_PRINTABLE}+{END}")]
     argv: Annotated[
-        tuple[Annotated[str, Meta(max_length=500, pattern=f"^{_PRINTABLE}*{_END}")], ...], Meta(max_length=50)
+        tuple[Annotated[str, Meta(max_length=500, pattern=f"^{_PRINTABLE}*{END}")], ...], Meta(max_length=50)
     ]
 
 
@@ -124,7 +120,7 @@ class RepositoryRunner(Closed, frozen=True):
         Meta(
             min_length=1,
             max_length=500,
-            pattern=rf"^https://[^\s/\\?#@]+(/[^\s\\?#]*)?{_END}",
+            pattern=rf"^https://[^\s/\\?#@]+(/[^\s\\?#]*)?{END}",
             description="Absolute https URL without user information, query or fragment.",
         ),
     ]
@@ -315,7 +311,7 @@ class RenderRequest(Closed, frozen=True):
 class PlaybookQuery(msgspec.Struct, frozen=True):
     """Query of the detail: a published version, the latest when omitted (R-PB-03)."""
 
-    version: Annotated[str, Meta(max_length=40, pattern=rf"^[0-9]+\.[0-9]+\.[0-9]+{_END}")] | None = None
+    version: Annotated[str, Meta(max_length=40, pattern=rf"^[0-9]+\.[0-9]+\.[0-9]+{END}")] | None = None
 
 
 class PlaybookRef(Closed, frozen=True):

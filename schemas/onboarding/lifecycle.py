@@ -11,23 +11,17 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta
 
-from schemas.kernel.shape import Closed
+from schemas.kernel.shape import END, SAFE_INTEGER, Closed, Identifier, SafeEpoch
 
-# Python lets `$` match before a trailing newline and JSON Schema's dialect does not; the lookahead makes both agree.
-_END = r"(?!\n)$"
-
-SAFE_INTEGER = 9007199254740991
 MAX_PLAN_BYTES = 524288
 MAX_PROOF_BYTES = 4096
 PROOF_PROPERTY: Final = "service_onboarding_proof"
 PROOF_VARIABLE: Final = "SERVICE_ONBOARDING_PROOF"
 PROOF_HEADER: Final = "X-Service-Onboarding-Proof"
 
-Sha256 = Annotated[str, Meta(min_length=64, max_length=64, pattern=f"^[0-9a-f]{{64}}{_END}")]
-GitSha = Annotated[str, Meta(min_length=7, max_length=64, pattern=f"^[0-9a-f]{{7,64}}{_END}")]
-Identifier = Annotated[str, Meta(min_length=8, max_length=200, pattern=f"^[A-Za-z0-9][A-Za-z0-9._:-]{{7,199}}{_END}")]
-QuotedTag = Annotated[str, Meta(pattern=f'^"[A-Za-z0-9._:-]+"{_END}')]
-Epoch = Annotated[int, Meta(ge=0, le=SAFE_INTEGER, description="Epoch seconds, UTC.")]
+Sha256 = Annotated[str, Meta(min_length=64, max_length=64, pattern=f"^[0-9a-f]{{64}}{END}")]
+GitSha = Annotated[str, Meta(min_length=7, max_length=64, pattern=f"^[0-9a-f]{{7,64}}{END}")]
+QuotedTag = Annotated[str, Meta(pattern=f'^"[A-Za-z0-9._:-]+"{END}')]
 RowCount = Annotated[int, Meta(ge=1, le=SAFE_INTEGER)]
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 PropertyName = Annotated[str, Meta(min_length=1, max_length=160)]
@@ -90,8 +84,8 @@ class Deploy(Closed, frozen=True):
 class Window(Closed, frozen=True, rename={"from_": "from"}):
     """The audited span of provider history."""
 
-    from_: Epoch
-    to: Epoch
+    from_: SafeEpoch
+    to: SafeEpoch
 
 
 class AnalyticsObservation(Closed, frozen=True, tag_field="kind", tag="analytics"):
@@ -116,7 +110,7 @@ class HistoricalEvidence(Closed, frozen=True):
     status: Literal["historically_observed"]
     source: Literal["provider_cloud"]
     provider_project_id: Annotated[int, Meta(ge=1, le=SAFE_INTEGER)]
-    observed_at: Epoch
+    observed_at: SafeEpoch
     window: Window
     query_receipt_sha256: Sha256
     observations: Annotated[tuple[AnalyticsObservation | ErrorObservation, ...], Meta(min_length=1, max_length=200)]
@@ -200,8 +194,8 @@ class OpenProofSession(Closed, frozen=True):
 
     proof_session_id: Identifier
     status: Literal["open"]
-    started_at: Epoch
-    expires_at: Epoch
+    started_at: SafeEpoch
+    expires_at: SafeEpoch
 
 
 class SatisfiedProofSession(Closed, frozen=True):
@@ -209,8 +203,8 @@ class SatisfiedProofSession(Closed, frozen=True):
 
     proof_session_id: Identifier
     status: Literal["satisfied"]
-    started_at: Epoch
-    expires_at: Epoch
+    started_at: SafeEpoch
+    expires_at: SafeEpoch
 
 
 class AnalyticsReceipt(Closed, frozen=True):
@@ -245,7 +239,7 @@ class Receipt(Closed, frozen=True):
     """Proof that the approved plan is in the running source (R-ONB-35)."""
 
     evidence_status: Literal["source_verified"]
-    source_verified_at: Epoch
+    source_verified_at: SafeEpoch
     analytics: Annotated[tuple[AnalyticsReceipt, ...], Meta(min_length=1)]
     error: ErrorReceipt
     deploy: DeployReceipt
@@ -262,7 +256,7 @@ class Common(Closed, frozen=True, kw_only=True):
     onboarding_id: Identifier
     revision: Annotated[int, Meta(ge=1, le=SAFE_INTEGER)]
     plan_sha256: Sha256
-    updated_at: Epoch
+    updated_at: SafeEpoch
     plan: Plan
 
 
@@ -276,7 +270,7 @@ class ApprovedState(Common, frozen=True, kw_only=True, tag_field="status", tag="
     """A plan that may be built (R-ONB-20)."""
 
     next_action: NextAction
-    approved_at: Epoch
+    approved_at: SafeEpoch
 
 
 class ProvingState(Common, frozen=True, kw_only=True, tag_field="status", tag="proving"):

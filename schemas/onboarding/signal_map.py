@@ -6,13 +6,12 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from schemas.kernel.shape import Closed
+from schemas.kernel.shape import Closed, Identifier
 from schemas.onboarding.lifecycle import (
     Deploy,
     EvidenceStatus,
     Failure,
     HistoricalEvidence,
-    Identifier,
     Milestone,
     Receipt,
     Sha256,

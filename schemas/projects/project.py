@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-Epoch = Annotated[int, Meta(ge=0, description="Epoch seconds, UTC.")]
+from schemas.kernel.shape import Epoch
+
 RoleName = Literal["owner", "member"]
 
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from schemas.contracts.playbook import Closed
 from schemas.kernel.paging import PageQuery
+from schemas.kernel.shape import Closed
 from schemas.runs.claim import LeaseEpoch, StateRevision
 from schemas.runs.receipt import ObjectId
 

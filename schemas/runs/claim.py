@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from schemas.contracts.playbook import Closed
+from schemas.kernel.shape import Closed
 from schemas.runs.receipt import ObjectId
 
 LeaseEpoch = Annotated[int, Meta(ge=1, le=9007199254740991)]

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from schemas.contracts.playbook import Closed
+from schemas.kernel.shape import Closed
 from schemas.runs.grant import Branch, HeadSha, MergeMethod
 from schemas.runs.run import HttpsUrl, PrNumber, Run
 

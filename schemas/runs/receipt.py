@@ -12,8 +12,9 @@ from msgspec import Meta
 
 from schemas.cases.case import Trust
 from schemas.cases.log import Level
-from schemas.contracts.playbook import AutomationId, Closed, Sha256
+from schemas.contracts.playbook import AutomationId, Sha256
 from schemas.kernel.paging import PageQuery
+from schemas.kernel.shape import Closed
 
 ReceiptStatus = Literal["issued", "claimed", "consumed", "expired", "closed", "invalidated"]
 ReceiptKind = Literal["unhandled_case", "schedule"]

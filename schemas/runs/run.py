@@ -12,8 +12,9 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from schemas.contracts.outputs import SelfHealingOutput
-from schemas.contracts.playbook import AutomationId, Closed, PlaybookRef, Sha256
+from schemas.contracts.playbook import AutomationId, PlaybookRef, Sha256
 from schemas.kernel.paging import PageQuery
+from schemas.kernel.shape import Closed
 from schemas.runs.approval import Approval
 from schemas.runs.claim import LeaseEpoch, StateRevision
 from schemas.runs.grant import Grant, HeadSha

@@ -1,6 +1,6 @@
 """Gathering the evidence for one verify: provider reads, recorded deploys, CI credentials, whose markers are whose.
 
-All of it is read before the unit of work and handed to it as an argument; the fence on the proving revision proves
+All of it is read before the unit of work and handed to it as an argument; If-Match on the proving revision proves
 it still apt (design §4.5). What telemetry says goes no further than the matching.
 """
 
@@ -21,8 +21,8 @@ from statemachines.kernel.readings import ReadFailed
 from statemachines.onboarding.lifecycle import SESSION_SECONDS
 from statemachines.onboarding.proof import (
     DeploySighting,
-    Evidence,
     Findings,
+    ProofEvidence,
     ProofSession,
     assess,
     safe_failure,
@@ -61,7 +61,7 @@ async def find_proof(
         provider.proof_errors(ErrorProbe(failure.marker, failure.context, marker, since, until)),
         _deploys(store, project_id, plan.deploy.environment, since, until, now),
     )
-    evidence = Evidence(events, errors, deploys, ci_credential_live=ci_live)
+    evidence = ProofEvidence(events, errors, deploys, ci_credential_live=ci_live)
     strange = sorted(unknown_markers(session, evidence))[:MAX_STRANGE_MARKERS]
     if strange:
         foreign = await store.fetch(_FOREIGN, strange, project_id)

@@ -126,7 +126,7 @@ def run_tests(policy: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 class Work:
-    """One receipt's work. The fence is what the service said last: state revision and lease epoch."""
+    """One receipt's work. Its fencing token is what the service said last: state revision and lease epoch."""
 
     def __init__(self, automation: dict[str, Any], receipt_id: str) -> None:
         self.project_id: str = automation["project_id"]
@@ -134,8 +134,8 @@ class Work:
         self.receipt_id = receipt_id
         self.run: dict[str, Any] = {}
 
-    def fenced(self, **body: Any) -> dict[str, Any]:
-        """Put the fence to a body."""
+    def under_token(self, **body: Any) -> dict[str, Any]:
+        """Put the fencing token to a body."""
         return {"state_revision": self.run["state_revision"], "lease_epoch": self.run["lease_epoch"], **body}
 
     def post(self, step: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -147,7 +147,7 @@ class Work:
         return told
 
     def read_run(self) -> dict[str, Any]:
-        """Read the run, and with it the fence."""
+        """Read the run, and with it the fencing token."""
         self.run = call("GET", f"/v1/automation-runs/{self.run['run_id']}")
         return self.run
 
@@ -168,7 +168,7 @@ class Work:
             f"start-{self.receipt_id}",
         )
         say(f"started {self.run['run_id']}")
-        usage = self.post("usage", self.fenced(turns=4, cost_usd=0.12, runtime_seconds=60, label="repair"))
+        usage = self.post("usage", self.under_token(turns=4, cost_usd=0.12, runtime_seconds=60, label="repair"))
         say(f"charged before the work: {usage['charges']}; left: {usage['remaining']}")
         return self.choose(case)
 
@@ -179,7 +179,11 @@ class Work:
             fits = case["title"].startswith(f"{repair.error}:") and case["culprit"] == repair.culprit
             if fits and repair.line in source and repair.check not in source:
                 return repair
-        call("PATCH", f"/v1/automation-runs/{self.run['run_id']}", self.fenced(status="escalated", reason="No idea."))
+        call(
+            "PATCH",
+            f"/v1/automation-runs/{self.run['run_id']}",
+            self.under_token(status="escalated", reason="No idea."),
+        )
         sys.exit("no repair is known for this evidence; escalated to a person")
 
     def repair(self, repair: Repair) -> dict[str, Any]:
@@ -220,12 +224,14 @@ class Work:
     def ask(self, binding: dict[str, Any]) -> None:
         """Ask a person, and wait for the answer."""
         evidence = {name: binding[name] for name in ("head_sha", "files_changed", "changed_lines", "tests")}
-        self.post("approvals", self.fenced(action="draft_pr", summary=binding["title"], evidence=evidence))
+        self.post("approvals", self.under_token(action="draft_pr", summary=binding["title"], evidence=evidence))
         say("waits for a person to approve")
         self.wait(lambda run: run["phase"] != "human_review")
         if self.run["approvals"][-1]["status"] != "approved":
             call(
-                "PATCH", f"/v1/automation-runs/{self.run['run_id']}", self.fenced(status="escalated", reason="Refused.")
+                "PATCH",
+                f"/v1/automation-runs/{self.run['run_id']}",
+                self.under_token(status="escalated", reason="Refused."),
             )
             sys.exit("a person refused; escalated")
 
@@ -239,9 +245,9 @@ class Work:
 
     def spend(self, kind: str, binding: dict[str, Any]) -> None:
         """Authorize one effect and consume the grant; returns only when this very call may act."""
-        grant = self.post(f"actions/{kind}/authorize", self.fenced(**binding))
+        grant = self.post(f"actions/{kind}/authorize", self.under_token(**binding))
         self.read_run()
-        consumed = self.post(f"actions/{kind}/consume", self.fenced(grant_id=grant["grant_id"]))
+        consumed = self.post(f"actions/{kind}/consume", self.under_token(grant_id=grant["grant_id"]))
         say(f"grant {grant['grant_id']} for {kind}: consumed, call authorized: {consumed['call_authorized']}")
         if not consumed["call_authorized"]:
             sys.exit("somebody has consumed the grant before; only looking is left")
@@ -257,7 +263,7 @@ class Work:
         call(
             "PATCH",
             f"/v1/automation-runs/{self.run['run_id']}",
-            self.fenced(status="draft_pr_opened", pull_request=opened),
+            self.under_token(status="draft_pr_opened", pull_request=opened),
         )
         say(f"opened pull request {pull['number']}{', a draft' if draft else ', ready for checks'}")
         return int(pull["number"])

@@ -22,7 +22,7 @@ def refuse(scene: Scene, policy: dict[str, Any]) -> None:
     run = scene.owner.call("GET", f"/v1/automation-runs/{run['run_id']}", quiet=True)
     stale = scene.as_runner("stale worker")
     try_again(scene, stale, run)
-    try_stale_fences(scene, stale, run)
+    try_stale_tokens(scene, stale, run)
     try_other_change(scene, stale, run)
     stale.close()
     deploy_unused(scene, run)
@@ -54,14 +54,14 @@ def try_again(scene: Scene, stale: Api, run: dict[str, Any]) -> None:
     first = stale.call("POST", path, wish, idempotency_key=f"start-{run['trigger_receipt_id']}")
     require(first["run_id"] == run["run_id"], "The repeated start named another run.")
     scene.stage.show("the first start again", f"the same run, replay={first['idempotent_replay']}")
-    fence = {name: run[name] for name in ("state_revision", "lease_epoch")}
+    token = {name: run[name] for name in ("state_revision", "lease_epoch")}
     consume = f"/v1/automation-runs/{run['run_id']}/actions/draft-pr/consume"
-    again = stale.call("POST", consume, {"grant_id": run["grants"][0]["grant_id"], **fence})
+    again = stale.call("POST", consume, {"grant_id": run["grants"][0]["grant_id"], **token})
     require(not again["call_authorized"], "A consumed grant authorized a second call.")
     scene.stage.show("the grant again", f"call authorized={again['call_authorized']}, only reconciling")
 
 
-def try_stale_fences(scene: Scene, stale: Api, run: dict[str, Any]) -> None:
+def try_stale_tokens(scene: Scene, stale: Api, run: dict[str, Any]) -> None:
     """Work done under an older state or an older lease is dropped."""
     scene.stage.step("Refused: an old state revision, the lease of the first run")
     path = f"/v1/automation-runs/{run['run_id']}/usage"
@@ -76,12 +76,12 @@ def try_stale_fences(scene: Scene, stale: Api, run: dict[str, Any]) -> None:
 def try_other_change(scene: Scene, stale: Api, run: dict[str, Any]) -> None:
     """The granted change is the one change."""
     scene.stage.step("Refused: another branch than the granted one")
-    fence = {name: run[name] for name in ("state_revision", "lease_epoch")}
+    token = {name: run[name] for name in ("state_revision", "lease_epoch")}
     actions = f"/v1/automation-runs/{run['run_id']}/actions/draft-pr"
     granted = run["grants"][0]
-    other = {**granted["binding"], "head_branch": "repair/something-else", **fence}
+    other = {**granted["binding"], "head_branch": "repair/something-else", **token}
     show_refused(scene, "another branch", stale.call("POST", f"{actions}/authorize", other, expect=409))
-    foreign = {"grant_id": granted["grant_id"][:-1] + ("0" if granted["grant_id"][-1] != "0" else "1"), **fence}
+    foreign = {"grant_id": granted["grant_id"][:-1] + ("0" if granted["grant_id"][-1] != "0" else "1"), **token}
     show_refused(scene, "a grant of no run", stale.call("POST", f"{actions}/consume", foreign, expect=409))
 
 

@@ -90,7 +90,7 @@ class DeploySighting(msgspec.Struct, frozen=True):
     recorded_at: int
 
 
-class Evidence(NamedTuple):
+class ProofEvidence(NamedTuple):
     """Everything read for one judgement. `foreign_markers` are the hashes that belong to other projects."""
 
     events: Sequence[EventSighting] | ReadFailed
@@ -140,7 +140,7 @@ def carried_markers(*holders: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(sorted(hash_marker(value) for value in values if value))
 
 
-def unknown_markers(session: ProofSession, evidence: Evidence) -> frozenset[str]:
+def unknown_markers(session: ProofSession, evidence: ProofEvidence) -> frozenset[str]:
     """Collect the marker hashes in the evidence that are not the session's own."""
     seen: set[str] = set()
     for sightings in (evidence.events, evidence.errors):
@@ -151,7 +151,7 @@ def unknown_markers(session: ProofSession, evidence: Evidence) -> frozenset[str]
     return frozenset(seen - {session.runtime_marker_sha256, session.ci_marker_sha256})
 
 
-def assess(plan: Plan, session: ProofSession, evidence: Evidence) -> Findings:
+def assess(plan: Plan, session: ProofSession, evidence: ProofEvidence) -> Findings:
     """Match the evidence of a live session against its plan: receipts for what is proven, work for what is not."""
     receipts, analytics = _assess_analytics(plan.milestones, session, evidence)
     error, safe_error = _assess_error(safe_failure(plan), session, evidence)
@@ -228,7 +228,7 @@ def _unseen(index: int, milestone: Milestone) -> RemainingMilestone:
 
 
 def _assess_analytics(
-    milestones: Sequence[Milestone], session: ProofSession, evidence: Evidence
+    milestones: Sequence[Milestone], session: ProofSession, evidence: ProofEvidence
 ) -> tuple[tuple[AnalyticsReceipt, ...], RemainingAnalytics]:
     if isinstance(evidence.events, ReadFailed):
         return (), RemainingAnalytics(blockers=(ProofBlocker.ANALYTICS_READ_FAILED,))
@@ -285,7 +285,7 @@ def _missing_error(failure: Failure, blockers: tuple[ProofBlocker, ...]) -> Rema
 
 
 def _assess_error(
-    failure: Failure, session: ProofSession, evidence: Evidence
+    failure: Failure, session: ProofSession, evidence: ProofEvidence
 ) -> tuple[ErrorReceipt | None, RemainingSafeError | None]:
     if isinstance(evidence.errors, ReadFailed):
         unread = RemainingSafeError(
@@ -320,11 +320,13 @@ def _assess_error(
     return receipt, None
 
 
-def _assess_deploy(environment: str, session: ProofSession, evidence: Evidence) -> tuple[int, RemainingDeploy | None]:
+def _assess_deploy(
+    environment: str, session: ProofSession, evidence: ProofEvidence
+) -> tuple[int, RemainingDeploy | None]:
     if isinstance(evidence.deploys, ReadFailed):
         return 0, RemainingDeploy(environment=environment, blockers=(ProofBlocker.DEPLOY_READ_FAILED,))
     sha = session.implementation_source_snapshot.git_head_sha
-    candidates = [
+    of_commit = [
         deploy
         for deploy in evidence.deploys
         if deploy.trusted
@@ -333,7 +335,7 @@ def _assess_deploy(environment: str, session: ProofSession, evidence: Evidence) 
         and deploy.sha is not None
         and same_commit(deploy.sha, sha)
     ]
-    marked = [deploy for deploy in candidates if deploy.marker_sha256 == session.ci_marker_sha256]
+    marked = [deploy for deploy in of_commit if deploy.marker_sha256 == session.ci_marker_sha256]
     count = sum(session.covers(deploy.recorded_at) for deploy in marked)
     if count:
         return count, None
@@ -344,7 +346,7 @@ def _assess_deploy(environment: str, session: ProofSession, evidence: Evidence) 
         blockers.add(ProofBlocker.CI_CREDENTIAL_UNAVAILABLE)
     if not blockers and marked:
         blockers.add(ProofBlocker.OUTSIDE_WINDOW)
-    if not blockers and any(deploy.marker_sha256 in evidence.foreign_markers for deploy in candidates):
+    if not blockers and any(deploy.marker_sha256 in evidence.foreign_markers for deploy in of_commit):
         blockers.add(ProofBlocker.PROJECT_MISMATCH)
     if not blockers:
         blockers.add(ProofBlocker.DEPLOY_NOT_OBSERVED)

@@ -1,4 +1,4 @@
-"""The contract machine: every edge and non-edge of G-101, fences, replays, and repeats that record nothing."""
+"""The contract machine: every edge and non-edge of G-101, If-Match, replays, and repeats that record nothing."""
 
 from __future__ import annotations
 

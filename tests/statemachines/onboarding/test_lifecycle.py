@@ -42,7 +42,14 @@ from statemachines.onboarding.lifecycle import (
     stream,
 )
 from statemachines.onboarding.plan import hash_plan, propose
-from statemachines.onboarding.proof import DeploySighting, ErrorSighting, EventSighting, Evidence, ProofSession, assess
+from statemachines.onboarding.proof import (
+    DeploySighting,
+    ErrorSighting,
+    EventSighting,
+    ProofEvidence,
+    ProofSession,
+    assess,
+)
 from tests.schemas.onboarding.test_lifecycle import RECEIPT
 from tests.statemachines.tables import check_released
 from tests.support import onboarding_model as model
@@ -70,11 +77,11 @@ def test_released_events_keep_their_shape() -> None:
     )
 
 
-def everything(session: ProofSession) -> Evidence:
+def everything(session: ProofSession) -> ProofEvidence:
     """Return evidence of a complete exercise under a session."""
     marker, at = (session.runtime_marker_sha256,), session.started_at
     plan = WISHES[model.PLANS[0]].plan
-    return Evidence(
+    return ProofEvidence(
         events=[EventSighting(m.event, at, marker, dict.fromkeys(m.properties, 1)) for m in plan.milestones],
         errors=[ErrorSighting("payment_declined", at, marker, {"decline_code": "x"}, {}, {})],
         deploys=[
@@ -86,7 +93,7 @@ def everything(session: ProofSession) -> Evidence:
     )
 
 
-NOTHING = Evidence(events=(), errors=(), deploys=(), ci_credential_live=True)
+NOTHING = ProofEvidence(events=(), errors=(), deploys=(), ci_credential_live=True)
 
 
 class PureDriver:

@@ -15,8 +15,8 @@ from statemachines.onboarding.proof import (
     DeploySighting,
     ErrorSighting,
     EventSighting,
-    Evidence,
     Findings,
+    ProofEvidence,
     ProofSession,
     assess,
     carried_markers,
@@ -50,7 +50,7 @@ def deploy(**changes: Any) -> DeploySighting:
 
 CREATED, PAID = event("order_created", order_kind="x"), event(amount=1, currency="eur")
 DECLINED = error(decline_code="51")
-WHOLE = Evidence(
+WHOLE = ProofEvidence(
     (CREATED, PAID), (DECLINED,), (deploy(),), ci_credential_live=True, foreign_markers=frozenset({OTHERS})
 )
 
@@ -339,7 +339,7 @@ def test_markers_are_found_where_they_may_be() -> None:
 
 def test_strange_markers_are_collected_once_each() -> None:
     """Whose marker it is gets asked for those that are not the session's own."""
-    evidence = Evidence(
+    evidence = ProofEvidence(
         (event("a", 1, UNKNOWN), event("a", 1, OURS)), (error(1, OTHERS),), (deploy(marker_sha256=None),), True
     )
     assert unknown_markers(SESSION, evidence) == {UNKNOWN, OTHERS}
@@ -376,7 +376,7 @@ DEPLOY_ROWS = st.builds(
     TIMES,
 )
 EVIDENCE = st.builds(
-    Evidence,
+    ProofEvidence,
     st.lists(EVENTS, max_size=8),
     st.lists(ERRORS, max_size=5),
     st.lists(DEPLOY_ROWS, max_size=5),
@@ -390,7 +390,7 @@ def full(value: Any) -> bool:
     return value not in (None, "") and not (isinstance(value, list | dict) and len(value) == 0)
 
 
-def oracle(evidence: Evidence) -> bool:
+def oracle(evidence: ProofEvidence) -> bool:
     """Whether a proof is complete, written as one sentence a part."""
     events, errors, deploys = evidence.events, evidence.errors, evidence.deploys
     assert not isinstance(events, ReadFailed)
@@ -431,7 +431,7 @@ def oracle(evidence: Evidence) -> bool:
 
 
 @given(EVIDENCE, st.booleans())
-def test_completeness_is_what_the_oracle_says(evidence: Evidence, whole: bool) -> None:
+def test_completeness_is_what_the_oracle_says(evidence: ProofEvidence, whole: bool) -> None:
     """Whatever was seen, a proof is complete exactly when each part is, and is never taken from texts."""
     if whole:
         evidence = evidence._replace(
@@ -447,17 +447,17 @@ def test_completeness_is_what_the_oracle_says(evidence: Evidence, whole: bool) -
 
 
 @given(EVIDENCE, st.randoms())
-def test_the_order_of_rows_means_nothing(evidence: Evidence, source: Any) -> None:
+def test_the_order_of_rows_means_nothing(evidence: ProofEvidence, source: Any) -> None:
     """The same rows in another order give the same answer."""
     shuffled = [list(part) for part in evidence[:3]]  # type: ignore[arg-type]
     for part in shuffled:
         source.shuffle(part)
-    again = Evidence(*shuffled, evidence.ci_credential_live, evidence.foreign_markers)
+    again = ProofEvidence(*shuffled, evidence.ci_credential_live, evidence.foreign_markers)
     assert assess(PLAN, SESSION, again) == assess(PLAN, SESSION, evidence)
 
 
 @given(EVIDENCE)
-def test_each_milestone_is_in_exactly_one_place(evidence: Evidence) -> None:
+def test_each_milestone_is_in_exactly_one_place(evidence: ProofEvidence) -> None:
     """Proven, incomplete or unseen: nothing is lost and nothing is said twice."""
     findings = assess(PLAN, SESSION, evidence)
     owed = findings.remaining.analytics

@@ -1,4 +1,4 @@
-"""The contract over HTTP: who may do what, fences by etag, durable receipts, and races with one winner."""
+"""The contract over HTTP: who may do what, etags, durable receipts, and races with one winner."""
 
 from __future__ import annotations
 
