@@ -43,7 +43,7 @@ class Answer:
     """What a unit answers: status, body and headers, in wire terms.
 
     `stored` replaces `body` in the idempotency record when the body shows a secret once. `pending` binds key and
-    fingerprint but stores no answer: each repeat is decided again (G-008).
+    request but stores no answer: each repeat is decided again (G-008).
     """
 
     status: int
@@ -58,7 +58,7 @@ class Refused:
     """What a unit returns to commit and then refuse: what it appended and put is committed, the caller is refused.
 
     The caller gets `rejection` as the Rejection of `execute`, after COMMIT only, even when the acknowledgement of that
-    was lost. Its key is bound to its fingerprint, but nothing is stored under it: a repeat is decided again (G-008).
+    was lost. Its key is bound to its request, but nothing is stored under it: a repeat is decided again (G-008).
     """
 
     rejection: Rejection
@@ -121,7 +121,7 @@ class Command:
     exclusive: Sequence[str] = ()  # held exclusively: makes this a fence, carried out by the lane
     authorize: Callable[[Unit], None] | None = None  # runs first: principal and fence flags under the gates
     key: str | None = None  # Idempotency-Key; the server makes one when absent
-    fingerprint: str = ""  # hex SHA-256 of the canonical request
+    request_hash: str = ""  # hex SHA-256 of the canonical request
     on_replay: Callable[[Unit, StoredAnswer], Answer] | None = None  # overrides the verbatim replay
 
 

@@ -159,9 +159,9 @@ def _collect(cursors: Mapping[str, Iterable[tuple[Any, ...]]]) -> Loaded:
     for part in ("writes", "reads"):
         loaded.heads.update({(p, s): (revision, bytes(chain)) for p, s, revision, chain in cursors.get(part, ())})
     loaded.seen = {(p, s): revision for p, s, revision, _ in cursors.get("seen", ())}
-    for p, principal, operation, key, fingerprint, command_id, status, body, headers in cursors.get("records", ()):
+    for p, principal, operation, key, request_hash, command_id, status, body, headers in cursors.get("records", ()):
         loaded.records[(p, principal, operation, key)] = Record(
-            fingerprint, command_id, status, bytes(body or b""), msgspec.json.decode(headers or "{}")
+            request_hash, command_id, status, bytes(body or b""), msgspec.json.decode(headers or "{}")
         )
     for p, s, *tail in cursors.get("tails", ()):
         loaded.tails.setdefault((p, s), []).append(tuple(tail))

@@ -21,7 +21,7 @@ from service.eventstore import names, statements
 from service.eventstore.cache import StreamName
 from service.eventstore.clock import NOW_SECONDS
 from service.eventstore.commands import Command
-from service.eventstore.fingerprint import fingerprint
+from service.eventstore.fold_digest import fold_digest
 from service.eventstore.folding import Folded, RowDigest, fold_history, fold_tails, keep_to_the_index, row_values
 from service.eventstore.intents import Intent, system_command
 from statemachines.audit import rebuild as rebuilds
@@ -57,7 +57,7 @@ class _Rebuild:
 
     def open(self) -> None:
         """Start, or take up what a killed rebuild left if it folded by the same code into the same table."""
-        folding_by = fingerprint(self.connection, self.projection)
+        folding_by = fold_digest(self.connection, self.projection)
         found = self.connection.execute(
             "select position, project_id, stream_id, rows, events, digest, started_at from rebuilds "
             "where name = %s and fingerprint = %s",

@@ -10,23 +10,23 @@ from service.eventstore.commands import KeyReused, Outcome
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """An idempotency record. Without a status it binds key and fingerprint only: each repeat is decided again."""
+    """An idempotency record. Without a status it binds key and request only: each repeat is decided again."""
 
-    fingerprint: str
+    request_hash: str
     command_id: str
     status: int | None
     body: bytes
     headers: Mapping[str, str]
 
 
-def replay(record: Record | None, fingerprint: str) -> Outcome | None:
+def replay(record: Record | None, request_hash: str) -> Outcome | None:
     """Answer a request from the record of its key; None when it has to be decided: no record, or one without an answer.
 
     Raises KeyReused when the record is another request's.
     """
     if record is None:
         return None
-    if record.fingerprint != fingerprint:
+    if record.request_hash != request_hash:
         raise KeyReused
     if record.status is None:
         return None

@@ -151,19 +151,19 @@ def _is_own(entry: Entry, record: Record | None) -> bool:
 
 def _lay_out(entry: Entry, decision: Answer | Refused) -> tuple[Outcome | Rejection, Record]:
     """Lay out a decision: what the caller is told after COMMIT, and what is recorded under its key."""
-    fingerprint = entry.command.fingerprint
+    request_hash = entry.command.request_hash
     if isinstance(decision, Refused):
-        return decision.rejection, Record(fingerprint, entry.command_id, None, b"", {})
+        return decision.rejection, Record(request_hash, entry.command_id, None, b"", {})
     body = b"" if decision.body is None else _encode(decision.body)
     stored = body if decision.stored is None else _encode(decision.stored)
     status = None if decision.pending else decision.status
     told = Outcome(decision.status, body, decision.headers)
-    return told, Record(fingerprint, entry.command_id, status, stored, decision.headers)
+    return told, Record(request_hash, entry.command_id, status, stored, decision.headers)
 
 
 def _repeat(entry: Entry, record: Record | None, unit: UnitOfWork) -> Outcome | None:
     """Answer from the record, in the command's own way if it has one. None: nothing is stored yet."""
-    found = replay(record, entry.command.fingerprint)
+    found = replay(record, entry.command.request_hash)
     if found is None or entry.command.on_replay is None:
         return found
     answer = entry.command.on_replay(unit, StoredAnswer(found.status, found.body, found.headers))

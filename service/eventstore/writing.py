@@ -214,11 +214,11 @@ def _write_rows(connection: Connection, batch: Batch) -> None:
 
 
 def _record(accepted: Accepted) -> _RecordRow:
-    """Lay out an idempotency record; one without a status binds key and fingerprint only."""
+    """Lay out an idempotency record; one without a status binds key and request only."""
     entry, record = accepted
     return _RecordRow(
         *entry.record,
-        fingerprint=record.fingerprint,
+        fingerprint=record.request_hash,
         command_id=record.command_id,
         client_key=entry.command.key is not None,
         status=record.status,

@@ -262,7 +262,7 @@ class Flush:
                 return
             record = work.loaded.records.get(item.key_record)
             if record is not None:
-                attempt.settled.append((item, _repeat(record, sender.fingerprint)))
+                attempt.settled.append((item, _repeat(record, sender.request_hash)))
                 return
         assigned = self._assign(item, work) if item.offered else None
         if assigned is None and item.offered:
@@ -310,10 +310,10 @@ class Flush:
         """Put a record into the tally, and its answer with it if the record of its key has to hold that."""
         suppressed = work.tally.add(item, assigned, account_id)
         if item.key_record is not None:
-            fingerprint, body = item.sender.fingerprint, item.answer(work.batch.now)
-            made = KeyRecordTally(*item.key_record, fingerprint, item.row.id, ACCEPTED, body.decode())
+            request_hash, body = item.sender.request_hash, item.answer(work.batch.now)
+            made = KeyRecordTally(*item.key_record, request_hash, item.row.id, ACCEPTED, body.decode())
             work.tally.key_records.append(made)
-            work.loaded.records[item.key_record] = Record(fingerprint, item.row.id, ACCEPTED, body, _NO_HEADERS)
+            work.loaded.records[item.key_record] = Record(request_hash, item.row.id, ACCEPTED, body, _NO_HEADERS)
         return Stored(item, suppressed)
 
 
@@ -326,9 +326,9 @@ def _decided(_unit: Any) -> Answer:
     return Answer(ACCEPTED, None)
 
 
-def _repeat(record: Record, fingerprint: str) -> Outcome | Exception:
+def _repeat(record: Record, request_hash: str) -> Outcome | Exception:
     try:
-        found = replay(record, fingerprint)
+        found = replay(record, request_hash)
     except KeyReused as refusal:
         return refusal
     assert found is not None, "the answer of a telemetry record is final"

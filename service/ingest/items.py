@@ -44,13 +44,13 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Sender(NamedTuple):
-    """Who sends a record, and under which names the request is known. `fingerprint` matters only with a `key`."""
+    """Who sends a record, and under which names the request is known. `request_hash` matters only with a `key`."""
 
     project_id: str
     dsn_hash: str
     request_id: str
     key: str | None
-    fingerprint: str
+    request_hash: str
 
 
 class Assignment(NamedTuple):

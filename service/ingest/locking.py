@@ -114,10 +114,10 @@ def _lock_to_count(connection: Connection, footprint: Footprint, project_ids: Se
     loaded.gates = {gates[number] for number in got.gates or ()}
     loaded.names = {wanted[number] for number in got.names or ()}
     loaded.heads = {(project_id, stream_id): (revision, b"") for project_id, stream_id, revision in got.heads or ()}
-    for *name, fingerprint, command_id, status, body in got.records or ():
+    for *name, request_hash, command_id, status, body in got.records or ():
         project_id, principal, operation, key = name
         loaded.records[project_id, principal, operation, key] = Record(
-            fingerprint, command_id, status, body.encode(), {}
+            request_hash, command_id, status, body.encode(), {}
         )
     return Locked(loaded, got.moment, _by_id(got.projects or ()))
 

@@ -246,7 +246,7 @@ def command(
     decide: Decide,
     *streams: Stream,
     key: str | None = None,
-    fingerprint: str = "f",
+    request_hash: str = "f",
     operation: str = "POST /toys",
     actor: str = "key:k1",
     **more: Any,
@@ -259,7 +259,7 @@ def command(
         streams=streams,
         gates=gates,
         key=key,
-        fingerprint=fingerprint,
+        request_hash=request_hash,
         **more,
     )
 
@@ -305,7 +305,7 @@ def bump(wish: Bump) -> Command:
         decide,
         stream,
         key=wish.key,
-        fingerprint=hashlib.sha256(repr((wish.stream, wish.by)).encode()).hexdigest(),
+        request_hash=hashlib.sha256(repr((wish.stream, wish.by)).encode()).hexdigest(),
         operation=f"POST /toys/{wish.stream}/bump",
         actor=wish.actor,
         gates=(wish.project,),

@@ -134,7 +134,7 @@ async def enable_contract(call: Call[EnableRequest, None]) -> Outcome:
         automation_id=text_of(call.body.automation_id),
         if_match=call.if_match,
         command=command_of(f"{call.principal.kind.value}:{call.principal.id}", call.key),
-        request=call.fingerprint,
+        request=call.request_hash,
     )
     intent = await commands.enable(call.services.store, call.project_id, wish, enabled_by=call.user_id)
     return await call.carry_out(intent, _enabled, on_replay=partial(_enabled_before, call.project_id, wish))

@@ -83,7 +83,7 @@ async def create_credential(call: Call[CreateCredential, None]) -> Outcome:
     def decide(unit: Unit) -> Answer:
         state = unit.state(stream)
         try:
-            events = decide_create(state, wish, minted, unit.now, created_by=created_by, request=call.fingerprint)
+            events = decide_create(state, wish, minted, unit.now, created_by=created_by, request=call.request_hash)
         except CredentialAlreadyCreated:  # The record of the key has aged out; the credential has not.
             return already_created(unit)
         unit.append(stream, events)

@@ -44,7 +44,7 @@ class Call(Generic[B, Q]):
     raw_body: bytes
     if_match: str | None  # the tag with its quotes, already checked for form
     key: str | None
-    fingerprint: str
+    request_hash: str  # hex SHA-256 of the canonical body: what makes two requests with one key the same
     subject: Any = None  # the subject's row as read before the command; relations in it never change
     headers: dict[str, str] = field(default_factory=dict)  # extra response headers
 
@@ -76,7 +76,7 @@ class Call(Generic[B, Q]):
     @property
     def sender(self) -> Sender:
         """Who sends a record, of an operation that takes a DSN."""
-        return Sender(self.project_id, self.principal.secret_hash, self.request_id, self.key, self.fingerprint)
+        return Sender(self.project_id, self.principal.secret_hash, self.request_id, self.key, self.request_hash)
 
     async def carry_out(
         self, intent: Intent[T], render: Callable[[T], Answer], *, on_replay: Replay | None = None
@@ -129,7 +129,7 @@ class Call(Generic[B, Q]):
             exclusive=exclusive,
             authorize=shown.check,
             key=self.key,
-            fingerprint=self.fingerprint,
+            request_hash=self.request_hash,
             on_replay=on_replay,
         )
 

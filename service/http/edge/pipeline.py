@@ -168,7 +168,7 @@ class Pipeline:
             raw_body=b"",
             if_match=None,
             key=None,
-            fingerprint="",
+            request_hash="",
             subject=subject,
         )
 
@@ -246,7 +246,7 @@ def _parse(call: Call[Any, Any], bound: Bound, head: Head, raw: bytes) -> None:
         call.key = _reconcile(call.key, stand_in)
     require_key(call.key, operation.idempotency)
     if call.key is not None:
-        call.fingerprint = fingerprint(value)
+        call.request_hash = request_hash(value)
 
 
 def _decode_body(bound: Bound, raw: bytes) -> tuple[Any, Any]:
@@ -276,7 +276,7 @@ def _reconcile(key: str | None, stand_in: str) -> str:
     return stand_in
 
 
-def fingerprint(value: Any) -> str:
+def request_hash(value: Any) -> str:
     """SHA-256 of the RFC 8785 form of a parsed body, in hex: what makes two requests with one key the same (G-008)."""
     return canonical_sha256(value)
 

@@ -276,11 +276,11 @@ def pending_then_done(stream: Stream, seen: list[int]) -> Any:
 
 
 def test_a_pending_answer_is_decided_anew_until_it_is_final(bench: Bench, sql: Sql):
-    """Key and fingerprint are bound from the first answer on; the final one is stored."""
+    """Key and request are bound from the first answer on; the final one is stored."""
     stream, seen = toy_stream(), []
     assert bench.answers(pending_then_done(stream, seen)) == [{"done": False}]
     assert bench.answers(pending_then_done(stream, seen)) == [{"done": False}]
-    [other] = bench.answers(command(lambda unit: Answer(200, None), stream, key="p", fingerprint="g"))
+    [other] = bench.answers(command(lambda unit: Answer(200, None), stream, key="p", request_hash="g"))
     assert isinstance(other, KeyReused)
     bench.run(simple_bump())
     assert bench.answers(pending_then_done(stream, seen)) == [{"done": True}]
@@ -392,7 +392,7 @@ def test_a_body_may_be_absent(bench: Bench):
 
 
 def test_bump_declares_what_it_says():
-    """The toy's own command fences with the fingerprint of its body."""
+    """The toy's own command fences with the hash of its body."""
     one, other = bump(Bump("toy_1", by=1, key="k")), bump(Bump("toy_1", by=2, key="k"))
-    assert one.fingerprint != other.fingerprint
+    assert one.request_hash != other.request_hash
     assert one.gates == ("proj_a",)

@@ -182,7 +182,7 @@ async def test_refusals_bugs_and_bad_data_reach_the_caller(store: EventStore, sq
             await store.execute(command(decide, toy_stream(), gates=(), exclusive=("proj_a",)))
     await store.execute(lower_flag(key="k"))
     other = lower_flag(key="k")
-    other.fingerprint = "another"
+    other.request_hash = "another"
     with pytest.raises(KeyReused):
         await store.execute(other)
     assert len(history(sql)) == 1

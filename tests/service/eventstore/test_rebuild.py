@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.eventstore import fingerprint as fingerprint_module
+from service.eventstore import fold_digest as fold_digest_module
 from service.eventstore import rebuild as rebuild_module
 from service.eventstore.audit import Difference, check_projection
 from service.eventstore.commands import Answer, Unit
 from service.eventstore.connection import connect
-from service.eventstore.fingerprint import fingerprint, source_of
+from service.eventstore.fold_digest import fold_digest, source_of
 from service.eventstore.folding import RowDigest, fold_history
 from service.eventstore.rebuild import RebuildRunning, rebuild, receipt_command
 from service.eventstore.sequencer import Sequencer, sequence_all
@@ -312,7 +312,7 @@ def test_a_killed_rebuild_is_not_taken_up_for_another_shape_of_the_table(bench: 
         assert count(sql, "rebuilds") == 0
 
 
-def test_a_rebuild_from_before_there_were_fingerprints_begins_anew(bench: Bench, toys_url: str, sql: Sql):
+def test_a_rebuild_from_before_there_were_digests_begins_anew(bench: Bench, toys_url: str, sql: Sql):
     fill(bench)
     sequence_all(bench.connection)
     rebuild_until_killed(toys_url, "toys", rows_a_page=7, pages=2)
@@ -322,16 +322,14 @@ def test_a_rebuild_from_before_there_were_fingerprints_begins_anew(bench: Bench,
     assert differences(sql) == []
 
 
-def test_any_change_of_the_code_that_folds_is_another_fingerprint(
-    sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_any_change_of_the_code_that_folds_is_another_digest(sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Contents and names of files count, where they lie does not; nor does it matter who asks, or when."""
-    first = fingerprint(sql, TOYS)
-    assert fingerprint(sql, TOYS) == first
-    assert fingerprint(sql, LIVE_TOYS) != first
-    assert fingerprint(sql, TOYS._replace(lasts=lambda *_: True)) != first
-    monkeypatch.setattr(fingerprint_module, "_source_of_rooms", lambda: "other rooms")
-    assert fingerprint(sql, TOYS) != first
+    first = fold_digest(sql, TOYS)
+    assert fold_digest(sql, TOYS) == first
+    assert fold_digest(sql, LIVE_TOYS) != first
+    assert fold_digest(sql, TOYS._replace(lasts=lambda *_: True)) != first
+    monkeypatch.setattr(fold_digest_module, "_source_of_rooms", lambda: "other rooms")
+    assert fold_digest(sql, TOYS) != first
 
     def made(where: str, **files: str) -> str:
         folder = tmp_path / where / "room"

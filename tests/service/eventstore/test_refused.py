@@ -57,7 +57,7 @@ def test_what_was_done_stands_and_a_repeat_decides_anew(bench: Bench, sql: Sql):
 
 def test_its_key_is_bound_to_its_request(bench: Bench):
     bench.run(refuse_twice("k"))
-    [other] = bench.answers(refuse_twice("k", fingerprint="another"))
+    [other] = bench.answers(refuse_twice("k", request_hash="another"))
     assert isinstance(other, KeyReused)
 
 

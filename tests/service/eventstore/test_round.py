@@ -174,7 +174,7 @@ def test_a_record_is_read_after_the_wait_for_the_head(
     peer.execute(
         "insert into idempotency (project_id, principal, operation, key, fingerprint, command_id, client_key, status, "
         "body, headers, created_at) values (%s, %s, %s, %s, %s, 'cmd_z', true, 200, '{\"was\":1}', '{}', now())",
-        (*record.record, record.command.fingerprint),
+        (*record.record, record.command.request_hash),
     )
     peer.commit()
     [(_, answer)] = waiting.result(5).done

@@ -182,11 +182,11 @@ async def test_first_errors_of_one_fingerprint_make_one_case(database_url, sql):
 
 async def test_a_key_is_stored_once_and_answered_alike(database_url, sql):
     async with running(database_url) as intake:
-        [first] = await send(intake, log_item("m", of=sender(key="k", fingerprint="f")))
-        [again] = await send(intake, log_item("m", of=sender(key="k", fingerprint="f")))
-        [other] = await send(intake, log_item("n", of=sender(key="k", fingerprint="g")))
-        [event] = await send(intake, analytics_item(of=sender(key="k", fingerprint="h")))
-        [elsewhere] = await send(intake, log_item("m", of=sender(OTHER, key="k", fingerprint="f")))
+        [first] = await send(intake, log_item("m", of=sender(key="k", request_hash="f")))
+        [again] = await send(intake, log_item("m", of=sender(key="k", request_hash="f")))
+        [other] = await send(intake, log_item("n", of=sender(key="k", request_hash="g")))
+        [event] = await send(intake, analytics_item(of=sender(key="k", request_hash="h")))
+        [elsewhere] = await send(intake, log_item("m", of=sender(OTHER, key="k", request_hash="f")))
     assert first == again
     assert isinstance(other, KeyReused)
     assert event["event"] == "order_placed"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from service.eventstore.commands import Outcome
-from service.http.edge.pipeline import MAX_READING, MAX_RUNNING, fingerprint
+from service.http.edge.pipeline import MAX_READING, MAX_RUNNING, request_hash
 from service.settingvalues import RATE_LIMITS
 from tests.service.http.edge.fakes import FENCED, MEMBER, OWNER, PROJECT
 from tests.service.http.edge.toy_api import ETAG, THING, ThingRow, Toy, serving
@@ -177,7 +177,7 @@ async def test_request_id(toy: Toy, sent: str, adopted: bool) -> None:
 
 
 async def test_command_is_built_from_the_request(toy: Toy) -> None:
-    """Origin, key, fingerprint, gates and authority of the command are those of the request."""
+    """Origin, key, request hash, gates and authority of the command are those of the request."""
     headers = {"idempotency-key": "k", "x-service-request-id": "r-1", "if-match": ETAG}
     await toy.send_as("owner", "PUT", SECRET, json=THING, headers=headers)
     [command] = toy.store.commands
@@ -186,7 +186,7 @@ async def test_command_is_built_from_the_request(toy: Toy) -> None:
     assert (command.origin.request_id, command.origin.correlation_id) == ("r-1", "r-1")
     assert command.key == "k"
     canonical = b'{"items":[{"count":1}],"name":"one"}'
-    assert command.fingerprint == hashlib.sha256(canonical).hexdigest()
+    assert command.request_hash == hashlib.sha256(canonical).hexdigest()
     assert (command.gates, command.exclusive) == ([PROJECT, "usr_1"], ())
     assert command.authorize is not None
     assert command.lookups
@@ -200,15 +200,15 @@ async def test_fence_holds_the_gate_exclusively_and_not_twice(toy: Toy) -> None:
     assert (command.gates, command.exclusive) == (["usr_1"], (PROJECT,))
 
 
-def test_fingerprint_is_of_the_meaning() -> None:
+def test_request_hash_is_of_the_meaning() -> None:
     """Order of members, white space and the spelling of a number or string do not matter; a value does."""
-    one = fingerprint(json.loads('{"a": 1, "b": [1.0, "\\u00e9"]}'))
-    two = fingerprint(json.loads('{"b":[1,"é"],"a":1.0}'))
-    other = fingerprint(json.loads('{"b":["é",1],"a":1}'))
+    one = request_hash(json.loads('{"a": 1, "b": [1.0, "\\u00e9"]}'))
+    two = request_hash(json.loads('{"b":[1,"é"],"a":1.0}'))
+    other = request_hash(json.loads('{"b":["é",1],"a":1}'))
     assert one == two != other
 
 
-async def test_fingerprint_of_an_absent_body_is_that_of_an_empty_one(toy: Toy) -> None:
+async def test_request_hash_of_an_absent_body_is_that_of_an_empty_one(toy: Toy) -> None:
     """An absent body equals `{}` (G-003)."""
     path = f"/v1/projects/{PROJECT}/cancel"
     headers = {"idempotency-key": "k"}

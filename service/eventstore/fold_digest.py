@@ -35,7 +35,7 @@ select coalesce(json_agg(x.line order by x.line), '[]')::text from (
 """
 
 
-def fingerprint(connection: psycopg.Connection[Any], projection: AnyProjection) -> str:
+def fold_digest(connection: psycopg.Connection[Any], projection: AnyProjection) -> str:
     """Return the hash, hex, of a projection's fold and of its table as it is in the database."""
     digest = hashlib.sha256(_source_of_rooms().encode())
     for function in (projection.fold, projection.lasts):
