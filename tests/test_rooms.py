@@ -52,9 +52,8 @@ MACHINERY = {
 BESIDE = {"support", "faults", "e2e", "torture", "golden", "scripts"}
 """The folders of tests that mirror no room."""
 
-# Empty once the files of runs are named for what they hold, and the row of a lease has its own.
+# Empty once the files of runs are named for what they hold.
 NOT_YET = {"service/runs/run_views.py", "tests/service/runs/test_run_proof.py", "tests/service/runs/test_runs.py"}
-NOT_YET_APART = {"lease"}
 
 
 def folders(path: Path) -> set[str]:
@@ -100,4 +99,4 @@ def test_a_read_model_stands_where_its_machine_does(kind: str):
     """A machine in statemachines/<area>/<name>.py has its row in projections/<area>/<name>.py, if it has one."""
     _, *place = machines()[kind].evolve.__module__.split(".")
     rows = {found.fold.__module__ for found in read_models().values() if kind in found.kinds}
-    assert kind in NOT_YET_APART or rows <= {".".join(["projections", *place])}
+    assert rows <= {".".join(["projections", *place])}

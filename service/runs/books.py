@@ -17,16 +17,11 @@ from statemachines.cases import case
 from statemachines.contracts import contract as automation_contract
 from statemachines.contracts.authority import authority_of
 from statemachines.kernel.machine import Stream
-from statemachines.runs import lease, ledger
-from statemachines.runs.approval import APPROVAL
+from statemachines.kernel.moved import Moved
+from statemachines.runs import approval, claim, grant, lease, ledger, receipt, run
 from statemachines.runs.book import Book, Effects
-from statemachines.runs.claim import CLAIM, Claim
-from statemachines.runs.grant import GRANT
-from statemachines.runs.lease import LEASE, Lease
-from statemachines.runs.ledger import LEDGER
-from statemachines.runs.receipt import RECEIPT
-from statemachines.runs.refusals import Moved
-from statemachines.runs.run import RUN
+from statemachines.runs.claim import Claim
+from statemachines.runs.lease import Lease
 
 T = TypeVar("T")
 Part = Literal["run", "claim", "ledger", "grants", "approvals"]
@@ -48,37 +43,37 @@ def case_stream(project_id: str, case_id: str) -> Stream:
 
 def receipt_stream(project_id: str, receipt_id: str) -> Stream:
     """History of a trigger receipt."""
-    return Stream(RECEIPT, project_id, receipt_id)
+    return Stream(receipt.MACHINE, project_id, receipt_id)
 
 
 def lease_stream(project_id: str, case_id: str) -> Stream:
-    """History of the lease lane of a case."""
-    return Stream(LEASE, project_id, lease.lease_id(project_id, case_id))
+    """History of the lease of a case."""
+    return Stream(lease.MACHINE, project_id, lease.lease_id(project_id, case_id))
 
 
 def claim_stream(project_id: str, claim_id: str) -> Stream:
     """History of a claim."""
-    return Stream(CLAIM, project_id, claim_id)
+    return Stream(claim.MACHINE, project_id, claim_id)
 
 
 def run_stream(project_id: str, run_id: str) -> Stream:
     """History of a run."""
-    return Stream(RUN, project_id, run_id)
+    return Stream(run.MACHINE, project_id, run_id)
 
 
 def ledger_stream(project_id: str, automation_id: str) -> Stream:
     """History of an automation's charges."""
-    return Stream(LEDGER, project_id, ledger.ledger_id(project_id, automation_id))
+    return Stream(ledger.MACHINE, project_id, ledger.ledger_id(project_id, automation_id))
 
 
 def grant_stream(project_id: str, grant_id: str) -> Stream:
     """History of a grant."""
-    return Stream(GRANT, project_id, grant_id)
+    return Stream(grant.MACHINE, project_id, grant_id)
 
 
 def approval_stream(project_id: str, approval_id: str) -> Stream:
     """History of an approval."""
-    return Stream(APPROVAL, project_id, approval_id)
+    return Stream(approval.MACHINE, project_id, approval_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +129,10 @@ class RunScope:
 
     @property
     def reads(self) -> list[Stream]:
-        """Streams that it only decides on: the contract and the case's lane are among them."""
-        lane = [] if self.case_id is None else [lease_stream(self.project_id, self.case_id)]
+        """Streams that it only decides on: the contract and the case's lease are among them."""
+        lease = [] if self.case_id is None else [lease_stream(self.project_id, self.case_id)]
         others = [stream for part, streams in self._parts().items() if part not in self.writes for stream in streams]
-        return [contract_stream(self.project_id), *lane, *others]
+        return [contract_stream(self.project_id), *lease, *others]
 
     def open(self, unit: Unit) -> Book:
         """Read the states of all of them, as this unit has made them so far. Raises Moved when the run names more."""
@@ -148,17 +143,17 @@ class RunScope:
             raise Moved
         if any(ref.approval_id not in known for ref in run.approvals):
             raise Moved
-        claim, lane = Claim(), Lease()
+        claim, lease = Claim(), Lease()
         if self.claim_id is not None:
             claim = unit.state(claim_stream(project_id, self.claim_id))
         if self.case_id is not None:
-            lane = unit.state(lease_stream(project_id, self.case_id))
+            lease = unit.state(lease_stream(project_id, self.case_id))
         return Book(
             project_id=project_id,
             run_id=self.run_id,
             run=run,
             claim=claim,
-            lane=lane,
+            lease=lease,
             authority=authority_of(unit.state(contract_stream(project_id)), self.automation_id),
             ledger=unit.state(ledger_stream(project_id, self.automation_id)),
             grants={grant_id: unit.state(grant_stream(project_id, grant_id)) for grant_id in self.grant_ids},

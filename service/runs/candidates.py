@@ -12,20 +12,20 @@ import msgspec
 
 from projections.cases.case import trust_of
 from projections.contracts.contract import AutomationContractRow
-from projections.runs.claim import LeaseRow
+from projections.runs.lease import LeaseRow
 from service.eventstore.store import EventStore
 from service.runs.chains import Candidate
 from service.runs.reading import CONTRACT, NOW, RECEIPT_BUNDLE, ReceiptBundle, contract_of, read_bundles
 from statemachines.contracts.authority import authority_of
 from statemachines.contracts.contract import Contract
 from statemachines.contracts.policy import require_enabled
-from statemachines.runs import starting as automation
+from statemachines.runs import issuing
 from statemachines.runs.claim import Claim
+from statemachines.runs.issuing import Chain
 from statemachines.runs.lease import Lease
 from statemachines.runs.materiality import CaseFacts
 from statemachines.runs.receipt import Receipt
 from statemachines.runs.run import Run
-from statemachines.runs.starting import Chain
 
 LOOKED_AT = 500
 """How many open cases one look takes in, the most frequent first (G-119)."""
@@ -36,7 +36,7 @@ SHOWN = 100
 _CASE = (
     "json_build_object('id', c.id, 'revision', c.case_revision, 'status', c.status, 'unmarked', s.unmarked, "
     "'event_count', s.event_count, 'first_seen_at', s.first_seen_at, 'last_seen_at', s.last_seen_at, "
-    "'lane', row_to_json(l), 'receipt', t.state, 'claim', k.state, 'run', case when r.live then r.state end) as bundle"
+    "'lease', row_to_json(l), 'receipt', t.state, 'claim', k.state, 'run', case when r.live then r.state end) as bundle"
 )
 # Cases that are open come first, by an index of their own, and everything of them by its key: whatever the planner
 # knows of a young database. (`offset 0` keeps it from turning the order round.)
@@ -61,7 +61,7 @@ _LOOK = (
 
 
 class OpenCase(msgspec.Struct, frozen=True):
-    """An open case with what is counted of it, without its texts, and the latest chain of its lane."""
+    """An open case with what is counted of it, without its texts, and the latest chain of its lease."""
 
     id: str
     revision: int
@@ -70,7 +70,7 @@ class OpenCase(msgspec.Struct, frozen=True):
     event_count: int
     first_seen_at: int
     last_seen_at: int
-    lane: LeaseRow | None
+    lease: LeaseRow | None
     receipt: Receipt | None
     claim: Claim | None
     run: Run | None
@@ -91,8 +91,8 @@ class OpenCase(msgspec.Struct, frozen=True):
     @property
     def chain(self) -> Chain:
         """The latest chain of the case; a run that is over stands as none."""
-        lane = Lease() if self.lane is None else self.lane.state
-        return Chain(lane, self.receipt or Receipt(), self.claim or Claim(), self.run or Run())
+        lease = Lease() if self.lease is None else self.lease.state
+        return Chain(lease, self.receipt or Receipt(), self.claim or Claim(), self.run or Run())
 
 
 class Look(msgspec.Struct, frozen=True):
@@ -111,14 +111,14 @@ class Look(msgspec.Struct, frozen=True):
     def judged(self, automation_id: str) -> Judged:
         """Pick the cases to offer, as many as the policy allows at once. Raises what require_enabled raises."""
         authority = cache(partial(authority_of, self.contract))
-        limit = automation.case_trigger(require_enabled(authority(automation_id))).max_cases_per_sweep
+        limit = issuing.case_trigger(require_enabled(authority(automation_id))).max_cases_per_sweep
         result = Judged([], [])
         for case in self.cases:
-            verdict = automation.judge_case(case.chain, authority, automation_id, case.facts, self.now)
+            verdict = issuing.judge_case(case.chain, authority, automation_id, case.facts, self.now)
             if isinstance(verdict, str):
                 result.skipped.append((case.id, verdict))
             elif len(result.candidates) < limit:
-                result.candidates.append(Candidate(case.id, case.revision, case.lane))
+                result.candidates.append(Candidate(case.id, case.revision, case.lease))
         return result
 
 

@@ -12,7 +12,8 @@ from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
 from projections.cases.case import CASE_STATS, CaseStatsRow
-from projections.runs.claim import ClaimRow, LeaseRow
+from projections.runs.claim import ClaimRow
+from projections.runs.lease import LeaseRow
 from projections.runs.receipt import TRIGGER_EVIDENCE, TriggerEvidenceRow, TriggerReceiptRow
 from service.eventstore.commands import Lookup, Unit
 from service.runs import books
@@ -23,17 +24,20 @@ from statemachines.contracts.contract import Contract
 from statemachines.contracts.cron import latest_firing, parse_cron
 from statemachines.contracts.policy import Authority, require_enabled
 from statemachines.kernel.machine import Stream
+from statemachines.kernel.moved import Moved
 from statemachines.runs import claim as claims
+from statemachines.runs import claiming, issuing
 from statemachines.runs import receipt as receipts
 from statemachines.runs import run as runs
 from statemachines.runs import starting as automation
 from statemachines.runs.claim import Claim, Holder
+from statemachines.runs.claiming import ClaimCase, Release
+from statemachines.runs.issuing import Chain, Evidence
 from statemachines.runs.lease import Lease
-from statemachines.runs.materiality import CaseFacts
+from statemachines.runs.materiality import CaseFacts, MaterialityNotMet
 from statemachines.runs.receipt import Receipt
-from statemachines.runs.refusals import MaterialityNotMet, Moved
 from statemachines.runs.run import Run
-from statemachines.runs.starting import Chain, ClaimCase, Evidence, Release, StartRun
+from statemachines.runs.starting import StartRun
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -50,11 +54,11 @@ class Plan(Generic[T]):
 
 
 class Candidate(NamedTuple):
-    """A case that may get a receipt, with its revision and lane as read before the locks (None: never had one)."""
+    """A case that may get a receipt, with its revision and lease as read before the locks (None: never had one)."""
 
     case_id: str
     case_revision: int
-    lane: LeaseRow | None
+    lease: LeaseRow | None
 
 
 class Issued(NamedTuple):
@@ -100,17 +104,17 @@ def _state(unit: Unit, stream: Stream | None, initial: S) -> S:
 
 
 class _Links(NamedTuple):
-    """The latest chain of a lane, by stream."""
+    """The latest chain of a lease, by stream."""
 
-    lane: Stream
+    lease: Stream
     receipt: Stream | None
     claim: Stream | None
     run: Stream | None
 
     @classmethod
-    def of(cls, project_id: str, case_id: str, lane: LeaseRow | None) -> _Links:
-        """Name what a lane's row points to."""
-        named = lane or _NO_LANE
+    def of(cls, project_id: str, case_id: str, lease: LeaseRow | None) -> _Links:
+        """Name what a lease's row points to."""
+        named = lease or _NO_LEASE
         return cls(
             books.lease_stream(project_id, case_id),
             None if named.receipt_id is None else books.receipt_stream(project_id, named.receipt_id),
@@ -120,54 +124,52 @@ class _Links(NamedTuple):
 
     @property
     def reads(self) -> list[Stream]:
-        """What is read beside the lane."""
+        """What is read beside the lease."""
         return [stream for stream in (self.receipt, self.claim, self.run) if stream is not None]
 
     def open(self, unit: Unit) -> Chain:
-        """Read the chain. Raises Moved when the lane points elsewhere by now."""
-        lane: Lease = unit.state(self.lane)
+        """Read the chain. Raises Moved when the lease points elsewhere by now."""
+        lease: Lease = unit.state(self.lease)
         named = tuple(None if stream is None else stream.id for stream in (self.receipt, self.claim, self.run))
-        if named != (lane.receipt_id, lane.claim_id, lane.run_id):
+        if named != (lease.receipt_id, lease.claim_id, lease.run_id):
             raise Moved
         return Chain(
-            lane,
+            lease,
             _state(unit, self.receipt, Receipt()),
             _state(unit, self.claim, Claim()),
             _state(unit, self.run, Run()),
         )
 
 
-_NO_LANE = LeaseRow(
+_NO_LEASE = LeaseRow(
     project_id="", id="", revision=0, case_id="", receipt_id=None, claim_id=None, run_id=None, state=Lease()
 )
 
 
 def plan_case_issue(project_id: str, automation_id: str, candidates: Sequence[Candidate]) -> Plan[Issued]:
     """Look through cases and issue receipts for those that matter, most frequent first (R-AUT-20, R-AUT-22)."""
-    links = {item.case_id: _Links.of(project_id, item.case_id, item.lane) for item in candidates}
+    links = {item.case_id: _Links.of(project_id, item.case_id, item.lease) for item in candidates}
     new = {item.case_id: _new_receipt(project_id, automation_id, item) for item in candidates}
 
     def issue_one(unit: Unit, contract: Contract, facts: _Facts) -> str | None:
         """Issue a receipt for one case, or say why not. Raises Moved."""
         case_id = facts.case.case_id
         chain = links[case_id].open(unit)
-        judged = automation.judge_case(chain, partial(authority_of, contract), automation_id, facts.case, unit.now)
+        judged = issuing.judge_case(chain, partial(authority_of, contract), automation_id, facts.case, unit.now)
         if isinstance(judged, str):
             return judged
         case: Case = unit.state(books.case_stream(project_id, case_id))
         evidence = Evidence(case.fingerprint, facts.stats.level)
         authority = authority_of(contract, automation_id)
-        receipt_id, effects = automation.issue_case_receipt(
-            project_id, authority, chain.lane, judged, evidence, unit.now
-        )
-        append_all(unit, [new[case_id], links[case_id].lane], effects)
+        receipt_id, effects = issuing.issue_case_receipt(project_id, authority, chain.lease, judged, evidence, unit.now)
+        append_all(unit, [new[case_id], links[case_id].lease], effects)
         row = TriggerEvidenceRow(project_id=project_id, id=receipt_id, title=facts.stats.title)
         unit.put(new[case_id], TRIGGER_EVIDENCE, row)
         return None
 
     def decide(unit: Unit) -> Issued:
         contract = _contract(unit, project_id)
-        trigger = automation.case_trigger(require_enabled(authority_of(contract, automation_id)))
+        trigger = issuing.case_trigger(require_enabled(authority_of(contract, automation_id)))
         issued = Issued([], [], [])
         for facts in _by_weight(unit, project_id, candidates):
             if len(issued.receipt_ids) == trigger.max_cases_per_sweep:
@@ -182,7 +184,7 @@ def plan_case_issue(project_id: str, automation_id: str, candidates: Sequence[Ca
     cases = [books.case_stream(project_id, item.case_id) for item in candidates]
     chains = [stream for link in links.values() for stream in link.reads]
     return Plan(
-        streams=[*(link.lane for link in links.values()), *new.values()],
+        streams=[*(link.lease for link in links.values()), *new.values()],
         reads=[books.contract_stream(project_id), *cases, *chains],
         decide=decide,
         lookups=[Lookup(CASE_STATS, project_id, item.case_id) for item in candidates],
@@ -190,7 +192,7 @@ def plan_case_issue(project_id: str, automation_id: str, candidates: Sequence[Ca
 
 
 def _new_receipt(project_id: str, automation_id: str, item: Candidate) -> Stream:
-    ordinal = 1 if item.lane is None else item.lane.state.ordinal + 1
+    ordinal = 1 if item.lease is None else item.lease.state.ordinal + 1
     receipt_id = receipts.case_receipt_id(project_id, automation_id, item.case_id, item.case_revision, ordinal)
     return books.receipt_stream(project_id, receipt_id)
 
@@ -221,7 +223,7 @@ def plan_slot_issue(
         receipt: Receipt = unit.state(stream)
         if receipt.status is receipts.Status.ISSUED and stream.id not in known:
             raise Moved  # A rival issued it since: whoever asks is shown it as well.
-        _, effects = automation.issue_schedule_receipt(project_id, authority, receipt, scheduled_for, unit.now)
+        _, effects = issuing.issue_schedule_receipt(project_id, authority, receipt, scheduled_for, unit.now)
         append_all(unit, [stream], effects)
         if effects:
             return Issued([stream.id], [], [])
@@ -238,31 +240,31 @@ def latest_slot(authority: Authority, now: int) -> int:
     return latest_firing(parse_cron(schedule.cron), schedule.timezone, now)
 
 
-def plan_claim(command: ClaimCase, lane: LeaseRow | None) -> Plan[Stream]:
+def plan_claim(command: ClaimCase, lease: LeaseRow | None) -> Plan[Stream]:
     """Claim the case of a receipt; returns the stream of the claim that the caller holds then (G-105)."""
     project_id, case_id = command.project_id, command.case_id
-    links = _Links.of(project_id, case_id, lane)
+    links = _Links.of(project_id, case_id, lease)
     receipt = books.receipt_stream(project_id, command.receipt_id)
-    epoch = 1 if lane is None else lane.state.epoch + 1
+    epoch = 1 if lease is None else lease.state.epoch + 1
     new = books.claim_stream(project_id, claims.claim_id(project_id, case_id, epoch))
     case = books.case_stream(project_id, case_id)
 
     def decide(unit: Unit) -> Stream:
         state: Receipt = unit.state(receipt)
-        claim_id, effects = automation.claim_case(
+        claim_id, effects = claiming.claim_case(
             command,
             receipt=state,
-            lane=links.open(unit).lane,
+            lease=links.open(unit).lease,
             current=_state(unit, links.claim, Claim()),
             authority=authority_of(_contract(unit, project_id), state.automation_id),
             case=facts_of(case_id, unit.state(case), None),
             now=unit.now,
         )
-        append_all(unit, [receipt, links.lane, new], effects)
+        append_all(unit, [receipt, links.lease, new], effects)
         return books.claim_stream(project_id, claim_id)
 
     others = [stream for stream in links.reads if stream != receipt]
-    return Plan([receipt, links.lane, new], [books.contract_stream(project_id), case, *others], decide)
+    return Plan([receipt, links.lease, new], [books.contract_stream(project_id), case, *others], decide)
 
 
 class Started(NamedTuple):
@@ -279,9 +281,9 @@ def plan_start(command: StartRun, receipt_row: TriggerReceiptRow) -> Plan[Starte
     receipt = books.receipt_stream(project_id, command.receipt_id)
     run = books.run_stream(project_id, runs.run_id(project_id, command.receipt_id))
     ledger = books.ledger_stream(project_id, automation_id)
-    lane = None if case_id is None else books.lease_stream(project_id, case_id)
+    lease = None if case_id is None else books.lease_stream(project_id, case_id)
     claim = None if claim_id is None else books.claim_stream(project_id, claim_id)
-    writes = [stream for stream in (receipt, run, ledger, lane, claim) if stream is not None]
+    writes = [stream for stream in (receipt, run, ledger, lease, claim) if stream is not None]
 
     def decide(unit: Unit) -> Started:
         state: Receipt = unit.state(receipt)
@@ -292,7 +294,7 @@ def plan_start(command: StartRun, receipt_row: TriggerReceiptRow) -> Plan[Starte
                 command,
                 receipt=state,
                 claim=_state(unit, claim, Claim()),
-                lane=_state(unit, lane, Lease()),
+                lease=_state(unit, lease, Lease()),
                 ledger=unit.state(ledger),
                 authority=authority_of(_contract(unit, project_id), automation_id),
                 case=None if case_id is None else _case_facts(unit, project_id, case_id),
@@ -313,13 +315,13 @@ def plan_start(command: StartRun, receipt_row: TriggerReceiptRow) -> Plan[Starte
 
 
 class ClaimScope(NamedTuple):
-    """A claim with the receipt and lane that it belongs to, by stream."""
+    """A claim with the receipt and lease that it belongs to, by stream."""
 
     project_id: str
     automation_id: str
     claim: Stream
     receipt: Stream
-    lane: Stream
+    lease: Stream
 
     @classmethod
     def of(cls, row: ClaimRow) -> ClaimScope:
@@ -333,8 +335,8 @@ class ClaimScope(NamedTuple):
         )
 
     def plan(self, decide: Callable[[Unit], None]) -> Plan[None]:
-        """Make a plan over the claim and its receipt; the lane and the contract are only read."""
-        return Plan([self.claim, self.receipt], [self.lane, books.contract_stream(self.project_id)], decide)
+        """Make a plan over the claim and its receipt; the lease and the contract are only read."""
+        return Plan([self.claim, self.receipt], [self.lease, books.contract_stream(self.project_id)], decide)
 
 
 def plan_renew(row: ClaimRow, holder: Holder, lease_epoch: int) -> Plan[None]:
@@ -344,7 +346,7 @@ def plan_renew(row: ClaimRow, holder: Holder, lease_epoch: int) -> Plan[None]:
     def decide(unit: Unit) -> None:
         authority = authority_of(_contract(unit, scope.project_id), scope.automation_id)
         events = claims.decide_renew(
-            unit.state(scope.claim), unit.state(scope.lane), authority, holder, lease_epoch, unit.now
+            unit.state(scope.claim), unit.state(scope.lease), authority, holder, lease_epoch, unit.now
         )
         unit.append(scope.claim, events)
 
@@ -356,8 +358,8 @@ def plan_release(row: ClaimRow, release: Release) -> Plan[None]:
     scope = ClaimScope.of(row)
 
     def decide(unit: Unit) -> None:
-        effects = automation.release_claim(
-            row.id, unit.state(scope.claim), unit.state(scope.receipt), unit.state(scope.lane), release, unit.now
+        effects = claiming.release_claim(
+            row.id, unit.state(scope.claim), unit.state(scope.receipt), unit.state(scope.lease), release, unit.now
         )
         append_all(unit, [scope.claim, scope.receipt], effects)
 
@@ -369,8 +371,8 @@ def plan_settle_claim(row: ClaimRow) -> Plan[None]:
     scope = ClaimScope.of(row)
 
     def decide(unit: Unit) -> None:
-        effects = automation.settle_claim(
-            row.id, unit.state(scope.claim), unit.state(scope.receipt), unit.state(scope.lane), unit.now
+        effects = claiming.settle_claim(
+            row.id, unit.state(scope.claim), unit.state(scope.receipt), unit.state(scope.lease), unit.now
         )
         append_all(unit, [scope.claim, scope.receipt], effects)
 
@@ -382,7 +384,7 @@ def plan_settle_receipt(row: TriggerReceiptRow) -> Plan[None]:
     project_id, case_id, claim_id = row.project_id, row.case_id, row.claim_id
     receipt = books.receipt_stream(project_id, row.id)
     case = None if case_id is None else books.case_stream(project_id, case_id)
-    lane = None if case_id is None else books.lease_stream(project_id, case_id)
+    lease = None if case_id is None else books.lease_stream(project_id, case_id)
     claim = None if claim_id is None else books.claim_stream(project_id, claim_id)
 
     def decide(unit: Unit) -> None:
@@ -393,12 +395,12 @@ def plan_settle_receipt(row: TriggerReceiptRow) -> Plan[None]:
             state,
             authority_of(_contract(unit, project_id), state.automation_id),
             None if case is None else _standing_of(unit.state(case)),
-            claim_live=claims.lease_live(_state(unit, claim, Claim()), _state(unit, lane, Lease()), unit.now),
+            claim_live=claims.lease_live(_state(unit, claim, Claim()), _state(unit, lease, Lease()), unit.now),
             now=unit.now,
         )
         unit.append(receipt, events)
 
-    reads = [stream for stream in (case, lane, claim) if stream is not None]
+    reads = [stream for stream in (case, lease, claim) if stream is not None]
     return Plan([receipt], [books.contract_stream(project_id), *reads], decide)
 
 

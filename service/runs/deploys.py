@@ -8,8 +8,8 @@ from projections.runs.run import PROJECTION as RUNS
 from service.eventstore.commands import Unit
 from service.eventstore.store import EventStore
 from service.runs.books import RunScope
-from statemachines.runs.events import Deploy
-from statemachines.runs.proof import bind_deploy, binds
+from statemachines.runs.deploy_binding import bind_deploy, binds
+from statemachines.runs.events import BoundDeploy
 
 _WAITING = "t.project_id = %s and t.proven_commit = %s"
 _MOST = 20  # runs of one commit that are looked at; more than one is rare
@@ -21,7 +21,7 @@ class Waiting:
 
     scope: RunScope
 
-    def bind(self, unit: Unit, deploy: Deploy) -> str | None:
+    def bind(self, unit: Unit, deploy: BoundDeploy) -> str | None:
         """Bind the deploy if the run still waits for it; returns the run's id then. Raises Moved."""
         effects = bind_deploy(self.scope.open(unit), deploy, unit.now)
         self.scope.carry_out(unit, effects)

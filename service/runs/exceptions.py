@@ -71,7 +71,7 @@ def _of_lease(book: Book, bundle: RunBundle) -> Iterator[ControlException]:
     """A live run whose lease time has ended: nobody can act in it but CI, the server and an owner."""
     claim = book.claim
     lapsed = claim.status is claims.Status.EXPIRED or (
-        claim.status is claims.Status.ACTIVE and not claims.lease_live(claim, book.lane, bundle.now)
+        claim.status is claims.Status.ACTIVE and not claims.lease_live(claim, book.lease, bundle.now)
     )
     if book.run.live and book.run.claim_id is not None and lapsed:
         yield ControlException(

@@ -15,26 +15,24 @@ from service.runs.books import RunScope
 from service.runs.chains import Plan
 from statemachines.cases import case
 from statemachines.runs import approval, grant
-from statemachines.runs.book import Book, Effects, Fence
+from statemachines.runs.approving import RequestApproval, decide_approval, decide_request
+from statemachines.runs.book import Book, Effects, FencingToken
 from statemachines.runs.closing import CancelRun, decide_cancel, settle_grant, settle_run
-from statemachines.runs.events import GrantKind
+from statemachines.runs.events import GrantKind, Verdict
 from statemachines.runs.grant import AutoMergeBinding, DraftPrBinding
 from statemachines.runs.granting import Consumed, authorize_auto_merge, authorize_draft_pr, consume
-from statemachines.runs.proof import ObservedPr, record_proof, verify_run
-from statemachines.runs.verification import Counts, Verdict
-from statemachines.runs.work import (
+from statemachines.runs.pr_proof import ObservedPr, record_proof
+from statemachines.runs.running import (
     HandOver,
     ReportedPullRequest,
-    RequestApproval,
     Usage,
-    decide_approval,
     decide_hand_over,
     decide_progress,
     decide_report_pr,
-    decide_request,
     decide_usage,
     refuse_step,
 )
+from statemachines.runs.verification import Counts, verify_run
 
 T = TypeVar("T")
 
@@ -56,60 +54,60 @@ def _plan(scope: RunScope, act: Callable[[Book, int], tuple[T, Effects]]) -> Pla
     return Plan(scope.streams, scope.reads, decide)
 
 
-def plan_progress(row: RunRow, fence: Fence) -> Plan[Ran[None]]:
+def plan_progress(row: RunRow, token: FencingToken) -> Plan[Ran[None]]:
     """Say that the work has begun."""
-    return _plan(RunScope.of(row), lambda book, now: (None, decide_progress(book, fence, now)))
+    return _plan(RunScope.of(row), lambda book, now: (None, decide_progress(book, token, now)))
 
 
-def plan_report_pr(row: RunRow, fence: Fence, reported: ReportedPullRequest) -> Plan[Ran[None]]:
+def plan_report_pr(row: RunRow, token: FencingToken, reported: ReportedPullRequest) -> Plan[Ran[None]]:
     """Report the pull request that was opened."""
-    return _plan(RunScope.of(row), lambda book, now: (None, decide_report_pr(book, fence, reported, now)))
+    return _plan(RunScope.of(row), lambda book, now: (None, decide_report_pr(book, token, reported, now)))
 
 
-def plan_hand_over(row: RunRow, fence: Fence, hand_over: HandOver) -> Plan[Ran[None]]:
+def plan_hand_over(row: RunRow, token: FencingToken, hand_over: HandOver) -> Plan[Ran[None]]:
     """End the run as failed, or hand it over to people."""
-    return _plan(RunScope.of(row), lambda book, now: (None, decide_hand_over(book, fence, hand_over, now)))
+    return _plan(RunScope.of(row), lambda book, now: (None, decide_hand_over(book, token, hand_over, now)))
 
 
-def plan_refusal(row: RunRow, fence: Fence) -> Plan[Ran[None]]:
+def plan_refusal(row: RunRow, token: FencingToken) -> Plan[Ran[None]]:
     """Refuse a step that no run has."""
-    return _plan(RunScope.of(row), lambda book, now: refuse_step(book, fence, now))
+    return _plan(RunScope.of(row), lambda book, now: refuse_step(book, token, now))
 
 
-def plan_usage(row: RunRow, fence: Fence, usage: Usage) -> Plan[Ran[None]]:
+def plan_usage(row: RunRow, token: FencingToken, usage: Usage) -> Plan[Ran[None]]:
     """Charge what is about to be used."""
-    return _plan(RunScope.of(row), lambda book, now: (None, decide_usage(book, fence, usage, now)))
+    return _plan(RunScope.of(row), lambda book, now: (None, decide_usage(book, token, usage, now)))
 
 
-def plan_request(row: RunRow, fence: Fence, request: RequestApproval) -> Plan[Ran[str]]:
+def plan_request(row: RunRow, token: FencingToken, request: RequestApproval) -> Plan[Ran[str]]:
     """Ask a person; the result is the approval's id."""
-    scope = RunScope.of(row, new_approval=approval.approval_id(row.id, fence.state_revision))
-    return _plan(scope, lambda book, now: decide_request(book, fence, request, now))
+    scope = RunScope.of(row, new_approval=approval.approval_id(row.id, token.state_revision))
+    return _plan(scope, lambda book, now: decide_request(book, token, request, now))
 
 
-def plan_decision(row: RunRow, approval_id: str, verdict: approval.Verdict) -> Plan[Ran[None]]:
+def plan_decision(row: RunRow, approval_id: str, verdict: approval.OwnerDecision) -> Plan[Ran[None]]:
     """Record an owner's word on a request."""
     scope = RunScope.of(row, new_approval=approval_id)
     return _plan(scope, lambda book, now: (None, decide_approval(book, approval_id, verdict, now)))
 
 
-def plan_draft_pr(row: RunRow, fence: Fence, binding: DraftPrBinding) -> Plan[Ran[str]]:
+def plan_draft_pr(row: RunRow, token: FencingToken, binding: DraftPrBinding) -> Plan[Ran[str]]:
     """Authorize one pull request; the result is the grant's id."""
-    scope = RunScope.of(row, new_grant=grant.grant_id(row.id, "draft_pr", fence.state_revision))
-    return _plan(scope, lambda book, now: authorize_draft_pr(book, fence, binding, now))
+    scope = RunScope.of(row, new_grant=grant.grant_id(row.id, "draft_pr", token.state_revision))
+    return _plan(scope, lambda book, now: authorize_draft_pr(book, token, binding, now))
 
 
-def plan_auto_merge(row: RunRow, fence: Fence, binding: AutoMergeBinding) -> Plan[Ran[str]]:
+def plan_auto_merge(row: RunRow, token: FencingToken, binding: AutoMergeBinding) -> Plan[Ran[str]]:
     """Authorize the provider's auto-merge; the result is the grant's id."""
-    scope = RunScope.of(row, new_grant=grant.grant_id(row.id, "auto_merge", fence.state_revision))
-    return _plan(scope, lambda book, now: authorize_auto_merge(book, fence, binding, now))
+    scope = RunScope.of(row, new_grant=grant.grant_id(row.id, "auto_merge", token.state_revision))
+    return _plan(scope, lambda book, now: authorize_auto_merge(book, token, binding, now))
 
 
-def plan_consume(row: RunRow, fence: Fence, kind: GrantKind, grant_id: str) -> Plan[Ran[bool]]:
+def plan_consume(row: RunRow, token: FencingToken, kind: GrantKind, grant_id: str) -> Plan[Ran[bool]]:
     """Spend a grant; the result is whether the provider may be called."""
 
     def act(book: Book, now: int) -> tuple[bool, Effects]:
-        consumed: Consumed = consume(book, fence, kind, grant_id, now)
+        consumed: Consumed = consume(book, token, kind, grant_id, now)
         return consumed.call_authorized, consumed.effects
 
     return _plan(RunScope.of(row), act)

@@ -19,7 +19,8 @@ from projections.contracts.contract import AutomationContractRow
 from projections.kernel.projection import Table
 from projections.projects.project import PROJECTION as PROJECTS
 from projections.runs.approval import ApprovalRow
-from projections.runs.claim import CLAIMS, ClaimRow
+from projections.runs.claim import PROJECTION as CLAIMS
+from projections.runs.claim import ClaimRow
 from projections.runs.grant import GrantRow
 from projections.runs.receipt import PROJECTION as RECEIPTS
 from projections.runs.run import PROJECTION as RUNS

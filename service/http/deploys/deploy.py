@@ -27,7 +27,7 @@ from service.runs.deploys import Waiting, find_waiting
 from statemachines.deploys import deploy
 from statemachines.deploys.deploy import RecordDeploy, decide_record
 from statemachines.onboarding import lifecycle as onboarding
-from statemachines.runs.events import Deploy
+from statemachines.runs.events import BoundDeploy
 
 DEFAULT_ENVIRONMENT = "production"
 _LIST = """
@@ -75,7 +75,9 @@ async def record_deploy(call: Call[DeployEvent, None]) -> Outcome:
         matched = _matched(unit.state(session), marker_hash or "", unit.now) if looks_at_session else None
         run_id = None
         if waiting is not None and sha is not None:
-            bound = Deploy(deploy_id=stream.id, version=version, environment=environment, sha=sha, recorded_at=unit.now)
+            bound = BoundDeploy(
+                deploy_id=stream.id, version=version, environment=environment, sha=sha, recorded_at=unit.now
+            )
             run_id = waiting.bind(unit, bound)
         wish = RecordDeploy(
             version=version,

@@ -25,24 +25,24 @@ from service.http.edge.call import Call
 from service.http.edge.declaring import endpoint
 from service.http.edge.operations import KEY, OWNER, Subject
 from service.http.runs.calls import (
-    FENCE_ERRORS,
     FLOWS,
     RUN_LOCATED,
     RUNNER,
-    fence_of,
+    TOKEN_ERRORS,
     on_row,
     on_run,
     project_of,
     read_page,
     run_row,
     text_of,
+    token_of,
 )
 from service.runs import views
 from service.runs.reading import RUN_BUNDLE, RunBundle, read_bundles, read_contract
 from service.runs.running import Ran, plan_decision, plan_request
 from statemachines.contracts.contract import Contract
-from statemachines.runs import work
-from statemachines.runs.approval import Status, Verdict
+from statemachines.runs import approving
+from statemachines.runs.approval import OwnerDecision, Status
 
 _BUNDLE = f"json_build_object('approval', row_to_json(a), 'around', {RUN_BUNDLE})"
 _SOURCE = (
@@ -73,18 +73,18 @@ class _Found(msgspec.Struct, frozen=True):
     idempotency="optional",
     closed_errors=True,
     flows=FLOWS,
-    errors=(*FENCE_ERRORS, "run_transition_not_allowed", "approval_rejected"),
+    errors=(*TOKEN_ERRORS, "run_transition_not_allowed", "approval_rejected"),
 )
 async def request_approval(call: Call[RequestApproval, None]) -> Outcome:
     """Put a question to a person; the run waits. What the runner writes is shown and never acted upon."""
-    fence, body = fence_of(call), call.body
-    wish = work.RequestApproval(body.action, body.summary, _evidence(body))
+    token, body = token_of(call), call.body
+    wish = approving.RequestApproval(body.action, body.summary, _evidence(body))
 
     def answer(ran: Ran[str], _: Unit) -> Answer:
         shown = views.approval(project_of(call), ran.result, ran.book.approval(ran.result))
         return Answer(201 if ran.changed else 200, shown)
 
-    return await on_run(call, lambda row: plan_request(row, fence, wish), answer)
+    return await on_run(call, lambda row: plan_request(row, token, wish), answer)
 
 
 def _evidence(body: RequestApproval) -> str | None:
@@ -175,7 +175,7 @@ async def decide_approval(call: Call[DecideApproval, None]) -> Outcome:
     """Record an owner's word; no runner or CI credential can."""
     row: ApprovalRow = call.subject
     assert call.principal.user_id is not None
-    verdict = Verdict(call.body.decision == "approve", call.principal.user_id, text_of(call.body.reason))
+    verdict = OwnerDecision(call.body.decision == "approve", call.principal.user_id, text_of(call.body.reason))
 
     def answer(ran: Ran[None], _: Unit) -> Answer:
         return Answer(200, views.approval(row.project_id, row.id, ran.book.approval(row.id)))

@@ -20,10 +20,10 @@ from service.http.edge.paging import page, start_of
 from service.runs.books import retried
 from service.runs.chains import Plan
 from service.runs.running import Ran
-from statemachines.runs.book import Fence
-from statemachines.runs.claim import Holder
-from statemachines.runs.refusals import Moved, RunNotFound
-from statemachines.runs.starting import require_own
+from statemachines.kernel.moved import Moved
+from statemachines.runs.book import FencingToken
+from statemachines.runs.claim import Holder, require_own
+from statemachines.runs.run import RunNotFound
 
 T = TypeVar("T")
 R = TypeVar("R", bound=msgspec.Struct)
@@ -34,7 +34,7 @@ KEY_OR_RUNNER = frozenset({PrincipalKind.KEY, PrincipalKind.RUNNER})
 CI = frozenset({PrincipalKind.CI})
 RUN_SUBJECT = Subject("run_id", RUNS.table, "run_not_found")
 RUN_LOCATED = RUN_SUBJECT._replace(located=True)
-FENCE_ERRORS = (
+TOKEN_ERRORS = (
     "run_not_found",
     "automation_mismatch",
     "claim_required",
@@ -87,9 +87,9 @@ def seen_automation(call: Call[Any, Any], asked: str | None) -> str | None:
     return runner.automation_id
 
 
-def fence_of(call: Call[Any, Any]) -> Fence:
+def token_of(call: Call[Any, Any]) -> FencingToken:
     """What a runner command carries."""
-    return Fence(holder_of(call.principal), call.body.state_revision, call.body.lease_epoch)
+    return FencingToken(holder_of(call.principal), call.body.state_revision, call.body.lease_epoch)
 
 
 def text_of(value: str | msgspec.UnsetType) -> str | None:

@@ -7,7 +7,10 @@ from typing import Any
 import msgspec
 
 from projections.cases.case import PROJECTION as CASES
-from projections.runs.claim import CLAIMS, LEASES, ClaimRow, LeaseRow
+from projections.runs.claim import PROJECTION as CLAIMS
+from projections.runs.claim import ClaimRow
+from projections.runs.lease import PROJECTION as LEASES
+from projections.runs.lease import LeaseRow
 from schemas.runs.claim import Claim, CreateClaim, ReleaseClaim, RenewClaim
 from service.auth.refusals import InvalidPayload
 from service.eventstore.commands import Answer, Outcome, Unit
@@ -30,9 +33,9 @@ from service.runs.books import claim_stream, lease_stream, retried
 from service.runs.chains import Plan, plan_claim, plan_release, plan_renew
 from service.runs.reading import NOW
 from statemachines.kernel.machine import Stream
-from statemachines.runs.claim import lease_live
-from statemachines.runs.refusals import ClaimNotFound, Moved
-from statemachines.runs.starting import ClaimCase, Release
+from statemachines.kernel.moved import Moved
+from statemachines.runs.claim import ClaimNotFound, lease_live
+from statemachines.runs.claiming import ClaimCase, Release
 
 _CASE = Subject("case_id", CASES.table, "case_not_found", located=True)  # only its name is taken from it
 _ERRORS = ("case_not_found", "claim_not_found", "claim_required", "automation_mismatch")
@@ -45,9 +48,9 @@ _HOLDER = (
 
 async def active_claim(store: EventStore, project_id: str, case_id: str) -> ClaimRow | None:
     """Read the claim that holds a case now: current, unexpired and unreleased (R-CASE-14)."""
-    for claim, lane, now in await store.fetch(_HOLDER, project_id, case_id):
+    for claim, lease, now in await store.fetch(_HOLDER, project_id, case_id):
         row = msgspec.json.decode(claim, type=ClaimRow)
-        if lease_live(row.state, msgspec.json.decode(lane, type=LeaseRow).state, now):
+        if lease_live(row.state, msgspec.json.decode(lease, type=LeaseRow).state, now):
             return row
     return None
 
@@ -114,21 +117,21 @@ async def create_claim(call: Call[CreateClaim, None]) -> Outcome:
         case_revision=call.body.case_revision,
         holder=holder_of(call.principal),
     )
-    store, lane_id = call.services.store, lease_stream(project_id, command.case_id).id
-    lane = await store.locate(LEASES.table, project_id, lane_id)
+    store, lease_id = call.services.store, lease_stream(project_id, command.case_id).id
+    lease = await store.locate(LEASES.table, project_id, lease_id)
 
     async def attempt() -> Outcome:
-        nonlocal lane
-        before = None if lane is None else lane.claim_id
+        nonlocal lease
+        before = None if lease is None else lease.claim_id
 
         def answer(stream: Stream, unit: Unit) -> Answer:
             status = 200 if stream.id == before else 201
             return Answer(status, views.claim(project_id, stream.id, unit.state(stream)))
 
         try:
-            return await carry_out(call, plan_claim(command, lane), answer)
+            return await carry_out(call, plan_claim(command, lease), answer)
         except Moved:
-            lane = await store.get(LEASES.table, project_id, lane_id)
+            lease = await store.get(LEASES.table, project_id, lease_id)
             raise
 
     return await retried(attempt)

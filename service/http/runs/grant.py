@@ -10,7 +10,7 @@ from schemas.runs.grant import AuthorizeAutoMerge, AuthorizeDraftPr, ConsumedGra
 from service.eventstore.commands import Answer, Outcome, StoredAnswer, Unit
 from service.http.edge.call import Call
 from service.http.edge.declaring import endpoint
-from service.http.runs.calls import FENCE_ERRORS, FLOWS, RUN_LOCATED, RUNNER, fence_of, on_run, project_of, text_of
+from service.http.runs.calls import FLOWS, RUN_LOCATED, RUNNER, TOKEN_ERRORS, on_run, project_of, text_of, token_of
 from service.runs import views
 from service.runs.running import Ran, plan_auto_merge, plan_consume, plan_draft_pr
 from statemachines.runs.events import GrantKind
@@ -18,13 +18,13 @@ from statemachines.runs.grant import AutoMergeBinding, DraftPrBinding, TestRun
 
 _PEOPLE = ("approval_pending", "approval_rejected")
 _AUTHORIZE = (
-    *FENCE_ERRORS,
+    *TOKEN_ERRORS,
     *_PEOPLE,
     "run_transition_not_allowed",
     "delivery_mode_mismatch",
     "grant_already_authorized",
 )
-_CONSUME = (*FENCE_ERRORS, *_PEOPLE, "grant_not_available")
+_CONSUME = (*TOKEN_ERRORS, *_PEOPLE, "grant_not_available")
 
 
 def _granted(call: Call[Any, Any], ran: Ran[str]) -> Answer:
@@ -51,7 +51,7 @@ def _granted(call: Call[Any, Any], ran: Ran[str]) -> Answer:
 )
 async def authorize_draft_pr(call: Call[AuthorizeDraftPr, None]) -> Outcome:
     """Hold the change against the policy and reserve a pull request for exactly it."""
-    fence, body = fence_of(call), call.body
+    token, body = token_of(call), call.body
     binding = DraftPrBinding(
         repository=body.repository,
         base_branch=body.base_branch,
@@ -63,7 +63,7 @@ async def authorize_draft_pr(call: Call[AuthorizeDraftPr, None]) -> Outcome:
         tests=[TestRun(test.command, test.passed) for test in body.tests],
         title=text_of(body.title),
     )
-    return await on_run(call, lambda row: plan_draft_pr(row, fence, binding), lambda ran, _: _granted(call, ran))
+    return await on_run(call, lambda row: plan_draft_pr(row, token, binding), lambda ran, _: _granted(call, ran))
 
 
 @endpoint(
@@ -84,14 +84,14 @@ async def authorize_draft_pr(call: Call[AuthorizeDraftPr, None]) -> Outcome:
 )
 async def authorize_auto_merge(call: Call[AuthorizeAutoMerge, None]) -> Outcome:
     """Reserve auto-merge once a trusted CI has proven readiness of this very head."""
-    fence, body = fence_of(call), call.body
+    token, body = token_of(call), call.body
     binding = AutoMergeBinding(pr_number=body.pr_number, head_sha=body.head_sha, merge_method=body.merge_method)
-    return await on_run(call, lambda row: plan_auto_merge(row, fence, binding), lambda ran, _: _granted(call, ran))
+    return await on_run(call, lambda row: plan_auto_merge(row, token, binding), lambda ran, _: _granted(call, ran))
 
 
 async def _consume(call: Call[ConsumeGrant, None], kind: GrantKind) -> Outcome:
     """Spend a grant: the first answer alone says that the provider may be called, whatever key comes again."""
-    fence, grant_id = fence_of(call), call.body.grant_id
+    token, grant_id = token_of(call), call.body.grant_id
 
     def answer(ran: Ran[bool], _: Unit) -> Answer:
         return Answer(200, views.consumed(ran.book, grant_id, call_authorized=ran.result))
@@ -100,7 +100,7 @@ async def _consume(call: Call[ConsumeGrant, None], kind: GrantKind) -> Outcome:
         again = {"call_authorized": False, "reconcile_only": True}
         return Answer(stored.status, msgspec.json.decode(stored.body) | again, stored.headers)
 
-    return await on_run(call, lambda row: plan_consume(row, fence, kind, grant_id), answer, on_replay=replay)
+    return await on_run(call, lambda row: plan_consume(row, token, kind, grant_id), answer, on_replay=replay)
 
 
 @endpoint(

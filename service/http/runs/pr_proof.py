@@ -15,7 +15,7 @@ from service.runs import run_views
 from service.runs.running import Ran, plan_proof
 from statemachines.runs.closing import as_of
 from statemachines.runs.events import StatusCheck
-from statemachines.runs.proof import ObservedPr
+from statemachines.runs.pr_proof import ObservedPr
 
 T = TypeVar("T")
 

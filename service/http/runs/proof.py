@@ -20,7 +20,7 @@ from service.eventstore.store import EventStore
 from service.http.edge.call import Call
 from service.http.edge.declaring import endpoint
 from service.http.runs.calls import FLOWS, KEY_OR_RUNNER, RUN_SUBJECT, require_visible
-from statemachines.runs.refusals import RunNotFound
+from statemachines.runs.run import RunNotFound
 
 NEXT = "Save this answer and check it with scripts/verify_proof.py, which needs Python and nothing else."
 _ROW = (

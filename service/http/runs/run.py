@@ -27,12 +27,11 @@ from service.eventstore.pages import Place
 from service.http.edge.call import Call
 from service.http.edge.declaring import endpoint
 from service.http.runs.calls import (
-    FENCE_ERRORS,
     FLOWS,
     KEY_OR_RUNNER,
     RUN_LOCATED,
     RUNNER,
-    fence_of,
+    TOKEN_ERRORS,
     holder_of,
     on_row,
     on_run,
@@ -42,6 +41,7 @@ from service.http.runs.calls import (
     runner_of,
     seen_automation,
     text_of,
+    token_of,
 )
 from service.runs import run_views
 from service.runs.books import RunScope
@@ -57,12 +57,14 @@ from service.runs.running import (
     plan_usage,
 )
 from statemachines.contracts.contract import Contract
-from statemachines.runs import closing, work
+from statemachines.runs import closing, running
 from statemachines.runs import starting as automation
-from statemachines.runs.book import Book, Fence, require_runner
+from statemachines.runs.book import Book, FencingToken, require_runner
 from statemachines.runs.closing import as_of
 from statemachines.runs.ledger import Amounts, plain
-from statemachines.runs.refusals import MaterialityNotMet, ReceiptNotFound, RunNotFound
+from statemachines.runs.materiality import MaterialityNotMet
+from statemachines.runs.receipt import ReceiptNotFound
+from statemachines.runs.run import RunNotFound
 
 _DECIMALS = 6
 _SOURCE = "automation_runs r where r.project_id = %s and (r.started_at, r.id) < (%s, %s)"
@@ -233,32 +235,32 @@ def show_run(ran: Ran[Any], unit: Unit) -> Answer:
     idempotency="optional",
     closed_errors=True,
     flows=FLOWS,
-    errors=(*FENCE_ERRORS, "run_transition_not_allowed", "pr_proof_mismatch", "approval_rejected"),
+    errors=(*TOKEN_ERRORS, "run_transition_not_allowed", "pr_proof_mismatch", "approval_rejected"),
 )
 async def update_run(call: Call[UpdateRun, None]) -> Outcome:
     """Take one of the steps of G-106; every other combination is a step that no run has."""
-    fence, body = fence_of(call), call.body
-    return await on_run(call, lambda row: _step(row, fence, body), show_run)
+    token, body = token_of(call), call.body
+    return await on_run(call, lambda row: _step(row, token, body), show_run)
 
 
-def _step(row: RunRow, fence: Fence, body: UpdateRun) -> Plan[Ran[None]]:
+def _step(row: RunRow, token: FencingToken, body: UpdateRun) -> Plan[Ran[None]]:
     """Choose the plan of a PATCH. Raises InvalidPayload when a member that belongs to the status is missing."""
     given = {name for name in ("phase", "status", "reason", "summary_md", "pull_request") if _given(body, name)}
     if given == {"phase"} and body.phase == "running":
-        return plan_progress(row, fence)
+        return plan_progress(row, token)
     if body.status == "draft_pr_opened" and given <= {"status", "pull_request"}:
         opened = body.pull_request
         if isinstance(opened, msgspec.UnsetType):
             raise _missing("pull_request")
-        reported = work.ReportedPullRequest(opened.number, opened.url, opened.head_sha)
-        return plan_report_pr(row, fence, reported)
+        reported = running.ReportedPullRequest(opened.number, opened.url, opened.head_sha)
+        return plan_report_pr(row, token, reported)
     if body.status in {"failed", "escalated"} and given <= {"status", "reason", "summary_md"}:
         reason = text_of(body.reason)
         if reason is None:
             raise _missing("reason")
         outcome: Literal["failed", "escalated"] = "failed" if body.status == "failed" else "escalated"
-        return plan_hand_over(row, fence, work.HandOver(outcome, reason, text_of(body.summary_md)))
-    return plan_refusal(row, fence)
+        return plan_hand_over(row, token, running.HandOver(outcome, reason, text_of(body.summary_md)))
+    return plan_refusal(row, token)
 
 
 def _given(body: UpdateRun, name: str) -> bool:
@@ -285,12 +287,12 @@ def _missing(name: str) -> InvalidPayload:
     idempotency="required",
     closed_errors=True,
     flows=FLOWS,
-    errors=(*FENCE_ERRORS, "run_transition_not_allowed", "budget_exhausted"),
+    errors=(*TOKEN_ERRORS, "run_transition_not_allowed", "budget_exhausted"),
 )
 async def record_usage(call: Call[RecordUsage, None]) -> Outcome:
     """Charge all of it or nothing (R-AUT-35)."""
-    fence = fence_of(call)
-    wish = work.Usage(_amounts(call.body), text_of(call.body.label))
+    token = token_of(call)
+    wish = running.Usage(_amounts(call.body), text_of(call.body.label))
 
     def replay(_: Unit, stored: StoredAnswer) -> Answer:
         body = msgspec.json.decode(stored.body) | {"idempotent_replay": True}
@@ -298,7 +300,7 @@ async def record_usage(call: Call[RecordUsage, None]) -> Outcome:
 
     return await on_run(
         call,
-        lambda row: plan_usage(row, fence, wish),
+        lambda row: plan_usage(row, token, wish),
         lambda ran, _: Answer(200, run_views.usage(ran.book)),
         on_replay=replay,
     )

@@ -18,9 +18,9 @@ from service.runs.running import Ran, plan_verify
 from statemachines.kernel.readings import ReadFailed
 from statemachines.runs.book import Book, require_runner
 from statemachines.runs.closing import as_of
-from statemachines.runs.proof import require_verifiable
-from statemachines.runs.refusals import RunNotFound
-from statemachines.runs.verification import Verdict
+from statemachines.runs.events import Verdict
+from statemachines.runs.run import RunNotFound
+from statemachines.runs.verification import require_verifiable
 
 POLL_SECONDS = 60
 

@@ -82,7 +82,7 @@ def test_the_daily_budget_of_pull_requests_is_held_and_given_back():
 def test_only_the_first_consume_may_call_the_provider():
     at = scene().running()
     grant_id = at.grant()
-    body = at.fence() | {"grant_id": grant_id}
+    body = at.token() | {"grant_id": grant_id}
     first = at.send("consume", body, key="k", run_id=at.run_id, kind="draft_pr")
     assert (first.body["call_authorized"], first.body["reconcile_only"]) == (True, False)
     assert first.body["state_revision"] == body["state_revision"] + 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from statemachines.contracts.documents import Document
-from statemachines.runs.lease import LEASE
+from statemachines.runs import lease as leases
 from tests.support.loop.contracts import READY, make
 from tests.support.loop.memory_port import PROJECT
 from tests.support.loop.scene import CASE_ID, RIVAL, RUNNER, STRANGER, Scene
@@ -230,8 +230,8 @@ def test_a_lane_that_was_offered_again_shuts_the_old_worker_out_even_if_the_cloc
                 run_id=at.run_id),
     ):  # fmt: skip
         assert reply.code == "lease_expired"
-    lane = next(w.state for w in at.store.streams.values() if w.stream.machine is LEASE)
-    assert lane.epoch == 1
+    lease = next(w.state for w in at.store.streams.values() if w.stream.machine is leases.MACHINE)
+    assert lease.epoch == 1
     assert at.standing() == ("stopped", "failed")
 
 

@@ -1,4 +1,4 @@
-"""A runner in its run: fences, charges, requests to people, handing over, cancel, and what time makes of it."""
+"""A runner in its run: fencing tokens, charges, requests to people, handing over, cancel, and what time makes of it."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def scene(document: Document = REVIEW) -> Scene:
     return Scene(document, READY)
 
 
-def send(at: Scene, operation: str, *, who: str = "heal/runner_1", **fence: int):
-    body = at.fence(**fence) | COMMANDS[operation]
+def send(at: Scene, operation: str, *, who: str = "heal/runner_1", **token: int):
+    body = at.token(**token) | COMMANDS[operation]
     path = {"run_id": at.run_id}
     if operation == "authorize":
         body |= {"binding": at.binding()}
@@ -64,10 +64,10 @@ def test_a_runner_command_needs_a_live_lease(operation: str):
 def test_a_runner_command_comes_before_the_deadline(operation: str):
     at = scene(make("review_required", max_runtime_seconds=600)).running()
     at.wait(599)
-    fence = at.fence()
+    token = at.token()
     at.wait(1)
     for _ in range(2):
-        assert send(at, operation, **fence).code == "deadline_exceeded"
+        assert send(at, operation, **token).code == "deadline_exceeded"
         assert at.standing() == ("stopped", "failed")
         at.must("sweep", who="sweep")
 
@@ -111,7 +111,7 @@ def test_charges_add_up_and_stop_at_the_limit():
 
 def test_the_same_charge_with_the_same_key_counts_once():
     at = scene().running()
-    body = at.fence() | USAGE
+    body = at.token() | USAGE
     first = at.send("usage", body, key="k", run_id=at.run_id)
     again = at.send("usage", body, key="k", run_id=at.run_id)
     assert first == again
@@ -211,7 +211,7 @@ def test_a_runner_hands_over_even_while_paused(outcome: str):
 
 
 def _claims():
-    from projections.runs.claim import CLAIMS
+    from projections.runs.claim import PROJECTION as CLAIMS
 
     return CLAIMS.table
 

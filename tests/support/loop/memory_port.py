@@ -12,8 +12,9 @@ import msgspec
 from projections.cases.case import CASE_STATS, CaseStatsRow
 from projections.cases.case import PROJECTION as CASES
 from projections.runs.approval import PROJECTION as APPROVALS
-from projections.runs.claim import CLAIMS, LEASES
+from projections.runs.claim import PROJECTION as CLAIMS
 from projections.runs.grant import PROJECTION as GRANTS
+from projections.runs.lease import PROJECTION as LEASES
 from projections.runs.receipt import PROJECTION as RECEIPTS
 from projections.runs.run import PROJECTION as RUNS
 from projections.runs.run import RunRow
@@ -27,18 +28,22 @@ from statemachines.contracts import contract as contracts
 from statemachines.contracts.documents import Document
 from statemachines.contracts.readiness import Facts
 from statemachines.kernel.machine import Event, Rejection
-from statemachines.runs.approval import Verdict
-from statemachines.runs.book import Fence
-from statemachines.runs.claim import Holder
+from statemachines.kernel.moved import Moved
+from statemachines.runs.approval import ApprovalNotFound, OwnerDecision
+from statemachines.runs.approving import RequestApproval
+from statemachines.runs.book import FencingToken
+from statemachines.runs.claim import ClaimNotFound, Holder
+from statemachines.runs.claiming import ClaimCase, Release
 from statemachines.runs.closing import CancelRun, as_of
-from statemachines.runs.events import Deploy
+from statemachines.runs.events import BoundDeploy
 from statemachines.runs.grant import AutoMergeBinding, DraftPrBinding
 from statemachines.runs.ledger import Amounts
-from statemachines.runs.proof import ObservedPr, require_verifiable
-from statemachines.runs.refusals import ApprovalNotFound, ClaimNotFound, Moved, ReceiptNotFound, RunNotFound
-from statemachines.runs.starting import ClaimCase, Release, StartRun
-from statemachines.runs.verification import Counts
-from statemachines.runs.work import HandOver, ReportedPullRequest, RequestApproval, Usage
+from statemachines.runs.pr_proof import ObservedPr
+from statemachines.runs.receipt import ReceiptNotFound
+from statemachines.runs.run import RunNotFound
+from statemachines.runs.running import HandOver, ReportedPullRequest, Usage
+from statemachines.runs.starting import StartRun
+from statemachines.runs.verification import Counts, require_verifiable
 from tests.support.loop.memory import MemoryStore
 from tests.support.loop.port import Entry, Reply, Request
 
@@ -117,10 +122,10 @@ class MemoryPort:
         row: RunRow = self._row(RUNS, request.path["run_id"], RunNotFound)
         return row
 
-    def _fence(self, request: Request) -> Fence:
-        return Fence(self._holder(request), request.body["state_revision"], request.body["lease_epoch"])
+    def _token(self, request: Request) -> FencingToken:
+        return FencingToken(self._holder(request), request.body["state_revision"], request.body["lease_epoch"])
 
-    def _lane(self, case_id: str) -> Any:
+    def _lease(self, case_id: str) -> Any:
         return self.store.row(LEASES.table, PROJECT, books.lease_stream(PROJECT, case_id).id)
 
     def _read(self, plan_streams: Sequence[Any], decide: Callable[[Unit], T]) -> T:
@@ -235,7 +240,7 @@ class MemoryPort:
 
     def _issue(self, request: Request, interleave: Callable[[], None]) -> Any:
         automation_id = request.body["automation_id"]
-        candidates = [Candidate(row.id, row.case_revision, self._lane(row.id)) for row in self.store.all(CASES.table)]
+        candidates = [Candidate(row.id, row.case_revision, self._lease(row.id)) for row in self.store.all(CASES.table)]
         issued = self._execute(request, chains.plan_case_issue(PROJECT, automation_id, candidates), interleave)
         return 200, {"receipt_ids": issued.receipt_ids, "skipped": issued.skipped_cases}
 
@@ -252,7 +257,7 @@ class MemoryPort:
             case_revision=request.body["case_revision"],
             holder=self._holder(request),
         )
-        stream = self._execute(request, chains.plan_claim(command, self._lane(command.case_id)), interleave)
+        stream = self._execute(request, chains.plan_claim(command, self._lease(command.case_id)), interleave)
         return 201, views.claim(PROJECT, stream.id, self.store.streams[stream.name].state)
 
     def _claim_row(self, request: Request) -> Any:
@@ -294,25 +299,25 @@ class MemoryPort:
         return self._execute(request, plan, interleave)
 
     def _patch(self, request: Request, interleave: Callable[[], None]) -> Any:
-        row, fence, body = self._run_row(request), self._fence(request), request.body
+        row, token, body = self._run_row(request), self._token(request), request.body
         if "pull_request" in body:
-            plan = running.plan_report_pr(row, fence, ReportedPullRequest(**body["pull_request"]))
+            plan = running.plan_report_pr(row, token, ReportedPullRequest(**body["pull_request"]))
         elif "status" in body:
-            plan = running.plan_hand_over(row, fence, HandOver(body["status"], body["reason"]))
+            plan = running.plan_hand_over(row, token, HandOver(body["status"], body["reason"]))
         else:
-            plan = running.plan_progress(row, fence)
+            plan = running.plan_progress(row, token)
         return 200, run_views.run(as_of(self._on_run(request, plan, interleave).book, self.store.now))
 
     def _usage(self, request: Request, interleave: Callable[[], None]) -> Any:
         body = request.body
         amounts = Amounts(body["turns"], body["cost_usd"], body["runtime_seconds"])
-        plan = running.plan_usage(self._run_row(request), self._fence(request), Usage(amounts))
+        plan = running.plan_usage(self._run_row(request), self._token(request), Usage(amounts))
         return 200, run_views.usage(self._on_run(request, plan, interleave).book)
 
     def _request_approval(self, request: Request, interleave: Callable[[], None]) -> Any:
         wish = RequestApproval(request.body["action"], "May I?")
         ran = self._on_run(
-            request, running.plan_request(self._run_row(request), self._fence(request), wish), interleave
+            request, running.plan_request(self._run_row(request), self._token(request), wish), interleave
         )
         shown = views.approval(PROJECT, ran.result, ran.book.approval(ran.result))
         return (201 if ran.changed else 200), shown
@@ -326,23 +331,23 @@ class MemoryPort:
         approval_row = self._row(APPROVALS, approval_id, ApprovalNotFound)
         run_row = self.store.row(RUNS.table, PROJECT, approval_row.run_id)
         assert run_row is not None
-        verdict = Verdict(request.body["decision"] == "approve", "usr_1")
+        verdict = OwnerDecision(request.body["decision"] == "approve", "usr_1")
         ran = self._on_run(request, running.plan_decision(run_row, approval_id, verdict), interleave)
         return 200, views.approval(PROJECT, approval_id, ran.book.approval(approval_id))
 
     def _authorize(self, request: Request, interleave: Callable[[], None]) -> Any:
-        row, fence, binding = self._run_row(request), self._fence(request), request.body["binding"]
+        row, token, binding = self._run_row(request), self._token(request), request.body["binding"]
         if request.path["kind"] == "draft_pr":
-            plan = running.plan_draft_pr(row, fence, msgspec.convert(binding, DraftPrBinding))
+            plan = running.plan_draft_pr(row, token, msgspec.convert(binding, DraftPrBinding))
         else:
-            plan = running.plan_auto_merge(row, fence, msgspec.convert(binding, AutoMergeBinding))
+            plan = running.plan_auto_merge(row, token, msgspec.convert(binding, AutoMergeBinding))
         ran = self._on_run(request, plan, interleave)
         return (201 if ran.changed else 200), views.grant(PROJECT, ran.result, ran.book.grant(ran.result))
 
     def _consume(self, request: Request, interleave: Callable[[], None]) -> Any:
         kind: Any = request.path["kind"]
         grant_id = request.body["grant_id"]
-        plan = running.plan_consume(self._run_row(request), self._fence(request), kind, grant_id)
+        plan = running.plan_consume(self._run_row(request), self._token(request), kind, grant_id)
         ran = self._on_run(request, plan, interleave)
         return 200, views.consumed(ran.book, grant_id, call_authorized=ran.result)
 
@@ -357,7 +362,7 @@ class MemoryPort:
         waiting = [row for row in self.store.all(RUNS.table) if row.proven_commit == sha]
         deploy_id = f"dep_{hashlib.sha256((request.key or '').encode()).hexdigest()[:26]}"
         for row in waiting:
-            deploy = Deploy(
+            deploy = BoundDeploy(
                 deploy_id=deploy_id,
                 version="v1",
                 environment=request.body["environment"],
