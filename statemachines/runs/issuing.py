@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
+from statemachines.contracts.cron import latest_firing, parse_cron
 from statemachines.contracts.policy import Authority, CaseTrigger, Policy, require_enabled
 from statemachines.runs import claim as claims
 from statemachines.runs import lease as leases
@@ -133,6 +134,13 @@ def issue_schedule_receipt(
         return receipt_id, {}
     slot = Slot(scheduled_for, ends, scheduled_for - schedule.period_days * 86400, scheduled_for)
     return receipt_id, {receipt_id: [_issued(authority, receipt_id, now, ends, slot=slot)]}
+
+
+def latest_slot(authority: Authority, now: int) -> int:
+    """The latest slot of a scheduled automation at `now`. Raises what require_enabled raises."""
+    schedule = require_enabled(authority).schedule_trigger
+    assert schedule is not None, "an automation woken by cases has no slots"
+    return latest_firing(parse_cron(schedule.cron), schedule.timezone, now)
 
 
 def _issued(

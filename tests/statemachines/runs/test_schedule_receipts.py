@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.runs.chains import latest_slot
 from statemachines.contracts.authority import policy_of
 from statemachines.contracts.cron import parse_cron, zone
 from statemachines.contracts.documents import check_contract
@@ -26,6 +25,7 @@ from statemachines.runs import run as runs
 from statemachines.runs.claim import Claim, Holder
 from statemachines.runs.claiming import ClaimCase
 from statemachines.runs.events import RunStarted
+from statemachines.runs.issuing import latest_slot
 from statemachines.runs.lease import Lease
 from statemachines.runs.ledger import BudgetExhausted, Ledger
 from statemachines.runs.materiality import CaseFacts

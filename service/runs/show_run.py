@@ -22,7 +22,7 @@ from schemas.contracts.outputs import (
 from schemas.contracts.playbook import AutoMerge, CodeDelivery, PlaybookRef, ReviewRequired
 from schemas.runs import grant as grant_wire
 from schemas.runs import run as run_wire
-from service.runs.views import approval, grant
+from service.runs.show import approval, grant
 from statemachines.contracts.policy import Delivery
 from statemachines.runs import run as runs
 from statemachines.runs.book import Book

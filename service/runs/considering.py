@@ -13,9 +13,9 @@ import msgspec
 from projections.cases.case import trust_of
 from projections.contracts.contract import AutomationContractRow
 from projections.runs.lease import LeaseRow
+from service.eventstore.clock import NOW_SECONDS
 from service.eventstore.store import EventStore
-from service.runs.chains import Candidate
-from service.runs.reading import CONTRACT, NOW, RECEIPT_BUNDLE, ReceiptBundle, contract_of, read_bundles
+from service.runs.bundles import CONTRACT, RECEIPT_BUNDLE, ReceiptBundle, contract_of, read_bundles
 from statemachines.contracts.authority import authority_of
 from statemachines.contracts.contract import Contract
 from statemachines.contracts.policy import require_enabled
@@ -54,10 +54,18 @@ _OPEN = (
     "and t.status in ('issued', 'claimed')"
 )
 _LOOK = (
-    f"json_build_object('now', {NOW}, {CONTRACT.format('p.id')}, "  # noqa: S608 - constants
+    f"json_build_object('now', {NOW_SECONDS}, {CONTRACT.format('p.id')}, "  # noqa: S608 - constants
     f"'cases', (select coalesce(json_agg(x.bundle), '[]') from ({_CASES}) x), "
     f"'open', (select coalesce(json_agg(x.bundle), '[]') from ({_OPEN}) x))"
 )
+
+
+class ConsideredCase(NamedTuple):
+    """A case that may get a receipt, with its revision and lease as read before the locks (None: never had one)."""
+
+    case_id: str
+    case_revision: int
+    lease: LeaseRow | None
 
 
 class OpenCase(msgspec.Struct, frozen=True):
@@ -109,24 +117,27 @@ class Look(msgspec.Struct, frozen=True):
         return contract_of(self.contract_row)
 
     def judged(self, automation_id: str) -> Judged:
-        """Pick the cases to offer, as many as the policy allows at once. Raises what require_enabled raises."""
+        """Pick the cases to offer, as many as the policy allows at once, or the slot. Raises as require_enabled."""
         authority = cache(partial(authority_of, self.contract))
-        limit = issuing.case_trigger(require_enabled(authority(automation_id))).max_cases_per_sweep
-        result = Judged([], [])
+        policy = require_enabled(authority(automation_id))
+        if policy.case_trigger is None:
+            return Judged([], [], issuing.latest_slot(authority(automation_id), self.now))
+        result = Judged([], [], None)
         for case in self.cases:
             verdict = issuing.judge_case(case.chain, authority, automation_id, case.facts, self.now)
             if isinstance(verdict, str):
                 result.skipped.append((case.id, verdict))
-            elif len(result.candidates) < limit:
-                result.candidates.append(Candidate(case.id, case.revision, case.lease))
+            elif len(result.cases) < policy.case_trigger.max_cases_per_sweep:
+                result.cases.append(ConsideredCase(case.id, case.revision, case.lease))
         return result
 
 
 class Judged(NamedTuple):
-    """What a look came to: cases to offer, and those passed over with the reason."""
+    """What a look came to: cases to offer, and those passed over with the reason; or a schedule's latest slot."""
 
-    candidates: list[Candidate]
+    cases: list[ConsideredCase]
     skipped: list[tuple[str, str]]
+    slot: int | None
 
 
 async def look_for_work(store: EventStore, project_id: str, automation_id: str) -> Look:
