@@ -52,9 +52,6 @@ MACHINERY = {
 BESIDE = {"support", "faults", "e2e", "torture", "golden", "scripts"}
 """The folders of tests that mirror no room."""
 
-# Empty once the files of runs are named for what they hold.
-NOT_YET = {"tests/service/runs/test_runs.py"}
-
 
 def folders(path: Path) -> set[str]:
     """The names of the folders with modules in them, below a folder."""
@@ -91,7 +88,7 @@ def test_no_file_repeats_the_name_of_its_folder():
             name, folder = file.stem.removeprefix("test_"), file.parent.name
             if name == folder or name.startswith((f"{folder}_", f"{singular(folder)}_")):
                 repeating.add(str(file.relative_to(ROOT)))
-    assert repeating == NOT_YET
+    assert repeating == set()
 
 
 @pytest.mark.parametrize("kind", machines())

@@ -24,8 +24,6 @@ from statemachines.kernel.machine import (
 from statemachines.runs.events import Action
 
 APPROVAL_SECONDS = 86400
-
-
 Cause = Literal["run_over", "authority_withdrawn"]
 
 

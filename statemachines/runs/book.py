@@ -29,11 +29,8 @@ from statemachines.runs.refusals import AutomationMismatch, DeadlineExceeded, St
 from statemachines.runs.run import Run, RunNotFound, RunTerminal
 
 S = TypeVar("S", bound=HasStatus)
-
-
 DEPLOY_WAIT_SECONDS = 2592000
 """How long a consumed grant may wait for its deploy before the run is given up (G-106)."""
-
 
 Effects = dict[str, list[Event]]
 """Events to append, by stream id, in order within each stream."""

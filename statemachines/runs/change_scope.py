@@ -31,7 +31,6 @@ Rule = Literal[
     "path_protected",
 ]
 
-
 ASSISTANT_FILES = (
     "agents.md", "agent.md", "agents.override.md", "claude.md", "claude.local.md", "gemini.md", "qwen.md", "codex.md",
     "copilot-instructions.md", "*.instructions.md", "*.prompt.md", "skill.md",
@@ -40,13 +39,11 @@ ASSISTANT_FILES = (
 )  # fmt: skip
 """Names, in lower case, of files from which coding assistants take instructions, in any directory."""
 
-
 ASSISTANT_DIRECTORIES = (
     ".claude", ".cursor", ".windsurf", ".clinerules", ".roo", ".codex", ".gemini", ".continue", ".junie", ".kiro",
     ".amazonq", ".augment", ".goose", ".opencode", ".agents", ".agent", ".trae",
 )  # fmt: skip
 """Names of directories in which everything steers a coding assistant, wherever they stand."""
-
 
 CI_FILES = (
     ".gitlab-ci.yml", ".gitlab-ci.yaml", "*.gitlab-ci.yml", "azure-pipelines*.yml", "azure-pipelines*.yaml",
@@ -57,13 +54,11 @@ CI_FILES = (
 )  # fmt: skip
 """Names of files that CI, review rules or the code host itself act on."""
 
-
 CI_DIRECTORIES = (
     ".github", ".gitea", ".forgejo", ".gitlab", ".circleci", ".buildkite", ".woodpecker", ".teamcity", ".tekton",
     ".semaphore", ".harness", ".azure-pipelines", ".husky", ".githooks", ".devcontainer",
 )  # fmt: skip
 """Names of directories that CI, review rules or the code host itself act on."""
-
 
 PACKAGE_FILES = (
     "package.json", "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", ".yarnrc*", "pnpm-lock.yaml",
@@ -85,14 +80,10 @@ PACKAGE_FILES = (
 )  # fmt: skip
 """Names of package manifests, lock files and resolver settings, in any directory."""
 
-
 GIT_DIRECTORY_NAMES = (".git", "git~1")
 """What no repository path may contain; the second is the short name of the first on some file systems."""
 
-
 _MAXIMUM_PATH = 500
-
-
 _LOWEST_PRINTABLE = 0x20
 
 

@@ -14,23 +14,11 @@ from statemachines.contracts.policy import Delivery, Limits, Playbook, Verificat
 from statemachines.kernel.machine import Event
 
 Action = Literal["draft_pr", "auto_merge", "escalate"]
-
-
 GrantKind = Literal["draft_pr", "auto_merge"]
-
-
 ApprovalOutcome = Literal["pending", "approved", "rejected", "expired", "cancelled"]
-
-
 Observation = Literal["pr_opened", "checks_passed", "auto_merge_enabled", "merged"]
-
-
 FollowUpKind = Literal["inspect_pull_request", "inspect_ci", "inspect_auto_merge", "inspect_deploy"]
-
-
 OverdueCause = Literal["deadline_exceeded", "lease_expired", "claim_not_active", "deploy_overdue"]
-
-
 VerificationOutcome = Literal["pending", "no_recurrence", "recurred", "insufficient_traffic"]
 
 

@@ -24,8 +24,6 @@ from statemachines.kernel.machine import (
 from statemachines.runs.events import GrantKind
 
 GRANT_SECONDS = 900
-
-
 Cause = Literal["run_over", "authority_withdrawn"]
 
 

@@ -14,8 +14,6 @@ from statemachines.contracts.policy import Thresholds
 from statemachines.kernel.machine import Rejection
 
 REQUIRED_TRUST = "customer_provider"
-
-
 ACTIVE_STATUS = "open"
 
 

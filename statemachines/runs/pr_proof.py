@@ -52,10 +52,7 @@ _AFTER: dict[runs.Status, tuple[type[e.LateProof], type[e.LateProof]]] = {
     runs.Status.CANCELLED_OUTSIDE: (e.RunProvenAfterCancel, e.RunSettledAfterCancel),
 }
 
-
 _FIRST = "Prove the earlier observations first."
-
-
 _NAMED = "Report the pull request exactly as it was granted."
 
 

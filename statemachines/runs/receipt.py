@@ -25,10 +25,7 @@ from statemachines.kernel.machine import (
 from statemachines.runs.materiality import ACTIVE_STATUS, CaseFacts, MaterialityDecision
 
 CASE_RECEIPT_SECONDS = 3600
-
-
 ReceiptKind = Literal["unhandled_case", "schedule"]
-
 
 Cause = Literal[
     "authority_withdrawn",

@@ -1,4 +1,4 @@
-"""Every refusal of automation execution, in one closed list: codes of G-006, statuses in schemas/kernel/errors.py.
+"""Refusals that the commands on a run share; those of one machine stand in its module (codes: G-006).
 
 Messages are fixed sentences: nothing that a caller, a runner or telemetry wrote is ever part of one (threat 14).
 """

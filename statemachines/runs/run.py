@@ -2,7 +2,8 @@
 
 A status here is the pair that clients see, `phase/status` (`null` until the document's six values apply), so that one
 table rules both fields. Every event is one accepted command on the run and raises `state_revision` by one (G-121),
-except RunReviewLapsed, which is bookkeeping; what must hold across streams is decided in automation_*.py.
+except RunReviewLapsed, which is bookkeeping. Its events are in events.py; what must hold across streams is decided in
+starting, running, approving, granting, pr_proof, deploy_binding, verification and closing.
 """
 
 from __future__ import annotations
@@ -71,14 +72,10 @@ class Status(Enum):
 BEFORE_EFFECT = (Status.STARTED, Status.RUNNING, Status.IN_REVIEW)
 """No provider effect can have begun; a lapsed lease or deadline ends these."""
 
-
 AWAITING_DEPLOY = (Status.PROOF_PENDING, Status.PR_OPENED)
 """The draft-PR grant is consumed and no deploy is bound."""
 
-
 LIVE = (*BEFORE_EFFECT, *AWAITING_DEPLOY, Status.VERIFYING)
-
-
 OUTSIDE = (Status.FAILED_OUTSIDE, Status.ESCALATED_OUTSIDE, Status.CANCELLED_OUTSIDE)
 """Over, with something left to follow up outside the service."""
 

@@ -123,9 +123,6 @@ def test_what_is_off_gets_none_and_starts_none(change: dict[str, Any], refusal: 
             command()
 
 
-# ---- time and stops
-
-
 def settle(receipt: Receipt, now: int, by: Authority = ON) -> list[Event]:
     return receipts.settle(receipt, by, None, claim_live=False, now=now)
 
@@ -148,9 +145,6 @@ def test_of_a_stop_and_the_end_of_the_window_the_first_counts():
     after = msgspec.structs.replace(ON, enabled=False, withdrawn_at=SLOT + WINDOW + 1)
     assert [type(event) for event in settle(ISSUED, SLOT + 2 * WINDOW, before)] == [receipts.ReceiptInvalidated]
     assert [type(event) for event in settle(ISSUED, SLOT + 2 * WINDOW, after)] == [receipts.ReceiptExpired]
-
-
-# ---- consumption
 
 
 def start(
@@ -244,9 +238,6 @@ def test_it_is_for_no_case():
         )
 
 
-# ---- any history
-
-
 MOMENTS = st.integers(SLOT - 2, SLOT + WINDOW + 2)
 WISHES = st.sampled_from(["issue", "start", "settle", "stop", "go", "fence"])
 
@@ -293,9 +284,6 @@ def test_whatever_happens_in_whatever_order(steps: list[tuple[str, int]], now: i
         assert all(SLOT <= moment < SLOT + WINDOW for moment in moments)
     assert state.status is not Status.CLAIMED
     assert state.status is not Status.CLOSED
-
-
-# ---- slots of the clock
 
 
 @pytest.mark.parametrize(

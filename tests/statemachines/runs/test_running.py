@@ -1,4 +1,4 @@
-"""A runner in its run: fencing tokens, charges, requests to people, handing over, cancel, and what time makes of it."""
+"""A runner in its run: exact fencing tokens, progress, charges, handing over (G-106, G-107)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from projections.runs.claim import PROJECTION as CLAIMS
 from statemachines.contracts.documents import Document
 from tests.support.loop.contracts import READY, make
 from tests.support.loop.scene import RIVAL, STRANGER, Scene
@@ -119,85 +120,6 @@ def test_the_same_charge_with_the_same_key_counts_once():
     assert at.send("usage", body | {"turns": 2}, key="k", run_id=at.run_id).code == "idempotency_key_reused"
 
 
-# ---- people
-
-
-def ask(at: Scene, action: str = "draft_pr"):
-    return at.act("request_approval", {"action": action})
-
-
-def decide(at: Scene, approval_id: str, decision: str):
-    return at.send("decide", {"decision": decision}, who="owner", approval_id=approval_id)
-
-
-def test_a_pending_request_holds_every_grant_call_until_the_last_is_decided():
-    at = scene().running()
-    grant_id = at.grant()
-    first = ask(at)
-    assert (first.status, first.body["status"]) == (201, "pending")
-    assert ask(at).status == 200, "one pending request a run and action"
-    second = ask(at, "escalate")
-    assert at.standing() == ("human_review", None)
-    assert at.authorize(head_branch="heal/2").code == "approval_pending"
-    assert at.consume(grant_id).code == "approval_pending"
-    assert decide(at, first.body["approval_id"], "approve").ok
-    assert at.standing() == ("human_review", None)
-    assert decide(at, second.body["approval_id"], "reject").ok
-    assert at.standing() == ("running", None)
-    assert at.consume(grant_id).ok
-
-
-def test_a_rejected_action_stays_rejected_for_the_run():
-    at = scene().running()
-    approval_id = ask(at).body["approval_id"]
-    assert decide(at, approval_id, "reject").body["status"] == "rejected"
-    assert decide(at, approval_id, "reject").ok, "the same word again"
-    assert decide(at, approval_id, "approve").code == "approval_already_decided"
-    assert at.authorize().code == "approval_rejected"
-    assert ask(at).code == "approval_rejected"
-
-
-def test_an_approved_action_needs_no_second_request():
-    at = scene().running()
-    approval_id = ask(at).body["approval_id"]
-    assert decide(at, approval_id, "approve").ok
-    again = ask(at)
-    assert (again.status, again.body["approval_id"]) == (200, approval_id)
-    assert at.standing() == ("running", None)
-
-
-def test_a_stop_cancels_what_is_pending_and_lets_the_run_ask_again():
-    at = scene().running()
-    approval_id = ask(at).body["approval_id"]
-    at.pause()
-    assert decide(at, approval_id, "approve").code == "approval_already_decided"
-    at.enable()
-    assert at.standing() == ("running", None), "the review lapsed with the authority it was asked under"
-    assert at.run()["approvals"][0]["status"] == "cancelled"
-    again = ask(at)
-    assert again.status == 201
-    assert again.body["approval_id"] != approval_id
-
-
-def test_the_end_of_a_run_ends_its_requests():
-    at = scene().running()
-    approval_id = ask(at).body["approval_id"]
-    at.must("cancel", who="canceller", key="c", run_id=at.run_id)
-    assert decide(at, approval_id, "approve").code == "approval_already_decided"
-    [shown] = at.must("approvals", who="owner")["approvals"]
-    assert shown["status"] == "cancelled"
-
-
-def test_a_rejected_escalation_leaves_failing_open():
-    at = scene().running()
-    assert decide(at, ask(at, "escalate").body["approval_id"], "reject").ok
-    assert at.act("patch", {"status": "escalated", "reason": "r"}).code == "approval_rejected"
-    assert at.act("patch", {"status": "failed", "reason": "r"}).ok
-
-
-# ---- ends
-
-
 @pytest.mark.parametrize("outcome", ["failed", "escalated"])
 def test_a_runner_hands_over_even_while_paused(outcome: str):
     at = scene().running()
@@ -206,14 +128,8 @@ def test_a_runner_hands_over_even_while_paused(outcome: str):
     assert (reply.body["phase"], reply.body["status"]) == ("stopped", outcome)
     assert reply.body["reason"] == "Cannot reproduce it."
     assert at.act("usage", USAGE).code == "run_terminal"
-    [claim] = [row.state.status.value for row in at.store.all(_claims())]
+    [claim] = [row.state.status.value for row in at.store.all(CLAIMS.table)]
     assert claim == "completed"
-
-
-def _claims():
-    from projections.runs.claim import PROJECTION as CLAIMS
-
-    return CLAIMS.table
 
 
 @pytest.mark.parametrize("outcome", ["failed", "escalated"])
@@ -224,48 +140,3 @@ def test_handing_over_after_a_consume_leaves_something_to_follow_up(outcome: str
     kinds = [item["kind"] for item in reply.body["external_follow_ups"]]
     assert kinds == ["inspect_pull_request", "inspect_ci"]
     assert reply.body["grants"][0]["status"] == "unresolved"
-
-
-def test_a_cancel_with_nothing_outside_returns_nothing_to_follow_up():
-    at = scene().running()
-    grant_id = at.grant()
-    body = at.must("cancel", who="canceller", key="c", run_id=at.run_id)
-    assert (body["phase"], body["status"], body["external_follow_ups"]) == ("stopped", "cancelled", [])
-    run = at.run()
-    assert run["grants"][0]["status"] == "revoked"
-    assert at.must("cancel", who="canceller", key="c", run_id=at.run_id) == body
-    assert at.send("cancel", who="canceller", key="d", run_id=at.run_id).code == "run_terminal"
-    assert at.consume(grant_id).code == "run_terminal"
-    [claim] = [row.state.status.value for row in at.store.all(_claims())]
-    assert claim == "revoked"
-
-
-def test_a_cancel_gives_an_unspent_pull_request_back_at_once():
-    at = scene(make("review_required", max_prs_per_day=1)).running()
-    at.grant()
-    at.must("cancel", who="canceller", key="c", run_id=at.run_id)
-    at.wait(60)
-    at.issue()
-    at.claim()
-    at.start(key="second")
-    assert at.authorize().ok
-
-
-def test_a_cancel_after_a_consume_says_what_to_inspect():
-    at = scene().opened()
-    body = at.must("cancel", who="canceller", key="c", run_id=at.run_id)
-    assert (body["phase"], body["status"]) == ("external_follow_up_required", "cancelled")
-    [pull_request, ci] = body["external_follow_ups"]
-    assert pull_request["reference"] == "https://code.example/acme/shop/pull/7"
-    assert ci["kind"] == "inspect_ci"
-
-
-def test_a_run_without_a_deploy_is_given_up_after_thirty_days():
-    at = scene().opened()
-    at.wait(2592000 - 1)
-    assert at.standing() == ("provider_proof_pending", "draft_pr_opened")
-    at.wait(1)
-    assert at.standing() == ("external_follow_up_required", "failed")
-    at.must("sweep", who="sweep")
-    assert at.standing() == ("external_follow_up_required", "failed")
-    assert at.deploy() is None
