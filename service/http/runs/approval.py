@@ -22,6 +22,7 @@ from service.eventstore.pages import Place
 from service.http.edge.call import Call
 from service.http.edge.declaring import endpoint
 from service.http.edge.operations import KEY, OWNER, Subject
+from service.http.edge.validation import text_of
 from service.http.runs.calls import (
     FLOWS,
     RUN_LOCATED,
@@ -30,7 +31,6 @@ from service.http.runs.calls import (
     on_row,
     on_run,
     read_page,
-    text_of,
     token_of,
 )
 from service.runs import commands, reads, show

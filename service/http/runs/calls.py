@@ -77,11 +77,6 @@ def token_of(call: Call[Any, Any]) -> FencingToken:
     return FencingToken(holder_of(call), call.body.state_revision, call.body.lease_epoch)
 
 
-def text_of(value: str | msgspec.UnsetType) -> str | None:
-    """An optional text."""
-    return value if isinstance(value, str) else None
-
-
 async def carry_out(
     call: Call[Any, Any],
     intent: Intent[T],

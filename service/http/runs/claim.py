@@ -17,13 +17,13 @@ from service.eventstore.intents import Intent, retry_moved
 from service.http.edge.call import Call
 from service.http.edge.declaring import endpoint
 from service.http.edge.operations import KEY_OR_RUNNER, Subject
+from service.http.edge.validation import text_of
 from service.http.runs.calls import (
     FLOWS,
     RUNNER,
     carry_out,
     holder_of,
     require_visible,
-    text_of,
 )
 from service.runs import commands, reads, show
 from service.runs.commands.claim import Claimed

@@ -8,7 +8,8 @@ from schemas.runs.grant import AuthorizeAutoMerge, AuthorizeDraftPr, ConsumedGra
 from service.eventstore.commands import Answer, Outcome, StoredAnswer, Unit
 from service.http.edge.call import Call
 from service.http.edge.declaring import endpoint
-from service.http.runs.calls import FLOWS, RUN_LOCATED, RUNNER, TOKEN_ERRORS, on_run, text_of, token_of
+from service.http.edge.validation import text_of
+from service.http.runs.calls import FLOWS, RUN_LOCATED, RUNNER, TOKEN_ERRORS, on_run, token_of
 from service.runs import commands, show
 from service.runs.scope import Ran
 from statemachines.runs.events import GrantKind

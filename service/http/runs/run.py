@@ -28,6 +28,7 @@ from service.eventstore.pages import Place
 from service.http.edge.call import Call
 from service.http.edge.declaring import endpoint
 from service.http.edge.operations import KEY_OR_RUNNER
+from service.http.edge.validation import text_of
 from service.http.runs.calls import (
     FLOWS,
     RUN_LOCATED,
@@ -39,7 +40,6 @@ from service.http.runs.calls import (
     read_page,
     require_visible,
     seen_automation,
-    text_of,
     token_of,
 )
 from service.runs import commands, reads, show_run
