@@ -52,10 +52,6 @@ MACHINERY = {
 BESIDE = {"support", "faults", "e2e", "torture", "golden", "scripts"}
 """The folders of tests that mirror no room."""
 
-# Empty once the files of runs are named for what they hold, and the row of a lease has its own.
-NOT_YET = {"service/runs/run_views.py", "tests/service/runs/test_run_proof.py", "tests/service/runs/test_runs.py"}
-NOT_YET_APART = {"lease"}
-
 
 def folders(path: Path) -> set[str]:
     """The names of the folders with modules in them, below a folder."""
@@ -92,7 +88,7 @@ def test_no_file_repeats_the_name_of_its_folder():
             name, folder = file.stem.removeprefix("test_"), file.parent.name
             if name == folder or name.startswith((f"{folder}_", f"{singular(folder)}_")):
                 repeating.add(str(file.relative_to(ROOT)))
-    assert repeating == NOT_YET
+    assert repeating == set()
 
 
 @pytest.mark.parametrize("kind", machines())
@@ -100,4 +96,4 @@ def test_a_read_model_stands_where_its_machine_does(kind: str):
     """A machine in statemachines/<area>/<name>.py has its row in projections/<area>/<name>.py, if it has one."""
     _, *place = machines()[kind].evolve.__module__.split(".")
     rows = {found.fold.__module__ for found in read_models().values() if kind in found.kinds}
-    assert kind in NOT_YET_APART or rows <= {".".join(["projections", *place])}
+    assert rows <= {".".join(["projections", *place])}

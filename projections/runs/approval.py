@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from projections.kernel.projection import Row, projection
 from statemachines.kernel.machine import Recorded
-from statemachines.runs.approval import APPROVAL, Approval
+from statemachines.runs import approval
+from statemachines.runs.approval import Approval
 
 
 class ApprovalRow(Row, frozen=True, kw_only=True):
@@ -20,7 +21,7 @@ class ApprovalRow(Row, frozen=True, kw_only=True):
 
 def fold(row: ApprovalRow | None, recorded: Recorded) -> ApprovalRow:
     """Fold an event of an approval into its row."""
-    state = APPROVAL.evolve(APPROVAL.initial if row is None else row.state, recorded.event)
+    state = approval.MACHINE.evolve(approval.MACHINE.initial if row is None else row.state, recorded.event)
     return ApprovalRow(
         project_id=recorded.project_id,
         id=recorded.originator_id,

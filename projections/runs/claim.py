@@ -1,11 +1,11 @@
-"""Claims, and the lease lanes of their cases, as reads show them (G-105)."""
+"""Claims as reads show them (G-105)."""
 
 from __future__ import annotations
 
 from projections.kernel.projection import Row, projection
 from statemachines.kernel.machine import Recorded
-from statemachines.runs.claim import CLAIM, Claim
-from statemachines.runs.lease import LEASE, Lease
+from statemachines.runs import claim
+from statemachines.runs.claim import Claim
 
 
 class ClaimRow(Row, frozen=True, kw_only=True):
@@ -22,19 +22,9 @@ class ClaimRow(Row, frozen=True, kw_only=True):
     state: Claim
 
 
-class LeaseRow(Row, frozen=True, kw_only=True):
-    """The lane of a case: where its latest receipt, claim and run are found."""
-
-    case_id: str
-    receipt_id: str | None
-    claim_id: str | None
-    run_id: str | None
-    state: Lease
-
-
-def fold_claim(row: ClaimRow | None, recorded: Recorded) -> ClaimRow:
+def fold(row: ClaimRow | None, recorded: Recorded) -> ClaimRow:
     """Fold an event of a claim into its row."""
-    state = CLAIM.evolve(CLAIM.initial if row is None else row.state, recorded.event)
+    state = claim.MACHINE.evolve(claim.MACHINE.initial if row is None else row.state, recorded.event)
     return ClaimRow(
         project_id=recorded.project_id,
         id=recorded.originator_id,
@@ -51,20 +41,4 @@ def fold_claim(row: ClaimRow | None, recorded: Recorded) -> ClaimRow:
     )
 
 
-def fold_lease(row: LeaseRow | None, recorded: Recorded) -> LeaseRow:
-    """Fold an event of a lane into its row."""
-    state = LEASE.evolve(LEASE.initial if row is None else row.state, recorded.event)
-    return LeaseRow(
-        project_id=recorded.project_id,
-        id=recorded.originator_id,
-        revision=recorded.revision,
-        case_id=state.case_id,
-        receipt_id=state.receipt_id,
-        claim_id=state.claim_id,
-        run_id=state.run_id,
-        state=state,
-    )
-
-
-PROJECTION = CLAIMS = projection("claims", ClaimRow, ("claim",), fold_claim)
-LEASES = projection("leases", LeaseRow, ("lease",), fold_lease)
+PROJECTION = projection("claims", ClaimRow, ("claim",), fold)

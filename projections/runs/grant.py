@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from projections.kernel.projection import Row, projection
 from statemachines.kernel.machine import Recorded
-from statemachines.runs.grant import GRANT, Grant
+from statemachines.runs import grant
+from statemachines.runs.grant import Grant
 
 
 class GrantRow(Row, frozen=True, kw_only=True):
@@ -21,7 +22,7 @@ class GrantRow(Row, frozen=True, kw_only=True):
 
 def fold(row: GrantRow | None, recorded: Recorded) -> GrantRow:
     """Fold an event of a grant into its row."""
-    state = GRANT.evolve(GRANT.initial if row is None else row.state, recorded.event)
+    state = grant.MACHINE.evolve(grant.MACHINE.initial if row is None else row.state, recorded.event)
     return GrantRow(
         project_id=recorded.project_id,
         id=recorded.originator_id,

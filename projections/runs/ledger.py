@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from projections.kernel.projection import Row, projection
 from statemachines.kernel.machine import Recorded
-from statemachines.runs.ledger import LEDGER, Ledger, Reservation, RunAccount, Status
+from statemachines.runs import ledger
+from statemachines.runs.ledger import Ledger, Reservation, RunAccount, Status
 
 
 class LedgerRow(Row, frozen=True, kw_only=True):
@@ -25,14 +26,14 @@ class LedgerRow(Row, frozen=True, kw_only=True):
 
 def fold(row: LedgerRow | None, recorded: Recorded) -> LedgerRow:
     """Fold an event of a ledger into its row."""
-    ledger = LEDGER.evolve(LEDGER.initial if row is None else row.ledger, recorded.event)
+    state = ledger.MACHINE.evolve(ledger.MACHINE.initial if row is None else row.ledger, recorded.event)
     return LedgerRow(
         project_id=recorded.project_id,
         id=recorded.originator_id,
         revision=recorded.revision,
-        clock=ledger.clock,
-        runs=[run.charged_at for run in ledger.runs],
-        prs=ledger.prs,
+        clock=state.clock,
+        runs=[run.charged_at for run in state.runs],
+        prs=state.prs,
     )
 
 

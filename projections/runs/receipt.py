@@ -6,7 +6,8 @@ import msgspec
 
 from projections.kernel.projection import Row, Table, projection
 from statemachines.kernel.machine import Recorded
-from statemachines.runs.receipt import RECEIPT, Receipt
+from statemachines.runs import receipt
+from statemachines.runs.receipt import Receipt
 
 
 class TriggerReceiptRow(Row, frozen=True, kw_only=True):
@@ -33,7 +34,7 @@ class TriggerEvidenceRow(msgspec.Struct, frozen=True, kw_only=True):
 
 def fold(row: TriggerReceiptRow | None, recorded: Recorded) -> TriggerReceiptRow:
     """Fold an event of a receipt into its row."""
-    state = RECEIPT.evolve(RECEIPT.initial if row is None else row.state, recorded.event)
+    state = receipt.MACHINE.evolve(receipt.MACHINE.initial if row is None else row.state, recorded.event)
     return TriggerReceiptRow(
         project_id=recorded.project_id,
         id=recorded.originator_id,

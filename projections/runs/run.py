@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from projections.kernel.projection import Row, projection
 from statemachines.kernel.machine import Recorded
-from statemachines.runs.run import RUN, Run
+from statemachines.runs import run
+from statemachines.runs.run import Run
 
 
 class RunRow(Row, frozen=True, kw_only=True):
@@ -29,7 +30,7 @@ class RunRow(Row, frozen=True, kw_only=True):
 
 def fold(row: RunRow | None, recorded: Recorded) -> RunRow:
     """Fold an event of a run into its row."""
-    state = RUN.evolve(RUN.initial if row is None else row.state, recorded.event)
+    state = run.MACHINE.evolve(run.MACHINE.initial if row is None else row.state, recorded.event)
     return RunRow(
         project_id=recorded.project_id,
         id=recorded.originator_id,

@@ -11,15 +11,15 @@ import msgspec
 
 from projections.cases.case import CaseRow, CaseStatsRow
 from projections.cases.suppressions import SuppressionsRow
-from projections.runs.claim import ClaimRow, LeaseRow
+from projections.runs.claim import ClaimRow
+from projections.runs.lease import LeaseRow
 from schemas.cases.case import CaseLatestEvent
 from service.auth.refusals import refusal
 from service.eventstore.clock import NOW_SECONDS
 from service.eventstore.pages import Place
 from service.eventstore.store import EventStore
 from statemachines.cases import suppressions
-from statemachines.runs.claim import Holder, lease_live
-from statemachines.runs.refusals import ClaimRequired
+from statemachines.runs.claim import ClaimRequired, Holder, lease_live
 
 _LIST = f"""
 select c.id, c.fingerprint, s.title, s.level, c.status, c.case_revision, s.unmarked, s.environment, s.release,
@@ -32,7 +32,7 @@ where c.project_id = %s and (c.opened_at, c.id) < (%s, %s)
 """  # noqa: S608 - a constant
 _LIST_ORDER = " order by c.opened_at desc, c.id desc limit %s"
 _RECORD = f"""
-select json_build_object('now', {NOW_SECONDS}, 'case', row_to_json(c), 'stats', row_to_json(s), 'lane', row_to_json(l),
+select json_build_object('now', {NOW_SECONDS}, 'case', row_to_json(c), 'stats', row_to_json(s), 'lease', row_to_json(l),
     'claim', row_to_json(k), 'rules', row_to_json(r), 'latest', (
         select json_build_object('id', e.id, 'message', e.message, 'level', e.level, 'environment', e.environment,
             'release', e.release, 'user_id', e.user_id, 'tags', e.tags, 'received_at', e.received_at)
@@ -99,12 +99,12 @@ async def list_cases(
 
 
 class CaseBundle(msgspec.Struct, frozen=True):
-    """A case with its counters, its lane, the latest error that is still kept and the rules, as of one statement."""
+    """A case with its counters, its lease, the latest error that is still kept and the rules, as of one statement."""
 
     now: int
     case: CaseRow
     stats: CaseStatsRow
-    lane: LeaseRow | None
+    lease: LeaseRow | None
     claim: ClaimRow | None
     rules: SuppressionsRow | None
     latest: CaseLatestEvent | None
@@ -112,9 +112,9 @@ class CaseBundle(msgspec.Struct, frozen=True):
     @property
     def held(self) -> ClaimRow | None:
         """The claim that holds the case: current, unexpired and unreleased."""
-        if self.claim is None or self.lane is None:
+        if self.claim is None or self.lease is None:
             return None
-        return self.claim if lease_live(self.claim.state, self.lane.state, self.now) else None
+        return self.claim if lease_live(self.claim.state, self.lease.state, self.now) else None
 
     @property
     def latest_event(self) -> CaseLatestEvent | None:

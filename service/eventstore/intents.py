@@ -1,17 +1,26 @@
-"""What an area hands to a door: a command in full but for who asks; and the one command of the system itself."""
+"""What an area hands to a door: a command in full but for who asks; and the one command of the system itself.
+
+An intent declares its streams before it holds any lock, so whoever makes one first looks up where they are. What was
+looked up may have moved on by the time the locks are held: the decision then raises Moved, and the intent is made
+again from what is there now.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from service.eventstore.commands import Answer, Command, Lookup, Origin, Refused, Unit
+from service.eventstore.commands import Answer, Command, CommandNotDone, Lookup, Origin, Refused, Unit
 from service.ids import new_id
 from statemachines.kernel.machine import Stream
+from statemachines.kernel.moved import Moved
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
+
+LOOKUPS = 5
+"""How often a command looks its streams up before it gives up; each time somebody else has moved on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +37,16 @@ class Intent(Generic[T_co]):
     reads: Sequence[Stream] = ()
     lookups: Sequence[Lookup] = ()
     fence: bool | str = False
+
+
+async def retry_moved(attempt: Callable[[], Awaitable[T]]) -> T:
+    """Look up and carry out until the one still fits the other. Raises CommandNotDone when it never does."""
+    for _ in range(LOOKUPS):
+        try:
+            return await attempt()
+        except Moved:
+            continue
+    raise CommandNotDone
 
 
 def system_command(

@@ -18,7 +18,7 @@ SWEEP = "automation.sweep"
 
 async def sweep(services: Services, _: Mapping[str, Any]) -> None:
     """Sweep once. What a killed sweep left undone the next one finds again."""
-    done = await Sweep(services).run()
+    done = await Sweep(services.store, services.providers).run()
     if done:
         log.info("swept", **done)
 

@@ -17,24 +17,21 @@ import structlog
 
 from projections.contracts.contract import AutomationContractRow
 from projections.kernel.projection import Table
-from projections.projects.project import PROJECTION as PROJECTS
 from projections.runs.approval import ApprovalRow
-from projections.runs.claim import CLAIMS, ClaimRow
+from projections.runs.claim import PROJECTION as CLAIMS
+from projections.runs.claim import ClaimRow
 from projections.runs.grant import GrantRow
 from projections.runs.receipt import PROJECTION as RECEIPTS
 from projections.runs.run import PROJECTION as RUNS
 from projections.runs.run import RunRow
-from service.auth.authority import check_fence
-from service.eventstore.commands import Answer, Command, CommandNotDone, Lookup, Origin, OutcomeUnknown, Unit
+from service.analytics.port import AnalyticsProviders
+from service.auth.system import carry_out
+from service.eventstore.clock import NOW_SECONDS
+from service.eventstore.commands import CommandNotDone, OutcomeUnknown
+from service.eventstore.intents import Intent, retry_moved
 from service.eventstore.store import EventStore
-from service.ids import new_id
-from service.runs import chains, running
-from service.runs.books import retried
-from service.runs.candidates import look_for_work
-from service.runs.chains import Plan
-from service.runs.counting import count
-from service.runs.reading import (
-    NOW,
+from service.runs import commands
+from service.runs.bundles import (
     RECEIPT_BUNDLE,
     RUN_BUNDLE,
     ReceiptBundle,
@@ -43,13 +40,13 @@ from service.runs.reading import (
     read_bundles,
     read_contract,
 )
-from service.services import Services
+from service.runs.considering import look_for_work
+from service.runs.counting import count
 from statemachines.contracts.authority import authority_of
 from statemachines.contracts.contract import Contract
 from statemachines.contracts.policy import Authority
 from statemachines.kernel.machine import Rejection
 from statemachines.kernel.readings import ReadFailed
-from statemachines.projects.project import ProjectNotFound
 from statemachines.runs import receipt as receipts
 from statemachines.runs.book import DEPLOY_WAIT_SECONDS
 
@@ -66,15 +63,15 @@ _RECEIPTS = (
     f"trigger_receipts t where t.status in ('issued', 'claimed') and {ACTIVE.format('t')} "
     "order by t.expires_at, t.id limit %s"
 )
-_CLAIMS = f"t.status = 'active' and t.lease_expires_at <= {NOW} and {ACTIVE.format('t')}"
+_CLAIMS = f"t.status = 'active' and t.lease_expires_at <= {NOW_SECONDS} and {ACTIVE.format('t')}"
 _LAPSED = (
     "exists (select from claims c where c.project_id = r.project_id and c.id = r.claim_id "
-    f"and (c.status <> 'active' or c.lease_expires_at <= {NOW}))"
+    f"and (c.status <> 'active' or c.lease_expires_at <= {NOW_SECONDS}))"
 )
 _OVERDUE = (
     f"automation_runs r where r.live and {ACTIVE.format('r')} and case "
-    f"when r.phase = 'provider_proof_pending' then r.started_at <= {NOW} - {DEPLOY_WAIT_SECONDS} "
-    f"else r.deadline_at <= {NOW} or {_LAPSED} end order by r.deadline_at, r.id limit %s"
+    f"when r.phase = 'provider_proof_pending' then r.started_at <= {NOW_SECONDS} - {DEPLOY_WAIT_SECONDS} "
+    f"else r.deadline_at <= {NOW_SECONDS} or {_LAPSED} end order by r.deadline_at, r.id limit %s"
 )
 _GRANTS = (
     f"(t.status = 'authorized' or (t.status = 'consumed' and not exists (select from automation_runs r "
@@ -110,9 +107,9 @@ class _Grant(msgspec.Struct, frozen=True):
 class Sweep:
     """One pass over everything that is due. `done` counts the commands by step."""
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
-        self._store: EventStore = services.store
+    def __init__(self, store: EventStore, providers: AnalyticsProviders) -> None:
+        self._store = store
+        self._providers = providers
         self._contracts: dict[str, Contract] = {}
         self.done: Counter[str] = Counter()
 
@@ -130,9 +127,9 @@ class Sweep:
             await _together(await step())
         return self.done
 
-    async def _send(self, step: str, project_id: str, plan: Plan[Any]) -> None:
-        """Carry out one plan as the system. A project that is being deleted is left alone. Raises Moved."""
-        await self._store.execute(system_command(step, project_id, plan))
+    async def _send(self, step: str, project_id: str, intent: Intent[Any]) -> None:
+        """Carry out one intent as the system. A project that is being deleted is left alone. Raises Moved."""
+        await carry_out(self._store, "sweep", f"sweep {step}", intent, project=project_id)
         self.done[step] += 1
 
     async def _contract(self, project_id: str) -> Contract:
@@ -140,7 +137,7 @@ class Sweep:
             self._contracts[project_id] = await read_contract(self._store, project_id)
         return self._contracts[project_id]
 
-    def _on(self, step: str, table: Table[R], row: R, plan: Callable[[R], Plan[Any]]) -> Work:
+    def _on(self, step: str, table: Table[R], row: R, command: Callable[[R], Intent[Any]]) -> Work:
         """Work on a row, read again whenever it turns out to be out of date."""
         key: Any = row
 
@@ -148,9 +145,9 @@ class Sweep:
             async def attempt() -> None:
                 latest = await self._store.get(table, key.project_id, key.id)
                 if latest is not None:
-                    await self._send(step, key.project_id, plan(latest))
+                    await self._send(step, key.project_id, command(latest))
 
-            await retried(attempt)
+            await retry_moved(attempt)
 
         return work
 
@@ -158,20 +155,20 @@ class Sweep:
         """Receipts that time, a stop or a moved case has ended."""
         bundles = await read_bundles(self._store, ReceiptBundle, RECEIPT_BUNDLE, _RECEIPTS, AT_MOST)
         due = [b for b in bundles if b.state(await self._contract(b.receipt.project_id)).over]
-        return [self._on("receipts", RECEIPTS.table, b.receipt, chains.plan_settle_receipt) for b in due]
+        return [self._on("receipts", RECEIPTS.table, b.receipt, commands.receipt.settle) for b in due]
 
     async def _claims(self) -> list[Work]:
         """Leases that have ended."""
         rows: list[ClaimRow] = await self._store.find(
             CLAIMS.table, _CLAIMS, order_by="t.lease_expires_at, t.id", limit=AT_MOST
         )
-        return [self._on("claims", CLAIMS.table, row, chains.plan_settle_claim) for row in rows]
+        return [self._on("claims", CLAIMS.table, row, commands.claim.settle) for row in rows]
 
     async def _overdue(self) -> list[Work]:
         """Runs whose deadline, lease or deploy has not been kept."""
         bundles = await read_bundles(self._store, RunBundle, RUN_BUNDLE, _OVERDUE, AT_MOST)
         due = [b for b in bundles if not b.book(await self._contract(b.run.project_id)).run.live]
-        return [self._on("runs", RUNS.table, bundle.run, running.plan_settle_run) for bundle in due]
+        return [self._on("runs", RUNS.table, bundle.run, commands.run.settle) for bundle in due]
 
     async def _grants(self) -> list[Work]:
         """Grants that have lapsed, and those whose effect nobody will settle in a live run."""
@@ -180,7 +177,7 @@ class Sweep:
         for item in found:
             book = item.around.book(await self._contract(item.grant.project_id))
             if book.grants[item.grant.id].status.value != item.grant.status:
-                works.append(self._on("grants", RUNS.table, item.around.run, _grant_plan(item.grant)))
+                works.append(self._on("grants", RUNS.table, item.around.run, _settle_grant(item.grant)))
         return works
 
     async def _approvals(self) -> list[Work]:
@@ -190,7 +187,7 @@ class Sweep:
         for item in found:
             book = item.around.book(await self._contract(item.approval.project_id))
             if book.approvals[item.approval.id].status.value != item.approval.status:
-                works.append(self._on("approvals", RUNS.table, item.around.run, _approval_plan(item.approval)))
+                works.append(self._on("approvals", RUNS.table, item.around.run, _settle_approval(item.approval)))
         return works
 
     async def _verification(self) -> list[Work]:
@@ -200,11 +197,13 @@ class Sweep:
 
     def _verify(self, row: RunRow) -> Work:
         async def work() -> None:
-            counts = await count(self._store, self._services.providers, row.project_id, row.state)
+            counts = await count(self._store, self._providers, row.project_id, row.state)
             if isinstance(counts, ReadFailed):
                 log.warning("verification_unread", run=row.id, cause=counts.cause)
                 return
-            await self._on("verification", RUNS.table, row, lambda latest: running.plan_verify(latest, counts))()
+            await self._on(
+                "verification", RUNS.table, row, lambda latest: commands.verification.verify(latest, counts)
+            )()
 
         return work
 
@@ -227,33 +226,30 @@ class Sweep:
             authority = authority_of(look.contract, automation_id)
             if not authority.enabled or authority.policy is None:
                 return
-            if authority.policy.case_trigger is not None:
-                candidates = look.judged(automation_id).candidates
-                if candidates:
-                    await self._send("issue", project_id, chains.plan_case_issue(project_id, automation_id, candidates))
-                return
-            slot = await self._open_slot(authority, project_id)
-            if slot is not None:
-                await self._send("issue", project_id, chains.plan_slot_issue(project_id, automation_id, slot))
+            judged = look.judged(automation_id)
+            if judged.slot is None:
+                if judged.cases:
+                    await self._send("issue", project_id, commands.receipt.issue(project_id, automation_id, judged))
+            elif await self._slot_open(authority, project_id, judged.slot, look.now):
+                await self._send("issue", project_id, commands.receipt.issue(project_id, automation_id, judged))
 
-        return lambda: retried(attempt)
+        return lambda: retry_moved(attempt)
 
-    async def _open_slot(self, authority: Authority, project_id: str) -> int | None:
-        """The latest slot of a schedule, while its window is open and it has no receipt yet."""
-        now, trigger = await self._store.now(), authority.policy.schedule_trigger if authority.policy else None
-        slot = chains.latest_slot(authority, now)
+    async def _slot_open(self, authority: Authority, project_id: str, slot: int, now: int) -> bool:
+        """Whether the window of a slot is open, and the slot has no receipt yet."""
+        trigger = authority.policy.schedule_trigger if authority.policy else None
         if trigger is None or now >= slot + trigger.start_window_seconds:
-            return None
+            return False
         receipt_id = receipts.schedule_receipt_id(project_id, authority.automation_id, slot)
-        return None if await self._store.get(RECEIPTS.table, project_id, receipt_id) is not None else slot
+        return await self._store.get(RECEIPTS.table, project_id, receipt_id) is None
 
 
-def _grant_plan(row: GrantRow) -> Callable[[RunRow], Plan[Any]]:
-    return lambda run: running.plan_settle_grant(run, row)
+def _settle_grant(row: GrantRow) -> Callable[[RunRow], Intent[Any]]:
+    return lambda run: commands.grant.settle(run, row)
 
 
-def _approval_plan(row: ApprovalRow) -> Callable[[RunRow], Plan[Any]]:
-    return lambda run: running.plan_settle_approval(run, row)
+def _settle_approval(row: ApprovalRow) -> Callable[[RunRow], Intent[Any]]:
+    return lambda run: commands.approval.settle(run, row)
 
 
 async def _together(works: Iterable[Work]) -> None:
@@ -268,27 +264,3 @@ async def _together(works: Iterable[Work]) -> None:
                 log.info("left_to_the_next_sweep", error=type(error).__name__)
 
     await asyncio.gather(*(one(work) for work in works))
-
-
-def system_command(step: str, project_id: str, plan: Plan[Any]) -> Command:
-    """Make a command of the system in a project; it is refused once the project is fenced."""
-
-    def authorize(unit: Unit) -> None:
-        project = unit.row(PROJECTS.table, project_id, project_id)
-        if project is None:
-            raise ProjectNotFound("There is no such project.")
-        check_fence(project)
-
-    def decide(unit: Unit) -> Answer:
-        plan.decide(unit)
-        return Answer(204, None)
-
-    return Command(
-        origin=Origin("system", "sweep", f"sweep {step}", new_id("req")),
-        decide=decide,
-        streams=plan.streams,
-        reads=plan.reads,
-        lookups=[*plan.lookups, Lookup(PROJECTS.table, project_id, project_id)],
-        gates=[project_id],
-        authorize=authorize,
-    )

@@ -1,1 +1,57 @@
-"""Carrying an automation out: receipts, leases, claims, runs, charges, approvals, grants and proof."""
+"""Carrying an automation out: how seven machines move together, from a reason to act to a proven result.
+
+An automation is woken by a case that matters or by the slot of a schedule. The contract (statemachines/contracts) says
+what it may do and whether it is on; it is read by every command below and written by none.
+
+    receipt    one reason to begin: a case at one revision, or one slot. Starts at most one run.
+    lease      one for a case: its latest receipt, claim and run, the epoch of the claim, the attempts at the revision.
+    claim      one runner's hold on the case, 900 seconds at a time. A slot needs none.
+    run        what the runner does, from its start to success, failure, escalation or cancellation.
+    ledger     one for an automation: what counts against its budgets.
+    approval   one question of a runner to a person about one action.
+    grant      leave for one effect at the provider: one pull request, or turning on its auto-merge. Spent once.
+
+Who writes what in one unit. A command that touches several streams appends to all of them in one transaction, or to
+none. The module that decides it is named in brackets.
+
+    issue      receipt, lease                         [issuing]    the lease now points to this receipt alone
+    claim      receipt, lease, claim                  [claiming]   the epoch rises by one
+    release    claim, receipt                         [claiming]   the receipt closes unless its run has begun
+    start      receipt, lease, claim, run, ledger     [starting]   one run and one attempt are charged
+    progress   run                                    [running]
+    charge     run, ledger                            [running]    before the work, all of it or nothing
+    ask        run, approval                          [approving]  the run waits in review
+    answer     run, approval                          [approving]  it goes on with the last answer
+    authorize  run, grant, ledger                     [granting]   the ledger holds a place for the pull request
+    consume    run, grant, ledger                     [granting]   the place is spent; the provider is called after it
+    proof      run, grant                             [pr_proof]   a trusted CI says what became of the effect
+    deploy     run (and the deploy)                   [deploy_binding]
+    verify     run and all that ends with it, case    [verification]
+    end        run, claim, grants, ledger, approvals  [closing]    an unspent grant gives its place back
+
+A start for a slot writes receipt, run and ledger. When the case of a start no longer matters, the start is refused, and
+the receipt is invalidated all the same. Auto-merge costs no place in the ledger.
+
+Which stream rivals race for. Two that want the same thing write the same stream, so the second finds it moved:
+
+    one receipt for a slot or a case         the receipt: its id is made from automation, slot or case, and ordinal
+    one chain of receipt, claim, run a case  the lease: its id is made from the case
+    one run for a receipt                    the receipt, and the run: its id is made from the receipt
+    one budget                               the ledger: its id is made from the automation
+    one next step in a run                   the run: request and grant ids are made from its state revision
+
+A runner's command carries a fencing token: who it is, the state revision that it saw, and the epoch of its lease. The
+lease decides about the epoch: once a case was offered anew, the older claim is over whatever its own stream says, so a
+runner that comes back late can change nothing (book).
+
+What time does. Nothing happens in a stream when a moment passes, but from that moment on everything is judged as if it
+had: a receipt expires, a claim and a deadline run out, requests and grants lapse, a deploy is waited for no longer, and
+a stop, a new policy or a moved case ends what rested on the old one. Each machine says so in `settle`, runs in
+`closing.settle_run`; of two causes the earlier one counts, whenever it is asked. Decisions judge by that, and reads
+show `closing.as_of`. The ledger alone keeps a clock: what fell out of its window never comes back.
+
+What the sweep writes down. Each minute it records what `settle` says of receipts, claims, overdue runs, grants and
+approvals, one command an object; then it has verification counted, and last it issues receipts as a runner would ask
+for them. No answer depends on it: a read before and after the sweep shows the same. A project that is being deleted is
+left alone; its receipts and runs are shown as ended from the moment of its fence.
+"""

@@ -12,13 +12,29 @@ from typing import Literal
 import msgspec
 
 from statemachines.contracts.policy import Authority
-from statemachines.kernel.machine import Event, StateMachine, derived_id, destination, transition_table
+from statemachines.kernel.machine import (
+    Event,
+    Rejection,
+    StateMachine,
+    Stream,
+    derived_id,
+    destination,
+    transition_table,
+)
 from statemachines.runs.events import Action
-from statemachines.runs.refusals import ApprovalAlreadyDecided, ApprovalNotFound
 
 APPROVAL_SECONDS = 86400
-
 Cause = Literal["run_over", "authority_withdrawn"]
+
+
+def approval_id(run_id: str, state_revision: int) -> str:
+    """Id of the request made at a state revision of a run: of rivals at one revision only one can be recorded."""
+    return derived_id("appr", run_id, str(state_revision))
+
+
+def stream(project_id: str, approval_id: str) -> Stream:
+    """Name the history of a request for approval."""
+    return Stream(MACHINE, project_id, approval_id)
 
 
 class Status(Enum):
@@ -109,17 +125,36 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class ApprovalNotFound(Rejection):
+    """There is no such approval."""
+
+    code = "approval_not_found"
+
+
+class ApprovalPending(Rejection):
+    """A person has not decided yet (G-108)."""
+
+    code = "approval_pending"
+
+
+class ActionNotApproved(Rejection):
+    """A person said no to this action in this run, or let the request expire (G-108)."""
+
+    code = "approval_rejected"
+
+
+class ApprovalAlreadyDecided(Rejection):
+    """The approval has another outcome already (G-108)."""
+
+    code = "approval_already_decided"
+
+
+class OwnerDecision(msgspec.Struct, frozen=True):
     """What an owner decided, and who."""
 
     approve: bool
     decided_by: str
     reason: str | None = None
-
-
-def approval_id(run_id: str, state_revision: int) -> str:
-    """Id of the request made at a state revision of a run: of rivals at one revision only one can be recorded."""
-    return derived_id("appr", run_id, str(state_revision))
 
 
 def settle(approval: Approval, authority: Authority, *, run_live: bool, now: int) -> list[Event]:
@@ -133,14 +168,14 @@ def settle(approval: Approval, authority: Authority, *, run_live: bool, now: int
     return [] if authority.upholds(approval.generation) else [ApprovalCancelled("authority_withdrawn", now)]
 
 
-def decide(approval: Approval, verdict: Verdict, now: int) -> list[Event]:
+def decide_answer(approval: Approval, decision: OwnerDecision, now: int) -> list[Event]:
     """Approve or reject a pending request. Deciding the same again records nothing.
 
     Raises ApprovalNotFound, ApprovalAlreadyDecided.
     """
     if approval.status is Status.ABSENT:
         raise ApprovalNotFound("There is no such approval.", next_action="List the approvals of the project.")
-    if approval.status is (Status.APPROVED if verdict.approve else Status.REJECTED):
+    if approval.status is (Status.APPROVED if decision.approve else Status.REJECTED):
         return []
     if approval.status is not Status.PENDING:
         raise ApprovalAlreadyDecided(
@@ -148,8 +183,8 @@ def decide(approval: Approval, verdict: Verdict, now: int) -> list[Event]:
             next_action="Read the run; a new request has to be made for a new decision.",
             status=approval.status.value,
         )
-    event = ApprovalGiven if verdict.approve else ApprovalRefused
-    return [event(verdict.decided_by, verdict.reason, now)]
+    event = ApprovalGiven if decision.approve else ApprovalRefused
+    return [event(decision.decided_by, decision.reason, now)]
 
 
 def evolve(state: Approval, event: Event) -> Approval:
@@ -176,4 +211,4 @@ def evolve(state: Approval, event: Event) -> Approval:
             return msgspec.structs.replace(state, status=status)
 
 
-MACHINE = APPROVAL = StateMachine("appr", TABLE, Approval(), evolve, ApprovalAlreadyDecided, Approval)
+MACHINE = StateMachine("appr", TABLE, Approval(), evolve, ApprovalAlreadyDecided, Approval)

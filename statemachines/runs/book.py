@@ -1,4 +1,4 @@
-"""What a command on a run is decided on: the states of every stream it may touch, and the fences before it (R-AUT-30).
+"""What a command on a run is decided on: the states of every stream it may touch, and what may stop it (R-AUT-30).
 
 A book is a plain value. Whoever builds one holds the locks of the streams in it, and appends the effects that a
 decision returns: all of them, in one transaction, or none.
@@ -13,30 +13,22 @@ import msgspec
 
 from statemachines.contracts.policy import Authority
 from statemachines.kernel.machine import Event, HasStatus, Rejection, StateMachine
+from statemachines.kernel.moved import Moved
+from statemachines.runs import approval as approvals
 from statemachines.runs import claim as claims
+from statemachines.runs import grant as grants
+from statemachines.runs import ledger as ledgers
 from statemachines.runs import run as runs
-from statemachines.runs.approval import APPROVAL, Approval
-from statemachines.runs.claim import CLAIM, Claim, Holder
-from statemachines.runs.events import OverdueCause
-from statemachines.runs.grant import GRANT, Grant
+from statemachines.runs.approval import ActionNotApproved, Approval
+from statemachines.runs.claim import Claim, ClaimNotActive, ClaimRequired, Holder, LeaseOver, StaleLeaseEpoch
+from statemachines.runs.events import Action, OverdueCause
+from statemachines.runs.grant import Grant
 from statemachines.runs.lease import Lease
-from statemachines.runs.ledger import LEDGER, Ledger, ledger_id
-from statemachines.runs.refusals import (
-    AutomationMismatch,
-    ClaimNotActive,
-    ClaimRequired,
-    DeadlineExceeded,
-    LeaseExpired,
-    Moved,
-    RunNotFound,
-    RunTerminal,
-    StaleLeaseEpoch,
-    StaleStateRevision,
-)
-from statemachines.runs.run import RUN, Run
+from statemachines.runs.ledger import Ledger
+from statemachines.runs.refusals import AutomationMismatch, DeadlineExceeded, StaleStateRevision
+from statemachines.runs.run import Run, RunNotFound, RunTerminal
 
 S = TypeVar("S", bound=HasStatus)
-
 DEPLOY_WAIT_SECONDS = 2592000
 """How long a consumed grant may wait for its deploy before the run is given up (G-106)."""
 
@@ -50,7 +42,7 @@ def digest(value: object) -> str:
 
 
 class Book(msgspec.Struct, frozen=True, kw_only=True):
-    """The states around one run. Claim and lane are initial for a scheduled run, which has neither.
+    """The states around one run. Claim and lease are initial for a scheduled run, which has neither.
 
     `grants` and `approvals` hold those that the run points to: its latest grant of each kind, its pending requests.
     """
@@ -59,7 +51,7 @@ class Book(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str
     run: Run
     claim: Claim = Claim()
-    lane: Lease = Lease()
+    lease: Lease = Lease()
     authority: Authority
     ledger: Ledger = Ledger()
     grants: dict[str, Grant] = {}
@@ -68,7 +60,7 @@ class Book(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def ledger_id(self) -> str:
         """Id of the automation's ledger."""
-        return ledger_id(self.project_id, self.run.automation_id)
+        return ledgers.ledger_id(self.project_id, self.run.automation_id)
 
     def grant(self, grant_id: str) -> Grant:
         """Return a grant that the run points to. Raises Moved when it was not loaded."""
@@ -90,20 +82,20 @@ class Overdue(NamedTuple):
     since: int
 
 
-class Fence(NamedTuple):
-    """What every runner command carries (G-105..G-109)."""
+class FencingToken(NamedTuple):
+    """What every runner command carries: who acts, on which state of the run, under which lease (G-105..G-109)."""
 
     holder: Holder
     state_revision: int
     lease_epoch: int
 
 
-def overdue(run: Run, claim: Claim, lane: Lease, now: int) -> Overdue | None:
+def overdue(run: Run, claim: Claim, lease: Lease, now: int) -> Overdue | None:
     """Whether a live run is over by `now`. The cause is the one that came first, whenever it is asked."""
     if run.status in runs.BEFORE_EFFECT:
         ends = [Overdue("deadline_exceeded", run.deadline_at)]
         if run.claim_id is not None:
-            ends.append(_lease_end(claim, lane, now))
+            ends.append(_lease_end(claim, lease, now))
         first = min(ends, key=lambda end: end.since)
         return first if now >= first.since else None
     grant = run.draft_grant
@@ -113,10 +105,10 @@ def overdue(run: Run, claim: Claim, lane: Lease, now: int) -> Overdue | None:
     return None
 
 
-def _lease_end(claim: Claim, lane: Lease, now: int) -> Overdue:
+def _lease_end(claim: Claim, lease: Lease, now: int) -> Overdue:
     if claim.status is claims.Status.RELEASED:
         return Overdue("claim_not_active", min(claim.released_at or 0, now))
-    if claim.status is claims.Status.ACTIVE and claims.lane_holds(claim, lane):
+    if claim.status is claims.Status.ACTIVE and claims.holds_lease(claim, lease):
         return Overdue("lease_expired", claim.lease_expires_at)
     # Recorded as ended, or offered anew: over by now, whatever the clock does.
     return Overdue("lease_expired", min(claim.lease_expires_at, now))
@@ -124,12 +116,12 @@ def _lease_end(claim: Claim, lane: Lease, now: int) -> Overdue:
 
 def is_open(book: Book, now: int) -> bool:
     """Whether the run goes on at `now`: neither ended nor overdue."""
-    return book.run.live and overdue(book.run, book.claim, book.lane, now) is None
+    return book.run.live and overdue(book.run, book.claim, book.lease, now) is None
 
 
 _OVER: dict[OverdueCause, tuple[type[Rejection], str]] = {
     "deadline_exceeded": (DeadlineExceeded, "The deadline of the run has passed."),
-    "lease_expired": (LeaseExpired, "The lease of the run has ended."),
+    "lease_expired": (LeaseOver, "The lease of the run has ended."),
     "claim_not_active": (ClaimNotActive, "The claim of the run is no longer active."),
     "deploy_overdue": (RunTerminal, "The run is over."),
 }
@@ -138,12 +130,12 @@ _OVER: dict[OverdueCause, tuple[type[Rejection], str]] = {
 def require_open(book: Book, now: int) -> None:
     """Refuse a run that is over, recorded or not; the answer does not depend on when that was recorded.
 
-    Raises RunNotFound, RunTerminal, DeadlineExceeded, LeaseExpired, ClaimNotActive.
+    Raises RunNotFound, RunTerminal, DeadlineExceeded, LeaseOver, ClaimNotActive.
     """
     run = book.run
     if run.status is runs.Status.ABSENT:
         raise RunNotFound("There is no such run.", next_action="List the runs of the project.")
-    over = overdue(run, book.claim, book.lane, now)
+    over = overdue(run, book.claim, book.lease, now)
     cause = run.cause if over is None else over.cause
     if run.live and cause is None:
         return
@@ -161,27 +153,35 @@ def require_runner(run: Run, holder: Holder) -> None:
         raise ClaimRequired("The run belongs to another runner.", next_action="Act with the credential that began it.")
 
 
-def require_fence(book: Book, fence: Fence, now: int) -> None:
+def require_current(book: Book, token: FencingToken, now: int) -> None:
     """Refuse anything but the exact state revision under the live lease of the exact epoch, before the deadline.
 
-    Raises DeadlineExceeded, StaleLeaseEpoch, LeaseExpired, ClaimNotActive, StaleStateRevision.
+    Raises DeadlineExceeded, StaleLeaseEpoch, LeaseOver, ClaimNotActive, StaleStateRevision.
     """
     run = book.run
     if now >= run.deadline_at:
         raise DeadlineExceeded("The deadline of the run has passed.", next_action="Read the run for its outcome.")
-    if fence.lease_epoch != run.lease_epoch:
+    if token.lease_epoch != run.lease_epoch:
         raise StaleLeaseEpoch(
             "The lease epoch is not the one of this run.",
             next_action="Drop the work of the other lease; read the run.",
             current_lease_epoch=run.lease_epoch,
         )
     if run.claim_id is not None:
-        claims.require_live(book.claim, book.lane, run.lease_epoch, now)
-    if fence.state_revision != run.state_revision:
+        claims.require_live(book.claim, book.lease, run.lease_epoch, now)
+    if token.state_revision != run.state_revision:
         raise StaleStateRevision(
             "The run has moved since this state revision.",
             next_action="Read the run and decide again whether the command still applies.",
             current_state_revision=run.state_revision,
+        )
+
+
+def require_not_rejected(run: Run, action: Action) -> None:
+    """Refuse an action that a person refused in this run, or let lapse (G-108). Raises ActionNotApproved."""
+    if any(ref.action == action and ref.outcome in {"rejected", "expired"} for ref in run.approvals):
+        raise ActionNotApproved(
+            "A person has refused this action for the run.", next_action="Escalate, or end the run as failed."
         )
 
 
@@ -196,12 +196,13 @@ def carried(book: Book, effects: Effects) -> Book:
     claim_id = book.run.claim_id
     return msgspec.structs.replace(
         book,
-        run=after(book.run_id, RUN, book.run),
-        claim=book.claim if claim_id is None else after(claim_id, CLAIM, book.claim),
-        ledger=after(book.ledger_id, LEDGER, book.ledger),
-        grants={grant_id: after(grant_id, GRANT, grant) for grant_id, grant in book.grants.items()},
+        run=after(book.run_id, runs.MACHINE, book.run),
+        claim=book.claim if claim_id is None else after(claim_id, claims.MACHINE, book.claim),
+        ledger=after(book.ledger_id, ledgers.MACHINE, book.ledger),
+        grants={grant_id: after(grant_id, grants.MACHINE, grant) for grant_id, grant in book.grants.items()},
         approvals={
-            approval_id: after(approval_id, APPROVAL, approval) for approval_id, approval in book.approvals.items()
+            approval_id: after(approval_id, approvals.MACHINE, approval)
+            for approval_id, approval in book.approvals.items()
         },
     )
 

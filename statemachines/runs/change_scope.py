@@ -14,6 +14,7 @@ import unicodedata
 from typing import Literal, NamedTuple
 
 from statemachines.contracts.policy import Policy
+from statemachines.kernel.machine import Rejection
 from statemachines.runs.grant import DraftPrBinding
 
 Rule = Literal[
@@ -84,6 +85,12 @@ GIT_DIRECTORY_NAMES = (".git", "git~1")
 
 _MAXIMUM_PATH = 500
 _LOWEST_PRINTABLE = 0x20
+
+
+class ScopeViolation(Rejection):
+    """The change leaves the approved bounds; `details.violations` lists every rule broken (G-109)."""
+
+    code = "scope_violation"
 
 
 class Violation(NamedTuple):

@@ -1,7 +1,8 @@
-"""A claim: one runner's lease on the exact revision of a case (G-105, R-AUT-25, R-AUT-26, R-AUT-30).
+"""A claim: one runner's hold on the exact revision of a case, for a time (G-105, R-AUT-25, R-AUT-26, R-AUT-30).
 
-Rivals for a case are kept apart by the case's lane (see lease.py); this stream is the history of one claim. Its id is
-made from the case and the lease epoch. A lease is over the moment its time is, recorded or not.
+Rivals for a case are kept apart by the lease of the case (lease.py); this stream is the history of one claim. Its id is
+made from the case and the lease epoch. It ends here: by release, by time, with its run, or by being revoked; and it is
+over the moment its time is, or its case was offered anew, recorded or not.
 """
 
 from __future__ import annotations
@@ -12,18 +13,29 @@ from typing import Any, NamedTuple
 import msgspec
 
 from statemachines.contracts.policy import Authority, require_enabled
-from statemachines.kernel.machine import Event, StateMachine, derived_id, destination, transition_table
-from statemachines.runs.lease import Lease
-from statemachines.runs.refusals import (
-    ClaimNotActive,
-    ClaimNotFound,
-    ClaimRequired,
-    DeadlineExceeded,
-    LeaseExpired,
-    StaleLeaseEpoch,
+from statemachines.kernel.machine import (
+    Event,
+    Rejection,
+    StateMachine,
+    Stream,
+    derived_id,
+    destination,
+    transition_table,
 )
+from statemachines.runs.lease import Lease
+from statemachines.runs.refusals import AutomationMismatch, DeadlineExceeded
 
 LEASE_SECONDS = 900
+
+
+def claim_id(project_id: str, case_id: str, lease_epoch: int) -> str:
+    """Id of the claim that opened a lease epoch of a case."""
+    return derived_id("claim", project_id, case_id, str(lease_epoch))
+
+
+def stream(project_id: str, claim_id: str) -> Stream:
+    """Name the history of a claim."""
+    return Stream(MACHINE, project_id, claim_id)
 
 
 class Status(Enum):
@@ -131,6 +143,36 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: int | None = None
 
 
+class ClaimNotFound(Rejection):
+    """There is no such claim."""
+
+    code = "claim_not_found"
+
+
+class ClaimNotActive(Rejection):
+    """The claim was released, completed or revoked."""
+
+    code = "claim_not_active"
+
+
+class ClaimRequired(Rejection):
+    """The caller is not the runner that holds the claim (R-CASE-14)."""
+
+    code = "claim_required"
+
+
+class StaleLeaseEpoch(Rejection):
+    """The command carries another lease epoch than the live one (R-AUT-30)."""
+
+    code = "stale_lease_epoch"
+
+
+class LeaseOver(Rejection):
+    """Time ended the lease (R-AUT-30)."""
+
+    code = "lease_expired"
+
+
 class Holder(NamedTuple):
     """The runner that asks: its automation and its own identity, both from its credential."""
 
@@ -138,25 +180,20 @@ class Holder(NamedTuple):
     runner_id: str
 
 
-def claim_id(project_id: str, case_id: str, lease_epoch: int) -> str:
-    """Id of the claim that opened a lease epoch of a case."""
-    return derived_id("claim", project_id, case_id, str(lease_epoch))
+def lease_live(claim: Claim, lease: Lease, now: int) -> bool:
+    """Whether the claim holds its case: active, in time, and still the one that the lease of the case points to."""
+    return claim.status is Status.ACTIVE and now < claim.lease_expires_at and holds_lease(claim, lease)
 
 
-def lease_live(claim: Claim, lane: Lease, now: int) -> bool:
-    """Whether the lease holds: active, in time, and still the one that the lane points to."""
-    return claim.status is Status.ACTIVE and now < claim.lease_expires_at and lane_holds(claim, lane)
+def holds_lease(claim: Claim, lease: Lease) -> bool:
+    """Whether the lease of the case still belongs to this claim."""
+    return (lease.receipt_id, lease.epoch) == (claim.receipt_id, claim.lease_epoch)
 
 
-def lane_holds(claim: Claim, lane: Lease) -> bool:
-    """Whether the case's lane still belongs to this claim's chain."""
-    return (lane.receipt_id, lane.epoch) == (claim.receipt_id, claim.lease_epoch)
-
-
-def require_live(claim: Claim, lane: Lease, lease_epoch: int | None, now: int) -> None:
+def require_live(claim: Claim, lease: Lease, lease_epoch: int | None, now: int) -> None:
     """Refuse unless the lease is live and of this epoch (None: not asked).
 
-    Raises ClaimNotFound, ClaimNotActive, LeaseExpired, StaleLeaseEpoch.
+    Raises ClaimNotFound, ClaimNotActive, LeaseOver, StaleLeaseEpoch.
     """
     if claim.status is Status.ABSENT:
         raise ClaimNotFound("There is no such claim.", next_action="Read the active claim of the case.")
@@ -167,12 +204,20 @@ def require_live(claim: Claim, lane: Lease, lease_epoch: int | None, now: int) -
             current_lease_epoch=claim.lease_epoch,
         )
     ended_by_time = claim.status is Status.EXPIRED or (claim.status is Status.ACTIVE and now >= claim.lease_expires_at)
-    if ended_by_time or (claim.status is Status.ACTIVE and not lane_holds(claim, lane)):
-        raise LeaseExpired(
+    if ended_by_time or (claim.status is Status.ACTIVE and not holds_lease(claim, lease)):
+        raise LeaseOver(
             "The lease has ended.", next_action="Drop the work done under it; a later receipt can be claimed anew."
         )
     if claim.status is not Status.ACTIVE:
         raise ClaimNotActive("The claim is no longer active.", next_action="Wait for a new receipt for this case.")
+
+
+def require_own(automation_id: str, holder: Holder) -> None:
+    """Refuse a runner that reaches for another automation. Raises AutomationMismatch (R-AUT-55)."""
+    if automation_id != holder.automation_id:
+        raise AutomationMismatch(
+            "The credential belongs to another automation.", next_action="Use the credential of this automation."
+        )
 
 
 def require_holder(claim: Claim, holder: Holder) -> None:
@@ -184,7 +229,7 @@ def require_holder(claim: Claim, holder: Holder) -> None:
 
 
 def decide_renew(
-    claim: Claim, lane: Lease, authority: Authority, holder: Holder, lease_epoch: int, now: int
+    claim: Claim, lease: Lease, authority: Authority, holder: Holder, lease_epoch: int, now: int
 ) -> list[Event]:
     """Extend the lease to 900 s from now, but not past the run's deadline.
 
@@ -192,7 +237,7 @@ def decide_renew(
     """
     if claim.status is not Status.ABSENT:
         require_holder(claim, holder)
-    require_live(claim, lane, lease_epoch, now)
+    require_live(claim, lease, lease_epoch, now)
     require_enabled(authority)
     if claim.deadline_at is not None and now >= claim.deadline_at:
         raise DeadlineExceeded("The deadline of the run has passed.", next_action="Read the run for its outcome.")
@@ -203,34 +248,34 @@ def decide_renew(
 
 
 def decide_release(
-    claim: Claim, lane: Lease, holder: Holder | None, lease_epoch: int | None, reason: str | None, now: int
+    claim: Claim, lease: Lease, holder: Holder | None, lease_epoch: int | None, reason: str | None, now: int
 ) -> list[Event]:
     """Give the claim back. An owner (`holder` None) needs no epoch. Open while paused (G-114)."""
     if claim.status is not Status.ABSENT and holder is not None:
         require_holder(claim, holder)
-    require_live(claim, lane, lease_epoch, now)
+    require_live(claim, lease, lease_epoch, now)
     return [ClaimReleased(reason, now)]
 
 
-def settle(claim: Claim, lane: Lease, now: int) -> list[Event]:
+def settle(claim: Claim, lease: Lease, now: int) -> list[Event]:
     """What time has made of a claim by `now`: expired, or nothing."""
-    if claim.status is Status.ACTIVE and not lease_live(claim, lane, now):
+    if claim.status is Status.ACTIVE and not lease_live(claim, lease, now):
         return [ClaimExpired(min(claim.lease_expires_at, now))]
     return []
 
 
-def decide_complete(claim: Claim, lane: Lease, now: int) -> list[Event]:
+def decide_complete(claim: Claim, lease: Lease, now: int) -> list[Event]:
     """End the claim because its run is over; a lease that time ended first is recorded as that."""
     if claim.status is not Status.ACTIVE:
         return []
-    return settle(claim, lane, now) or [ClaimCompleted(now)]
+    return settle(claim, lease, now) or [ClaimCompleted(now)]
 
 
-def decide_revoke(claim: Claim, lane: Lease, now: int) -> list[Event]:
+def decide_revoke(claim: Claim, lease: Lease, now: int) -> list[Event]:
     """End the claim because its run was cancelled or its project is being deleted."""
     if claim.status is not Status.ACTIVE:
         return []
-    return settle(claim, lane, now) or [ClaimRevoked(now)]
+    return settle(claim, lease, now) or [ClaimRevoked(now)]
 
 
 def evolve(state: Claim, event: Event) -> Claim:
@@ -255,4 +300,4 @@ def evolve(state: Claim, event: Event) -> Claim:
     return msgspec.structs.replace(state, status=Status[destination(TABLE, event, state.status)], **changes)
 
 
-MACHINE = CLAIM = StateMachine("claim", TABLE, Claim(), evolve, ClaimNotActive, Claim)
+MACHINE = StateMachine("claim", TABLE, Claim(), evolve, ClaimNotActive, Claim)

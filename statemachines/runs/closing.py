@@ -20,8 +20,7 @@ from statemachines.runs import grant as grants
 from statemachines.runs import ledger as ledgers
 from statemachines.runs import run as runs
 from statemachines.runs.book import Book, Effects, carried, is_open, merge, overdue
-from statemachines.runs.refusals import RunNotFound, RunTerminal
-from statemachines.runs.run import Run
+from statemachines.runs.run import Run, RunNotFound, RunTerminal
 
 
 class CancelRun(msgspec.Struct, frozen=True):
@@ -63,7 +62,7 @@ def end_run(book: Book, event: Event, now: int, *, revoke_claim: bool) -> Effect
     effects: Effects = {book.run_id: [event]}
     if run.claim_id is not None:
         close = claims.decide_revoke if revoke_claim else claims.decide_complete
-        effects[run.claim_id] = close(book.claim, book.lane, now)
+        effects[run.claim_id] = close(book.claim, book.lease, now)
     for ref in (run.draft_grant, run.merge_grant):
         if ref is not None:
             grant = book.grant(ref.grant_id)
@@ -105,7 +104,7 @@ def decide_cancel(book: Book, command: CancelRun, now: int) -> Effects:
 def settle_run(book: Book, now: int) -> Effects:
     """What has become of a run by `now`: over by time, or no longer in review; nothing while it goes on."""
     run = book.run
-    over = overdue(run, book.claim, book.lane, now)
+    over = overdue(run, book.claim, book.lease, now)
     if over is None:
         return settle_review(book, now)
     failed = e.RunFailed if run.status in runs.BEFORE_EFFECT else e.RunFailedOutside

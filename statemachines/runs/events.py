@@ -12,7 +12,6 @@ import msgspec
 
 from statemachines.contracts.policy import Delivery, Limits, Playbook, VerificationTerms
 from statemachines.kernel.machine import Event
-from statemachines.runs.verification import Verdict
 
 Action = Literal["draft_pr", "auto_merge", "escalate"]
 GrantKind = Literal["draft_pr", "auto_merge"]
@@ -20,6 +19,7 @@ ApprovalOutcome = Literal["pending", "approved", "rejected", "expired", "cancell
 Observation = Literal["pr_opened", "checks_passed", "auto_merge_enabled", "merged"]
 FollowUpKind = Literal["inspect_pull_request", "inspect_ci", "inspect_auto_merge", "inspect_deploy"]
 OverdueCause = Literal["deadline_exceeded", "lease_expired", "claim_not_active", "deploy_overdue"]
+VerificationOutcome = Literal["pending", "no_recurrence", "recurred", "insufficient_traffic"]
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +73,7 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
     recorded_at: int
 
 
-class Deploy(msgspec.Struct, frozen=True, kw_only=True):
+class BoundDeploy(msgspec.Struct, frozen=True, kw_only=True):
     """The trusted deploy of the proven commit."""
 
     deploy_id: str
@@ -90,6 +90,25 @@ class FollowUp(msgspec.Struct, frozen=True, kw_only=True):
     grant_id: str | None
     reference: str
     settled_by: Observation | None
+
+
+class Sample(msgspec.Struct, frozen=True):
+    """The evidence behind an outcome."""
+
+    event: str
+    count: int
+    minimum: int
+    recurrence_count: int
+    observed_from: int
+    observed_to: int
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """An outcome with its evidence; `passed` is true for `no_recurrence` alone."""
+
+    outcome: VerificationOutcome
+    sample: Sample
+    passed: bool
 
 
 class RunStarted(Event, frozen=True, kw_only=True):
@@ -283,7 +302,7 @@ class RunDeployBound(Event, frozen=True):
     """A trusted CI deploy of the proven commit."""
 
     TOPIC = "run.deploy_bound.v1"
-    deploy: Deploy
+    deploy: BoundDeploy
     verify_until: int
     at: int
 

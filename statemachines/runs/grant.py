@@ -12,13 +12,29 @@ from typing import Literal
 import msgspec
 
 from statemachines.contracts.policy import Authority
-from statemachines.kernel.machine import Event, StateMachine, derived_id, destination, transition_table
+from statemachines.kernel.machine import (
+    Event,
+    Rejection,
+    StateMachine,
+    Stream,
+    derived_id,
+    destination,
+    transition_table,
+)
 from statemachines.runs.events import GrantKind
-from statemachines.runs.refusals import GrantNotAvailable
 
 GRANT_SECONDS = 900
-
 Cause = Literal["run_over", "authority_withdrawn"]
+
+
+def grant_id(run_id: str, kind: GrantKind, state_revision: int) -> str:
+    """Id of the grant authorized at a state revision of a run: of rivals at one revision only one can be recorded."""
+    return derived_id("grant", run_id, kind, str(state_revision))
+
+
+def stream(project_id: str, grant_id: str) -> Stream:
+    """Name the history of a grant."""
+    return Stream(MACHINE, project_id, grant_id)
 
 
 class Status(Enum):
@@ -154,9 +170,16 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     settled_at: int | None = None
 
 
-def grant_id(run_id: str, kind: GrantKind, state_revision: int) -> str:
-    """Id of the grant authorized at a state revision of a run: of rivals at one revision only one can be recorded."""
-    return derived_id("grant", run_id, kind, str(state_revision))
+class GrantNotAvailable(Rejection):
+    """The grant is expired, revoked or belongs to another run (G-109)."""
+
+    code = "grant_not_available"
+
+
+class GrantAlreadyAuthorized(Rejection):
+    """The run has a live grant for another change (G-109)."""
+
+    code = "grant_already_authorized"
 
 
 def settle(grant: Grant, authority: Authority, *, run_live: bool, now: int) -> list[Event]:
@@ -217,4 +240,4 @@ def evolve(state: Grant, event: Event) -> Grant:
             return msgspec.structs.replace(state, status=status)
 
 
-MACHINE = GRANT = StateMachine("grant", TABLE, Grant(), evolve, GrantNotAvailable, Grant)
+MACHINE = StateMachine("grant", TABLE, Grant(), evolve, GrantNotAvailable, Grant)

@@ -14,21 +14,28 @@ from statemachines.runs import events as e
 from statemachines.runs import grant as grants
 from statemachines.runs import ledger as ledgers
 from statemachines.runs import run as runs
-from statemachines.runs.book import Book, Effects, Fence, digest, is_open, merge, require_runner
-from statemachines.runs.change_scope import find_violations, to_details
-from statemachines.runs.grant import GRANT_SECONDS, AutoMergeBinding, DraftPrBinding
-from statemachines.runs.refusals import (
-    ApprovalPending,
-    DeliveryModeMismatch,
+from statemachines.runs.approval import ApprovalPending
+from statemachines.runs.book import (
+    Book,
+    Effects,
+    FencingToken,
+    digest,
+    is_open,
+    merge,
+    require_not_rejected,
+    require_runner,
+)
+from statemachines.runs.change_scope import ScopeViolation, find_violations, to_details
+from statemachines.runs.grant import (
+    GRANT_SECONDS,
+    AutoMergeBinding,
+    DraftPrBinding,
     GrantAlreadyAuthorized,
     GrantNotAvailable,
-    PrProofMismatch,
-    PrProofRequired,
-    RunNotFound,
-    ScopeViolation,
 )
-from statemachines.runs.run import GrantRef, Run
-from statemachines.runs.work import enter, not_allowed, refuse_rejected
+from statemachines.runs.refusals import DeliveryModeMismatch, PrProofMismatch, PrProofRequired
+from statemachines.runs.run import GrantRef, Run, RunNotFound
+from statemachines.runs.running import enter, not_allowed
 
 _SPENT = frozenset({grants.Status.CONSUMED, grants.Status.SETTLED, grants.Status.UNRESOLVED})
 
@@ -54,12 +61,12 @@ def _standing(book: Book, kind: e.GrantKind, now: int) -> GrantRef | None:
     return None if lapsed else ref
 
 
-def _admit(book: Book, fence: Fence, kind: e.GrantKind, now: int) -> tuple[Book, Effects, Policy]:
+def _admit(book: Book, token: FencingToken, kind: e.GrantKind, now: int) -> tuple[Book, Effects, Policy]:
     """Pass the gates of a grant call: those of every runner command, and what people have said."""
-    book, effects = enter(book, fence, now)
+    book, effects = enter(book, token, now)
     if book.run.status is runs.Status.IN_REVIEW:
         raise ApprovalPending("A person has not decided yet.", next_action="Wait for the decision; read the run.")
-    refuse_rejected(book.run, kind)
+    require_not_rejected(book.run, kind)
     return book, effects, require_enabled(book.authority)
 
 
@@ -77,18 +84,18 @@ def _mode_differs(message: str) -> DeliveryModeMismatch:
     return DeliveryModeMismatch(message, next_action="Deliver the change as the policy says.")
 
 
-def authorize_draft_pr(book: Book, fence: Fence, binding: DraftPrBinding, now: int) -> tuple[str, Effects]:
+def authorize_draft_pr(book: Book, token: FencingToken, binding: DraftPrBinding, now: int) -> tuple[str, Effects]:
     """Reserve one pull request for one exact change. Returns the grant's id; no events for the same change again.
 
     Raises what enter raises, ApprovalPending, ApprovalRejected, GrantAlreadyAuthorized, RunTransitionNotAllowed,
     DeliveryModeMismatch, ScopeViolation, BudgetExhausted.
     """
-    require_runner_of(book, fence)
+    require_runner_of(book, token)
     sha256 = digest(binding)
     standing = _standing(book, "draft_pr", now)
     if standing is not None and standing.binding_sha256 == sha256:
         return standing.grant_id, {}
-    book, effects, policy = _admit(book, fence, "draft_pr", now)
+    book, effects, policy = _admit(book, token, "draft_pr", now)
     if standing is not None:
         raise _differs()
     run = book.run
@@ -124,18 +131,18 @@ def authorize_draft_pr(book: Book, fence: Fence, binding: DraftPrBinding, now: i
     return grant_id, merge(effects, {grant_id: [authorized], book.ledger_id: reserved, book.run_id: [noted]})
 
 
-def authorize_auto_merge(book: Book, fence: Fence, binding: AutoMergeBinding, now: int) -> tuple[str, Effects]:
+def authorize_auto_merge(book: Book, token: FencingToken, binding: AutoMergeBinding, now: int) -> tuple[str, Effects]:
     """Reserve the provider's auto-merge of the proven pull request. Returns the grant's id; no events for a repeat.
 
     Raises what enter raises, ApprovalPending, ApprovalRejected, GrantAlreadyAuthorized, RunTransitionNotAllowed,
     DeliveryModeMismatch, PrProofRequired, PrProofMismatch.
     """
-    require_runner_of(book, fence)
+    require_runner_of(book, token)
     sha256 = digest(binding)
     standing = _standing(book, "auto_merge", now)
     if standing is not None and standing.binding_sha256 == sha256:
         return standing.grant_id, {}
-    book, effects, policy = _admit(book, fence, "auto_merge", now)
+    book, effects, policy = _admit(book, token, "auto_merge", now)
     if standing is not None:
         raise _differs()
     run = book.run
@@ -175,12 +182,12 @@ def authorize_auto_merge(book: Book, fence: Fence, binding: AutoMergeBinding, no
     return grant_id, merge(effects, {grant_id: [authorized], book.run_id: [noted]})
 
 
-def consume(book: Book, fence: Fence, kind: e.GrantKind, grant_id: str, now: int) -> Consumed:
+def consume(book: Book, token: FencingToken, kind: e.GrantKind, grant_id: str, now: int) -> Consumed:
     """Spend a grant: the call-start, committed before any I/O. Whatever comes after the first only reconciles.
 
     Raises what enter raises, ApprovalPending, ApprovalRejected, GrantNotAvailable.
     """
-    require_runner_of(book, fence)
+    require_runner_of(book, token)
     ref = book.run.grant(kind)
     if ref is None or ref.grant_id != grant_id:
         raise GrantNotAvailable(
@@ -189,7 +196,7 @@ def consume(book: Book, fence: Fence, kind: e.GrantKind, grant_id: str, now: int
     grant = book.grant(grant_id)
     if grant.status in _SPENT:
         return Consumed(call_authorized=False, effects={})
-    book, effects, _ = _admit(book, fence, kind, now)
+    book, effects, _ = _admit(book, token, kind, now)
     spent = grants.decide_consume(grant, book.authority, book.run.state_revision + 1, now)
     started: Effects = {grant_id: spent}
     if kind == "auto_merge":
@@ -201,8 +208,8 @@ def consume(book: Book, fence: Fence, kind: e.GrantKind, grant_id: str, now: int
     return Consumed(call_authorized=True, effects=merge(effects, started))
 
 
-def require_runner_of(book: Book, fence: Fence) -> None:
+def require_runner_of(book: Book, token: FencingToken) -> None:
     """Refuse a missing run, and every runner but the run's own, before an exact repeat is recognised."""
     if book.run.status is runs.Status.ABSENT:
         raise RunNotFound("There is no such run.", next_action="List the runs of the project.")
-    require_runner(book.run, fence.holder)
+    require_runner(book.run, token.holder)

@@ -1,13 +1,14 @@
-"""The lease lane of a case: the one stream that every receipt, claim and run of the case writes (design, fences).
+"""The lease of a case: the one stream that every receipt, claim and run of the case writes (design, fences).
 
-Claims have streams of their own (one aggregate, one history, one row each); this lane is what makes them exclusive.
-It holds pointers and counters only: the latest receipt, the latest claim with its epoch, the latest run, and the
-attempts of the current case revision. A receipt, claim or run has force only while the lane still points to it, so a
-worker whose lease lapsed is refused for good once the case has been offered again, whatever its clock or its own
-stream says: the lease epoch is a fencing token and the lane is the resource that checks it (P5).
+Claims have streams of their own (one machine, one history, one row each); the lease is what makes them exclusive. It
+holds pointers and counters only: the latest receipt, the latest claim with its epoch, the latest run, and the attempts
+of the current case revision. A receipt, claim or run has force only while the lease still points to it, so a worker
+whose time ran out is refused for good once the case has been offered again, whatever its clock or its own stream says:
+the lease epoch is part of its fencing token, and the lease is what checks it (P5). Until when a claim holds the case is
+the claim's to say: what ends one is in claim.py.
 
 Attempts are counted here rather than in the automation's ledger because they never expire: revisions of a case only
-rise, so the counts of the current one are all that can ever be asked for, and the lane stays small (G-107).
+rise, so the counts of the current one are all that can ever be asked for, and the lease stays small (G-107).
 """
 
 from __future__ import annotations
@@ -16,8 +17,25 @@ from enum import Enum
 
 import msgspec
 
-from statemachines.kernel.machine import Event, StateMachine, derived_id, destination, transition_table
-from statemachines.runs.refusals import CaseAlreadyClaimed
+from statemachines.kernel.machine import (
+    Event,
+    Rejection,
+    StateMachine,
+    Stream,
+    derived_id,
+    destination,
+    transition_table,
+)
+
+
+def lease_id(project_id: str, case_id: str) -> str:
+    """Id of the one lease of a case."""
+    return derived_id("lease", project_id, case_id)
+
+
+def stream(project_id: str, case_id: str) -> Stream:
+    """Name the history of the one lease of a case."""
+    return Stream(MACHINE, project_id, lease_id(project_id, case_id))
 
 
 class Status(Enum):
@@ -75,7 +93,7 @@ TABLE = transition_table(
 
 
 class Lease(msgspec.Struct, frozen=True, kw_only=True):
-    """The lane of one case. Ids are None until the first of their kind; claim and run are those of the receipt."""
+    """The lease of one case. Ids are None until the first of their kind; claim and run are those of the receipt."""
 
     status: Status = Status.UNUSED
     case_id: str = ""
@@ -95,13 +113,14 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
         return self.attempts.get(automation_id, 0) if case_revision == self.attempts_revision else 0
 
 
-def lease_id(project_id: str, case_id: str) -> str:
-    """Id of the one lane of a case."""
-    return derived_id("lease", project_id, case_id)
+class CaseAlreadyClaimed(Rejection):
+    """Another claim holds the case (G-105)."""
+
+    code = "case_already_claimed"
 
 
 def evolve(state: Lease, event: Event) -> Lease:
-    """Fold an event of a lane."""
+    """Fold an event of a lease."""
     status = Status[destination(TABLE, event, state.status)]
     change = msgspec.structs.replace
     match event:
@@ -133,4 +152,4 @@ def evolve(state: Lease, event: Event) -> Lease:
     return state
 
 
-MACHINE = LEASE = StateMachine("lease", TABLE, Lease(), evolve, CaseAlreadyClaimed, Lease, snapshots=True)
+MACHINE = StateMachine("lease", TABLE, Lease(), evolve, CaseAlreadyClaimed, Lease, snapshots=True)

@@ -19,10 +19,29 @@ from typing import NamedTuple
 import msgspec
 
 from statemachines.contracts.policy import Limits
-from statemachines.kernel.machine import Event, StateMachine, derived_id, destination, transition_table
-from statemachines.runs.refusals import BudgetExhausted, DeadlineExceeded, GrantNotAvailable
+from statemachines.kernel.machine import (
+    Event,
+    Rejection,
+    StateMachine,
+    Stream,
+    derived_id,
+    destination,
+    transition_table,
+)
+from statemachines.runs.grant import GrantNotAvailable
+from statemachines.runs.refusals import DeadlineExceeded
 
 WINDOW_SECONDS = 86400
+
+
+def ledger_id(project_id: str, automation_id: str) -> str:
+    """Id of the one ledger of an automation."""
+    return derived_id("led", project_id, automation_id)
+
+
+def stream(project_id: str, automation_id: str) -> Stream:
+    """Name the history of the one ledger of an automation."""
+    return Stream(MACHINE, project_id, ledger_id(project_id, automation_id))
 
 
 class Status(Enum):
@@ -135,6 +154,12 @@ class Ledger(msgspec.Struct, frozen=True):
         return max(now, self.clock)
 
 
+class BudgetExhausted(Rejection):
+    """A budget would be exceeded; details name it, its limit, use and reset (G-107)."""
+
+    code = "budget_exhausted"
+
+
 class Budget(NamedTuple):
     """One daily budget as control shows it; `resets_at` is None while nothing counts."""
 
@@ -144,11 +169,6 @@ class Budget(NamedTuple):
     remaining: int
     window_seconds: int
     resets_at: int | None
-
-
-def ledger_id(project_id: str, automation_id: str) -> str:
-    """Id of the one ledger of an automation."""
-    return derived_id("led", project_id, automation_id)
 
 
 def plain(amount: Decimal) -> str:
@@ -313,4 +333,4 @@ def evolve(state: Ledger, event: Event) -> Ledger:
     )
 
 
-MACHINE = LEDGER = StateMachine("led", TABLE, Ledger(), evolve, BudgetExhausted, Ledger, snapshots=True)
+MACHINE = StateMachine("led", TABLE, Ledger(), evolve, BudgetExhausted, Ledger, snapshots=True)

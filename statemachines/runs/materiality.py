@@ -6,9 +6,12 @@ and the result of each check, so that anyone can decide it again and must come t
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from statemachines.contracts.policy import Thresholds
+from statemachines.kernel.machine import Rejection
 
 REQUIRED_TRUST = "customer_provider"
 ACTIVE_STATUS = "open"
@@ -44,6 +47,16 @@ class MaterialityDecision(msgspec.Struct, frozen=True, kw_only=True):
     checks: list[Check]
     age_seconds: int | None
     passed: bool
+
+
+class MaterialityNotMet(Rejection):
+    """The case no longer satisfies the policy's thresholds (R-AUT-22). `decision` is the record that says so."""
+
+    code = "materiality_not_met"
+
+    def __init__(self, message: str, *, decision: MaterialityDecision, next_action: str, **details: Any) -> None:
+        super().__init__(message, next_action=next_action, **details)
+        self.decision = decision
 
 
 def decide_materiality(inputs: CaseFacts, thresholds: Thresholds, now: int) -> MaterialityDecision:

@@ -13,13 +13,20 @@ from typing import Any, Literal
 import msgspec
 
 from statemachines.contracts.policy import Authority, Playbook
-from statemachines.kernel.machine import Event, StateMachine, derived_id, destination, transition_table
-from statemachines.runs.materiality import ACTIVE_STATUS, MaterialityDecision
-from statemachines.runs.refusals import ReceiptNotClaimable
+from statemachines.kernel.machine import (
+    Event,
+    Rejection,
+    StateMachine,
+    Stream,
+    derived_id,
+    destination,
+    transition_table,
+)
+from statemachines.runs.materiality import ACTIVE_STATUS, CaseFacts, MaterialityDecision
 
 CASE_RECEIPT_SECONDS = 3600
-
 ReceiptKind = Literal["unhandled_case", "schedule"]
+
 Cause = Literal[
     "authority_withdrawn",
     "case_left_open",
@@ -28,6 +35,21 @@ Cause = Literal[
     "claim_ended",
     "project_fenced",
 ]
+
+
+def case_receipt_id(project_id: str, automation_id: str, case_id: str, case_revision: int, ordinal: int) -> str:
+    """Id of the `ordinal`-th receipt of a case; automation and revision keep the name speaking of one purpose."""
+    return derived_id("trc", project_id, automation_id, case_id, str(case_revision), str(ordinal))
+
+
+def schedule_receipt_id(project_id: str, automation_id: str, scheduled_for: int) -> str:
+    """Id of the one receipt that a schedule slot may ever have."""
+    return derived_id("trc", project_id, automation_id, "slot", str(scheduled_for))
+
+
+def stream(project_id: str, receipt_id: str) -> Stream:
+    """Name the history of a receipt."""
+    return Stream(MACHINE, project_id, receipt_id)
 
 
 class Status(Enum):
@@ -168,14 +190,40 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
         return self.status in {Status.CONSUMED, Status.EXPIRED, Status.CLOSED, Status.INVALIDATED}
 
 
-def case_receipt_id(project_id: str, automation_id: str, case_id: str, case_revision: int, ordinal: int) -> str:
-    """Id of the `ordinal`-th receipt of a case; automation and revision keep the name speaking of one purpose."""
-    return derived_id("trc", project_id, automation_id, case_id, str(case_revision), str(ordinal))
+class ReceiptNotFound(Rejection):
+    """There is no such receipt."""
+
+    code = "trigger_receipt_not_found"
 
 
-def schedule_receipt_id(project_id: str, automation_id: str, scheduled_for: int) -> str:
-    """Id of the one receipt that a schedule slot may ever have."""
-    return derived_id("trc", project_id, automation_id, "slot", str(scheduled_for))
+class ReceiptNotClaimable(Rejection):
+    """The receipt is claimed, closed, invalidated, or needs no claim."""
+
+    code = "receipt_not_claimable"
+
+
+class ReceiptAlreadyConsumed(Rejection):
+    """The receipt already started its one run; `details.run_id` names it (R-AUT-28, R-AUT-29)."""
+
+    code = "receipt_already_consumed"
+
+
+class ReceiptOver(Rejection):
+    """The receipt's time is over."""
+
+    code = "receipt_expired"
+
+
+class ReceiptPolicySuperseded(Rejection):
+    """The contract changed since the receipt was issued (G-105)."""
+
+    code = "receipt_policy_superseded"
+
+
+class CaseRevisionStale(Rejection):
+    """The case moved past the revision that was asked for (R-AUT-25)."""
+
+    code = "case_revision_stale"
 
 
 def settle(
@@ -206,6 +254,31 @@ def _void(receipt: Receipt, authority: Authority, case: tuple[str, int] | None) 
     if status != ACTIVE_STATUS:
         return "case_left_open"
     return None if revision == receipt.case.case_revision else "case_revision_moved"
+
+
+def require_standing(receipt: Receipt, authority: Authority, case: CaseFacts, *, held: bool, now: int) -> None:
+    """Refuse a receipt that time or the world has ended, whether or not that is recorded yet."""
+    state = receipt
+    for event in settle(receipt, authority, (case.status, case.revision), claim_live=held, now=now):
+        state = evolve(state, event)
+    match state.status, state.cause:
+        case Status.EXPIRED, _:
+            raise ReceiptOver("The receipt has expired.", next_action="Wait for a new receipt.")
+        case Status.INVALIDATED, "authority_withdrawn":
+            raise ReceiptPolicySuperseded(
+                "The contract has changed since the receipt was issued.", next_action="Wait for a new receipt."
+            )
+        case Status.INVALIDATED, "case_left_open" | "case_revision_moved":
+            raise stale_case()
+        case Status.INVALIDATED | Status.CLOSED | Status.CONSUMED, _:
+            raise ReceiptNotClaimable("The receipt is over.", next_action="Wait for a new receipt for this case.")
+
+
+def stale_case() -> CaseRevisionStale:
+    """Build the refusal of another revision of the case than the one that is offered."""
+    return CaseRevisionStale(
+        "The case is no longer at this revision.", next_action="Wait for a new receipt for the case as it is now."
+    )
 
 
 def decide_invalidate(receipt: Receipt, decision: MaterialityDecision, now: int) -> list[Event]:
@@ -243,4 +316,4 @@ def evolve(state: Receipt, event: Event) -> Receipt:
     return msgspec.structs.replace(state, status=Status[destination(TABLE, event, state.status)], **changes)
 
 
-MACHINE = RECEIPT = StateMachine("trc", TABLE, Receipt(), evolve, ReceiptNotClaimable, Receipt)
+MACHINE = StateMachine("trc", TABLE, Receipt(), evolve, ReceiptNotClaimable, Receipt)

@@ -2,7 +2,8 @@
 
 A status here is the pair that clients see, `phase/status` (`null` until the document's six values apply), so that one
 table rules both fields. Every event is one accepted command on the run and raises `state_revision` by one (G-121),
-except RunReviewLapsed, which is bookkeeping; what must hold across streams is decided in automation_*.py.
+except RunReviewLapsed, which is bookkeeping. Its events are in events.py; what must hold across streams is decided in
+starting, running, approving, granting, pr_proof, deploy_binding, verification and closing.
 """
 
 from __future__ import annotations
@@ -13,11 +14,28 @@ from typing import Any
 
 import msgspec
 
-from statemachines.kernel.machine import Event, StateMachine, derived_id, destination, transition_table
+from statemachines.kernel.machine import (
+    Event,
+    Rejection,
+    StateMachine,
+    Stream,
+    derived_id,
+    destination,
+    transition_table,
+)
 from statemachines.runs import events as e
+from statemachines.runs.events import Verdict
 from statemachines.runs.ledger import Amounts
-from statemachines.runs.refusals import RunTransitionNotAllowed
-from statemachines.runs.verification import Verdict
+
+
+def run_id(project_id: str, receipt_id: str) -> str:
+    """Id of the one run that a receipt may ever start."""
+    return derived_id("run", project_id, receipt_id)
+
+
+def stream(project_id: str, run_id: str) -> Stream:
+    """Name the history of a run."""
+    return Stream(MACHINE, project_id, run_id)
 
 
 class Status(Enum):
@@ -53,8 +71,10 @@ class Status(Enum):
 
 BEFORE_EFFECT = (Status.STARTED, Status.RUNNING, Status.IN_REVIEW)
 """No provider effect can have begun; a lapsed lease or deadline ends these."""
+
 AWAITING_DEPLOY = (Status.PROOF_PENDING, Status.PR_OPENED)
 """The draft-PR grant is consumed and no deploy is bound."""
+
 LIVE = (*BEFORE_EFFECT, *AWAITING_DEPLOY, Status.VERIFYING)
 OUTSIDE = (Status.FAILED_OUTSIDE, Status.ESCALATED_OUTSIDE, Status.CANCELLED_OUTSIDE)
 """Over, with something left to follow up outside the service."""
@@ -155,7 +175,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     grants: list[GrantRef] = []
     pull_request: e.PullRequest | None = None
     proofs: list[e.Proof] = []
-    deploy: e.Deploy | None = None
+    deploy: e.BoundDeploy | None = None
     verify_until: int | None = None
     verdict: Verdict | None = None
     reason: str | None = None
@@ -201,9 +221,22 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         return opened.head_sha if opened is not None and self.terms.delivery.mode == "review_required" else None
 
 
-def run_id(project_id: str, receipt_id: str) -> str:
-    """Id of the one run that a receipt may ever start."""
-    return derived_id("run", project_id, receipt_id)
+class RunNotFound(Rejection):
+    """There is no such run."""
+
+    code = "run_not_found"
+
+
+class RunTransitionNotAllowed(Rejection):
+    """The run's phase does not allow this (G-106)."""
+
+    code = "run_transition_not_allowed"
+
+
+class RunTerminal(Rejection):
+    """The run is over (G-106)."""
+
+    code = "run_terminal"
 
 
 def _mark(state: Run, kind: e.GrantKind, **changes: int) -> dict[str, Any]:
@@ -313,4 +346,4 @@ def evolve(state: Run, event: Event) -> Run:
     return msgspec.structs.replace(state, **changes)
 
 
-MACHINE = RUN = StateMachine("run", TABLE, Run(), evolve, RunTransitionNotAllowed, Run)
+MACHINE = StateMachine("run", TABLE, Run(), evolve, RunTransitionNotAllowed, Run)

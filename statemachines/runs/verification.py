@@ -5,13 +5,16 @@ Zero traffic is never success: it is pending until the deadline and a failure fr
 
 from __future__ import annotations
 
-from typing import Literal
-
 import msgspec
 
 from statemachines.contracts.policy import VerificationTerms
-
-Outcome = Literal["pending", "no_recurrence", "recurred", "insufficient_traffic"]
+from statemachines.kernel.machine import Rejection
+from statemachines.runs import events as e
+from statemachines.runs import run as runs
+from statemachines.runs.book import Book, Effects
+from statemachines.runs.closing import end_run
+from statemachines.runs.events import Sample, Verdict, VerificationOutcome
+from statemachines.runs.run import Run, RunNotFound, RunTerminal
 
 
 class Counts(msgspec.Struct, frozen=True):
@@ -22,23 +25,10 @@ class Counts(msgspec.Struct, frozen=True):
     observed_to: int
 
 
-class Sample(msgspec.Struct, frozen=True):
-    """The evidence behind an outcome."""
+class DeployNotBound(Rejection):
+    """No trusted deploy of the proven commit is bound to the run (G-111)."""
 
-    event: str
-    count: int
-    minimum: int
-    recurrence_count: int
-    observed_from: int
-    observed_to: int
-
-
-class Verdict(msgspec.Struct, frozen=True):
-    """An outcome with its evidence; `passed` is true for `no_recurrence` alone."""
-
-    outcome: Outcome
-    sample: Sample
-    passed: bool
+    code = "deploy_not_bound"
 
 
 def observation_end(terms: VerificationTerms, deployed_at: int, now: int) -> int:
@@ -56,7 +46,7 @@ def decide_verification(terms: VerificationTerms, deployed_at: int, counts: Coun
         observed_from=deployed_at,
         observed_to=counts.observed_to,
     )
-    outcome: Outcome = "pending"
+    outcome: VerificationOutcome = "pending"
     if counts.recurrences > 0:
         outcome = "recurred"
     elif counts.sample >= max(1, terms.min_sample_size) and now >= deployed_at + terms.observation_window_seconds:
@@ -64,3 +54,41 @@ def decide_verification(terms: VerificationTerms, deployed_at: int, counts: Coun
     elif now >= deployed_at + terms.max_wait_seconds:
         outcome = "insufficient_traffic"
     return Verdict(outcome, sample, passed=outcome == "no_recurrence")
+
+
+def require_verifiable(run: Run) -> e.BoundDeploy | None:
+    """Return the deploy to verify, or None when the outcome stands already.
+
+    Raises RunNotFound, DeployNotBound, RunTerminal.
+    """
+    if run.status is runs.Status.ABSENT:
+        raise RunNotFound("There is no such run.", next_action="List the runs of the project.")
+    if run.verdict is not None:
+        return None
+    if run.deploy is None:
+        if not run.live:
+            raise RunTerminal("The run is over.", next_action="Read the run for its outcome.")
+        raise DeployNotBound(
+            "No trusted deploy of the proven commit is bound to the run.",
+            next_action="Record the deploy from CI, with the full commit.",
+        )
+    if run.status is not runs.Status.VERIFYING:
+        raise RunTerminal("The run is over.", next_action="Read the run for its outcome.")
+    return run.deploy
+
+
+def verify_run(book: Book, counts: Counts, now: int) -> tuple[Verdict, Effects]:
+    """Judge what was counted, and end the run when that decides it. A repeat after the end returns the verdict.
+
+    Raises what require_verifiable raises.
+    """
+    run = book.run
+    deploy = require_verifiable(run)
+    if deploy is None:
+        assert run.verdict is not None
+        return run.verdict, {}
+    verdict = decide_verification(run.terms.verification, deploy.recorded_at, counts, now)
+    if verdict.outcome == "pending":
+        return verdict, {}
+    ended = e.RunVerified(verdict, now) if verdict.passed else e.RunVerificationFailed(verdict, now)
+    return verdict, end_run(book, ended, now, revoke_claim=False)

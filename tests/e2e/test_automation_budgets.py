@@ -61,14 +61,14 @@ async def test_charges_at_once_are_as_many_as_the_cap(arena: Arena, cap: int):
     stale = Counter[str]()
 
     async def charge(turn: int) -> str:
-        fence = chain.fence
+        token = chain.token
         while True:
-            body = fence | {"turns": 1}
+            body = token | {"turns": 1}
             answer = await arena.post(f"{chain.path}/usage", body, at=turn % 2)
             if code_of(answer) != "stale_state_revision":
                 return code_of(answer)
             stale["seen"] += 1
-            fence |= {"state_revision": answer.json()["error"]["details"]["current_state_revision"]}
+            token |= {"state_revision": answer.json()["error"]["details"]["current_state_revision"]}
 
     assert Counter(await at_once(RIVALS, charge)) == {"200": cap, "budget_exhausted": RIVALS - cap}
     assert stale["seen"] >= cap, "nobody raced"

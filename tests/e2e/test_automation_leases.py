@@ -1,4 +1,4 @@
-"""Leases are fenced by epoch, not by politeness: a holder that comes back late is refused everything (P5).
+"""The epoch decides who holds a lease, not politeness: a holder that comes back late is refused everything (P5).
 
 Runner A is stopped, its process is stopped, or the row it needs is held, past the end of its lease; meanwhile B
 claims and starts. Whatever A had under way and whatever it asks next is refused, and the log holds nothing of it.
@@ -161,15 +161,15 @@ async def test_a_process_stopped_in_its_transaction_harms_nobody(arena: Arena):
 
 async def _charge_on(arena: Arena, chain: Chain, over: asyncio.Event, taken: Counter[str]) -> None:
     """Charge again and again through the first process, until the lease has been lost and B has claimed."""
-    fence = chain.fence
+    token = chain.token
     while True:
         last = over.is_set()
-        answer = await arena.post(f"{chain.path}/usage", fence | {"cost_usd": 0.000001}, at=0)
+        answer = await arena.post(f"{chain.path}/usage", token | {"cost_usd": 0.000001}, at=0)
         taken[code_of(answer)] += 1
         if answer.is_success:
-            fence |= {"state_revision": answer.json()["state_revision"]}
+            token |= {"state_revision": answer.json()["state_revision"]}
         elif code_of(answer) == "stale_state_revision":
-            fence |= {"state_revision": answer.json()["error"]["details"]["current_state_revision"]}
+            token |= {"state_revision": answer.json()["error"]["details"]["current_state_revision"]}
         else:
             assert code_of(answer) in STALE, answer.text
         if last:

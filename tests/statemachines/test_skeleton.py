@@ -23,20 +23,6 @@ ORDER = ("stream", "Status", "events", "TABLE", "state", "refusals", "decisions"
 SINGLE = ("stream", "Status", "TABLE", "state", "evolve", "MACHINE")
 """The parts that a module has exactly once."""
 
-# Empty once every machine has the skeleton; a module that has it may not stay here.
-NOT_YET = {
-    "statemachines.runs.approval",
-    "statemachines.runs.claim",
-    "statemachines.runs.grant",
-    "statemachines.runs.lease",
-    "statemachines.runs.ledger",
-    "statemachines.runs.receipt",
-    "statemachines.runs.run",
-}
-
-# Empty once no class has the name of another.
-NAMED_TWICE = {"Deploy", "ReceiptExpired", "Verdict"}
-
 
 @cache
 def room() -> dict[str, ModuleType]:
@@ -113,16 +99,7 @@ def faults(module: ModuleType) -> list[str]:
 @pytest.mark.parametrize("name", HOMES)
 def test_a_machine_has_the_skeleton(name: str):
     """stream, Status, events, TABLE, state, refusals, decisions, evolve, MACHINE: each once, in this order."""
-    found = faults(room()[name])
-    if name in NOT_YET:
-        assert found, f"{name} has the skeleton: take it out of NOT_YET"
-    else:
-        assert found == []
-
-
-def test_what_waits_for_the_skeleton_exists():
-    """No name stays in the list after its module is gone."""
-    assert set(HOMES) >= NOT_YET
+    assert faults(room()[name]) == []
 
 
 def test_no_class_has_the_name_of_another():
@@ -131,7 +108,7 @@ def test_no_class_has_the_name_of_another():
     for kind in own_classes():
         modules_of[kind.__name__].add(kind.__module__)
     twice = {name: sorted(where) for name, where in modules_of.items() if len(where) > 1 and name != "Status"}
-    assert twice.keys() == NAMED_TWICE
+    assert twice == {}
 
 
 def test_an_event_has_one_topic():

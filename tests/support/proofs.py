@@ -12,9 +12,9 @@ from service.eventstore.bundle import NAMING, NAMING_LISTS
 from service.eventstore.codec import decode_event
 from service.eventstore.commands import Answer, Command, Origin, Unit
 from service.eventstore.store import EventStore
-from service.http.runs.proof import prove_run
 from service.ids import new_id
 from service.registry import machines
+from service.runs.proof import prove_run
 from statemachines.kernel.machine import Event, Stream
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "events"

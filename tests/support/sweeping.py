@@ -9,14 +9,6 @@ from service.eventstore.store import EventStore
 from service.runs.sweep import Sweep
 
 
-class _Services:
-    """What a sweep needs of the services."""
-
-    def __init__(self, store: EventStore) -> None:
-        self.store = store
-        self.providers = _Local(store)
-
-
 class _Local:
     """The providers of a project that has none."""
 
@@ -29,5 +21,5 @@ class _Local:
 
 def make_sweep(store: EventStore) -> Sweep:
     """One pass, not begun yet."""
-    services: Any = _Services(store)
-    return Sweep(services)
+    providers: Any = _Local(store)
+    return Sweep(store, providers)

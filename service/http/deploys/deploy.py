@@ -14,6 +14,7 @@ from service.auth.principals import PrincipalKind
 from service.auth.secrets import equal
 from service.billing.usage import account_of
 from service.eventstore.commands import Answer, Outcome, Unit
+from service.eventstore.intents import retry_moved
 from service.eventstore.pages import Place
 from service.http.edge import groups
 from service.http.edge.call import Call
@@ -22,12 +23,12 @@ from service.http.edge.operations import KEY
 from service.http.edge.paging import page, start_of
 from service.ids import new_id
 from service.ingest.tally import DAY
-from service.runs.books import retried
-from service.runs.deploys import Waiting, find_waiting
+from service.runs import reads
+from service.runs.commands.pr_proof import WaitingRun
 from statemachines.deploys import deploy
 from statemachines.deploys.deploy import RecordDeploy, decide_record
 from statemachines.onboarding import lifecycle as onboarding
-from statemachines.runs.events import Deploy
+from statemachines.runs.events import BoundDeploy
 
 DEFAULT_ENVIRONMENT = "production"
 _LIST = """
@@ -71,11 +72,13 @@ async def record_deploy(call: Call[DeployEvent, None]) -> Outcome:
     looks_at_session = trusted and marker_hash is not None
     sha = call.body.sha
 
-    def decide(unit: Unit, waiting: Waiting | None) -> Answer:
+    def decide(unit: Unit, waiting: WaitingRun | None) -> Answer:
         matched = _matched(unit.state(session), marker_hash or "", unit.now) if looks_at_session else None
         run_id = None
         if waiting is not None and sha is not None:
-            bound = Deploy(deploy_id=stream.id, version=version, environment=environment, sha=sha, recorded_at=unit.now)
+            bound = BoundDeploy(
+                deploy_id=stream.id, version=version, environment=environment, sha=sha, recorded_at=unit.now
+            )
             run_id = waiting.bind(unit, bound)
         wish = RecordDeploy(
             version=version,
@@ -112,7 +115,8 @@ async def record_deploy(call: Call[DeployEvent, None]) -> Outcome:
         )
 
     async def attempt() -> Outcome:
-        waiting = await find_waiting(store, project_id, sha, environment) if trusted and sha is not None else None
+        row = await reads.waiting_run(store, project_id, sha, environment) if trusted and sha is not None else None
+        waiting = None if row is None else WaitingRun.of(row)
         scope = None if waiting is None else waiting.scope
         return await call.execute(
             lambda unit: decide(unit, waiting),
@@ -120,7 +124,7 @@ async def record_deploy(call: Call[DeployEvent, None]) -> Outcome:
             reads=[*([session] if looks_at_session else []), *(scope.reads if scope else [])],
         )
 
-    return await retried(attempt)
+    return await retry_moved(attempt)
 
 
 def _matched(state: onboarding.Onboarding, marker_hash: str, now: int) -> str | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 import rfc8785
 
@@ -24,39 +22,22 @@ from service.eventstore.pages import Place
 from service.http.edge.call import Call
 from service.http.edge.declaring import endpoint
 from service.http.edge.operations import KEY, OWNER, Subject
+from service.http.edge.validation import text_of
 from service.http.runs.calls import (
-    FENCE_ERRORS,
     FLOWS,
     RUN_LOCATED,
     RUNNER,
-    fence_of,
+    TOKEN_ERRORS,
     on_row,
     on_run,
-    project_of,
     read_page,
-    run_row,
-    text_of,
+    token_of,
 )
-from service.runs import views
-from service.runs.reading import RUN_BUNDLE, RunBundle, read_bundles, read_contract
-from service.runs.running import Ran, plan_decision, plan_request
-from statemachines.contracts.contract import Contract
-from statemachines.runs import work
-from statemachines.runs.approval import Status, Verdict
-
-_BUNDLE = f"json_build_object('approval', row_to_json(a), 'around', {RUN_BUNDLE})"
-_SOURCE = (
-    "approvals a join automation_runs r on r.project_id = a.project_id and r.id = a.run_id "
-    "where a.project_id = %s and (a.requested_at, a.id) < (%s, %s)"
-)
-_ORDER = " order by a.requested_at desc, a.id desc limit %s"
-
-
-class _Found(msgspec.Struct, frozen=True):
-    """A request with the run it belongs to, as of one statement."""
-
-    approval: ApprovalRow
-    around: RunBundle
+from service.runs import commands, reads, show
+from service.runs.reads import ApprovalNow
+from service.runs.scope import Ran
+from statemachines.runs import approving
+from statemachines.runs.approval import OwnerDecision, Status
 
 
 @endpoint(
@@ -73,18 +54,18 @@ class _Found(msgspec.Struct, frozen=True):
     idempotency="optional",
     closed_errors=True,
     flows=FLOWS,
-    errors=(*FENCE_ERRORS, "run_transition_not_allowed", "approval_rejected"),
+    errors=(*TOKEN_ERRORS, "run_transition_not_allowed", "approval_rejected"),
 )
 async def request_approval(call: Call[RequestApproval, None]) -> Outcome:
     """Put a question to a person; the run waits. What the runner writes is shown and never acted upon."""
-    fence, body = fence_of(call), call.body
-    wish = work.RequestApproval(body.action, body.summary, _evidence(body))
+    token, body = token_of(call), call.body
+    wish = approving.RequestApproval(body.action, body.summary, _evidence(body))
+    return await on_run(call, lambda row: commands.approval.request(row, token, wish), _requested)
 
-    def answer(ran: Ran[str], _: Unit) -> Answer:
-        shown = views.approval(project_of(call), ran.result, ran.book.approval(ran.result))
-        return Answer(201 if ran.changed else 200, shown)
 
-    return await on_run(call, lambda row: plan_request(row, fence, wish), answer)
+def _requested(ran: Ran[str], _: Unit) -> Answer:
+    shown = show.approval(ran.book.project_id, ran.result, ran.book.approval(ran.result))
+    return Answer(201 if ran.changed else 200, shown)
 
 
 def _evidence(body: RequestApproval) -> str | None:
@@ -116,43 +97,30 @@ def _evidence(body: RequestApproval) -> str | None:
 )
 async def list_approvals(call: Call[None, ApprovalQuery]) -> Answer:
     """List requests by the time they were made, newest first, by what they are now."""
-    project_id, query, store = project_of(call), call.query, call.services.store
-    contracts: list[Contract] = []
-    recorded = None
-    if query.status is not None:
-        recorded = [query.status] if query.status in {"approved", "rejected"} else [query.status, "pending"]
-    filters: list[tuple[str, Any]] = [(" and a.run_id = %s", query.run_id), (" and a.status = any(%s)", recorded)]
-    used = [(condition, value) for condition, value in filters if value is not None]
-    source = _SOURCE + "".join(condition for condition, _ in used) + _ORDER
+    project_id, query, store = call.project_id, call.query, call.services.store
 
-    async def fetch(start: Place, limit: int) -> list[Approval]:
-        found = await read_bundles(
-            store, _Found, _BUNDLE, source, project_id, start.at, start.id, *(v for _, v in used), limit
-        )
-        if not contracts:
-            contracts.append(await read_contract(store, project_id))
-        return [_show(item, contracts[0]) for item in found]
+    async def fetch(after: Place, limit: int) -> list[ApprovalNow]:
+        return await reads.approvals(store, project_id, after, limit, run_id=query.run_id, status=query.status)
 
     items, cursor = await read_page(
         query,
         fetch,
-        lambda item: Place(item.requested_at, item.approval_id),
-        lambda item: query.status in (None, item.status),
+        lambda item: Place(item.row.requested_at, item.row.id),
+        lambda item: query.status in (None, item.state.status.value),
     )
-    waiting = any(item.status == Status.PENDING.value for item in items)
-    body = ApprovalList(
+    waiting = any(item.state.status is Status.PENDING for item in items)
+    approvals = [show.approval(project_id, item.row.id, item.state) for item in items]
+    return Answer(200, _list(project_id, approvals, cursor, waiting=waiting))
+
+
+def _list(project_id: str, approvals: list[Approval], cursor: str | None, *, waiting: bool) -> ApprovalList:
+    return ApprovalList(
         project_id=project_id,
-        approvals=items,
-        count=len(items),
+        approvals=approvals,
+        count=len(approvals),
         next_cursor=cursor,
         next_action="An owner decides each pending request." if waiting else "Nothing waits for a decision.",
     )
-    return Answer(200, body)
-
-
-def _show(found: _Found, contract: Contract) -> Approval:
-    row = found.approval
-    return views.approval(row.project_id, row.id, found.around.book(contract).approvals[row.id])
 
 
 @endpoint(
@@ -174,14 +142,15 @@ def _show(found: _Found, contract: Contract) -> Approval:
 async def decide_approval(call: Call[DecideApproval, None]) -> Outcome:
     """Record an owner's word; no runner or CI credential can."""
     row: ApprovalRow = call.subject
-    assert call.principal.user_id is not None
-    verdict = Verdict(call.body.decision == "approve", call.principal.user_id, text_of(call.body.reason))
+    decision = OwnerDecision(call.body.decision == "approve", call.user_id, text_of(call.body.reason))
 
-    def answer(ran: Ran[None], _: Unit) -> Answer:
-        return Answer(200, views.approval(row.project_id, row.id, ran.book.approval(row.id)))
+    def decided(ran: Ran[None], _: Unit) -> Answer:
+        return Answer(200, show.approval(row.project_id, row.id, ran.book.approval(row.id)))
 
-    run = await run_row(call, row.run_id)
-    return await on_row(call, RUNS.table, run, lambda latest: plan_decision(latest, row.id, verdict), answer)
+    run = await reads.run_row(call.services.store, call.project_id, row.run_id)
+    return await on_row(
+        call, RUNS.table, run, lambda latest: commands.approval.decide(latest, row.id, decision), decided
+    )
 
 
 ENDPOINTS = [request_approval, list_approvals, decide_approval]

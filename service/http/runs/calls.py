@@ -1,4 +1,4 @@
-"""What the automation modules of the edge share: who asks, carrying out plans, pages by true status."""
+"""What the automation modules of the edge share: who asks, carrying out intents, pages by true status."""
 
 from __future__ import annotations
 
@@ -11,30 +11,29 @@ from projections.kernel.projection import Table
 from projections.runs.run import PROJECTION as RUNS
 from projections.runs.run import RunRow
 from schemas.kernel.paging import PageQuery
-from service.auth.principals import Principal, PrincipalKind
-from service.eventstore.commands import Answer, Outcome, StoredAnswer, Unit
+from service.auth.principals import PrincipalKind
+from service.eventstore.commands import Answer, Outcome, Refused, Unit
+from service.eventstore.intents import Intent, retry_moved
 from service.eventstore.pages import Place
-from service.http.edge.call import Call
+from service.http.edge.call import Call, Replay
 from service.http.edge.operations import Subject
 from service.http.edge.paging import page, start_of
-from service.runs.books import retried
-from service.runs.chains import Plan
-from service.runs.running import Ran
-from statemachines.runs.book import Fence
-from statemachines.runs.claim import Holder
-from statemachines.runs.refusals import Moved, RunNotFound
-from statemachines.runs.starting import require_own
+from service.runs import reads
+from service.runs.reads import ReceiptNow
+from service.runs.scope import Ran
+from statemachines.kernel.moved import Moved
+from statemachines.runs.book import FencingToken
+from statemachines.runs.claim import Holder, require_own
 
 T = TypeVar("T")
 R = TypeVar("R", bound=msgspec.Struct)
 
 FLOWS = frozenset({"automation"})
 RUNNER = frozenset({PrincipalKind.RUNNER})
-KEY_OR_RUNNER = frozenset({PrincipalKind.KEY, PrincipalKind.RUNNER})
 CI = frozenset({PrincipalKind.CI})
 RUN_SUBJECT = Subject("run_id", RUNS.table, "run_not_found")
 RUN_LOCATED = RUN_SUBJECT._replace(located=True)
-FENCE_ERRORS = (
+TOKEN_ERRORS = (
     "run_not_found",
     "automation_mismatch",
     "claim_required",
@@ -49,37 +48,23 @@ FENCE_ERRORS = (
 )
 """What every runner command on a run may be refused with."""
 
-Replay = Callable[[Unit, StoredAnswer], Answer]
 
-
-def project_of(call: Call[Any, Any]) -> str:
-    """The project in scope."""
-    assert call.project_id is not None
-    return call.project_id
-
-
-def holder_of(principal: Principal) -> Holder:
-    """The runner that asks: what its credential says, never what it sends."""
-    assert principal.automation_id is not None
-    assert principal.runner_id is not None
-    return Holder(principal.automation_id, principal.runner_id)
-
-
-def runner_of(call: Call[Any, Any]) -> Holder | None:
-    """The runner that asks, or None for a person."""
-    return holder_of(call.principal) if call.principal.kind is PrincipalKind.RUNNER else None
+def holder_of(call: Call[Any, Any]) -> Holder:
+    """The runner that asks, of an operation for runners alone."""
+    assert call.runner is not None, "this operation is for runners"
+    return call.runner
 
 
 def require_visible(call: Call[Any, Any], automation_id: str) -> None:
     """Refuse a runner that reads another automation's object (R-AUT-55). Raises AutomationMismatch."""
-    runner = runner_of(call)
+    runner = call.runner
     if runner is not None:
         require_own(automation_id, runner)
 
 
 def seen_automation(call: Call[Any, Any], asked: str | None) -> str | None:
     """The automation that a list is bound to: a runner's own, whatever it asks for. Raises AutomationMismatch."""
-    runner = runner_of(call)
+    runner = call.runner
     if runner is None:
         return asked
     if asked is not None:
@@ -87,72 +72,61 @@ def seen_automation(call: Call[Any, Any], asked: str | None) -> str | None:
     return runner.automation_id
 
 
-def fence_of(call: Call[Any, Any]) -> Fence:
+def token_of(call: Call[Any, Any]) -> FencingToken:
     """What a runner command carries."""
-    return Fence(holder_of(call.principal), call.body.state_revision, call.body.lease_epoch)
-
-
-def text_of(value: str | msgspec.UnsetType) -> str | None:
-    """An optional text."""
-    return value if isinstance(value, str) else None
+    return FencingToken(holder_of(call), call.body.state_revision, call.body.lease_epoch)
 
 
 async def carry_out(
     call: Call[Any, Any],
-    plan: Plan[T],
-    answer: Callable[[T, Unit], Answer],
+    intent: Intent[T],
+    render: Callable[[T, Unit], Answer],
     *,
     on_replay: Replay | None = None,
 ) -> Outcome:
-    """Carry out a plan once. Raises its refusal, and Moved when its lookups are out of date."""
+    """Carry out an intent once. Raises its refusal, and Moved when its lookups are out of date."""
 
-    def decide(unit: Unit) -> Answer:
-        return answer(plan.decide(unit), unit)
+    def decide(unit: Unit) -> Answer | Refused:
+        result = intent.decide(unit)
+        return result if isinstance(result, Refused) else render(result, unit)
 
-    return await call.execute(decide, streams=plan.streams, reads=plan.reads, lookups=plan.lookups, on_replay=on_replay)
+    rendered = Intent(intent.streams, decide, intent.reads, intent.lookups, intent.fence)
+    return await call.carry_out(rendered, lambda answer: answer, on_replay=on_replay)
 
 
 async def on_row(
     call: Call[Any, Any],
     table: Table[R],
     row: R,
-    make_plan: Callable[[R], Plan[T]],
-    answer: Callable[[T, Unit], Answer],
+    command: Callable[[R], Intent[T]],
+    render: Callable[[T, Unit], Answer],
     *,
     on_replay: Replay | None = None,
 ) -> Outcome:
-    """Carry out a plan made from a row, reading the row again whenever it turns out to be out of date."""
+    """Carry out a command on a row, reading the row again whenever it turns out to be out of date."""
     latest = row
 
     async def attempt() -> Outcome:
         nonlocal latest
         try:
-            return await carry_out(call, make_plan(latest), answer, on_replay=on_replay)
+            return await carry_out(call, command(latest), render, on_replay=on_replay)
         except Moved:
-            latest = await call.services.store.get(table, project_of(call), latest.id) or latest  # type: ignore[attr-defined]
+            latest = await call.services.store.get(table, call.project_id, latest.id) or latest  # type: ignore[attr-defined]
             raise
 
-    return await retried(attempt)
+    return await retry_moved(attempt)
 
 
 async def on_run(
     call: Call[Any, Any],
-    make_plan: Callable[[RunRow], Plan[Ran[T]]],
-    answer: Callable[[Ran[T], Unit], Answer],
+    command: Callable[[RunRow], Intent[Ran[T]]],
+    render: Callable[[Ran[T], Unit], Answer],
     *,
     on_replay: Replay | None = None,
 ) -> Outcome:
     """Carry out a command on the run that the path names."""
     row: RunRow = call.subject
-    return await on_row(call, RUNS.table, row, make_plan, answer, on_replay=on_replay)
-
-
-async def run_row(call: Call[Any, Any], run_id: str) -> RunRow:
-    """Find the row of a run that another row names. Raises RunNotFound once it is purged."""
-    row = await call.services.store.locate(RUNS.table, project_of(call), run_id)
-    if row is None:
-        raise RunNotFound("There is no such run.")
-    return row
+    return await on_row(call, RUNS.table, row, command, render, on_replay=on_replay)
 
 
 async def read_page(
@@ -175,3 +149,22 @@ async def read_page(
             break
         start = place(found[-1])
     return page(kept, query, place)
+
+
+async def read_receipts(
+    call: Call[Any, Any], query: PageQuery, automation_id: str | None, status: str | None
+) -> tuple[list[ReceiptNow], str | None]:
+    """Read a page of receipts, those of a runner's own automation only."""
+    seen = seen_automation(call, automation_id)
+
+    async def fetch(after: Place, limit: int) -> list[ReceiptNow]:
+        return await reads.receipts(
+            call.services.store, call.project_id, after, limit, automation_id=seen, status=status
+        )
+
+    return await read_page(
+        query,
+        fetch,
+        lambda item: Place(item.row.issued_at, item.row.id),
+        lambda item: status in (None, item.state.status.value),
+    )

@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from schemas.runs.grant import AuthorizeAutoMerge, AuthorizeDraftPr, ConsumedGrant, ConsumeGrant, Grant
 from service.eventstore.commands import Answer, Outcome, StoredAnswer, Unit
 from service.http.edge.call import Call
 from service.http.edge.declaring import endpoint
-from service.http.runs.calls import FENCE_ERRORS, FLOWS, RUN_LOCATED, RUNNER, fence_of, on_run, project_of, text_of
-from service.runs import views
-from service.runs.running import Ran, plan_auto_merge, plan_consume, plan_draft_pr
+from service.http.edge.validation import text_of
+from service.http.runs.calls import FLOWS, RUN_LOCATED, RUNNER, TOKEN_ERRORS, on_run, token_of
+from service.runs import commands, show
+from service.runs.scope import Ran
 from statemachines.runs.events import GrantKind
 from statemachines.runs.grant import AutoMergeBinding, DraftPrBinding, TestRun
 
 _PEOPLE = ("approval_pending", "approval_rejected")
 _AUTHORIZE = (
-    *FENCE_ERRORS,
+    *TOKEN_ERRORS,
     *_PEOPLE,
     "run_transition_not_allowed",
     "delivery_mode_mismatch",
     "grant_already_authorized",
 )
-_CONSUME = (*FENCE_ERRORS, *_PEOPLE, "grant_not_available")
-
-
-def _granted(call: Call[Any, Any], ran: Ran[str]) -> Answer:
-    """Answer an authorization: 201 for a new grant, 200 for the one that stands for the same change."""
-    shown = views.grant(project_of(call), ran.result, ran.book.grant(ran.result))
-    return Answer(201 if ran.changed else 200, shown)
+_CONSUME = (*TOKEN_ERRORS, *_PEOPLE, "grant_not_available")
 
 
 @endpoint(
@@ -51,7 +44,7 @@ def _granted(call: Call[Any, Any], ran: Ran[str]) -> Answer:
 )
 async def authorize_draft_pr(call: Call[AuthorizeDraftPr, None]) -> Outcome:
     """Hold the change against the policy and reserve a pull request for exactly it."""
-    fence, body = fence_of(call), call.body
+    token, body = token_of(call), call.body
     binding = DraftPrBinding(
         repository=body.repository,
         base_branch=body.base_branch,
@@ -63,7 +56,7 @@ async def authorize_draft_pr(call: Call[AuthorizeDraftPr, None]) -> Outcome:
         tests=[TestRun(test.command, test.passed) for test in body.tests],
         title=text_of(body.title),
     )
-    return await on_run(call, lambda row: plan_draft_pr(row, fence, binding), lambda ran, _: _granted(call, ran))
+    return await on_run(call, lambda row: commands.grant.authorize_draft_pr(row, token, binding), _authorized)
 
 
 @endpoint(
@@ -84,23 +77,15 @@ async def authorize_draft_pr(call: Call[AuthorizeDraftPr, None]) -> Outcome:
 )
 async def authorize_auto_merge(call: Call[AuthorizeAutoMerge, None]) -> Outcome:
     """Reserve auto-merge once a trusted CI has proven readiness of this very head."""
-    fence, body = fence_of(call), call.body
+    token, body = token_of(call), call.body
     binding = AutoMergeBinding(pr_number=body.pr_number, head_sha=body.head_sha, merge_method=body.merge_method)
-    return await on_run(call, lambda row: plan_auto_merge(row, fence, binding), lambda ran, _: _granted(call, ran))
+    return await on_run(call, lambda row: commands.grant.authorize_auto_merge(row, token, binding), _authorized)
 
 
-async def _consume(call: Call[ConsumeGrant, None], kind: GrantKind) -> Outcome:
-    """Spend a grant: the first answer alone says that the provider may be called, whatever key comes again."""
-    fence, grant_id = fence_of(call), call.body.grant_id
-
-    def answer(ran: Ran[bool], _: Unit) -> Answer:
-        return Answer(200, views.consumed(ran.book, grant_id, call_authorized=ran.result))
-
-    def replay(_: Unit, stored: StoredAnswer) -> Answer:
-        again = {"call_authorized": False, "reconcile_only": True}
-        return Answer(stored.status, msgspec.json.decode(stored.body) | again, stored.headers)
-
-    return await on_run(call, lambda row: plan_consume(row, fence, kind, grant_id), answer, on_replay=replay)
+def _authorized(ran: Ran[str], _: Unit) -> Answer:
+    """Answer an authorization: 201 for a new grant, 200 for the one that stands for the same change."""
+    shown = show.grant(ran.book.project_id, ran.result, ran.book.grant(ran.result))
+    return Answer(201 if ran.changed else 200, shown)
 
 
 @endpoint(
@@ -143,6 +128,23 @@ async def consume_draft_pr(call: Call[ConsumeGrant, None]) -> Outcome:
 async def consume_auto_merge(call: Call[ConsumeGrant, None]) -> Outcome:
     """Commit the intent before the provider is called."""
     return await _consume(call, "auto_merge")
+
+
+async def _consume(call: Call[ConsumeGrant, None], kind: GrantKind) -> Outcome:
+    """Spend a grant: the first answer alone says that the provider may be called, whatever key comes again."""
+    token, grant_id = token_of(call), call.body.grant_id
+
+    def consumed(ran: Ran[bool], _: Unit) -> Answer:
+        return Answer(200, show.consumed(ran.book, grant_id, call_authorized=ran.result))
+
+    return await on_run(
+        call, lambda row: commands.grant.consume(row, token, kind, grant_id), consumed, on_replay=_consumed_before
+    )
+
+
+def _consumed_before(_: Unit, stored: StoredAnswer) -> Answer:
+    again = {"call_authorized": False, "reconcile_only": True}
+    return Answer(stored.status, msgspec.json.decode(stored.body) | again, stored.headers)
 
 
 ENDPOINTS = [authorize_draft_pr, authorize_auto_merge, consume_draft_pr, consume_auto_merge]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TypeVar
 
 import msgspec
@@ -11,11 +12,11 @@ from service.eventstore.commands import Answer, Outcome, Unit
 from service.http.edge.call import Call
 from service.http.edge.declaring import endpoint
 from service.http.runs.calls import CI, FLOWS, RUN_LOCATED, on_run
-from service.runs import run_views
-from service.runs.running import Ran, plan_proof
+from service.runs import commands, show_run
+from service.runs.scope import Ran
 from statemachines.runs.closing import as_of
-from statemachines.runs.events import StatusCheck
-from statemachines.runs.proof import ObservedPr
+from statemachines.runs.events import Observation, StatusCheck
+from statemachines.runs.pr_proof import ObservedPr
 
 T = TypeVar("T")
 
@@ -38,9 +39,14 @@ T = TypeVar("T")
 )
 async def record_pr_proof(call: Call[RecordPrProof, None]) -> Outcome:
     """Advance a live run, or settle what a finished one left open; times are the server's."""
-    body = call.body
+    observed = _observed(call.body)
+    render = partial(_recorded, observed.observation)
+    return await on_run(call, lambda row: commands.pr_proof.record(row, observed), render)
+
+
+def _observed(body: RecordPrProof) -> ObservedPr:
     checks = _given(body.required_status_checks) or []
-    observed = ObservedPr(
+    return ObservedPr(
         observation=body.observation,
         repository=body.repository,
         pr_number=body.pr_number,
@@ -57,21 +63,20 @@ async def record_pr_proof(call: Call[RecordPrProof, None]) -> Outcome:
         merge_commit_sha=_given(body.merge_commit_sha),
     )
 
-    def answer(ran: Ran[str], unit: Unit) -> Answer:
-        book = as_of(ran.book, unit.now)
-        proof = book.run.proof(observed.observation)
-        assert proof is not None, "an observation that was taken in is among the proofs"
-        shown = PrProof(
-            proof_id=ran.result,
-            run_id=book.run_id,
-            observation=proof.observation,
-            recorded_at=proof.recorded_at,
-            run=run_views.run(book),
-            next_action="Prove the next observation when CI sees it; record the deploy of the proven commit.",
-        )
-        return Answer(201 if ran.changed else 200, shown)
 
-    return await on_run(call, lambda row: plan_proof(row, observed), answer)
+def _recorded(observation: Observation, ran: Ran[str], unit: Unit) -> Answer:
+    book = as_of(ran.book, unit.now)
+    proof = book.run.proof(observation)
+    assert proof is not None, "an observation that was taken in is among the proofs"
+    shown = PrProof(
+        proof_id=ran.result,
+        run_id=book.run_id,
+        observation=proof.observation,
+        recorded_at=proof.recorded_at,
+        run=show_run.run(book),
+        next_action="Prove the next observation when CI sees it; record the deploy of the proven commit.",
+    )
+    return Answer(201 if ran.changed else 200, shown)
 
 
 def _given(value: T | msgspec.UnsetType) -> T | None:

@@ -1,12 +1,11 @@
-"""Trigger receipts at the edge: issue, list, detail; and the decisions behind them (G-104, R-AUT-20 to R-AUT-24)."""
+"""Trigger receipts at the edge: issue, list, detail (G-104, R-AUT-20 to R-AUT-24)."""
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 from projections.runs.receipt import PROJECTION as RECEIPTS
 from projections.runs.receipt import TRIGGER_EVIDENCE, TriggerReceiptRow
-from schemas.runs.decision import Decision, DecisionList, DecisionQuery
 from schemas.runs.receipt import (
     IssuedTriggers,
     IssueTriggers,
@@ -16,41 +15,24 @@ from schemas.runs.receipt import (
     TriggerReceiptList,
 )
 from service.eventstore.commands import Answer, Outcome, Unit
-from service.eventstore.pages import Place
+from service.eventstore.intents import retry_moved
 from service.http.edge.call import Call
 from service.http.edge.declaring import endpoint
-from service.http.edge.operations import KEY, Subject
+from service.http.edge.operations import KEY_OR_RUNNER, Subject
 from service.http.runs.calls import (
     FLOWS,
-    KEY_OR_RUNNER,
     carry_out,
-    project_of,
-    read_page,
+    read_receipts,
     require_visible,
-    seen_automation,
 )
-from service.runs import views
-from service.runs.books import receipt_stream, retried
-from service.runs.candidates import SHOWN, look_for_work
-from service.runs.chains import Issued, Plan, latest_slot, plan_case_issue, plan_slot_issue
-from service.runs.reading import RECEIPT_BUNDLE, ReceiptBundle, read_bundles, read_contract
-from statemachines.contracts.authority import authority_of
-from statemachines.contracts.contract import Contract
-from statemachines.contracts.policy import require_enabled
-from statemachines.runs.receipt import Receipt, Status
+from service.runs import commands, reads, show
+from service.runs.commands.receipt import Issued
+from service.runs.considering import SHOWN, Judged, Look, look_for_work
+from statemachines.runs import receipt as receipts
+from statemachines.runs.receipt import Receipt
 
-_SOURCE = "trigger_receipts t where t.project_id = %s and (t.issued_at, t.id) < (%s, %s)"
-_ORDER = " order by t.issued_at desc, t.id desc limit %s"
-
-# What a receipt may be recorded as while this is what it is now.
-_RECORDED = {
-    "issued": ["issued"],
-    "claimed": ["claimed"],
-    "consumed": ["consumed"],
-    "expired": ["issued", "expired"],
-    "closed": ["claimed", "closed"],
-    "invalidated": ["issued", "claimed", "invalidated"],
-}
+_FOUND = "Claim the case of a receipt, or start the run of a scheduled one, before it expires."
+_NOTHING = "There is no work now; look again when the scheduler wakes the runner next."
 
 
 @endpoint(
@@ -71,59 +53,48 @@ _RECORDED = {
 )
 async def issue_triggers(call: Call[IssueTriggers, None]) -> Outcome:
     """Issue receipts from the server's clock and the saved policy; the caller only names the automation."""
-    project_id, automation_id = project_of(call), call.body.automation_id
+    project_id, automation_id = call.project_id, call.body.automation_id
     require_visible(call, automation_id)
 
     async def attempt() -> Outcome:
-        store = call.services.store
-        look = await look_for_work(store, project_id, automation_id)
-        authority = authority_of(look.contract, automation_id)
-        skipped: list[Skipped] = []
-        if require_enabled(authority).case_trigger is not None:
-            judged = look.judged(automation_id)
-            skipped = [Skipped(code=code, case_id=case_id) for case_id, code in judged.skipped[:SHOWN]]
-            plan: Plan[Issued] = plan_case_issue(project_id, automation_id, judged.candidates)
-        else:
-            known = {bundle.receipt.id for bundle in look.open}
-            plan = plan_slot_issue(project_id, automation_id, latest_slot(authority, look.now), known)
-        still_open = _still_open(look.open, look.contract)
+        look = await look_for_work(call.services.store, project_id, automation_id)
+        judged = look.judged(automation_id)
+        known = {bundle.receipt.id for bundle in look.open}
+        intent = commands.receipt.issue(project_id, automation_id, judged, known)
+        return await carry_out(call, intent, partial(_issued, project_id, automation_id, look, judged))
 
-        def answer(issued: Issued, unit: Unit) -> Answer:
-            new = [_shown(unit, project_id, receipt_id) for receipt_id in issued.receipt_ids]
-            passed = [Skipped(code=code, case_id=case_id) for case_id, code in issued.skipped_cases]
-            passed += [Skipped(code=code, scheduled_for=at) for at, code in issued.skipped_slots]
-            receipts = [*new, *still_open]
-            body = IssuedTriggers(
-                project_id=project_id,
-                automation_id=automation_id,
-                server_time=unit.now,
-                trigger_receipts=receipts,
-                count=len(receipts),
-                skipped=[*passed, *skipped],
-                next_action=_FOUND if receipts else _NOTHING,
-            )
-            return Answer(200, body)
-
-        return await carry_out(call, plan, answer)
-
-    return await retried(attempt)
+    return await retry_moved(attempt)
 
 
-_FOUND = "Claim the case of a receipt, or start the run of a scheduled one, before it expires."
-_NOTHING = "There is no work now; look again when the scheduler wakes the runner next."
+def _issued(project_id: str, automation_id: str, look: Look, judged: Judged, issued: Issued, unit: Unit) -> Answer:
+    """Show the new receipts, those that were open before, and what was passed over."""
+    passed = [Skipped(code=code, case_id=case_id) for case_id, code in issued.skipped_cases]
+    passed += [Skipped(code=code, scheduled_for=at) for at, code in issued.skipped_slots]
+    passed += [Skipped(code=code, case_id=case_id) for case_id, code in judged.skipped[:SHOWN]]
+    shown = [*(_new(unit, project_id, receipt_id) for receipt_id in issued.receipt_ids), *_still_open(look)]
+    body = IssuedTriggers(
+        project_id=project_id,
+        automation_id=automation_id,
+        server_time=unit.now,
+        trigger_receipts=shown,
+        count=len(shown),
+        skipped=passed,
+        next_action=_FOUND if shown else _NOTHING,
+    )
+    return Answer(200, body)
 
 
-def _shown(unit: Unit, project_id: str, receipt_id: str) -> TriggerReceipt:
+def _new(unit: Unit, project_id: str, receipt_id: str) -> TriggerReceipt:
     """A receipt that this unit issued."""
-    state: Receipt = unit.state(receipt_stream(project_id, receipt_id))
+    state: Receipt = unit.state(receipts.stream(project_id, receipt_id))
     evidence = None if state.case is None else unit.row(TRIGGER_EVIDENCE, project_id, receipt_id)
-    return views.receipt(project_id, receipt_id, state, None if evidence is None else evidence.title)
+    return show.receipt(project_id, receipt_id, state, None if evidence is None else evidence.title)
 
 
-def _still_open(bundles: list[ReceiptBundle], contract: Contract) -> list[TriggerReceipt]:
+def _still_open(look: Look) -> list[TriggerReceipt]:
     """The receipts that were open before; they are shown with the new ones."""
-    states = [(bundle.receipt, bundle.state(contract), bundle.title) for bundle in bundles]
-    return [views.receipt(row.project_id, row.id, state, title) for row, state, title in states if not state.over]
+    states = [(bundle.receipt, bundle.state(look.contract), bundle.title) for bundle in look.open]
+    return [show.receipt(row.project_id, row.id, state, title) for row, state, title in states if not state.over]
 
 
 @endpoint(
@@ -142,48 +113,16 @@ def _still_open(bundles: list[ReceiptBundle], contract: Contract) -> list[Trigge
 )
 async def list_receipts(call: Call[None, TriggerQuery]) -> Answer:
     """List receipts by the time they were issued, newest first, by what they are now."""
-    project_id, query = project_of(call), call.query
-    shown, cursor = await _page(call, query, query.automation_id, query.status)
-    items = [views.receipt(project_id, bundle.receipt.id, state, bundle.title) for bundle, state in shown]
+    found, cursor = await read_receipts(call, call.query, call.query.automation_id, call.query.status)
+    items = [show.receipt(call.project_id, item.row.id, item.state, item.title) for item in found]
     body = TriggerReceiptList(
-        project_id=project_id,
+        project_id=call.project_id,
         trigger_receipts=items,
         count=len(items),
         next_cursor=cursor,
         next_action=_FOUND if any(item.status == "issued" for item in items) else _NOTHING,
     )
     return Answer(200, body)
-
-
-Shown = tuple[ReceiptBundle, Receipt]
-
-
-async def _page(
-    call: Call[Any, Any], query: Any, automation_id: str | None, status: str | None
-) -> tuple[list[Shown], str | None]:
-    project_id, store = project_of(call), call.services.store
-    contracts: list[Contract] = []
-    filters: list[tuple[str, Any]] = [
-        (" and t.automation_id = %s", seen_automation(call, automation_id)),
-        (" and t.status = any(%s)", None if status is None else _RECORDED[status]),
-    ]
-    used = [(condition, value) for condition, value in filters if value is not None]
-    source = _SOURCE + "".join(condition for condition, _ in used) + _ORDER
-
-    async def fetch(start: Place, limit: int) -> list[Shown]:
-        bundles = await read_bundles(
-            store, ReceiptBundle, RECEIPT_BUNDLE, source, project_id, start.at, start.id, *(v for _, v in used), limit
-        )
-        if not contracts:
-            contracts.append(await read_contract(store, project_id))
-        return [(bundle, bundle.state(contracts[0])) for bundle in bundles]
-
-    return await read_page(
-        query,
-        fetch,
-        lambda item: Place(item[0].receipt.issued_at, item[0].receipt.id),
-        lambda item: status is None or item[1].status is Status(status),
-    )
 
 
 @endpoint(
@@ -205,41 +144,8 @@ async def read_receipt(call: Call[None, None]) -> Answer:
     """Show a receipt: before a claim the only source on its case, after a start the name of its run (R-AUT-24)."""
     row: TriggerReceiptRow = call.subject
     require_visible(call, row.automation_id)
-    source = "trigger_receipts t where t.project_id = %s and t.id = %s"
-    store = call.services.store
-    [bundle] = await read_bundles(store, ReceiptBundle, RECEIPT_BUNDLE, source, row.project_id, row.id)
-    state = bundle.state(await read_contract(store, row.project_id))
-    return Answer(200, views.receipt(row.project_id, row.id, state, bundle.title))
+    found = await reads.receipt(call.services.store, row.project_id, row.id)
+    return Answer(200, show.receipt(row.project_id, row.id, found.state, found.title))
 
 
-@endpoint(
-    method="GET",
-    path="/v1/projects/{project_id}/automation-decisions",
-    operation_id="list_automation_decisions",
-    group="automation",
-    summary="List the materiality decisions behind receipts and starts",
-    principals=KEY,
-    query=DecisionQuery,
-    responses={200: DecisionList},
-    mutation=False,
-    closed_errors=True,
-    flows=FLOWS,
-    extension=True,
-)
-async def list_decisions(call: Call[None, DecisionQuery]) -> Answer:
-    """List decisions by receipt, newest first; `limit` counts receipts, each of which has one or two decisions."""
-    shown, cursor = await _page(call, call.query, call.query.automation_id, None)
-    items: list[Decision] = []
-    for bundle, _ in shown:
-        items += views.decisions(bundle.receipt.id, bundle.receipt.state)
-    body = DecisionList(
-        project_id=project_of(call),
-        decisions=items,
-        count=len(items),
-        next_cursor=cursor,
-        next_action="Decide any of them again from its inputs and thresholds; the answer is the same.",
-    )
-    return Answer(200, body)
-
-
-ENDPOINTS = [issue_triggers, list_receipts, read_receipt, list_decisions]
+ENDPOINTS = [issue_triggers, list_receipts, read_receipt]

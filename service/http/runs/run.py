@@ -23,50 +23,34 @@ from schemas.runs.run import (
 )
 from service.auth.refusals import IdempotencyKeyRequired, InvalidPayload
 from service.eventstore.commands import Answer, Outcome, StoredAnswer, Unit
+from service.eventstore.intents import Intent
 from service.eventstore.pages import Place
 from service.http.edge.call import Call
 from service.http.edge.declaring import endpoint
+from service.http.edge.operations import KEY_OR_RUNNER
+from service.http.edge.validation import text_of
 from service.http.runs.calls import (
-    FENCE_ERRORS,
     FLOWS,
-    KEY_OR_RUNNER,
     RUN_LOCATED,
     RUNNER,
-    fence_of,
+    TOKEN_ERRORS,
     holder_of,
     on_row,
     on_run,
-    project_of,
     read_page,
     require_visible,
-    runner_of,
     seen_automation,
-    text_of,
+    token_of,
 )
-from service.runs import run_views
-from service.runs.books import RunScope
-from service.runs.chains import Plan, Started, plan_start
-from service.runs.reading import RUN_BUNDLE, RunBundle, read_bundles, read_contract, read_run
-from service.runs.running import (
-    Ran,
-    plan_cancel,
-    plan_hand_over,
-    plan_progress,
-    plan_refusal,
-    plan_report_pr,
-    plan_usage,
-)
-from statemachines.contracts.contract import Contract
-from statemachines.runs import closing, work
-from statemachines.runs import starting as automation
-from statemachines.runs.book import Book, Fence, require_runner
+from service.runs import commands, reads, show_run
+from service.runs.scope import Ran, RunScope
+from statemachines.kernel.machine import Stream
+from statemachines.runs import closing, running, starting
+from statemachines.runs.book import Book, FencingToken, require_runner
 from statemachines.runs.closing import as_of
 from statemachines.runs.ledger import Amounts, plain
-from statemachines.runs.refusals import MaterialityNotMet, ReceiptNotFound, RunNotFound
 
 _DECIMALS = 6
-_SOURCE = "automation_runs r where r.project_id = %s and (r.started_at, r.id) < (%s, %s)"
-_ORDER = " order by r.started_at desc, r.id desc limit %s"
 _READ_ERRORS = ("run_not_found", "automation_mismatch")
 
 
@@ -100,43 +84,21 @@ _READ_ERRORS = ("run_not_found", "automation_mismatch")
 )
 async def start_run(call: Call[StartRun, None]) -> Outcome | Answer:
     """Consume the receipt, create the run and charge the budgets as one; a repeat names the same run (R-AUT-28)."""
-    project_id, store = project_of(call), call.services.store
-    row = await store.locate(RECEIPTS.table, project_id, call.body.trigger_receipt_id)
-    if row is None:
-        raise ReceiptNotFound("There is no such receipt.", next_action="List the trigger receipts of the project.")
-    command = automation.StartRun(project_id=project_id, receipt_id=row.id, holder=holder_of(call.principal))
-    refused: list[MaterialityNotMet] = []
-
-    def answer(started: Started, unit: Unit) -> Answer:
-        refused.clear()
-        if started.refusal is not None:
-            # The refusal ends the receipt, so the command commits; the key is bound and stores no answer.
-            refused.append(started.refusal)
-            return Answer(409, None, pending=True)
-        return Answer(201, run_views.run(_begun(unit, project_id, started)))
-
-    outcome = await on_row(call, RECEIPTS.table, row, lambda latest: plan_start(command, latest), answer)
-    if refused:
-        raise refused[0]
+    store, project_id = call.services.store, call.project_id
+    row = await reads.receipt_row(store, project_id, call.body.trigger_receipt_id)
+    command = starting.StartRun(project_id=project_id, receipt_id=row.id, holder=holder_of(call))
+    outcome = await on_row(call, RECEIPTS.table, row, lambda latest: commands.run.start(command, latest), _started)
     if not outcome.replayed:
         return outcome
-    first = msgspec.json.decode(outcome.body)
-    return await _replayed(call, first["run_id"])
+    book = await reads.run(store, project_id, msgspec.json.decode(outcome.body)["run_id"])
+    return Answer(200, show_run.run(book, idempotent_replay=True), {"idempotent-replayed": "true"})
 
 
-def _begun(unit: Unit, project_id: str, started: Started) -> Book:
-    """The book of a run that this unit began: nothing hangs on it yet."""
-    state = unit.state(started.run)
-    scope = RunScope(project_id, started.run.id, state.automation_id, state.claim_id, state.case_id, (), ())
-    return scope.open(unit)
-
-
-async def _replayed(call: Call[Any, Any], run_id: str) -> Answer:
-    """Answer a repeated start with the run as it is now."""
-    book = await read_run(call.services.store, project_of(call), run_id)
-    if book is None:
-        raise RunNotFound("There is no such run.")
-    return Answer(200, run_views.run(book, idempotent_replay=True), {"idempotent-replayed": "true"})
+def _started(run: Stream, unit: Unit) -> Answer:
+    """Show a run that this unit began: nothing hangs on it yet."""
+    state = unit.state(run)
+    scope = RunScope(run.project_id, run.id, state.automation_id, state.claim_id, state.case_id)
+    return Answer(201, show_run.run(scope.open(unit)))
 
 
 @endpoint(
@@ -155,23 +117,11 @@ async def _replayed(call: Call[Any, Any], run_id: str) -> Answer:
 )
 async def list_runs(call: Call[None, RunQuery]) -> Answer:
     """List runs by the time they began, newest first, by what they are now."""
-    project_id, query, store = project_of(call), call.query, call.services.store
-    contracts: list[Contract] = []
-    filters: list[tuple[str, Any]] = [
-        (" and r.automation_id = %s", seen_automation(call, query.automation_id)),
-        # A run that time has failed is recorded as live until the next sweep.
-        (" and (r.outcome = %s or r.live)", query.status),
-    ]
-    used = [(condition, value) for condition, value in filters if value is not None]
-    source = _SOURCE + "".join(condition for condition, _ in used) + _ORDER
+    project_id, query, store = call.project_id, call.query, call.services.store
+    automation_id = seen_automation(call, query.automation_id)
 
-    async def fetch(start: Place, limit: int) -> list[Book]:
-        bundles = await read_bundles(
-            store, RunBundle, RUN_BUNDLE, source, project_id, start.at, start.id, *(v for _, v in used), limit
-        )
-        if not contracts:
-            contracts.append(await read_contract(store, project_id))
-        return [bundle.book(contracts[0]) for bundle in bundles]
+    async def fetch(after: Place, limit: int) -> list[Book]:
+        return await reads.runs(store, project_id, after, limit, automation_id=automation_id, status=query.status)
 
     books, cursor = await read_page(
         query,
@@ -179,14 +129,17 @@ async def list_runs(call: Call[None, RunQuery]) -> Answer:
         lambda book: Place(book.run.started_at, book.run_id),
         lambda book: query.status in (None, book.run.status.outcome),
     )
-    body = RunList(
+    return Answer(200, _list(project_id, books, cursor))
+
+
+def _list(project_id: str, books: list[Book], cursor: str | None) -> RunList:
+    return RunList(
         project_id=project_id,
-        runs=[run_views.run(book) for book in books],
+        runs=[show_run.run(book) for book in books],
         count=len(books),
         next_cursor=cursor,
         next_action="Read a run with GET /v1/automation-runs/{run_id}." if books else "No run matches; nothing to do.",
     )
-    return Answer(200, body)
 
 
 @endpoint(
@@ -208,15 +161,12 @@ async def read_automation_run(call: Call[None, None]) -> Answer:
     """Show a run with everything around it, as it stands now."""
     row: RunRow = call.subject
     require_visible(call, row.automation_id)
-    book = await read_run(call.services.store, row.project_id, row.id)
-    if book is None:
-        raise RunNotFound("There is no such run.")
-    return Answer(200, run_views.run(book))
+    return Answer(200, show_run.run(await reads.run(call.services.store, row.project_id, row.id)))
 
 
-def show_run(ran: Ran[Any], unit: Unit) -> Answer:
+def show_updated(ran: Ran[Any], unit: Unit) -> Answer:
     """Answer a command with the run after it."""
-    return Answer(200, run_views.run(as_of(ran.book, unit.now)))
+    return Answer(200, show_run.run(as_of(ran.book, unit.now)))
 
 
 @endpoint(
@@ -233,32 +183,32 @@ def show_run(ran: Ran[Any], unit: Unit) -> Answer:
     idempotency="optional",
     closed_errors=True,
     flows=FLOWS,
-    errors=(*FENCE_ERRORS, "run_transition_not_allowed", "pr_proof_mismatch", "approval_rejected"),
+    errors=(*TOKEN_ERRORS, "run_transition_not_allowed", "pr_proof_mismatch", "approval_rejected"),
 )
 async def update_run(call: Call[UpdateRun, None]) -> Outcome:
     """Take one of the steps of G-106; every other combination is a step that no run has."""
-    fence, body = fence_of(call), call.body
-    return await on_run(call, lambda row: _step(row, fence, body), show_run)
+    token, body = token_of(call), call.body
+    return await on_run(call, lambda row: _step(row, token, body), show_updated)
 
 
-def _step(row: RunRow, fence: Fence, body: UpdateRun) -> Plan[Ran[None]]:
-    """Choose the plan of a PATCH. Raises InvalidPayload when a member that belongs to the status is missing."""
+def _step(row: RunRow, token: FencingToken, body: UpdateRun) -> Intent[Ran[None]]:
+    """Choose the command of a PATCH. Raises InvalidPayload when a member that belongs to the status is missing."""
     given = {name for name in ("phase", "status", "reason", "summary_md", "pull_request") if _given(body, name)}
     if given == {"phase"} and body.phase == "running":
-        return plan_progress(row, fence)
+        return commands.run.progress(row, token)
     if body.status == "draft_pr_opened" and given <= {"status", "pull_request"}:
         opened = body.pull_request
         if isinstance(opened, msgspec.UnsetType):
             raise _missing("pull_request")
-        reported = work.ReportedPullRequest(opened.number, opened.url, opened.head_sha)
-        return plan_report_pr(row, fence, reported)
+        reported = running.ReportedPullRequest(opened.number, opened.url, opened.head_sha)
+        return commands.run.report_pr(row, token, reported)
     if body.status in {"failed", "escalated"} and given <= {"status", "reason", "summary_md"}:
         reason = text_of(body.reason)
         if reason is None:
             raise _missing("reason")
         outcome: Literal["failed", "escalated"] = "failed" if body.status == "failed" else "escalated"
-        return plan_hand_over(row, fence, work.HandOver(outcome, reason, text_of(body.summary_md)))
-    return plan_refusal(row, fence)
+        return commands.run.hand_over(row, token, running.HandOver(outcome, reason, text_of(body.summary_md)))
+    return commands.run.refuse(row, token)
 
 
 def _given(body: UpdateRun, name: str) -> bool:
@@ -285,23 +235,22 @@ def _missing(name: str) -> InvalidPayload:
     idempotency="required",
     closed_errors=True,
     flows=FLOWS,
-    errors=(*FENCE_ERRORS, "run_transition_not_allowed", "budget_exhausted"),
+    errors=(*TOKEN_ERRORS, "run_transition_not_allowed", "budget_exhausted"),
 )
 async def record_usage(call: Call[RecordUsage, None]) -> Outcome:
     """Charge all of it or nothing (R-AUT-35)."""
-    fence = fence_of(call)
-    wish = work.Usage(_amounts(call.body), text_of(call.body.label))
+    token = token_of(call)
+    usage = running.Usage(_amounts(call.body), text_of(call.body.label))
+    return await on_run(call, lambda row: commands.run.charge(row, token, usage), _charged, on_replay=_charged_before)
 
-    def replay(_: Unit, stored: StoredAnswer) -> Answer:
-        body = msgspec.json.decode(stored.body) | {"idempotent_replay": True}
-        return Answer(stored.status, body, stored.headers)
 
-    return await on_run(
-        call,
-        lambda row: plan_usage(row, fence, wish),
-        lambda ran, _: Answer(200, run_views.usage(ran.book)),
-        on_replay=replay,
-    )
+def _charged(ran: Ran[None], _: Unit) -> Answer:
+    return Answer(200, show_run.usage(ran.book))
+
+
+def _charged_before(_: Unit, stored: StoredAnswer) -> Answer:
+    body = msgspec.json.decode(stored.body) | {"idempotent_replay": True}
+    return Answer(stored.status, body, stored.headers)
 
 
 def _amounts(body: RecordUsage) -> Amounts:
@@ -343,15 +292,17 @@ def _amounts(body: RecordUsage) -> Amounts:
 )
 async def cancel_run(call: Call[CancelRun, None]) -> Outcome:
     """Close service authority only: nothing outside is closed, cancelled, undone or rolled back (R-AUT-51)."""
-    runner, key = runner_of(call), call.key
+    runner, key = call.runner, call.key
     if key is None:
         raise IdempotencyKeyRequired
     if runner is not None:
         require_runner(call.subject.state, runner)
     command = closing.CancelRun(hashlib.sha256(key.encode()).hexdigest(), text_of(call.body.reason))
-    return await on_run(
-        call, lambda row: plan_cancel(row, command), lambda ran, _: Answer(200, run_views.cancelled(ran.book))
-    )
+    return await on_run(call, lambda row: commands.run.cancel(row, command), _cancelled)
+
+
+def _cancelled(ran: Ran[None], _: Unit) -> Answer:
+    return Answer(200, show_run.cancelled(ran.book))
 
 
 ENDPOINTS = [start_run, list_runs, read_automation_run, update_run, record_usage, cancel_run]

@@ -10,17 +10,16 @@ from service.auth.refusals import refusal
 from service.eventstore.commands import Answer, Outcome, Unit
 from service.http.edge.call import Call
 from service.http.edge.declaring import endpoint
-from service.http.runs.calls import FLOWS, KEY_OR_RUNNER, RUN_SUBJECT, on_run, runner_of
-from service.runs import run_views
+from service.http.edge.operations import KEY_OR_RUNNER
+from service.http.runs.calls import FLOWS, RUN_SUBJECT, on_run
+from service.runs import commands, reads, show_run
 from service.runs.counting import count
-from service.runs.reading import read_run
-from service.runs.running import Ran, plan_verify
+from service.runs.scope import Ran
 from statemachines.kernel.readings import ReadFailed
 from statemachines.runs.book import Book, require_runner
 from statemachines.runs.closing import as_of
-from statemachines.runs.proof import require_verifiable
-from statemachines.runs.refusals import RunNotFound
-from statemachines.runs.verification import Verdict
+from statemachines.runs.events import Verdict
+from statemachines.runs.verification import Counts, require_verifiable
 
 POLL_SECONDS = 60
 
@@ -52,34 +51,33 @@ POLL_SECONDS = 60
 )
 async def verify_run(call: Call[VerifyRun, None]) -> Outcome | Answer:
     """Count since the deploy and decide. The provider is read first; the run's deploy never changes once bound."""
-    runner, row = runner_of(call), cast("RunRow", call.subject)
+    runner, row = call.runner, cast("RunRow", call.subject)
     if runner is not None:
         require_runner(row.state, runner)
-    store = call.services.store
     if require_verifiable(row.state) is None:
-        book = await _read(call, row)
+        book = await reads.run(call.services.store, row.project_id, row.id)
         assert book.run.verdict is not None, "an outcome that stands is recorded"
         return _decided(book, book.run.verdict)
-    counts = await count(store, call.services.providers, row.project_id, row.state)
+    counts = await _count(call, row)
+    return await on_run(call, lambda latest: commands.verification.verify(latest, counts), _judged)
+
+
+async def _count(call: Call[Any, Any], row: RunRow) -> Counts:
+    """Count since the deploy. Raises a refusal when the provider cannot be read."""
+    services = call.services
+    counts = await count(services.store, services.providers, row.project_id, row.state)
     if isinstance(counts, ReadFailed):
         raise refusal("upstream_timeout" if counts.cause == "timeout" else "upstream_error")
-
-    def answer(ran: Ran[Verdict], unit: Unit) -> Answer:
-        book = as_of(ran.book, unit.now)
-        return _pending(book, ran.result) if ran.result.outcome == "pending" else _decided(book, ran.result)
-
-    return await on_run(call, lambda latest: plan_verify(latest, counts), answer)
+    return counts
 
 
-async def _read(call: Call[Any, Any], row: RunRow) -> Book:
-    book = await read_run(call.services.store, row.project_id, row.id)
-    if book is None:
-        raise RunNotFound("There is no such run.")
-    return book
+def _judged(ran: Ran[Verdict], unit: Unit) -> Answer:
+    book = as_of(ran.book, unit.now)
+    return _pending(book, ran.result) if ran.result.outcome == "pending" else _decided(book, ran.result)
 
 
 def _pending(book: Book, verdict: Verdict) -> Answer:
-    shown = run_views.verification(book.run, verdict)
+    shown = show_run.verification(book.run, verdict)
     assert shown is not None, "a verdict is shown"
     body = VerificationAnswer(
         run_id=book.run_id,
@@ -93,14 +91,14 @@ def _pending(book: Book, verdict: Verdict) -> Answer:
 
 
 def _decided(book: Book, verdict: Verdict) -> Answer:
-    shown = run_views.verification(book.run, verdict)
+    shown = show_run.verification(book.run, verdict)
     assert shown is not None, "a verdict is shown"
     body = VerificationAnswer(
         run_id=book.run_id,
         status=cast("RunStatus", book.run.status.outcome),
         verification=shown,
         deadline_at=book.run.verify_until,
-        run=run_views.run(book),
+        run=show_run.run(book),
         next_action="Nothing is left to verify; read the run.",
     )
     return Answer(200, body)

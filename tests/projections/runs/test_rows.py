@@ -13,6 +13,7 @@ from projections.kernel.projection import AnyProjection
 from projections.runs import approval as approvals
 from projections.runs import claim as claims
 from projections.runs import grant as grants
+from projections.runs import lease as leases
 from projections.runs import ledger as ledgers
 from projections.runs import receipt as triggers
 from projections.runs import run as runs
@@ -22,13 +23,13 @@ from statemachines.runs import receipt as trigger_receipt
 from tests.support.examples import example
 
 PAIRS: dict[str, tuple[AnyProjection, StateMachine[Any]]] = {
-    "trigger_receipt": (triggers.PROJECTION, trigger_receipt.RECEIPT),
-    "lease": (claims.LEASES, lease.LEASE),
-    "claim": (claims.CLAIMS, claim.CLAIM),
-    "run": (runs.PROJECTION, run.RUN),
-    "approval": (approvals.PROJECTION, approval.APPROVAL),
-    "grant": (grants.PROJECTION, grant.GRANT),
-    "ledger": (ledgers.PROJECTION, ledger.LEDGER),
+    "trigger_receipt": (triggers.PROJECTION, trigger_receipt.MACHINE),
+    "lease": (leases.PROJECTION, lease.MACHINE),
+    "claim": (claims.PROJECTION, claim.MACHINE),
+    "run": (runs.PROJECTION, run.MACHINE),
+    "approval": (approvals.PROJECTION, approval.MACHINE),
+    "grant": (grants.PROJECTION, grant.MACHINE),
+    "ledger": (ledgers.PROJECTION, ledger.MACHINE),
 }
 
 

@@ -36,7 +36,7 @@ def test_the_whole_loop_to_a_verified_fix(at: HttpScene) -> None:
     assert used["charges"] == {"turns": 3, "cost_usd": 0.1, "runtime_seconds": 60}
     grant = at.must(at.authorize(), 201)
     assert at.must(at.authorize(), 200)["grant_id"] == grant["grant_id"]
-    body = at.fence() | {"grant_id": grant["grant_id"]}
+    body = at.token() | {"grant_id": grant["grant_id"]}
     first = at.must(at.post(f"{at.path}/actions/draft-pr/consume", body, key="call"), 200)
     assert (first["call_authorized"], first["reconcile_only"]) == (True, False)
     second = at.must(at.post(f"{at.path}/actions/draft-pr/consume", body, key="call"), 200)

@@ -1,88 +1,106 @@
-"""Proof, deploys and verification over HTTP: trusted CI alone, exact commits, a server that counts itself."""
+"""The proof of a run over HTTP: whole at every step, checked by the stand-alone script, and shown to nobody else."""
 
 from __future__ import annotations
 
-import pytest
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
 
+from scripts import verify_proof
 from tests.support.automation_world import closed
-from tests.support.loop.bodies import HEAD, MERGED
 from tests.support.loop.http_scene import HttpScene
 
 
-def test_only_ci_proves(at: HttpScene) -> None:
-    """No owner, member, runner or DSN can; a CI credential of another project sees nothing (R-AUT-43)."""
-    at.delivered()
-    for who in ("owner", "member", "heal"):
-        closed(at.prove(who=who), 403, "principal_not_allowed")
-    assert at.prove(who="stranger").status_code == 403
-    extra = at.prove(observed_at=1)
-    closed(extra, 400, "invalid_payload")
-    closed(at.prove("approved"), 400, "invalid_payload")
-    closed(at.prove("merged"), 409, "pr_proof_required")
-    closed(at.prove(head_sha="d" * 40), 409, "pr_proof_mismatch")
-    closed(at.prove(draft=False), 409, "pr_proof_mismatch")
-    first = at.must(at.prove(), 201)
-    assert at.must(at.prove(), 200)["proof_id"] == first["proof_id"]
-    closed(at.prove(pr_number=8), 409, "pr_proof_mismatch")
-    closed(at.prove("checks_passed"), 409, "delivery_mode_mismatch")
+def checked(at: HttpScene, *, who: str = "heal") -> dict[str, Any]:
+    """The proof, after the script has passed it as it came over the wire."""
+    answer = at.call("GET", f"{at.path}/proof", who=who)
+    at.must(answer, 200)
+    document: dict[str, Any] = verify_proof.load(answer.content)
+    verify_proof.check(document)
+    return document
 
 
-def test_a_deploy_binds_by_the_whole_proven_commit(at: HttpScene) -> None:
-    at.delivered()
-    assert at.deploy() is None, "nothing is proven yet"
+def kinds(document: dict[str, Any]) -> list[str]:
+    return [stream["kind"] for stream in document["streams"]]
+
+
+def test_a_chain_is_proven_whole_at_every_step(at: HttpScene, tmp_path: Path) -> None:
+    """Receipt, claim, run, approval, grant, PR proof, deploy and verification, up to the event that closed it."""
+    at.running()
+    assert kinds(checked(at)) == ["trc", "claim", "run"]
+    asked = at.must(at.act("approvals", {"action": "draft_pr", "summary": "One line changes."}), 201)
+    decide = f"/v1/automation-approvals/{asked['approval_id']}/decide"
+    assert kinds(checked(at)) == ["trc", "claim", "run", "appr"]
+    at.must(at.post(decide, {"decision": "approve"}, who="owner"), 200)
+    grant = at.must(at.authorize(), 201)
+    assert kinds(checked(at)) == ["trc", "claim", "run", "appr", "grant"]
+    at.must(at.consume(grant["grant_id"]), 200)
     at.must(at.prove(), 201)
-    assert at.deploy(HEAD[:12]) is None
-    assert at.deploy(who="dsn") is None
     assert at.deploy() == at.run_id
-    assert at.deploy() is None, "a run has one deploy"
-    run = at.run()
-    assert (run["status"], run["deploy"]["sha"], run["verification"]["outcome"]) == ("verifying", HEAD, "pending")
-    [newest, *_] = at.must(at.call("GET", f"{at.project}/deploys", who="owner"), 200)["deploys"]
-    assert newest["automation_run_id"] is None
+    at.wait(60)
+    at.traffic(2)
+    at.wait(61)
+    assert at.verify().status_code == 200
+    document = checked(at)
+    assert kinds(document) == ["trc", "claim", "run", "appr", "grant", "dep"]
+    topics = {event["topic"] for stream in document["streams"] for event in stream["events"]}
+    assert topics >= {
+        "trigger_receipt.consumed.v1",
+        "claim.completed.v1",
+        "run.pr_proven.v1",
+        "run.deploy_bound.v1",
+        "run.verified.v1",
+        "approval.approved.v1",
+        "grant.settled.v1",
+        "deploy.recorded.v1",
+    }
+    named = {(link["stream_id"], link["member"], link["names"]) for link in document["links"]}
+    deploy_id = document["streams"][-1]["stream_id"]
+    assert named >= {
+        (at.run_id, "receipt_id", at.receipt_id),
+        (at.run_id, "claim_id", at.claim_id),
+        (grant["grant_id"], "run_id", at.run_id),
+        (grant["grant_id"], "approval_id", asked["approval_id"]),
+        (deploy_id, "automation_run_id", at.run_id),
+    }
+    path = tmp_path / "proof.json"
+    path.write_bytes(at.call("GET", f"{at.path}/proof", who="member").content)
+    script = [sys.executable, "-I", "-S", verify_proof.__file__, str(path)]
+    assert subprocess.run(script, capture_output=True, check=True).stdout.splitlines()[-1].startswith(b"OK: run_")
 
 
-def test_after_a_merge_the_merge_commit_counts(at: HttpScene) -> None:
-    at.delivered()
-    at.must(at.prove(), 201)
-    at.must(at.prove("merged"), 201)
-    assert at.deploy(HEAD) is None
-    assert at.deploy(MERGED) == at.run_id
+def test_a_repeated_read_differs_in_nothing_but_its_moment(at: HttpScene) -> None:
+    """Once all is numbered, two readings of a run that nobody touches hold the same streams and links."""
+    at.running()
+    first = checked(at)
+    while any(event["position"] is None for stream in first["streams"] for event in stream["events"]):
+        first = checked(at)
+    second = checked(at, who="member")
+    for name in ("streams", "links", "run_id", "project_id"):
+        assert first[name] == second[name]
 
 
-@pytest.mark.parametrize(
-    ("changes", "recurs"),
-    [
-        ({}, True),
-        ({"release": "1.0.1"}, True),
-        ({"release": "0.9.0"}, False),
-        ({"environment": "staging"}, False),
-        ({"message": "Something else entirely"}, False),
-    ],
-)
-def test_recurrence_is_this_error_in_this_environment_and_version(
-    at: HttpScene, changes: dict[str, str], recurs: bool
-) -> None:
-    at.delivered()
-    at.must(at.prove(), 201)
-    at.deploy()
-    at.wait(2)
-    at.error(**changes)
-    answer = at.verify()
-    assert answer.status_code == (200 if recurs else 202)
-    assert answer.json()["verification"]["outcome"] == ("recurred" if recurs else "pending")
-    assert at.run()["status"] == ("failed" if recurs else "verifying")
+def test_a_stopped_run_keeps_its_proof(at: HttpScene) -> None:
+    """Pause and cancel end authority, not the record of it; a grant that was withdrawn is in it."""
+    at.running()
+    grant = at.must(at.authorize(), 201)
+    at.pause()
+    at.must(at.post(f"{at.path}/cancel", {"reason": "Enough."}, who="owner"), 200)
+    document = checked(at, who="owner")
+    [events] = [stream["events"] for stream in document["streams"] if stream["stream_id"] == grant["grant_id"]]
+    assert [event["topic"] for event in events] == ["grant.authorized.v1", "grant.revoked.v1"]
 
 
-def test_silence_fails_at_the_deadline_and_never_verifies(at: HttpScene) -> None:
-    at.delivered()
-    at.must(at.prove(), 201)
-    at.deploy()
-    at.wait(890)
-    assert at.verify().status_code == 202
-    at.wait(15)
-    done = at.verify(who="owner")
-    assert (done.status_code, done.json()["verification"]["outcome"]) == (200, "insufficient_traffic")
-    run = at.run()
-    assert (run["phase"], run["status"], run["output"]["verification"]["passed"]) == ("stopped", "failed", False)
-    closed(at.post(f"{at.path}/verify", {"passed": True}), 400, "invalid_payload")
-    closed(at.verify(who="member"), 403, "owner_required")
+def test_only_members_and_runners_of_the_automation_read_it(at: HttpScene) -> None:
+    """Strangers find nothing, another automation's runner is refused, other principals are not admitted."""
+    at.running()
+    at.world.mint("automation_runner", "other")
+    proof = f"{at.path}/proof"
+    closed(at.call("GET", proof, who="stranger"), 404, "run_not_found")
+    closed(at.call("GET", f"/v1/automation-runs/run_{'0' * 26}/proof", who="owner"), 404, "run_not_found")
+    closed(at.call("GET", proof, who="other"), 403, "automation_mismatch")
+    for who in ("ci", "dsn"):
+        assert at.call("GET", proof, who=who).status_code in {401, 403}
+    closed(at.call("GET", proof, who=None), 401, "unauthenticated")
+    assert checked(at, who="rival")["run_id"] == at.run_id

@@ -80,7 +80,7 @@ def test_after_a_pause_is_acknowledged_nothing_that_holds_authority_commits(at: 
 def test_a_worker_that_slept_through_its_lease_is_shut_out(at: HttpScene) -> None:
     """The holder sleeps, another takes over under the next epoch; everything of the first is refused (P5)."""
     at.running()
-    first, fence = at.run_id, at.fence()
+    first, token = at.run_id, at.token()
     grant = at.must(at.authorize(), 201)
     claim_id, case_id = at.claim_id, at.case_id
     at.wait(900)
@@ -89,12 +89,12 @@ def test_a_worker_that_slept_through_its_lease_is_shut_out(at: HttpScene) -> Non
     second = at.must(at.start("rival", who=RIVAL), 201)
     path = f"/v1/automation-runs/{first}"
     late: list[Callable[[], httpx2.Response]] = [
-        lambda: at.call("PATCH", path, fence | {"phase": "running"}),
-        lambda: at.call("PATCH", path, fence | {"status": "failed", "reason": "r"}),
-        lambda: at.post(f"{path}/usage", fence | {"turns": 1}),
-        lambda: at.post(f"{path}/approvals", fence | {"action": "draft_pr", "summary": "s"}),
-        lambda: at.post(f"{path}/actions/draft-pr/authorize", fence | at.binding(head_sha="d" * 40)),
-        lambda: at.post(f"{path}/actions/draft-pr/consume", fence | {"grant_id": grant["grant_id"]}),
+        lambda: at.call("PATCH", path, token | {"phase": "running"}),
+        lambda: at.call("PATCH", path, token | {"status": "failed", "reason": "r"}),
+        lambda: at.post(f"{path}/usage", token | {"turns": 1}),
+        lambda: at.post(f"{path}/approvals", token | {"action": "draft_pr", "summary": "s"}),
+        lambda: at.post(f"{path}/actions/draft-pr/authorize", token | at.binding(head_sha="d" * 40)),
+        lambda: at.post(f"{path}/actions/draft-pr/consume", token | {"grant_id": grant["grant_id"]}),
         lambda: at.post(f"/v1/cases/{case_id}/claims/{claim_id}/renew", {"lease_epoch": 1}),
         lambda: at.post(f"/v1/cases/{case_id}/claims/{claim_id}/release", {"lease_epoch": 1}),
     ]

@@ -163,9 +163,9 @@ def test_it_is_consumed_once_without_a_claim(at: HttpScene) -> None:
     [shown] = clock.receipts("?status=consumed")
     assert (shown["consumed_run_id"], shown["claim_id"]) == (run["run_id"], None)
     assert clock.issue()["trigger_receipts"] == []
-    fence = {"state_revision": run["state_revision"], "lease_epoch": 1}
+    token = {"state_revision": run["state_revision"], "lease_epoch": 1}
     path = f"/v1/automation-runs/{run['run_id']}"
-    used = at.must(at.post(f"{path}/usage", fence | {"turns": 2}, who=AUTOMATION), 200)
+    used = at.must(at.post(f"{path}/usage", token | {"turns": 2}, who=AUTOMATION), 200)
     assert used["charges"]["turns"] == 2
     clock.move_to(run["deadline_at"])
     ended = at.must(at.call("GET", path, who="owner"), 200)

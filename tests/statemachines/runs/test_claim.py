@@ -13,7 +13,7 @@ from statemachines.contracts.policy import Authority, Policy
 from statemachines.contracts.refusals import AutomationOff, PauseInForce
 from statemachines.runs import claim as c
 from statemachines.runs import refusals as refused
-from statemachines.runs.claim import CLAIM, LEASE_SECONDS, Claim, Holder, Status
+from statemachines.runs.claim import LEASE_SECONDS, MACHINE, Claim, Holder, Status
 from statemachines.runs.lease import Lease
 from tests.statemachines.tables import History, check_table
 from tests.support.examples import example
@@ -32,39 +32,39 @@ EDGES = [
 ]
 ON = Authority(automation_id="heal", enabled=True, generation=1, policy_sha256="p", policy=Policy())
 HOLDER, RIVAL = Holder("heal", "runner_1"), Holder("heal", "runner_2")
-LANE = Lease(receipt_id="trc_1", epoch=4)
+HELD = Lease(receipt_id="trc_1", epoch=4)
 CREATED = c.ClaimCreated(
     case_id="case_1", case_revision=2, automation_id="heal", runner_id="runner_1", receipt_id="trc_1", lease_epoch=4,
     claimed_at=1000, lease_expires_at=1000 + LEASE_SECONDS,
 )  # fmt: skip
-ACTIVE = CLAIM.evolve(Claim(), CREATED)
+ACTIVE = MACHINE.evolve(Claim(), CREATED)
 END = CREATED.lease_expires_at
 
 
 def test_a_claim_moves_along_the_edges_only():
-    check_table(CLAIM, EDGES, {event.TOPIC: example(event) for event in EVENTS})
+    check_table(MACHINE, EDGES, {event.TOPIC: example(event) for event in EVENTS})
 
 
 def renew(
-    claim: Claim = ACTIVE, lane: Lease = LANE, on: Authority = ON, who: Holder = HOLDER, epoch: int = 4, now=1500
+    claim: Claim = ACTIVE, lease: Lease = HELD, on: Authority = ON, who: Holder = HOLDER, epoch: int = 4, now=1500
 ):
-    return c.decide_renew(claim, lane, on, who, epoch, now)
+    return c.decide_renew(claim, lease, on, who, epoch, now)
 
 
-def release(claim: Claim = ACTIVE, lane: Lease = LANE, who: Holder | None = HOLDER, epoch: int | None = 4, now=1500):
-    return c.decide_release(claim, lane, who, epoch, "done", now)
+def release(claim: Claim = ACTIVE, lease: Lease = HELD, who: Holder | None = HOLDER, epoch: int | None = 4, now=1500):
+    return c.decide_release(claim, lease, who, epoch, "done", now)
 
 
 def test_a_lease_ends_with_its_second():
     assert renew(now=END - 1) == [c.ClaimRenewed(END - 1, END - 1 + LEASE_SECONDS)]
-    with pytest.raises(refused.LeaseExpired):
+    with pytest.raises(c.LeaseOver):
         renew(now=END)
-    assert c.settle(ACTIVE, LANE, END - 1) == []
-    assert c.settle(ACTIVE, LANE, END) == [c.ClaimExpired(END)]
+    assert c.settle(ACTIVE, HELD, END - 1) == []
+    assert c.settle(ACTIVE, HELD, END) == [c.ClaimExpired(END)]
 
 
 def test_a_renewal_goes_no_further_than_the_deadline_of_the_run():
-    bound = CLAIM.evolve(ACTIVE, c.ClaimBound("run_1", 1600))
+    bound = MACHINE.evolve(ACTIVE, c.ClaimBound("run_1", 1600))
     assert renew(bound) == [c.ClaimRenewed(1500, 1600)]
     with pytest.raises(refused.DeadlineExceeded):
         renew(bound, now=1600)
@@ -72,26 +72,26 @@ def test_a_renewal_goes_no_further_than_the_deadline_of_the_run():
 
 def test_a_renewal_in_the_same_second_records_nothing():
     [renewed] = renew()
-    assert renew(CLAIM.evolve(ACTIVE, renewed)) == []
+    assert renew(MACHINE.evolve(ACTIVE, renewed)) == []
 
 
 @pytest.mark.parametrize(
     ("change", "refusal"),
     [
-        ({"claim": Claim()}, refused.ClaimNotFound),
-        ({"who": RIVAL}, refused.ClaimRequired),
-        ({"epoch": 3}, refused.StaleLeaseEpoch),
-        ({"epoch": 5}, refused.StaleLeaseEpoch),
-        ({"lane": Lease(receipt_id="trc_2", epoch=4)}, refused.LeaseExpired),
-        ({"lane": Lease(receipt_id="trc_1", epoch=5)}, refused.LeaseExpired),
-        ({"claim": CLAIM.evolve(ACTIVE, c.ClaimExpired(END))}, refused.LeaseExpired),
-        ({"claim": CLAIM.evolve(ACTIVE, c.ClaimReleased(None, 1200))}, refused.ClaimNotActive),
-        ({"claim": CLAIM.evolve(ACTIVE, c.ClaimCompleted(1200))}, refused.ClaimNotActive),
-        ({"claim": CLAIM.evolve(ACTIVE, c.ClaimRevoked(1200))}, refused.ClaimNotActive),
+        ({"claim": Claim()}, c.ClaimNotFound),
+        ({"who": RIVAL}, c.ClaimRequired),
+        ({"epoch": 3}, c.StaleLeaseEpoch),
+        ({"epoch": 5}, c.StaleLeaseEpoch),
+        ({"lease": Lease(receipt_id="trc_2", epoch=4)}, c.LeaseOver),
+        ({"lease": Lease(receipt_id="trc_1", epoch=5)}, c.LeaseOver),
+        ({"claim": MACHINE.evolve(ACTIVE, c.ClaimExpired(END))}, c.LeaseOver),
+        ({"claim": MACHINE.evolve(ACTIVE, c.ClaimReleased(None, 1200))}, c.ClaimNotActive),
+        ({"claim": MACHINE.evolve(ACTIVE, c.ClaimCompleted(1200))}, c.ClaimNotActive),
+        ({"claim": MACHINE.evolve(ACTIVE, c.ClaimRevoked(1200))}, c.ClaimNotActive),
     ],
 )
 def test_neither_renewed_nor_released_by_another_or_too_late(change: dict[str, Any], refusal: type[Exception]):
-    """A stale worker is refused whatever its claim's own stream says: the lane has moved on (P5)."""
+    """A stale worker is refused whatever its claim's own stream says: the lease has moved on (P5)."""
     with pytest.raises(refusal):
         renew(**change)
     with pytest.raises(refusal):
@@ -113,10 +113,10 @@ def test_an_owner_releases_without_an_epoch():
 
 
 def test_a_lease_that_time_ended_first_is_recorded_as_that():
-    assert c.decide_complete(ACTIVE, LANE, END) == c.decide_revoke(ACTIVE, LANE, END) == [c.ClaimExpired(END)]
-    assert c.decide_complete(ACTIVE, LANE, 1500) == [c.ClaimCompleted(1500)]
-    assert c.decide_revoke(ACTIVE, LANE, 1500) == [c.ClaimRevoked(1500)]
-    assert c.decide_complete(CLAIM.evolve(ACTIVE, c.ClaimExpired(END)), LANE, 1500) == []
+    assert c.decide_complete(ACTIVE, HELD, END) == c.decide_revoke(ACTIVE, HELD, END) == [c.ClaimExpired(END)]
+    assert c.decide_complete(ACTIVE, HELD, 1500) == [c.ClaimCompleted(1500)]
+    assert c.decide_revoke(ACTIVE, HELD, 1500) == [c.ClaimRevoked(1500)]
+    assert c.decide_complete(MACHINE.evolve(ACTIVE, c.ClaimExpired(END)), HELD, 1500) == []
 
 
 class Lifetime(RuleBasedStateMachine):
@@ -124,7 +124,7 @@ class Lifetime(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.history = History(CLAIM)
+        self.history = History(MACHINE)
         self.history.carry_out(lambda state: [] if state.status is not Status.ABSENT else [CREATED])
         self.now, self.until, self.live = 1000, END, True
 
@@ -139,39 +139,39 @@ class Lifetime(RuleBasedStateMachine):
     @rule(who=st.sampled_from([HOLDER, RIVAL]))
     def renew(self, who):
         def decide(state):
-            return c.decide_renew(state, LANE, ON, who, 4, self.now)
+            return c.decide_renew(state, HELD, ON, who, 4, self.now)
 
         if who is RIVAL:
-            self.history.refuses(decide, refused.ClaimRequired)
+            self.history.refuses(decide, c.ClaimRequired)
         elif self.in_time:
             self.history.carry_out(decide)
             self.until = self.now + LEASE_SECONDS
         else:
-            self.history.refuses(decide, (refused.LeaseExpired, refused.ClaimNotActive))
+            self.history.refuses(decide, (c.LeaseOver, c.ClaimNotActive))
 
     @rule()
     def release(self):
         def decide(state):
-            return c.decide_release(state, LANE, HOLDER, 4, None, self.now)
+            return c.decide_release(state, HELD, HOLDER, 4, None, self.now)
 
         if self.in_time:
             for event in decide(self.history.state):
-                self.history.state = CLAIM.evolve(self.history.state, event)
+                self.history.state = MACHINE.evolve(self.history.state, event)
                 self.history.events.append(event)
             self.live = False
         else:
-            self.history.refuses(decide, (refused.LeaseExpired, refused.ClaimNotActive))
+            self.history.refuses(decide, (c.LeaseOver, c.ClaimNotActive))
 
     @rule()
     def sweep(self):
-        events = self.history.carry_out(lambda state: c.settle(state, LANE, self.now))
+        events = self.history.carry_out(lambda state: c.settle(state, HELD, self.now))
         assert bool(events) == (self.live and self.now >= self.until)
         self.live = self.in_time
 
     @invariant()
     def replays(self):
         self.history.check()
-        assert c.lease_live(self.history.state, LANE, self.now) == self.in_time
+        assert c.lease_live(self.history.state, HELD, self.now) == self.in_time
 
 
 TestLifetime = Lifetime.TestCase

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from statemachines.contracts.policy import Authority
 from statemachines.kernel.machine import apply, permits, replay
 from statemachines.runs import grant as g
-from statemachines.runs.grant import GRANT, Grant, Status
-from statemachines.runs.refusals import GrantNotAvailable
+from statemachines.runs.grant import MACHINE, Grant, GrantNotAvailable, Status
 from tests.statemachines.tables import check_table
 from tests.support.examples import example
 
@@ -29,11 +28,11 @@ EDGES = [
 ]
 ON = Authority(automation_id="heal", enabled=True, generation=3)
 AUTHORIZED = Grant(status=Status.AUTHORIZED, generation=3, authorized_at=100, expires_at=100 + g.GRANT_SECONDS)
-CONSUMED = apply(GRANT, AUTHORIZED, g.GrantConsumed(4, 200))
+CONSUMED = apply(MACHINE, AUTHORIZED, g.GrantConsumed(4, 200))
 
 
 def test_a_grant_moves_along_the_edges_only():
-    check_table(GRANT, EDGES, {event.TOPIC: example(event) for event in EVENTS})
+    check_table(MACHINE, EDGES, {event.TOPIC: example(event) for event in EVENTS})
 
 
 def test_a_grant_is_spent_once_and_in_time():
@@ -67,22 +66,22 @@ def test_of_a_stop_and_time_the_first_ends_a_grant_whenever_it_is_asked(stopped_
 def test_the_end_of_the_run_revokes_or_leaves_open_what_it_cannot_know():
     assert g.settle(AUTHORIZED, ON, run_live=False, now=150) == [g.GrantRevoked("run_over", 150)]
     [unresolved] = g.settle(CONSUMED, ON, run_live=False, now=150)
-    open_end = apply(GRANT, CONSUMED, unresolved)
+    open_end = apply(MACHINE, CONSUMED, unresolved)
     [settled] = g.decide_settle(open_end, "proof_1", 300)
-    assert apply(GRANT, open_end, settled).status is Status.SETTLED
-    assert g.decide_settle(apply(GRANT, open_end, settled), "proof_1", 400) == []
+    assert apply(MACHINE, open_end, settled).status is Status.SETTLED
+    assert g.decide_settle(apply(MACHINE, open_end, settled), "proof_1", 400) == []
     assert g.decide_settle(AUTHORIZED, "proof_1", 300) == []
 
 
 @given(st.lists(st.sampled_from(EVENTS), max_size=8), st.booleans(), st.integers(0, 2000))
 def test_any_history_replays_and_settling_settles(kinds, live, now):
-    state, events = GRANT.initial, []
+    state, events = MACHINE.initial, []
     for kind in kinds:
         event = example(kind)
-        if permits(GRANT, state, event):
-            state = apply(GRANT, state, event)
+        if permits(MACHINE, state, event):
+            state = apply(MACHINE, state, event)
             events.append(event)
-    assert replay(GRANT, events) == state
+    assert replay(MACHINE, events) == state
     for event in g.settle(state, ON, run_live=live, now=now):
-        state = apply(GRANT, state, event)
+        state = apply(MACHINE, state, event)
     assert g.settle(state, ON, run_live=live, now=now) == []

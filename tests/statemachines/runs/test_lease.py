@@ -1,4 +1,4 @@
-"""The lane of a case: every edge and non-edge, epochs that rise by one, attempts that count the current revision."""
+"""The lease of a case: every edge and non-edge, epochs that rise by one, attempts that count the current revision."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from statemachines.kernel.machine import apply, permits, replay
 from statemachines.runs import lease
-from statemachines.runs.lease import LEASE, Lease, Status
+from statemachines.runs.lease import MACHINE, Lease, Status
 from tests.statemachines.tables import check_table
 from tests.support.examples import example
 
@@ -20,11 +20,11 @@ EDGES = [
 
 
 def test_a_lane_moves_along_the_edges_only():
-    check_table(LEASE, EDGES, {event.TOPIC: example(event) for event in EVENTS})
+    check_table(MACHINE, EDGES, {event.TOPIC: example(event) for event in EVENTS})
 
 
-class Lane(RuleBasedStateMachine):
-    """A lane against counters kept by hand."""
+class LeaseMachine(RuleBasedStateMachine):
+    """A lease against counters kept by hand."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,9 +34,9 @@ class Lane(RuleBasedStateMachine):
         self.latest = 0
 
     def record(self, event) -> bool:
-        if not permits(LEASE, self.state, event):
+        if not permits(MACHINE, self.state, event):
             return False
-        self.state = apply(LEASE, self.state, event)
+        self.state = apply(MACHINE, self.state, event)
         self.events.append(event)
         return True
 
@@ -62,7 +62,7 @@ class Lane(RuleBasedStateMachine):
     @invariant()
     def counts_hold(self):
         assert (self.state.ordinal, self.state.epoch) == (self.offers, self.epochs)
-        assert replay(LEASE, self.events) == self.state
+        assert replay(MACHINE, self.events) == self.state
         for automation in "ab":
             if self.state.attempts_revision:
                 expected = self.runs.get((automation, self.state.attempts_revision), 0)
@@ -70,4 +70,4 @@ class Lane(RuleBasedStateMachine):
             assert self.state.attempts_of(automation, self.latest + 1) == 0
 
 
-TestLane = Lane.TestCase
+TestLease = LeaseMachine.TestCase

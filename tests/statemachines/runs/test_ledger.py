@@ -12,8 +12,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from statemachines.contracts.policy import Limits
 from statemachines.kernel.machine import apply, replay
 from statemachines.runs import ledger as led
-from statemachines.runs.ledger import LEDGER, WINDOW_SECONDS, Amounts, Ledger, Status
-from statemachines.runs.refusals import BudgetExhausted, DeadlineExceeded, GrantNotAvailable
+from statemachines.runs.grant import GrantNotAvailable
+from statemachines.runs.ledger import MACHINE, WINDOW_SECONDS, Amounts, BudgetExhausted, Ledger, Status
+from statemachines.runs.refusals import DeadlineExceeded
 from tests.statemachines.tables import check_table
 from tests.support.examples import example
 
@@ -32,12 +33,12 @@ LIMITS = Limits(
 
 def after(state: Ledger, *decided: list) -> Ledger:
     for event in [event for events in decided for event in events]:
-        state = apply(LEDGER, state, event)
+        state = apply(MACHINE, state, event)
     return state
 
 
 def test_a_ledger_moves_along_the_edges_only():
-    check_table(LEDGER, EDGES, {event.TOPIC: example(event) for event in EVENTS})
+    check_table(MACHINE, EDGES, {event.TOPIC: example(event) for event in EVENTS})
 
 
 def test_a_run_counts_for_a_day_to_the_second():
@@ -135,7 +136,7 @@ class Charges(RuleBasedStateMachine):
         except (BudgetExhausted, DeadlineExceeded, GrantNotAvailable):
             return False
         for event in events:
-            self.state = apply(LEDGER, self.state, event)
+            self.state = apply(MACHINE, self.state, event)
             self.events.append(event)
         return bool(events)
 
@@ -196,7 +197,7 @@ class Charges(RuleBasedStateMachine):
 
     @invariant()
     def replays_and_stays_small(self):
-        assert replay(LEDGER, self.events) == self.state
+        assert replay(MACHINE, self.events) == self.state
         assert len(self.state.runs) <= LIMITS.max_runs_per_day
         budgets = {
             budget.budget: budget for budget in led.window_budgets(self.state, LIMITS, self.generation, self.now)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from statemachines.contracts.policy import Authority, Policy
 from statemachines.kernel.machine import apply, replay
 from statemachines.runs import receipt as r
-from statemachines.runs.receipt import RECEIPT, Receipt, Status
+from statemachines.runs.receipt import MACHINE, Receipt, Status
 from tests.statemachines.tables import check_table
 from tests.support.examples import example
 
@@ -47,7 +47,7 @@ ISSUED = Receipt(
 
 
 def test_a_receipt_moves_along_the_edges_only():
-    check_table(RECEIPT, EDGES, {event.TOPIC: example(event) for event in EVENTS})
+    check_table(MACHINE, EDGES, {event.TOPIC: example(event) for event in EVENTS})
 
 
 def settle(
@@ -56,7 +56,7 @@ def settle(
     return r.settle(receipt, authority, case, claim_live=live, now=now)
 
 
-CLAIMED = RECEIPT.evolve(ISSUED, r.ReceiptClaimed("claim_1", 120))
+CLAIMED = MACHINE.evolve(ISSUED, r.ReceiptClaimed("claim_1", 120))
 
 
 @pytest.mark.parametrize(
@@ -86,15 +86,15 @@ def test_a_stop_or_another_policy_ends_a_receipt_at_once(change):
 @given(st.lists(st.sampled_from(EVENTS), max_size=8), st.integers(0, 400))
 def test_any_history_replays_and_settling_settles(kinds, now):
     """Whatever may be recorded replays to the same state; what settle says can be recorded, and then it is silent."""
-    state, events = RECEIPT.initial, []
+    state, events = MACHINE.initial, []
     for kind in kinds:
         event = example(kind)
-        if RECEIPT.table.get_transitions(event.TOPIC, state.status):
-            state = apply(RECEIPT, state, event)
+        if MACHINE.table.get_transitions(event.TOPIC, state.status):
+            state = apply(MACHINE, state, event)
             events.append(event)
-    assert replay(RECEIPT, events) == state
+    assert replay(MACHINE, events) == state
     for event in r.settle(state, ON, ("open", 7), claim_live=False, now=now):
-        state = apply(RECEIPT, state, event)
+        state = apply(MACHINE, state, event)
     assert r.settle(state, ON, ("open", 7), claim_live=False, now=now) == []
 
 
@@ -107,12 +107,12 @@ def test_rivals_name_one_receipt():
 
 def test_the_end_of_a_project_and_lost_materiality_end_open_receipts_only():
     [fenced] = r.decide_fence(ISSUED, 9)
-    assert apply(RECEIPT, ISSUED, fenced).cause == "project_fenced"
-    done = apply(RECEIPT, CLAIMED, r.ReceiptConsumed("run_1", None, 5))
+    assert apply(MACHINE, ISSUED, fenced).cause == "project_fenced"
+    done = apply(MACHINE, CLAIMED, r.ReceiptConsumed("run_1", None, 5))
     assert done.over
     assert r.decide_fence(done, 9) == []
     decision = example(r.ReceiptInvalidated).materiality
     assert decision is not None
     assert r.decide_invalidate(done, decision, 9) == []
     [ended] = r.decide_invalidate(CLAIMED, decision, 9)
-    assert apply(RECEIPT, CLAIMED, ended).final_materiality == decision
+    assert apply(MACHINE, CLAIMED, ended).final_materiality == decision

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from statemachines.kernel.machine import TOPICS, apply, permits, replay
 from statemachines.runs import events as e
-from statemachines.runs.run import BEFORE_EFFECT, LIVE, OUTSIDE, RUN, Run, Status
+from statemachines.runs.run import BEFORE_EFFECT, LIVE, MACHINE, OUTSIDE, Run, Status
 from tests.statemachines.tables import check_table
 from tests.support.examples import example
 
@@ -78,7 +78,7 @@ PAIRS = {
 
 def test_a_run_moves_along_the_edges_only():
     edges = [(event.TOPIC, source, target) for event, sources, target in ROWS for source in sources]
-    check_table(RUN, edges, {event.TOPIC: example(event) for event in EVENTS})
+    check_table(MACHINE, edges, {event.TOPIC: example(event) for event in EVENTS})
 
 
 def test_a_status_is_the_pair_that_clients_see():
@@ -97,7 +97,7 @@ def test_what_is_terminal_never_changes_its_outcome():
 
 def test_every_event_but_bookkeeping_raises_the_state_revision():
     for event in EVENTS:
-        raised = RUN.evolve(Run(state_revision=7), example(event)).state_revision - 7
+        raised = MACHINE.evolve(Run(state_revision=7), example(event)).state_revision - 7
         assert raised == (0 if event is e.RunReviewLapsed else 1)
 
 
@@ -106,10 +106,10 @@ def test_any_history_replays_and_counts_its_commands(kinds):
     state, events = Run(), []
     for kind in [e.RunStarted, *kinds]:
         event = example(kind)
-        if permits(RUN, state, event):
-            state = apply(RUN, state, event)
+        if permits(MACHINE, state, event):
+            state = apply(MACHINE, state, event)
             events.append(event)
-    assert replay(RUN, events) == state
+    assert replay(MACHINE, events) == state
     assert state.state_revision == sum(not isinstance(event, e.RunReviewLapsed) for event in events)
     assert state.live == (state.status in LIVE)
 

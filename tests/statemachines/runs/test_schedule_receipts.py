@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.runs.chains import latest_slot
 from statemachines.contracts.authority import policy_of
 from statemachines.contracts.cron import parse_cron, zone
 from statemachines.contracts.documents import check_contract
@@ -19,25 +18,31 @@ from statemachines.contracts.playbook import assemble_entry, find_template
 from statemachines.contracts.policy import Authority
 from statemachines.contracts.refusals import AutomationOff, PauseInForce
 from statemachines.kernel.machine import Event, permits, replay
+from statemachines.runs import claiming, issuing, starting
+from statemachines.runs import ledger as ledgers
 from statemachines.runs import receipt as receipts
-from statemachines.runs import starting as automation
+from statemachines.runs import run as runs
 from statemachines.runs.claim import Claim, Holder
+from statemachines.runs.claiming import ClaimCase
 from statemachines.runs.events import RunStarted
+from statemachines.runs.issuing import latest_slot
 from statemachines.runs.lease import Lease
-from statemachines.runs.ledger import LEDGER, Ledger
+from statemachines.runs.ledger import BudgetExhausted, Ledger
 from statemachines.runs.materiality import CaseFacts
-from statemachines.runs.receipt import RECEIPT, Receipt, ReceiptConsumed, ReceiptIssued, Slot, Status
-from statemachines.runs.refusals import (
-    AutomationMismatch,
-    BudgetExhausted,
+from statemachines.runs.receipt import (
+    Receipt,
     ReceiptAlreadyConsumed,
-    ReceiptExpired,
+    ReceiptConsumed,
+    ReceiptIssued,
     ReceiptNotClaimable,
     ReceiptNotFound,
+    ReceiptOver,
     ReceiptPolicySuperseded,
+    Slot,
+    Status,
 )
-from statemachines.runs.run import RUN
-from statemachines.runs.starting import ClaimCase, StartRun
+from statemachines.runs.refusals import AutomationMismatch
+from statemachines.runs.starting import StartRun
 from tests.support.firings import walked
 from tests.support.playbook_samples import REVIEW, assertions_of, bindings_of
 
@@ -61,15 +66,15 @@ def authority(schedule: dict[str, Any] | None = None, **changes: Any) -> Authori
 ON = authority()
 
 
-def issue(now: int, receipt: Receipt = RECEIPT.initial, by: Authority = ON) -> list[Event]:
-    receipt_id, effects = automation.issue_schedule_receipt(PROJECT, by, receipt, SLOT, now)
+def issue(now: int, receipt: Receipt = receipts.MACHINE.initial, by: Authority = ON) -> list[Event]:
+    receipt_id, effects = issuing.issue_schedule_receipt(PROJECT, by, receipt, SLOT, now)
     assert receipt_id == RECEIPT_ID
     assert effects.keys() <= {RECEIPT_ID}
     return effects.get(RECEIPT_ID, [])
 
 
-ISSUED: Receipt = replay(RECEIPT, issue(SLOT + 5))
-CONSUMED = RECEIPT.evolve(ISSUED, ReceiptConsumed("run_1", None, SLOT + 9))
+ISSUED: Receipt = replay(receipts.MACHINE, issue(SLOT + 5))
+CONSUMED = receipts.MACHINE.evolve(ISSUED, ReceiptConsumed("run_1", None, SLOT + 9))
 
 
 @pytest.mark.parametrize(
@@ -91,7 +96,7 @@ def test_a_receipt_says_which_slot_and_which_period_it_is_for():
     assert ISSUED.slot == Slot(SLOT, SLOT + WINDOW, SLOT - 7 * 86400, SLOT)
     assert (ISSUED.issued_at, ISSUED.expires_at) == (SLOT + 5, SLOT + WINDOW)
     assert (ISSUED.generation, ISSUED.contract_revision, ISSUED.policy_sha256) == (3, 3, "p" * 64)
-    assert ISSUED.snapshot_sha256 != replay(RECEIPT, issue(SLOT + 6)).snapshot_sha256
+    assert ISSUED.snapshot_sha256 != replay(receipts.MACHINE, issue(SLOT + 6)).snapshot_sha256
 
 
 ENDS = [
@@ -104,7 +109,7 @@ ENDS = [
 @pytest.mark.parametrize("end", [None, *ENDS])
 def test_a_slot_has_one_receipt_ever(end: Event | None):
     """Whatever became of it, and under every later contract: the id is the slot's (R-AUT-20)."""
-    state = ISSUED if end is None else RECEIPT.evolve(ISSUED, end)
+    state = ISSUED if end is None else receipts.MACHINE.evolve(ISSUED, end)
     for now in (SLOT, SLOT + 10, SLOT + WINDOW - 1):
         assert issue(now, state) == []
         assert issue(now, state, msgspec.structs.replace(ON, generation=9, contract_revision=9)) == []
@@ -116,9 +121,6 @@ def test_what_is_off_gets_none_and_starts_none(change: dict[str, Any], refusal: 
     for command in (lambda: issue(SLOT, by=off), lambda: start(SLOT + 6, by=off), lambda: latest_slot(off, SLOT)):
         with pytest.raises(refusal):
             command()
-
-
-# ---- time and stops
 
 
 def settle(receipt: Receipt, now: int, by: Authority = ON) -> list[Event]:
@@ -133,7 +135,7 @@ def test_it_ends_with_its_window_or_with_its_authority():
     for change in ({"enabled": False}, {"paused": True}, {"generation": 4}):
         stopped = msgspec.structs.replace(ON, **change)
         assert settle(ISSUED, SLOT + 9, stopped) == [receipts.ReceiptInvalidated("authority_withdrawn", None, SLOT + 9)]
-    for over in (CONSUMED, *(RECEIPT.evolve(ISSUED, end) for end in ENDS)):
+    for over in (CONSUMED, *(receipts.MACHINE.evolve(ISSUED, end) for end in ENDS)):
         assert settle(over, SLOT + WINDOW) == []
 
 
@@ -145,15 +147,16 @@ def test_of_a_stop_and_the_end_of_the_window_the_first_counts():
     assert [type(event) for event in settle(ISSUED, SLOT + 2 * WINDOW, after)] == [receipts.ReceiptExpired]
 
 
-# ---- consumption
-
-
 def start(
-    now: int, receipt: Receipt = ISSUED, by: Authority = ON, holder: Holder = HOLDER, ledger: Ledger = LEDGER.initial
+    now: int,
+    receipt: Receipt = ISSUED,
+    by: Authority = ON,
+    holder: Holder = HOLDER,
+    ledger: Ledger = ledgers.MACHINE.initial,
 ) -> dict[str, list[Event]]:
     command = StartRun(project_id=PROJECT, receipt_id=RECEIPT_ID, holder=holder)
-    run_id, effects = automation.start_run(
-        command, receipt=receipt, claim=Claim(), lane=Lease(), ledger=ledger, authority=by, case=None, now=now
+    run_id, effects = starting.start_run(
+        command, receipt=receipt, claim=Claim(), lease=Lease(), ledger=ledger, authority=by, case=None, now=now
     )
     assert run_id in effects
     return dict(effects)
@@ -168,11 +171,11 @@ def test_a_start_consumes_it_without_a_claim():
     assert isinstance(began, RunStarted)
     assert (began.case_id, began.case_revision, began.claim_id, began.lease_epoch) == (None, None, None, 1)
     assert (began.started_at, began.deadline_at) == (SLOT + 60, SLOT + 60 + 1800)
-    assert replay(RUN, [began]).deadline_at == began.deadline_at
+    assert replay(runs.MACHINE, [began]).deadline_at == began.deadline_at
     assert len(effects) == 3
     [charged] = next(events for id_, events in effects.items() if id_.startswith("led_"))
     assert charged.TOPIC == "ledger.run_charged.v1"
-    state = replay(RECEIPT, [*issue(SLOT + 5), *consumed])
+    state = replay(receipts.MACHINE, [*issue(SLOT + 5), *consumed])
     assert (state.status, state.run_id, state.claim_id, state.over) == (Status.CONSUMED, run_id, None, True)
 
 
@@ -184,12 +187,12 @@ def test_it_can_be_consumed_up_to_the_last_second_of_its_window(now: int):
 @pytest.mark.parametrize(
     ("receipt", "now", "refusal"),
     [
-        (ISSUED, SLOT + WINDOW, ReceiptExpired),
-        (RECEIPT.evolve(ISSUED, ENDS[0]), SLOT + 6, ReceiptExpired),
-        (RECEIPT.evolve(ISSUED, ENDS[1]), SLOT + 6, ReceiptNotClaimable),
+        (ISSUED, SLOT + WINDOW, ReceiptOver),
+        (receipts.MACHINE.evolve(ISSUED, ENDS[0]), SLOT + 6, ReceiptOver),
+        (receipts.MACHINE.evolve(ISSUED, ENDS[1]), SLOT + 6, ReceiptNotClaimable),
         (CONSUMED, SLOT + 10, ReceiptAlreadyConsumed),
         (CONSUMED, SLOT + 5 * WINDOW, ReceiptAlreadyConsumed),
-        (RECEIPT.initial, SLOT + 6, ReceiptNotFound),
+        (receipts.MACHINE.initial, SLOT + 6, ReceiptNotFound),
     ],
 )
 def test_what_is_over_starts_nothing(receipt: Receipt, now: int, refusal: type[Exception]):
@@ -207,11 +210,11 @@ def test_a_start_under_another_contract_or_of_another_automation_is_refused():
 
 def test_the_budget_of_a_day_bounds_the_slots_that_run():
     """Two runs a day: the third slot of a day starts nothing and keeps its receipt."""
-    ledger = LEDGER.initial
+    ledger = ledgers.MACHINE.initial
     for number in range(2):
         events = start(SLOT + 6 + number, ledger=ledger)
         [charge] = next(events for id_, events in events.items() if id_.startswith("led_"))
-        ledger = LEDGER.evolve(ledger, msgspec.structs.replace(charge, run_id=f"run_{number}"))
+        ledger = ledgers.MACHINE.evolve(ledger, msgspec.structs.replace(charge, run_id=f"run_{number}"))
     with pytest.raises(BudgetExhausted) as refused:
         start(SLOT + 9, ledger=ledger)
     assert refused.value.details["budget"] == "max_runs_per_day"
@@ -230,12 +233,9 @@ def test_it_is_for_no_case():
     )
     command = ClaimCase(project_id=PROJECT, case_id="case_1", receipt_id=RECEIPT_ID, case_revision=1, holder=HOLDER)
     with pytest.raises(ReceiptNotClaimable):
-        automation.claim_case(
-            command, receipt=ISSUED, lane=Lease(), current=Claim(), authority=ON, case=case, now=SLOT + 6
+        claiming.claim_case(
+            command, receipt=ISSUED, lease=Lease(), current=Claim(), authority=ON, case=case, now=SLOT + 6
         )
-
-
-# ---- any history
 
 
 MOMENTS = st.integers(SLOT - 2, SLOT + WINDOW + 2)
@@ -246,7 +246,7 @@ WISHES = st.sampled_from(["issue", "start", "settle", "stop", "go", "fence"])
 @given(st.lists(st.tuples(WISHES, st.integers(0, WINDOW // 3)), max_size=12), MOMENTS)
 def test_whatever_happens_in_whatever_order(steps: list[tuple[str, int]], now: int):
     """Every event is an edge of the table, a slot is issued and consumed once at most, and only inside its window."""
-    state, by, recorded = RECEIPT.initial, ON, []
+    state, by, recorded = receipts.MACHINE.initial, ON, []
     for wish, seconds in steps:
         now += seconds
         events: list[Event] = []
@@ -267,26 +267,23 @@ def test_whatever_happens_in_whatever_order(steps: list[tuple[str, int]], now: i
         except (
             AutomationOff,
             ReceiptAlreadyConsumed,
-            ReceiptExpired,
+            ReceiptOver,
             ReceiptNotClaimable,
             ReceiptNotFound,
             ReceiptPolicySuperseded,
         ):
             assert events == []
         for event in events:
-            assert permits(RECEIPT, state, event)
-            state = RECEIPT.evolve(state, event)
+            assert permits(receipts.MACHINE, state, event)
+            state = receipts.MACHINE.evolve(state, event)
             recorded.append((event, now))
-    assert state == replay(RECEIPT, [event for event, _ in recorded])
+    assert state == replay(receipts.MACHINE, [event for event, _ in recorded])
     for kind in (ReceiptIssued, ReceiptConsumed):
         moments = [moment for event, moment in recorded if isinstance(event, kind)]
         assert len(moments) <= 1
         assert all(SLOT <= moment < SLOT + WINDOW for moment in moments)
     assert state.status is not Status.CLAIMED
     assert state.status is not Status.CLOSED
-
-
-# ---- slots of the clock
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Verification: recurrence, traffic, and silence that is never success (G-111, R-AUT-45)."""
+"""Verification: traffic without recurrence alone succeeds, and silence never does (G-111, R-AUT-44, R-AUT-45)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from statemachines.contracts.documents import Document
 from statemachines.contracts.policy import VerificationTerms
 from statemachines.runs.verification import Counts, decide_verification, observation_end
+from tests.support.loop.bodies import HEAD
+from tests.support.loop.contracts import READY, make
+from tests.support.loop.scene import CASE_ID, Scene
 
 T0 = 1000
+
 TERMS = VerificationTerms(
     observation_window_seconds=100, max_wait_seconds=500, min_sample_size=3, traffic_sample_event="checkout"
 )
@@ -56,3 +61,70 @@ def test_zero_traffic_and_recurrence_never_verify(terms, sample, recurrences, af
 def test_what_happens_after_the_deadline_is_not_counted():
     assert observation_end(TERMS, T0, T0 + 100) == T0 + 100
     assert observation_end(TERMS, T0, T0 + 9999) == T0 + 500
+
+
+REVIEW = make("review_required")
+
+
+def scene(document: Document = REVIEW) -> Scene:
+    return Scene(document, READY)
+
+
+def test_traffic_without_recurrence_succeeds_and_closes_the_case():
+    at = scene().opened()
+    assert at.verify().code == "deploy_not_bound"
+    assert at.deploy() == at.run_id
+    assert at.verify().status == 202
+    at.wait(60)
+    at.must("traffic", {"count": 2}, who="telemetry")
+    assert at.verify().status == 202, "the window is not over"
+    at.wait(60)
+    done = at.verify()
+    assert (done.status, done.body["verification"]["outcome"]) == (200, "no_recurrence")
+    assert at.standing() == ("verified_or_reported", "succeeded")
+    output = at.run()["output"]
+    assert output["deploy"]["sha"] == HEAD
+    assert output["verification"] == {
+        "outcome": "no_recurrence", "passed": True, "sample": {"event": "checkout_completed", "count": 2, "minimum": 2},
+    }  # fmt: skip
+    again = at.verify()
+    assert (again.status, again.body) == (200, done.body)
+    case = next(w.state for w in at.store.streams.values() if w.stream.id == CASE_ID)
+    assert (case.status.value, case.revision) == ("resolved", 2)
+
+
+@pytest.mark.parametrize(
+    ("errors", "traffic", "wait", "outcome"),
+    [
+        (1, 9, 0, "recurred"),
+        (1, 9, 120, "recurred"),
+        (0, 0, 900, "insufficient_traffic"),
+        (0, 1, 900, "insufficient_traffic"),
+    ],
+)
+def test_recurrence_and_silence_fail(errors, traffic, wait, outcome):
+    at = scene().deployed()
+    at.wait(1)
+    if traffic:
+        at.must("traffic", {"count": traffic}, who="telemetry")
+    at.error(errors)
+    at.wait(wait)
+    assert at.verify().body["verification"]["outcome"] == outcome
+    assert at.standing() == ("stopped", "failed")
+    assert at.run()["output"]["verification"]["passed"] is False
+
+
+def test_silence_is_pending_to_the_last_second_and_the_sweep_ends_it():
+    at = scene().deployed()
+    at.wait(899)
+    assert at.verify().status == 202
+    at.wait(1)
+    at.must("sweep", who="sweep")
+    assert at.standing() == ("stopped", "failed")
+
+
+def test_traffic_after_the_deadline_comes_too_late():
+    at = scene().deployed()
+    at.wait(901)
+    at.must("traffic", {"count": 9}, who="telemetry")
+    assert at.verify().body["verification"]["outcome"] == "insufficient_traffic"

@@ -273,7 +273,7 @@ class Runner(Actor):
         self.start = Request(self.name, "start", body={"trigger_receipt_id": chosen}, key=self.key())
         return self.start
 
-    def _fence(self, run: dict[str, Any]) -> dict[str, Any]:
+    def _token(self, run: dict[str, Any]) -> dict[str, Any]:
         odd = self.rng.random()
         return {
             "state_revision": max(1, run["state_revision"] - (odd < 0.04)),
@@ -281,7 +281,7 @@ class Runner(Actor):
         }
 
     def _in_run(self, run: dict[str, Any]) -> Request:
-        path, fence = {"run_id": run["run_id"]}, self._fence(run)
+        path, token = {"run_id": run["run_id"]}, self._token(run)
         done = run["status"] in {"succeeded", "failed", "escalated", "cancelled"}
         if self.chance(0.1) or done:
             return Request(self.name, "run", path)
@@ -290,32 +290,32 @@ class Runner(Actor):
                 self.name, "renew", {"claim_id": self.claim["claim_id"]}, {"lease_epoch": self.claim["lease_epoch"]}
             )
         if run["phase"] == "run_started" and self.chance(0.3):
-            return Request(self.name, "patch", path, fence | {"phase": "running"}, self.key())
+            return Request(self.name, "patch", path, token | {"phase": "running"}, self.key())
         if self.chance(0.02):
-            body = fence | {"status": self.rng.choice(["failed", "escalated"]), "reason": "Gave up."}
+            body = token | {"status": self.rng.choice(["failed", "escalated"]), "reason": "Gave up."}
             return Request(self.name, "patch", path, body, self.key())
         if self.chance(0.15):
-            return self._usage(path, fence)
+            return self._usage(path, token)
         verifying = run["status"] == "verifying"
-        return Request(self.name, "verify", path) if verifying else self._towards_the_pull_request(run, path, fence)
+        return Request(self.name, "verify", path) if verifying else self._towards_the_pull_request(run, path, token)
 
-    def _usage(self, path: dict[str, str], fence: dict[str, Any]) -> Request:
+    def _usage(self, path: dict[str, str], token: dict[str, Any]) -> Request:
         amounts = {
             "turns": self.rng.randint(0, 30),
             "cost_usd": self.rng.choice(["0.1", "0.25", "1.5"]),
             "runtime_seconds": self.rng.randint(0, 900),
         }
-        return Request(self.name, "usage", path, fence | amounts, self.key())
+        return Request(self.name, "usage", path, token | amounts, self.key())
 
-    def _towards_the_pull_request(self, run: dict[str, Any], path: dict[str, str], fence: dict[str, Any]) -> Request:
+    def _towards_the_pull_request(self, run: dict[str, Any], path: dict[str, str], token: dict[str, Any]) -> Request:
         if run["phase"] in {"run_started", "running", "human_review"}:
             if self.chance(0.12):
                 action = self.rng.choice(["draft_pr", "draft_pr", "escalate", "auto_merge"])
-                return Request(self.name, "request_approval", path, fence | {"action": action}, self.key())
+                return Request(self.name, "request_approval", path, token | {"action": action}, self.key())
             fresh = self.grant is None or self.chance(0.1)
-            return self._authorize(path, fence) if fresh else self._consume(path, fence)
+            return self._authorize(path, token) if fresh else self._consume(path, token)
         if self.grant is not None and self.chance(0.1):
-            return self._consume(path, fence)  # A call-start again: it may only reconcile.
+            return self._consume(path, token)  # A call-start again: it may only reconcile.
         if run["status"] is None and self.chance(0.5):
             opened = self.seen.pull_requests[-1] if self.seen.pull_requests else None
             if opened is not None and opened["run_id"] == run["run_id"]:
@@ -324,13 +324,13 @@ class Runner(Actor):
                     "url": f"https://code.example/acme/shop/pull/{opened['number']}",
                     "head_sha": opened["head_sha"],
                 }
-                body = fence | {"status": "draft_pr_opened", "pull_request": reported}
+                body = token | {"status": "draft_pr_opened", "pull_request": reported}
                 return Request(self.name, "patch", path, body, self.key())
         if self.mode == "auto_merge" and self.chance(0.5) and run["grants"]:
-            return self._auto_merge(run, path, fence)
+            return self._auto_merge(run, path, token)
         return Request(self.name, "run", path)
 
-    def _authorize(self, path: dict[str, str], fence: dict[str, Any]) -> Request:
+    def _authorize(self, path: dict[str, str], token: dict[str, Any]) -> Request:
         if not self.shas or self.chance(0.1):
             self.shas += 1
         odd = self.rng.random()
@@ -346,17 +346,17 @@ class Runner(Actor):
             "tests": [{"command": "make test", "passed": True}],
             "title": None,
         }
-        return Request(self.name, "authorize", path | {"kind": "draft_pr"}, fence | {"binding": binding})
+        return Request(self.name, "authorize", path | {"kind": "draft_pr"}, token | {"binding": binding})
 
-    def _consume(self, path: dict[str, str], fence: dict[str, Any]) -> Request:
+    def _consume(self, path: dict[str, str], token: dict[str, Any]) -> Request:
         assert self.grant is not None
-        body = fence | {"grant_id": self.grant["grant_id"]}
+        body = token | {"grant_id": self.grant["grant_id"]}
         return Request(self.name, "consume", path | {"kind": self.grant["kind"]}, body, self.key())
 
-    def _auto_merge(self, run: dict[str, Any], path: dict[str, str], fence: dict[str, Any]) -> Request:
+    def _auto_merge(self, run: dict[str, Any], path: dict[str, str], token: dict[str, Any]) -> Request:
         live = [item for item in run["grants"] if item["kind"] == "auto_merge" and item["status"] == "authorized"]
         if live:
-            body = fence | {"grant_id": live[-1]["grant_id"]}
+            body = token | {"grant_id": live[-1]["grant_id"]}
             return Request(self.name, "consume", path | {"kind": "auto_merge"}, body, self.key())
         opened = run["pull_request"]
         binding = {
@@ -364,7 +364,7 @@ class Runner(Actor):
             "head_sha": run["grants"][0]["binding"]["head_sha"] if opened is None else opened["head_sha"],
             "merge_method": "squash",
         }
-        return Request(self.name, "authorize", path | {"kind": "auto_merge"}, fence | {"binding": binding})
+        return Request(self.name, "authorize", path | {"kind": "auto_merge"}, token | {"binding": binding})
 
     def learn(self, request: Request, reply: Reply) -> None:
         self.seen.note(reply)

@@ -52,7 +52,7 @@ class Chain:
     grant_id: str = ""
 
     @property
-    def fence(self) -> dict[str, int]:
+    def token(self) -> dict[str, int]:
         return {"state_revision": self.revision, "lease_epoch": self.epoch}
 
     @property
@@ -253,11 +253,11 @@ class Arena:
         return self.scene.binding(head_branch=f"heal/{chain.run_id}") | changes
 
     async def act(self, chain: Chain, what: str, body: dict[str, Any] | None = None, **how: Any) -> httpx2.Response:
-        """A runner command under the fence as the chain knows it, unless the body brings its own."""
-        return await self.post(f"{chain.path}/{what}", chain.fence | (body or {}), **how)
+        """A runner command with the fencing token as the chain knows it, unless the body brings its own."""
+        return await self.post(f"{chain.path}/{what}", chain.token | (body or {}), **how)
 
     async def patch(self, chain: Chain, **how: Any) -> httpx2.Response:
-        return await self.ask("PATCH", chain.path, chain.fence | {"phase": "running"}, **how)
+        return await self.ask("PATCH", chain.path, chain.token | {"phase": "running"}, **how)
 
     async def consume(self, chain: Chain, **how: Any) -> httpx2.Response:
         return await self.act(chain, "actions/draft-pr/consume", {"grant_id": chain.grant_id}, **how)

@@ -18,7 +18,6 @@ from service.eventstore.codec import decode_event
 from service.eventstore.commands import Answer, Command, Origin, Unit
 from service.eventstore.store import EventStore
 from service.ids import new_id
-from service.runs.books import case_stream
 from statemachines.cases import case
 from tests.support.loop.http_scene import HttpScene
 from tests.support.loop.port import Entry, Reply, Request
@@ -179,7 +178,7 @@ class HttpPort:
     def _suppress(self, request: Request) -> Reply:
         """Resolve a case past automation, from a process that is not the server."""
         project_id = self.scene.world.project_id
-        stream = case_stream(project_id, request.path["case_id"])
+        stream = case.stream(project_id, request.path["case_id"])
 
         def decide(unit: Unit) -> Answer:
             unit.append(stream, case.decide_resolve(unit.state(stream), "elsewhere", unit.now))

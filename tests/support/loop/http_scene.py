@@ -129,15 +129,15 @@ class HttpScene:
     def run(self, *, who: str = RUNNER) -> dict[str, Any]:
         return self.must(self.call("GET", self.path, who=who), 200)
 
-    def fence(self) -> dict[str, Any]:
+    def token(self) -> dict[str, Any]:
         run = self.run()
         return {"state_revision": run["state_revision"], "lease_epoch": run["lease_epoch"]}
 
     def act(self, what: str, body: dict[str, Any] | None = None, *, who: str = RUNNER, **how: Any) -> httpx2.Response:
-        return self.post(f"{self.path}/{what}", self.fence() | (body or {}), who=who, **how)
+        return self.post(f"{self.path}/{what}", self.token() | (body or {}), who=who, **how)
 
     def patch(self, body: dict[str, Any]) -> httpx2.Response:
-        return self.call("PATCH", self.path, self.fence() | body)
+        return self.call("PATCH", self.path, self.token() | body)
 
     def binding(self, **changes: Any) -> dict[str, Any]:
         return bodies.binding(self.mode, **changes)

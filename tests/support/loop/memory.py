@@ -1,8 +1,8 @@
-"""The service in memory: the product's own plans, units, folds and views over dicts, fenced as the database fences.
+"""The service in memory: the product's own commands, units, folds and views over dicts, guarded as in the database.
 
 A command reads where its streams are, decides on the states it loaded, and commits only when every declared stream
 is still at the revision it was loaded at; otherwise it decides again. Between the three steps other requests may run.
-`fenced=False` drops that comparison: the game has to notice.
+`guarded=False` drops that comparison: the game has to notice.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from projections.kernel.projection import AnyProjection, Table
 from projections.runs import approval as approvals
 from projections.runs import claim as claims
 from projections.runs import grant as grants
+from projections.runs import lease as leases
 from projections.runs import ledger as ledgers
 from projections.runs import receipt as triggers
 from projections.runs import run as runs
-from service.eventstore.commands import Command, Origin
+from service.eventstore.commands import Command, Origin, Refused
+from service.eventstore.intents import Intent
 from service.eventstore.unit import Batch, Registry, UnitOfWork, Working
-from service.runs.chains import Plan
 from statemachines.kernel.machine import Stream, replay
 from tests.support.loop.port import Entry
 
@@ -32,7 +33,7 @@ T = TypeVar("T")
 R = TypeVar("R", bound=msgspec.Struct)
 
 PROJECTIONS: tuple[AnyProjection, ...] = (
-    triggers.PROJECTION, claims.CLAIMS, claims.LEASES, runs.PROJECTION, approvals.PROJECTION, grants.PROJECTION,
+    triggers.PROJECTION, claims.PROJECTION, leases.PROJECTION, runs.PROJECTION, approvals.PROJECTION, grants.PROJECTION,
     ledgers.PROJECTION, cases.PROJECTION, automation_contract.PROJECTION,
 )  # fmt: skip
 REGISTRY = Registry({}, {kind: (projection,) for projection in PROJECTIONS for kind in projection.kinds})
@@ -41,8 +42,8 @@ REGISTRY = Registry({}, {kind: (projection,) for projection in PROJECTIONS for k
 class MemoryStore:
     """Streams, rows and a clock."""
 
-    def __init__(self, *, fenced: bool = True, now: int = 1_800_000_000) -> None:
-        self.fenced = fenced
+    def __init__(self, *, guarded: bool = True, now: int = 1_800_000_000) -> None:
+        self.guarded = guarded
         self.now = now
         self.streams: dict[tuple[str, str], Working] = {}
         self.rows: dict[tuple[str, str, str], Any] = {}
@@ -64,30 +65,34 @@ class MemoryStore:
     def _load(self, stream: Stream) -> Working:
         return self.streams.get(stream.name) or Working(stream, 0, stream.machine.initial, {})
 
-    def execute(self, actor: str, plan: Plan[T], interleave: Callable[[], None]) -> T:
-        """Carry out a plan. Raises its refusal, and Moved."""
-        declared = {stream.name: stream for stream in (*plan.streams, *plan.reads)}
+    def execute(self, actor: str, intent: Intent[T], interleave: Callable[[], None]) -> T:
+        """Carry out a intent. Raises its refusal, and Moved."""
+        declared = {stream.name: stream for stream in (*intent.streams, *intent.reads)}
         while True:
             loaded = {name: self._load(stream) for name, stream in declared.items()}
-            facts = {(table.name, p, i): self.row(table, p, i) for table, p, i in plan.lookups}
+            facts = {(table.name, p, i): self.row(table, p, i) for table, p, i in intent.lookups}
             batch = Batch(REGISTRY, datetime.fromtimestamp(self.now, UTC), dict(loaded), facts)
             command = Command(
                 origin=Origin(actor, actor, "game", "req_game"),
                 decide=lambda _: (_ for _ in ()).throw(AssertionError),
-                streams=plan.streams,
-                reads=plan.reads,
-                lookups=plan.lookups,
+                streams=intent.streams,
+                reads=intent.reads,
+                lookups=intent.lookups,
             )
             unit = UnitOfWork(batch, command, "cmd_game")
             interleave()
-            result = plan.decide(unit)
+            result = intent.decide(unit)
             moved = any(self._load(stream).revision != loaded[name].revision for name, stream in declared.items())
-            moved = moved or any(self.row(table, p, i) is not facts[(table.name, p, i)] for table, p, i in plan.lookups)
-            if moved and self.fenced:
+            moved = moved or any(
+                self.row(table, p, i) is not facts[(table.name, p, i)] for table, p, i in intent.lookups
+            )
+            if moved and self.guarded:
                 interleave = _nothing
                 continue
             unit.accept()
             self._commit(batch, actor)
+            if isinstance(result, Refused):
+                raise result.rejection
             return result
 
     def _commit(self, batch: Batch, actor: str) -> None:

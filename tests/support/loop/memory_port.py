@@ -1,4 +1,4 @@
-"""The in-memory port: operations by name, over the same plans and views that the HTTP handlers use."""
+"""The in-memory port: operations by name, over the same commands and shapes that the HTTP handlers use."""
 
 from __future__ import annotations
 
@@ -12,33 +12,41 @@ import msgspec
 from projections.cases.case import CASE_STATS, CaseStatsRow
 from projections.cases.case import PROJECTION as CASES
 from projections.runs.approval import PROJECTION as APPROVALS
-from projections.runs.claim import CLAIMS, LEASES
+from projections.runs.claim import PROJECTION as CLAIMS
 from projections.runs.grant import PROJECTION as GRANTS
+from projections.runs.lease import PROJECTION as LEASES
 from projections.runs.receipt import PROJECTION as RECEIPTS
 from projections.runs.run import PROJECTION as RUNS
 from projections.runs.run import RunRow
 from schemas.kernel.errors import CATALOGUE
 from service.eventstore.commands import Unit
-from service.runs import books, chains, run_views, running, views
-from service.runs.chains import Candidate, Plan
-from service.runs.deploys import Waiting
+from service.eventstore.intents import LOOKUPS, Intent
+from service.runs import commands, show, show_run
+from service.runs.commands.pr_proof import WaitingRun
+from service.runs.considering import ConsideredCase
+from service.runs.scope import Ran, RunScope
 from statemachines.cases import case as case_machine
 from statemachines.contracts import contract as contracts
 from statemachines.contracts.documents import Document
 from statemachines.contracts.readiness import Facts
 from statemachines.kernel.machine import Event, Rejection
-from statemachines.runs.approval import Verdict
-from statemachines.runs.book import Fence
-from statemachines.runs.claim import Holder
+from statemachines.kernel.moved import Moved
+from statemachines.runs import lease as leases
+from statemachines.runs.approval import ApprovalNotFound, OwnerDecision
+from statemachines.runs.approving import RequestApproval
+from statemachines.runs.book import FencingToken
+from statemachines.runs.claim import ClaimNotFound, Holder
+from statemachines.runs.claiming import ClaimCase, Release
 from statemachines.runs.closing import CancelRun, as_of
-from statemachines.runs.events import Deploy
+from statemachines.runs.events import BoundDeploy
 from statemachines.runs.grant import AutoMergeBinding, DraftPrBinding
 from statemachines.runs.ledger import Amounts
-from statemachines.runs.proof import ObservedPr, require_verifiable
-from statemachines.runs.refusals import ApprovalNotFound, ClaimNotFound, Moved, ReceiptNotFound, RunNotFound
-from statemachines.runs.starting import ClaimCase, Release, StartRun
-from statemachines.runs.verification import Counts
-from statemachines.runs.work import HandOver, ReportedPullRequest, RequestApproval, Usage
+from statemachines.runs.pr_proof import ObservedPr
+from statemachines.runs.receipt import ReceiptNotFound
+from statemachines.runs.run import RunNotFound
+from statemachines.runs.running import HandOver, ReportedPullRequest, Usage
+from statemachines.runs.starting import StartRun
+from statemachines.runs.verification import Counts, require_verifiable
 from tests.support.loop.memory import MemoryStore
 from tests.support.loop.port import Entry, Reply, Request
 
@@ -91,15 +99,15 @@ class MemoryPort:
         return Reply(200 if request.operation == "start" else reply.status, reply.body)
 
     def _retried(self, attempt: Callable[[], tuple[int, Any]]) -> tuple[int, Any]:
-        for _ in range(books.LOOKUPS):
+        for _ in range(LOOKUPS):
             try:
                 return attempt()
             except Moved:
                 continue
         return 503, {}
 
-    def _execute(self, request: Request, plan: Plan[T], interleave: Callable[[], None]) -> T:
-        return self.store.execute(_kind(request.actor), plan, interleave)
+    def _execute(self, request: Request, intent: Intent[T], interleave: Callable[[], None]) -> T:
+        return self.store.execute(_kind(request.actor), intent, interleave)
 
     # ---- lookups
 
@@ -117,29 +125,29 @@ class MemoryPort:
         row: RunRow = self._row(RUNS, request.path["run_id"], RunNotFound)
         return row
 
-    def _fence(self, request: Request) -> Fence:
-        return Fence(self._holder(request), request.body["state_revision"], request.body["lease_epoch"])
+    def _token(self, request: Request) -> FencingToken:
+        return FencingToken(self._holder(request), request.body["state_revision"], request.body["lease_epoch"])
 
-    def _lane(self, case_id: str) -> Any:
-        return self.store.row(LEASES.table, PROJECT, books.lease_stream(PROJECT, case_id).id)
+    def _lease(self, case_id: str) -> Any:
+        return self.store.row(LEASES.table, PROJECT, leases.lease_id(PROJECT, case_id))
 
-    def _read(self, plan_streams: Sequence[Any], decide: Callable[[Unit], T]) -> T:
-        return self.store.execute(SYSTEM, Plan([], plan_streams, decide), lambda: None)
+    def _read(self, reads: Sequence[Any], decide: Callable[[Unit], T]) -> T:
+        return self.store.execute(SYSTEM, Intent([], decide, reads=reads), lambda: None)
 
     # ---- people and the contract
 
     def _contract(self, request: Request, interleave: Callable[[], None], decide: Callable[[Any, int], Any]) -> Any:
-        stream = books.contract_stream(PROJECT)
+        stream = contracts.stream(PROJECT)
 
         def act(unit: Unit) -> Any:
             return unit.append(stream, decide(unit.state(stream), unit.now))
 
-        state = self._execute(request, Plan([stream], [], act), interleave)
+        state = self._execute(request, Intent([stream], act), interleave)
         return 200, {"etag": state.etag, "paused": state.status.value == "paused"}
 
     def put_contract(self, document: Document, if_match: str | None, interleave: Callable[[], None]) -> Any:
         """Save a contract, disabled."""
-        stream_id = books.contract_stream(PROJECT).id
+        stream_id = contracts.stream(PROJECT).id
         return self._contract(
             Request("owner", "put"),
             interleave,
@@ -189,12 +197,12 @@ class MemoryPort:
         """Count an error into its case, opening or regressing it."""
         fingerprint = request.body["fingerprint"]
         case_id = case_machine.case_id(PROJECT, fingerprint)
-        stream = books.case_stream(PROJECT, case_id)
+        stream = case_machine.stream(PROJECT, case_id)
 
         def decide(unit: Unit) -> None:
             unit.append(stream, case_machine.decide_error(unit.state(stream), fingerprint, 1, None, unit.now))
 
-        self._execute(request, Plan([stream], [], decide), interleave)
+        self._execute(request, Intent([stream], decide), interleave)
         self.errors.setdefault(case_id, []).append(self.store.now)
         seen = self.errors[case_id]
         row = CaseStatsRow(
@@ -223,25 +231,25 @@ class MemoryPort:
 
     def _suppress(self, request: Request, interleave: Callable[[], None]) -> Any:
         """Resolve a case past automation."""
-        stream = books.case_stream(PROJECT, request.path["case_id"])
+        stream = case_machine.stream(PROJECT, request.path["case_id"])
 
         def decide(unit: Unit) -> None:
             unit.append(stream, case_machine.decide_resolve(unit.state(stream), "elsewhere", unit.now))
 
-        self._execute(request, Plan([stream], [], decide), interleave)
+        self._execute(request, Intent([stream], decide), interleave)
         return 200, {}
 
     # ---- triggers and claims
 
     def _issue(self, request: Request, interleave: Callable[[], None]) -> Any:
         automation_id = request.body["automation_id"]
-        candidates = [Candidate(row.id, row.case_revision, self._lane(row.id)) for row in self.store.all(CASES.table)]
-        issued = self._execute(request, chains.plan_case_issue(PROJECT, automation_id, candidates), interleave)
+        cases = [ConsideredCase(row.id, row.case_revision, self._lease(row.id)) for row in self.store.all(CASES.table)]
+        issued = self._execute(request, commands.receipt.issue_for_cases(PROJECT, automation_id, cases), interleave)
         return 200, {"receipt_ids": issued.receipt_ids, "skipped": issued.skipped_cases}
 
     def _receipts(self, request: Request, interleave: Callable[[], None]) -> Any:
         rows = self.store.all(RECEIPTS.table)
-        shown = [views.receipt(PROJECT, row.id, row.state, self.title) for row in rows]
+        shown = [show.receipt(PROJECT, row.id, row.state, self.title) for row in rows]
         return 200, {"trigger_receipts": shown}
 
     def _claim(self, request: Request, interleave: Callable[[], None]) -> Any:
@@ -252,23 +260,26 @@ class MemoryPort:
             case_revision=request.body["case_revision"],
             holder=self._holder(request),
         )
-        stream = self._execute(request, chains.plan_claim(command, self._lane(command.case_id)), interleave)
-        return 201, views.claim(PROJECT, stream.id, self.store.streams[stream.name].state)
+        intent = commands.claim.claim(command, self._lease(command.case_id))
+        stream = self._execute(request, intent, interleave).claim
+        return 201, show.claim(PROJECT, stream.id, self.store.streams[stream.name].state)
 
     def _claim_row(self, request: Request) -> Any:
         return self._row(CLAIMS, request.path["claim_id"], ClaimNotFound)
 
     def _renew(self, request: Request, interleave: Callable[[], None]) -> Any:
         row = self._claim_row(request)
-        self._execute(request, chains.plan_renew(row, self._holder(request), request.body["lease_epoch"]), interleave)
-        return 200, views.claim(PROJECT, row.id, self._claim_row(request).state)
+        self._execute(
+            request, commands.claim.renew(row, self._holder(request), request.body["lease_epoch"]), interleave
+        )
+        return 200, show.claim(PROJECT, row.id, self._claim_row(request).state)
 
     def _release(self, request: Request, interleave: Callable[[], None]) -> Any:
         row = self._claim_row(request)
         holder = None if _kind(request.actor) == "key" else self._holder(request)
         release = Release(holder, request.body.get("lease_epoch"), None)
-        self._execute(request, chains.plan_release(row, release), interleave)
-        return 200, views.claim(PROJECT, row.id, self._claim_row(request).state)
+        self._execute(request, commands.claim.release(row, release), interleave)
+        return 200, show.claim(PROJECT, row.id, self._claim_row(request).state)
 
     # ---- runs
 
@@ -276,49 +287,47 @@ class MemoryPort:
         receipt_id = request.body["trigger_receipt_id"]
         row = self._row(RECEIPTS, receipt_id, ReceiptNotFound)
         command = StartRun(project_id=PROJECT, receipt_id=receipt_id, holder=self._holder(request))
-        started = self._execute(request, chains.plan_start(command, row), interleave)
-        if started.refusal is not None:
-            raise started.refusal
-        return 201, self._show(started.run.id)
+        run = self._execute(request, commands.run.start(command, row), interleave)
+        return 201, self._show(run.id)
 
     def _show(self, run_id: str) -> Any:
         row = self.store.row(RUNS.table, PROJECT, run_id)
         assert row is not None
-        scope = books.RunScope.of(row, writes=frozenset())
-        return self._read(scope.reads, lambda unit: run_views.run(as_of(scope.open(unit), unit.now)))
+        around = RunScope.of(row, writes=frozenset())
+        return self._read(around.reads, lambda unit: show_run.run(as_of(around.open(unit), unit.now)))
 
     def _run(self, request: Request, interleave: Callable[[], None]) -> Any:
         return 200, self._show(self._run_row(request).id)
 
-    def _on_run(self, request: Request, plan: Plan[running.Ran[T]], interleave: Callable[[], None]) -> running.Ran[T]:
-        return self._execute(request, plan, interleave)
+    def _on_run(self, request: Request, intent: Intent[Ran[T]], interleave: Callable[[], None]) -> Ran[T]:
+        return self._execute(request, intent, interleave)
 
     def _patch(self, request: Request, interleave: Callable[[], None]) -> Any:
-        row, fence, body = self._run_row(request), self._fence(request), request.body
+        row, token, body = self._run_row(request), self._token(request), request.body
         if "pull_request" in body:
-            plan = running.plan_report_pr(row, fence, ReportedPullRequest(**body["pull_request"]))
+            intent = commands.run.report_pr(row, token, ReportedPullRequest(**body["pull_request"]))
         elif "status" in body:
-            plan = running.plan_hand_over(row, fence, HandOver(body["status"], body["reason"]))
+            intent = commands.run.hand_over(row, token, HandOver(body["status"], body["reason"]))
         else:
-            plan = running.plan_progress(row, fence)
-        return 200, run_views.run(as_of(self._on_run(request, plan, interleave).book, self.store.now))
+            intent = commands.run.progress(row, token)
+        return 200, show_run.run(as_of(self._on_run(request, intent, interleave).book, self.store.now))
 
     def _usage(self, request: Request, interleave: Callable[[], None]) -> Any:
         body = request.body
         amounts = Amounts(body["turns"], body["cost_usd"], body["runtime_seconds"])
-        plan = running.plan_usage(self._run_row(request), self._fence(request), Usage(amounts))
-        return 200, run_views.usage(self._on_run(request, plan, interleave).book)
+        intent = commands.run.charge(self._run_row(request), self._token(request), Usage(amounts))
+        return 200, show_run.usage(self._on_run(request, intent, interleave).book)
 
     def _request_approval(self, request: Request, interleave: Callable[[], None]) -> Any:
         wish = RequestApproval(request.body["action"], "May I?")
         ran = self._on_run(
-            request, running.plan_request(self._run_row(request), self._fence(request), wish), interleave
+            request, commands.approval.request(self._run_row(request), self._token(request), wish), interleave
         )
-        shown = views.approval(PROJECT, ran.result, ran.book.approval(ran.result))
+        shown = show.approval(PROJECT, ran.result, ran.book.approval(ran.result))
         return (201 if ran.changed else 200), shown
 
     def _approvals(self, request: Request, interleave: Callable[[], None]) -> Any:
-        shown = [views.approval(PROJECT, row.id, row.state) for row in self.store.all(APPROVALS.table)]
+        shown = [show.approval(PROJECT, row.id, row.state) for row in self.store.all(APPROVALS.table)]
         return 200, {"approvals": shown}
 
     def _decide(self, request: Request, interleave: Callable[[], None]) -> Any:
@@ -326,29 +335,29 @@ class MemoryPort:
         approval_row = self._row(APPROVALS, approval_id, ApprovalNotFound)
         run_row = self.store.row(RUNS.table, PROJECT, approval_row.run_id)
         assert run_row is not None
-        verdict = Verdict(request.body["decision"] == "approve", "usr_1")
-        ran = self._on_run(request, running.plan_decision(run_row, approval_id, verdict), interleave)
-        return 200, views.approval(PROJECT, approval_id, ran.book.approval(approval_id))
+        decision = OwnerDecision(request.body["decision"] == "approve", "usr_1")
+        ran = self._on_run(request, commands.approval.decide(run_row, approval_id, decision), interleave)
+        return 200, show.approval(PROJECT, approval_id, ran.book.approval(approval_id))
 
     def _authorize(self, request: Request, interleave: Callable[[], None]) -> Any:
-        row, fence, binding = self._run_row(request), self._fence(request), request.body["binding"]
+        row, token, binding = self._run_row(request), self._token(request), request.body["binding"]
         if request.path["kind"] == "draft_pr":
-            plan = running.plan_draft_pr(row, fence, msgspec.convert(binding, DraftPrBinding))
+            intent = commands.grant.authorize_draft_pr(row, token, msgspec.convert(binding, DraftPrBinding))
         else:
-            plan = running.plan_auto_merge(row, fence, msgspec.convert(binding, AutoMergeBinding))
-        ran = self._on_run(request, plan, interleave)
-        return (201 if ran.changed else 200), views.grant(PROJECT, ran.result, ran.book.grant(ran.result))
+            intent = commands.grant.authorize_auto_merge(row, token, msgspec.convert(binding, AutoMergeBinding))
+        ran = self._on_run(request, intent, interleave)
+        return (201 if ran.changed else 200), show.grant(PROJECT, ran.result, ran.book.grant(ran.result))
 
     def _consume(self, request: Request, interleave: Callable[[], None]) -> Any:
         kind: Any = request.path["kind"]
         grant_id = request.body["grant_id"]
-        plan = running.plan_consume(self._run_row(request), self._fence(request), kind, grant_id)
-        ran = self._on_run(request, plan, interleave)
-        return 200, views.consumed(ran.book, grant_id, call_authorized=ran.result)
+        intent = commands.grant.consume(self._run_row(request), self._token(request), kind, grant_id)
+        ran = self._on_run(request, intent, interleave)
+        return 200, show.consumed(ran.book, grant_id, call_authorized=ran.result)
 
     def _pr_proof(self, request: Request, interleave: Callable[[], None]) -> Any:
         observed = msgspec.convert(request.body, ObservedPr)
-        ran = self._on_run(request, running.plan_proof(self._run_row(request), observed), interleave)
+        ran = self._on_run(request, commands.pr_proof.record(self._run_row(request), observed), interleave)
         return (201 if ran.changed else 200), {"proof_id": ran.result}
 
     def _deploy(self, request: Request, interleave: Callable[[], None]) -> Any:
@@ -357,16 +366,16 @@ class MemoryPort:
         waiting = [row for row in self.store.all(RUNS.table) if row.proven_commit == sha]
         deploy_id = f"dep_{hashlib.sha256((request.key or '').encode()).hexdigest()[:26]}"
         for row in waiting:
-            deploy = Deploy(
+            deploy = BoundDeploy(
                 deploy_id=deploy_id,
                 version="v1",
                 environment=request.body["environment"],
                 sha=sha,
                 recorded_at=self.store.now,
             )
-            waiting = Waiting(books.RunScope.of(row, writes=frozenset({"run"})))
-            plan = Plan(waiting.scope.streams, waiting.scope.reads, partial(waiting.bind, deploy=deploy))
-            if self._execute(request, plan, interleave) is not None:
+            run = WaitingRun.of(row)
+            intent = Intent(run.scope.streams, partial(run.bind, deploy=deploy), reads=run.scope.reads)
+            if self._execute(request, intent, interleave) is not None:
                 return 202, {"automation_run_id": row.id}
         return 202, {"automation_run_id": None}
 
@@ -374,7 +383,7 @@ class MemoryPort:
         row = self._run_row(request)
         if require_verifiable(row.state) is None:
             return 200, {"verification": row.state.verdict}
-        ran = self._on_run(request, running.plan_verify(row, self._counts(row)), interleave)
+        ran = self._on_run(request, commands.verification.verify(row, self._counts(row)), interleave)
         return (202 if ran.result.outcome == "pending" else 200), {"verification": ran.result}
 
     def _counts(self, row: RunRow) -> Counts:
@@ -390,39 +399,39 @@ class MemoryPort:
 
     def _cancel(self, request: Request, interleave: Callable[[], None]) -> Any:
         key = hashlib.sha256((request.key or "").encode()).hexdigest()
-        ran = self._on_run(request, running.plan_cancel(self._run_row(request), CancelRun(key)), interleave)
-        return 200, run_views.cancelled(ran.book)
+        ran = self._on_run(request, commands.run.cancel(self._run_row(request), CancelRun(key)), interleave)
+        return 200, show_run.cancelled(ran.book)
 
     # ---- the sweep
 
     def _sweep(self, request: Request, interleave: Callable[[], None]) -> Any:
         """One command an object, as the minute sweep does it; issue comes last."""
-        for plan in self._housekeeping():
+        for intent in self._housekeeping():
             try:
-                self._execute(request, plan, interleave)
+                self._execute(request, intent, interleave)
             except (Moved, Rejection):  # Somebody else was there first; the next sweep looks again.
                 continue
         return 200, {}
 
-    def _housekeeping(self) -> Iterator[Plan[Any]]:
+    def _housekeeping(self) -> Iterator[Intent[Any]]:
         store = self.store
         for receipt_row in store.all(RECEIPTS.table):
             if receipt_row.status in {"issued", "claimed"}:
-                yield chains.plan_settle_receipt(receipt_row)
+                yield commands.receipt.settle(receipt_row)
         for claim_row in store.all(CLAIMS.table):
             if claim_row.status == "active":
-                yield chains.plan_settle_claim(claim_row)
+                yield commands.claim.settle(claim_row)
         for run_row in store.all(RUNS.table):
             if run_row.live:
-                yield running.plan_settle_run(run_row)
+                yield commands.run.settle(run_row)
                 if run_row.outcome == "verifying":
-                    yield running.plan_verify(run_row, self._counts(run_row))
+                    yield commands.verification.verify(run_row, self._counts(run_row))
         for grant_row in store.all(GRANTS.table):
             if grant_row.status in {"authorized", "consumed"}:
-                yield running.plan_settle_grant(self._run_of(grant_row), grant_row)
+                yield commands.grant.settle(self._run_of(grant_row), grant_row)
         for approval_row in store.all(APPROVALS.table):
             if approval_row.status == "pending":
-                yield running.plan_settle_approval(self._run_of(approval_row), approval_row)
+                yield commands.approval.settle(self._run_of(approval_row), approval_row)
 
     def _run_of(self, row: Any) -> RunRow:
         found = self.store.row(RUNS.table, PROJECT, row.run_id)

@@ -117,13 +117,13 @@ class Scene:
     def run(self) -> dict[str, Any]:
         return self.must("run", run_id=self.run_id)
 
-    def fence(self, **changes: int) -> dict[str, Any]:
+    def token(self, **changes: int) -> dict[str, Any]:
         run = self.run()
         return {"state_revision": run["state_revision"], "lease_epoch": run["lease_epoch"]} | changes
 
     def act(self, operation: str, body: dict[str, Any] | None = None, *, who: str = RUNNER, **path: str) -> Reply:
-        """A runner command with the current fence, unless the body brings its own."""
-        return self.send(operation, self.fence() | (body or {}), who=who, run_id=self.run_id, **path)
+        """A runner command with the current fencing token, unless the body brings its own."""
+        return self.send(operation, self.token() | (body or {}), who=who, run_id=self.run_id, **path)
 
     def binding(self, **changes: Any) -> dict[str, Any]:
         return bodies.binding(self.mode, title=None) | changes

@@ -228,13 +228,13 @@ class Repair:
         self.path = f"/v1/automation-runs/{self.run['run_id']}"
 
     @property
-    def fence(self) -> dict[str, int]:
+    def token(self) -> dict[str, int]:
         run = self.tenant.call("GET", self.path, None, self.shop.runner)
         return {"state_revision": run["state_revision"], "lease_epoch": run["lease_epoch"]}
 
     def act(self, what: str, body: dict[str, Any]) -> Any:
         """Send a runner command under the fence."""
-        return self.post(f"{self.path}/{what}", self.fence | body)
+        return self.post(f"{self.path}/{what}", self.token | body)
 
     def authorize(self) -> str:
         """Have a pull request granted; returns the grant."""

@@ -1,4 +1,4 @@
-"""Runs over HTTP: one start, fenced steps, exact charges, cancel, and what every kill switch leaves open."""
+"""Runs over HTTP: one start, a token for each step, exact charges, cancel, and what every kill switch leaves."""
 
 from __future__ import annotations
 
@@ -91,11 +91,11 @@ def test_only_the_steps_of_a_run_are_taken(at: HttpScene) -> None:
     closed(at.patch({"phase": "running"}), 409, "run_terminal")
 
 
-def test_fences_are_exact(at: HttpScene) -> None:
+def test_a_fencing_token_is_exact(at: HttpScene) -> None:
     at.running()
 
-    def usage(**fence: int) -> httpx2.Response:
-        return at.post(f"{at.path}/usage", {"state_revision": 1, "lease_epoch": 1} | USAGE | fence)
+    def usage(**token: int) -> httpx2.Response:
+        return at.post(f"{at.path}/usage", {"state_revision": 1, "lease_epoch": 1} | USAGE | token)
 
     stale = usage(state_revision=2)
     closed(stale, 409, "stale_state_revision")
@@ -129,12 +129,12 @@ def test_charges_are_exact_and_atomic(at: HttpScene) -> None:
     closed(at.act("usage", {}), 400, "invalid_payload")
     closed(at.act("usage", {"turns": -1}), 400, "invalid_payload")
     closed(at.act("usage", {"cost_usd": "0.1"}), 400, "invalid_payload")
-    fence = at.fence()
-    once = at.post(f"{at.path}/usage", fence | {"turns": 1}, key="twin")
-    twice = at.post(f"{at.path}/usage", fence | {"turns": 1}, key="twin")
+    token = at.token()
+    once = at.post(f"{at.path}/usage", token | {"turns": 1}, key="twin")
+    twice = at.post(f"{at.path}/usage", token | {"turns": 1}, key="twin")
     assert at.must(twice, 200) == at.must(once, 200) | {"idempotent_replay": True}
-    closed(at.post(f"{at.path}/usage", fence | {"turns": 2}, key="twin"), 422, "idempotency_key_reused")
-    closed(at.call("POST", f"{at.path}/usage", fence | {"turns": 1}), 400, "idempotency_key_required")
+    closed(at.post(f"{at.path}/usage", token | {"turns": 2}, key="twin"), 422, "idempotency_key_reused")
+    closed(at.call("POST", f"{at.path}/usage", token | {"turns": 1}), 400, "idempotency_key_required")
 
 
 def test_parallel_charges_never_pass_the_limit(at: HttpScene) -> None:
@@ -180,7 +180,7 @@ def test_a_stop_blocks_authority_and_leaves_settlement_open(at: HttpScene) -> No
     """The whole list of G-114 around one run past its consume."""
     at.delivered()
     grant_id = at.run()["grants"][0]["grant_id"]
-    fence = at.fence()
+    token = at.token()
     at.pause()
     closed(at.post(f"{at.project}/automation-triggers/issue", {"automation_id": "heal"}), 409, "automation_paused")
     closed(at.start("late"), 409, "receipt_already_consumed")
@@ -192,7 +192,7 @@ def test_a_stop_blocks_authority_and_leaves_settlement_open(at: HttpScene) -> No
         ("actions/draft-pr/authorize", at.binding(head_sha="d" * 40)),
         ("actions/auto-merge/authorize", {"pr_number": 7, "head_sha": "d" * 40, "merge_method": "squash"}),
     ):
-        closed(at.post(f"{at.path}/{path}", fence | body), 409, "automation_paused")
+        closed(at.post(f"{at.path}/{path}", token | body), 409, "automation_paused")
     assert at.must(at.consume(grant_id), 200)["reconcile_only"], "reconciling stays open"
     at.must(at.prove(), 201)
     assert at.deploy() == at.run_id
@@ -210,10 +210,10 @@ def test_handing_over_is_open_while_paused(at: HttpScene) -> None:
 
 def test_a_deadline_ends_every_command(at: HttpScene) -> None:
     at.running(max_runtime_seconds=60)
-    fence = at.fence()
+    token = at.token()
     at.wait(60)
     for path, body in (("usage", USAGE), ("approvals", {"action": "draft_pr", "summary": "s"})):
-        closed(at.post(f"{at.path}/{path}", fence | body), 409, "deadline_exceeded")
+        closed(at.post(f"{at.path}/{path}", token | body), 409, "deadline_exceeded")
     assert at.run()["status"] == "failed"
 
 

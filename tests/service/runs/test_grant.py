@@ -38,7 +38,7 @@ def test_of_many_consumers_one_may_call_the_provider(at: HttpScene) -> None:
     """Thirty-two call-starts at once, half with one key: one is authorized, the others may only reconcile."""
     at.running()
     grant_id = at.must(at.authorize(), 201)["grant_id"]
-    body = at.fence() | {"grant_id": grant_id}
+    body = at.token() | {"grant_id": grant_id}
 
     def consume(number: int) -> httpx2.Response:
         with at.server.client() as client:

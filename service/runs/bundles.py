@@ -1,7 +1,7 @@
-"""Reads of automation: one statement brings an object with everything around it, so that it is shown as it stands.
+"""An object of automation with everything around it, read by one statement, and shown as it truly stands.
 
-Rows hold what was recorded. Each reader puts the parts together as a book and lets `as_of` and the `settle` functions
-say what time, a stop or a moved case has made of it since (G-119): no answer depends on the sweep having run.
+Rows hold what was recorded. A bundle puts the parts together and lets `as_of` and the `settle` functions say what
+time, a stop or a moved case has made of it since (G-119): no answer depends on the sweep having run.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ import msgspec
 from projections.cases.case import CaseRow
 from projections.contracts.contract import AUTOMATION_CONTRACTS, AutomationContractRow
 from projections.runs.approval import ApprovalRow
-from projections.runs.claim import ClaimRow, LeaseRow
+from projections.runs.claim import ClaimRow
 from projections.runs.grant import GrantRow
+from projections.runs.lease import LeaseRow
 from projections.runs.receipt import TriggerEvidenceRow, TriggerReceiptRow
 from projections.runs.run import RunRow
+from service.eventstore.clock import NOW_SECONDS
 from service.eventstore.store import EventStore
 from statemachines.contracts.authority import authority_of
 from statemachines.contracts.contract import Automation, Contract, Status
@@ -30,22 +32,23 @@ from statemachines.runs.receipt import Receipt
 
 T = TypeVar("T")
 
-NOW = "floor(extract(epoch from service_now()))::bigint"
-_CLAIM_AND_LANE = (
+_CLAIM_AND_LEASE = (
     "'claim', (select row_to_json(c) from claims c where c.project_id = {0}.project_id and c.id = {0}.claim_id), "
-    "'lane', (select row_to_json(l) from leases l where l.project_id = {0}.project_id and l.case_id = {0}.case_id)"
+    "'lease', (select row_to_json(l) from leases l where l.project_id = {0}.project_id and l.case_id = {0}.case_id)"
 )
 _FENCED = "'fenced', exists (select from projects p where p.project_id = {0}.project_id and p.status <> 'active')"
 CONTRACT = "'contract', (select row_to_json(a) from automation_contracts a where a.project_id = {0})"
 RUN_BUNDLE = (
-    f"json_build_object('now', {NOW}, {_FENCED.format('r')}, 'run', row_to_json(r), {_CLAIM_AND_LANE.format('r')}, "  # noqa: S608
+    f"json_build_object('now', {NOW_SECONDS}, {_FENCED.format('r')}, 'run', row_to_json(r), "  # noqa: S608
+    f"{_CLAIM_AND_LEASE.format('r')}, "
     "'grants', (select coalesce(json_agg(row_to_json(g)), '[]') from grants g "
     "where g.project_id = r.project_id and g.run_id = r.id), "
     "'approvals', (select coalesce(json_agg(row_to_json(a)), '[]') from approvals a "
     "where a.project_id = r.project_id and a.run_id = r.id))"
 )
 RECEIPT_BUNDLE = (
-    f"json_build_object('now', {NOW}, {_FENCED.format('t')}, 'receipt', row_to_json(t), {_CLAIM_AND_LANE.format('t')}, "  # noqa: S608
+    f"json_build_object('now', {NOW_SECONDS}, {_FENCED.format('t')}, 'receipt', row_to_json(t), "  # noqa: S608
+    f"{_CLAIM_AND_LEASE.format('t')}, "
     "'case', (select row_to_json(k) from cases k where k.project_id = t.project_id and k.id = t.case_id), "
     "'evidence', (select row_to_json(e) from trigger_evidence e where e.project_id = t.project_id and e.id = t.id))"
 )
@@ -58,7 +61,7 @@ class RunBundle(msgspec.Struct, frozen=True):
     fenced: bool
     run: RunRow
     claim: ClaimRow | None
-    lane: LeaseRow | None
+    lease: LeaseRow | None
     grants: list[GrantRow]
     approvals: list[ApprovalRow]
 
@@ -69,7 +72,7 @@ class RunBundle(msgspec.Struct, frozen=True):
             run_id=self.run.id,
             run=self.run.state,
             claim=Claim() if self.claim is None else self.claim.state,
-            lane=Lease() if self.lane is None else self.lane.state,
+            lease=Lease() if self.lease is None else self.lease.state,
             authority=authority_of(contract, self.run.automation_id),
             grants={row.id: row.state for row in self.grants},
             approvals={row.id: row.state for row in self.approvals},
@@ -86,7 +89,7 @@ class ReceiptBundle(msgspec.Struct, frozen=True):
     fenced: bool
     receipt: TriggerReceiptRow
     claim: ClaimRow | None
-    lane: LeaseRow | None
+    lease: LeaseRow | None
     case: CaseRow | None
     evidence: TriggerEvidenceRow | None
 
@@ -98,14 +101,14 @@ class ReceiptBundle(msgspec.Struct, frozen=True):
     def state(self, contract: Contract) -> Receipt:
         """The receipt as it stands now."""
         claim = Claim() if self.claim is None else self.claim.state
-        lane = Lease() if self.lane is None else self.lane.state
+        lease = Lease() if self.lease is None else self.lease.state
         state = self.receipt.state
         case = None if self.case is None else (self.case.status, self.case.case_revision)
         events = receipts.settle(
             state,
             authority_of(contract, state.automation_id),
             case,
-            claim_live=claims.lease_live(claim, lane, self.now),
+            claim_live=claims.lease_live(claim, lease, self.now),
             now=self.now,
         )
         for event in receipts.decide_fence(state, self.now) if self.fenced else events:
@@ -131,18 +134,3 @@ async def read_bundles(store: EventStore, kind: type[T], bundle: str, source: st
     """Read bundles; `source` is what follows `from`, with its conditions, order and limit."""
     rows = await store.fetch(f"select {bundle}::text from {source}", *params)  # noqa: S608 - put together from constants
     return [msgspec.json.decode(text, type=kind) for (text,) in rows]
-
-
-class _RunUnderContract(msgspec.Struct, frozen=True):
-    run: RunBundle
-    contract: AutomationContractRow | None
-
-
-_RUN_UNDER_CONTRACT = f"json_build_object('run', {RUN_BUNDLE}, {CONTRACT.format('r.project_id')})"
-
-
-async def read_run(store: EventStore, project_id: str, run_id: str) -> Book | None:
-    """Read one run as it stands now."""
-    source = "automation_runs r where r.project_id = %s and r.id = %s"
-    found = await read_bundles(store, _RunUnderContract, _RUN_UNDER_CONTRACT, source, project_id, run_id)
-    return found[0].run.book(contract_of(found[0].contract)) if found else None

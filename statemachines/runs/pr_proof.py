@@ -1,4 +1,4 @@
-"""What a trusted CI and the server's own counting prove: pull request, deploy, verification (G-110, G-111, R-AUT-43).
+"""What a trusted CI proves of the pull request that was granted (G-110, R-AUT-42).
 
 Proof stays open when authority is gone (G-114): it settles what a provider effect has become. It never gives a
 cancelled or failed run any part of its future back (R-AUT-33).
@@ -15,17 +15,9 @@ from statemachines.runs import events as e
 from statemachines.runs import grant as grants
 from statemachines.runs import run as runs
 from statemachines.runs.book import Book, Effects, carried, digest, is_open, merge
-from statemachines.runs.closing import end_run, settle_run
-from statemachines.runs.refusals import (
-    DeliveryModeMismatch,
-    DeployNotBound,
-    PrProofMismatch,
-    PrProofRequired,
-    RunNotFound,
-    RunTerminal,
-)
-from statemachines.runs.run import Run
-from statemachines.runs.verification import Counts, Verdict, decide_verification
+from statemachines.runs.closing import settle_run
+from statemachines.runs.refusals import DeliveryModeMismatch, PrProofMismatch, PrProofRequired
+from statemachines.runs.run import Run, RunNotFound, RunTerminal
 
 
 class ObservedPr(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +51,7 @@ _AFTER: dict[runs.Status, tuple[type[e.LateProof], type[e.LateProof]]] = {
     runs.Status.ESCALATED_OUTSIDE: (e.RunProvenAfterEscalation, e.RunSettledAfterEscalation),
     runs.Status.CANCELLED_OUTSIDE: (e.RunProvenAfterCancel, e.RunSettledAfterCancel),
 }
+
 _FIRST = "Prove the earlier observations first."
 _NAMED = "Report the pull request exactly as it was granted."
 
@@ -222,58 +215,3 @@ def _settle_late(run: Run, observed: ObservedPr, proof: e.Proof, now: int) -> Ev
     pull_request = _pull_request(run, observed) if observed.observation == "pr_opened" else None
     more, last = _AFTER[run.status]
     return (more if left else last)(proof, pull_request, left, now)
-
-
-def binds(run: Run, sha: str | None, environment: str) -> bool:
-    """Whether a trusted CI deploy of this commit, in this environment, is the one that the run waits for (G-110)."""
-    if run.status is not runs.Status.PR_OPENED or sha is None or sha != run.proven_commit:
-        return False
-    if run.terms.delivery.mode == "auto_merge" and run.proof("auto_merge_enabled") is None:
-        return False
-    return run.terms.environment in (None, environment)
-
-
-def bind_deploy(book: Book, deploy: e.Deploy, now: int) -> Effects:
-    """Bind a trusted CI deploy to the run that waits for it; nothing when it does not."""
-    if not is_open(book, now) or not binds(book.run, deploy.sha, deploy.environment):
-        return {}
-    until = deploy.recorded_at + book.run.terms.verification.max_wait_seconds
-    return {book.run_id: [e.RunDeployBound(deploy, until, now)]}
-
-
-def require_verifiable(run: Run) -> e.Deploy | None:
-    """Return the deploy to verify, or None when the outcome stands already.
-
-    Raises RunNotFound, DeployNotBound, RunTerminal.
-    """
-    if run.status is runs.Status.ABSENT:
-        raise RunNotFound("There is no such run.", next_action="List the runs of the project.")
-    if run.verdict is not None:
-        return None
-    if run.deploy is None:
-        if not run.live:
-            raise RunTerminal("The run is over.", next_action="Read the run for its outcome.")
-        raise DeployNotBound(
-            "No trusted deploy of the proven commit is bound to the run.",
-            next_action="Record the deploy from CI, with the full commit.",
-        )
-    if run.status is not runs.Status.VERIFYING:
-        raise RunTerminal("The run is over.", next_action="Read the run for its outcome.")
-    return run.deploy
-
-
-def verify_run(book: Book, counts: Counts, now: int) -> tuple[Verdict, Effects]:
-    """Judge what was counted, and end the run when that decides it. A repeat after the end returns the verdict.
-
-    Raises what require_verifiable raises.
-    """
-    run = book.run
-    deploy = require_verifiable(run)
-    if deploy is None:
-        assert run.verdict is not None
-        return run.verdict, {}
-    verdict = decide_verification(run.terms.verification, deploy.recorded_at, counts, now)
-    if verdict.outcome == "pending":
-        return verdict, {}
-    ended = e.RunVerified(verdict, now) if verdict.passed else e.RunVerificationFailed(verdict, now)
-    return verdict, end_run(book, ended, now, revoke_claim=False)

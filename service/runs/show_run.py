@@ -22,14 +22,13 @@ from schemas.contracts.outputs import (
 from schemas.contracts.playbook import AutoMerge, CodeDelivery, PlaybookRef, ReviewRequired
 from schemas.runs import grant as grant_wire
 from schemas.runs import run as run_wire
-from service.runs.views import approval, grant
+from service.runs.show import approval, grant
 from statemachines.contracts.policy import Delivery
 from statemachines.runs import run as runs
 from statemachines.runs.book import Book
-from statemachines.runs.events import FollowUp, Proof
+from statemachines.runs.events import FollowUp, Proof, Sample, Verdict
 from statemachines.runs.ledger import Amounts, remaining
 from statemachines.runs.run import Run
-from statemachines.runs.verification import Sample, Verdict
 
 _RUN_NEXT = {
     runs.Status.STARTED: "Charge usage before doing the work, then authorize one draft PR, escalate or fail.",

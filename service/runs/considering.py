@@ -12,20 +12,20 @@ import msgspec
 
 from projections.cases.case import trust_of
 from projections.contracts.contract import AutomationContractRow
-from projections.runs.claim import LeaseRow
+from projections.runs.lease import LeaseRow
+from service.eventstore.clock import NOW_SECONDS
 from service.eventstore.store import EventStore
-from service.runs.chains import Candidate
-from service.runs.reading import CONTRACT, NOW, RECEIPT_BUNDLE, ReceiptBundle, contract_of, read_bundles
+from service.runs.bundles import CONTRACT, RECEIPT_BUNDLE, ReceiptBundle, contract_of, read_bundles
 from statemachines.contracts.authority import authority_of
 from statemachines.contracts.contract import Contract
 from statemachines.contracts.policy import require_enabled
-from statemachines.runs import starting as automation
+from statemachines.runs import issuing
 from statemachines.runs.claim import Claim
+from statemachines.runs.issuing import Chain
 from statemachines.runs.lease import Lease
 from statemachines.runs.materiality import CaseFacts
 from statemachines.runs.receipt import Receipt
 from statemachines.runs.run import Run
-from statemachines.runs.starting import Chain
 
 LOOKED_AT = 500
 """How many open cases one look takes in, the most frequent first (G-119)."""
@@ -36,7 +36,7 @@ SHOWN = 100
 _CASE = (
     "json_build_object('id', c.id, 'revision', c.case_revision, 'status', c.status, 'unmarked', s.unmarked, "
     "'event_count', s.event_count, 'first_seen_at', s.first_seen_at, 'last_seen_at', s.last_seen_at, "
-    "'lane', row_to_json(l), 'receipt', t.state, 'claim', k.state, 'run', case when r.live then r.state end) as bundle"
+    "'lease', row_to_json(l), 'receipt', t.state, 'claim', k.state, 'run', case when r.live then r.state end) as bundle"
 )
 # Cases that are open come first, by an index of their own, and everything of them by its key: whatever the planner
 # knows of a young database. (`offset 0` keeps it from turning the order round.)
@@ -54,14 +54,22 @@ _OPEN = (
     "and t.status in ('issued', 'claimed')"
 )
 _LOOK = (
-    f"json_build_object('now', {NOW}, {CONTRACT.format('p.id')}, "  # noqa: S608 - constants
+    f"json_build_object('now', {NOW_SECONDS}, {CONTRACT.format('p.id')}, "  # noqa: S608 - constants
     f"'cases', (select coalesce(json_agg(x.bundle), '[]') from ({_CASES}) x), "
     f"'open', (select coalesce(json_agg(x.bundle), '[]') from ({_OPEN}) x))"
 )
 
 
+class ConsideredCase(NamedTuple):
+    """A case that may get a receipt, with its revision and lease as read before the locks (None: never had one)."""
+
+    case_id: str
+    case_revision: int
+    lease: LeaseRow | None
+
+
 class OpenCase(msgspec.Struct, frozen=True):
-    """An open case with what is counted of it, without its texts, and the latest chain of its lane."""
+    """An open case with what is counted of it, without its texts, and the latest chain of its lease."""
 
     id: str
     revision: int
@@ -70,7 +78,7 @@ class OpenCase(msgspec.Struct, frozen=True):
     event_count: int
     first_seen_at: int
     last_seen_at: int
-    lane: LeaseRow | None
+    lease: LeaseRow | None
     receipt: Receipt | None
     claim: Claim | None
     run: Run | None
@@ -91,8 +99,8 @@ class OpenCase(msgspec.Struct, frozen=True):
     @property
     def chain(self) -> Chain:
         """The latest chain of the case; a run that is over stands as none."""
-        lane = Lease() if self.lane is None else self.lane.state
-        return Chain(lane, self.receipt or Receipt(), self.claim or Claim(), self.run or Run())
+        lease = Lease() if self.lease is None else self.lease.state
+        return Chain(lease, self.receipt or Receipt(), self.claim or Claim(), self.run or Run())
 
 
 class Look(msgspec.Struct, frozen=True):
@@ -109,24 +117,27 @@ class Look(msgspec.Struct, frozen=True):
         return contract_of(self.contract_row)
 
     def judged(self, automation_id: str) -> Judged:
-        """Pick the cases to offer, as many as the policy allows at once. Raises what require_enabled raises."""
+        """Pick the cases to offer, as many as the policy allows at once, or the slot. Raises as require_enabled."""
         authority = cache(partial(authority_of, self.contract))
-        limit = automation.case_trigger(require_enabled(authority(automation_id))).max_cases_per_sweep
-        result = Judged([], [])
+        policy = require_enabled(authority(automation_id))
+        if policy.case_trigger is None:
+            return Judged([], [], issuing.latest_slot(authority(automation_id), self.now))
+        result = Judged([], [], None)
         for case in self.cases:
-            verdict = automation.judge_case(case.chain, authority, automation_id, case.facts, self.now)
+            verdict = issuing.judge_case(case.chain, authority, automation_id, case.facts, self.now)
             if isinstance(verdict, str):
                 result.skipped.append((case.id, verdict))
-            elif len(result.candidates) < limit:
-                result.candidates.append(Candidate(case.id, case.revision, case.lane))
+            elif len(result.cases) < policy.case_trigger.max_cases_per_sweep:
+                result.cases.append(ConsideredCase(case.id, case.revision, case.lease))
         return result
 
 
 class Judged(NamedTuple):
-    """What a look came to: cases to offer, and those passed over with the reason."""
+    """What a look came to: cases to offer, and those passed over with the reason; or a schedule's latest slot."""
 
-    candidates: list[Candidate]
+    cases: list[ConsideredCase]
     skipped: list[tuple[str, str]]
+    slot: int | None
 
 
 async def look_for_work(store: EventStore, project_id: str, automation_id: str) -> Look:

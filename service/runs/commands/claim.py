@@ -1,0 +1,101 @@
+"""Claims: take the case of a receipt, extend the lease, give it back, settle it (G-105, R-AUT-25, R-AUT-26)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from projections.runs.claim import ClaimRow
+from projections.runs.lease import LeaseRow
+from service.eventstore.commands import Unit
+from service.eventstore.intents import Intent
+from service.runs.scope import (
+    ChainScope,
+    ClaimScope,
+    append_all,
+    facts_of,
+    read_authority,
+)
+from statemachines.cases import case as cases
+from statemachines.contracts import contract as contracts
+from statemachines.kernel.machine import Stream
+from statemachines.runs import claim as claims
+from statemachines.runs import claiming
+from statemachines.runs import receipt as receipts
+from statemachines.runs.claim import Holder
+from statemachines.runs.claiming import ClaimCase, Release
+from statemachines.runs.receipt import Receipt
+
+
+class Claimed(NamedTuple):
+    """The claim that a runner holds now. `new` is false when it held it before."""
+
+    claim: Stream
+    new: bool
+
+
+def claim(command: ClaimCase, lease: LeaseRow | None) -> Intent[Claimed]:
+    """Claim the case of a receipt."""
+    project_id, case_id = command.project_id, command.case_id
+    scope = ChainScope.of(project_id, case_id, lease)
+    receipt = receipts.stream(project_id, command.receipt_id)
+    epoch = 1 if lease is None else lease.state.epoch + 1
+    new = claims.stream(project_id, claims.claim_id(project_id, case_id, epoch))
+    case = cases.stream(project_id, case_id)
+
+    def decide(unit: Unit) -> Claimed:
+        state: Receipt = unit.state(receipt)
+        chain = scope.open(unit)
+        claim_id, effects = claiming.claim_case(
+            command,
+            receipt=state,
+            lease=chain.lease,
+            current=chain.claim,
+            authority=read_authority(unit, project_id, state.automation_id),
+            case=facts_of(case_id, unit.state(case), None),
+            now=unit.now,
+        )
+        append_all(unit, [receipt, scope.lease, new], effects)
+        return Claimed(claims.stream(project_id, claim_id), bool(effects))
+
+    others = [stream for stream in scope.reads if stream != receipt]
+    return Intent([receipt, scope.lease, new], decide, reads=[contracts.stream(project_id), case, *others])
+
+
+def renew(row: ClaimRow, holder: Holder, lease_epoch: int) -> Intent[None]:
+    """Extend the lease, no further than the deadline of the run."""
+    scope = ClaimScope.of(row)
+
+    def decide(unit: Unit) -> None:
+        authority = read_authority(unit, scope.project_id, scope.automation_id)
+        events = claims.decide_renew(
+            unit.state(scope.claim), unit.state(scope.lease), authority, holder, lease_epoch, unit.now
+        )
+        unit.append(scope.claim, events)
+
+    return scope.intent(decide)
+
+
+def release(row: ClaimRow, wish: Release) -> Intent[None]:
+    """Give a claim back, and close its receipt when no run began under it."""
+    scope = ClaimScope.of(row)
+
+    def decide(unit: Unit) -> None:
+        effects = claiming.release_claim(
+            row.id, unit.state(scope.claim), unit.state(scope.receipt), unit.state(scope.lease), wish, unit.now
+        )
+        append_all(unit, [scope.claim, scope.receipt], effects)
+
+    return scope.intent(decide)
+
+
+def settle(row: ClaimRow) -> Intent[None]:
+    """Record what time has made of a claim (G-119)."""
+    scope = ClaimScope.of(row)
+
+    def decide(unit: Unit) -> None:
+        effects = claiming.settle_claim(
+            row.id, unit.state(scope.claim), unit.state(scope.receipt), unit.state(scope.lease), unit.now
+        )
+        append_all(unit, [scope.claim, scope.receipt], effects)
+
+    return scope.intent(decide)

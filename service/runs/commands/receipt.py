@@ -1,0 +1,178 @@
+"""Receipts: issue them for cases that matter and for the slots of a schedule, and settle them (G-104, R-AUT-20)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from projections.cases.case import CASE_STATS, CaseStatsRow
+from projections.runs.receipt import TRIGGER_EVIDENCE, TriggerEvidenceRow, TriggerReceiptRow
+from service.eventstore.commands import Lookup, Unit
+from service.eventstore.intents import Intent
+from service.runs.considering import ConsideredCase, Judged
+from service.runs.scope import (
+    ChainScope,
+    append_all,
+    read_authority,
+    read_contract_state,
+    read_facts,
+    read_state,
+)
+from statemachines.cases import case as cases
+from statemachines.cases.case import Case
+from statemachines.contracts import contract as contracts
+from statemachines.contracts.authority import authority_of
+from statemachines.contracts.contract import Contract
+from statemachines.contracts.policy import require_enabled
+from statemachines.kernel.machine import Stream
+from statemachines.kernel.moved import Moved
+from statemachines.runs import claim as claims
+from statemachines.runs import issuing
+from statemachines.runs import lease as leases
+from statemachines.runs import receipt as receipts
+from statemachines.runs.claim import Claim
+from statemachines.runs.issuing import Evidence
+from statemachines.runs.lease import Lease
+from statemachines.runs.materiality import CaseFacts
+from statemachines.runs.receipt import Receipt
+
+
+class Issued(NamedTuple):
+    """What one look for work came to: new receipts, and what was passed over with the reason."""
+
+    receipt_ids: list[str]
+    skipped_cases: list[tuple[str, str]]
+    skipped_slots: list[tuple[int, str]]
+
+
+class _Counted(NamedTuple):
+    """A considered case with what is known of it."""
+
+    case: CaseFacts
+    stats: CaseStatsRow
+
+
+def issue(project_id: str, automation_id: str, judged: Judged, known: Collection[str] = ()) -> Intent[Issued]:
+    """Issue receipts for what a look came to. `known` are the receipts that were open when it was taken."""
+    if judged.slot is None:
+        return issue_for_cases(project_id, automation_id, judged.cases)
+    return issue_for_slot(project_id, automation_id, judged.slot, known)
+
+
+def issue_for_cases(project_id: str, automation_id: str, considered: Sequence[ConsideredCase]) -> Intent[Issued]:
+    """Look through cases and issue receipts for those that matter, most frequent first (R-AUT-20, R-AUT-22)."""
+    chains = {case.case_id: ChainScope.of(project_id, case.case_id, case.lease) for case in considered}
+    new = {case.case_id: _new_receipt(project_id, automation_id, case) for case in considered}
+
+    def issue_one(unit: Unit, contract: Contract, counted: _Counted) -> str | None:
+        """Issue a receipt for one case, or say why not. Raises Moved."""
+        case_id = counted.case.case_id
+        chain = chains[case_id].open(unit)
+        judged = issuing.judge_case(chain, partial(authority_of, contract), automation_id, counted.case, unit.now)
+        if isinstance(judged, str):
+            return judged
+        case: Case = unit.state(cases.stream(project_id, case_id))
+        evidence = Evidence(case.fingerprint, counted.stats.level)
+        authority = authority_of(contract, automation_id)
+        receipt_id, effects = issuing.issue_case_receipt(project_id, authority, chain.lease, judged, evidence, unit.now)
+        append_all(unit, [new[case_id], chains[case_id].lease], effects)
+        row = TriggerEvidenceRow(project_id=project_id, id=receipt_id, title=counted.stats.title)
+        unit.put(new[case_id], TRIGGER_EVIDENCE, row)
+        return None
+
+    def decide(unit: Unit) -> Issued:
+        contract = read_contract_state(unit, project_id)
+        trigger = issuing.case_trigger(require_enabled(authority_of(contract, automation_id)))
+        issued = Issued([], [], [])
+        for counted in _by_weight(unit, project_id, considered):
+            if len(issued.receipt_ids) == trigger.max_cases_per_sweep:
+                break
+            code = issue_one(unit, contract, counted)
+            if code is None:
+                issued.receipt_ids.append(new[counted.case.case_id].id)
+            else:
+                issued.skipped_cases.append((counted.case.case_id, code))
+        return issued
+
+    return Intent(
+        streams=[*(chain.lease for chain in chains.values()), *new.values()],
+        decide=decide,
+        reads=[
+            contracts.stream(project_id),
+            *(cases.stream(project_id, case.case_id) for case in considered),
+            *(stream for chain in chains.values() for stream in chain.reads),
+        ],
+        lookups=[Lookup(CASE_STATS, project_id, case.case_id) for case in considered],
+    )
+
+
+def _new_receipt(project_id: str, automation_id: str, case: ConsideredCase) -> Stream:
+    ordinal = 1 if case.lease is None else case.lease.state.ordinal + 1
+    receipt_id = receipts.case_receipt_id(project_id, automation_id, case.case_id, case.case_revision, ordinal)
+    return receipts.stream(project_id, receipt_id)
+
+
+def _by_weight(unit: Unit, project_id: str, considered: Sequence[ConsideredCase]) -> list[_Counted]:
+    """The cases that were ever counted, the most frequent first (G-104)."""
+    found = []
+    for case in considered:
+        stats = unit.row(CASE_STATS, project_id, case.case_id)
+        if stats is not None:
+            found.append(_Counted(read_facts(unit, project_id, case.case_id), stats))
+    return sorted(found, key=lambda item: (-item.case.event_count, -item.stats.last_seen_at, item.case.case_id))
+
+
+def issue_for_slot(
+    project_id: str, automation_id: str, scheduled_for: int, known: Collection[str] = ()
+) -> Intent[Issued]:
+    """Issue the one receipt of a schedule slot, while it is the latest and its window is open (R-AUT-20, P14).
+
+    `known` are the receipts that were open when the slot was looked up.
+    """
+    stream = receipts.stream(project_id, receipts.schedule_receipt_id(project_id, automation_id, scheduled_for))
+
+    def decide(unit: Unit) -> Issued:
+        authority = read_authority(unit, project_id, automation_id)
+        if issuing.latest_slot(authority, unit.now) != scheduled_for:
+            raise Moved
+        receipt: Receipt = unit.state(stream)
+        if receipt.status is receipts.Status.ISSUED and stream.id not in known:
+            raise Moved  # A rival issued it since: whoever asks is shown it as well.
+        _, effects = issuing.issue_schedule_receipt(project_id, authority, receipt, scheduled_for, unit.now)
+        append_all(unit, [stream], effects)
+        if effects:
+            return Issued([stream.id], [], [])
+        code = "window_closed" if receipt.status is receipts.Status.ABSENT else "receipt_exists"
+        return Issued([], [], [(scheduled_for, code)])
+
+    return Intent([stream], decide, reads=[contracts.stream(project_id)])
+
+
+def settle(row: TriggerReceiptRow) -> Intent[None]:
+    """Record what time, a stop or a moved case has made of an open receipt (G-119)."""
+    project_id, case_id, claim_id = row.project_id, row.case_id, row.claim_id
+    stream = receipts.stream(project_id, row.id)
+    case = None if case_id is None else cases.stream(project_id, case_id)
+    lease = None if case_id is None else leases.stream(project_id, case_id)
+    claim = None if claim_id is None else claims.stream(project_id, claim_id)
+
+    def decide(unit: Unit) -> None:
+        receipt: Receipt = unit.state(stream)
+        if receipt.claim_id != claim_id:
+            raise Moved
+        events = receipts.settle(
+            receipt,
+            read_authority(unit, project_id, receipt.automation_id),
+            None if case is None else _standing_of(unit.state(case)),
+            claim_live=claims.lease_live(read_state(unit, claim, Claim()), read_state(unit, lease, Lease()), unit.now),
+            now=unit.now,
+        )
+        unit.append(stream, events)
+
+    reads = [other for other in (case, lease, claim) if other is not None]
+    return Intent([stream], decide, reads=[contracts.stream(project_id), *reads])
+
+
+def _standing_of(case: Case) -> tuple[str, int]:
+    return case.status.value, case.revision

@@ -1,0 +1,110 @@
+"""Runs: start the one of a receipt, and what its runner, an owner and time do to it from there on (G-106, G-107)."""
+
+from __future__ import annotations
+
+from projections.cases.case import CASE_STATS
+from projections.runs.receipt import TriggerReceiptRow
+from projections.runs.run import RunRow
+from service.eventstore.commands import Lookup, Refused, Unit
+from service.eventstore.intents import Intent
+from service.runs.scope import (
+    Ran,
+    RunScope,
+    append_all,
+    read_authority,
+    read_facts,
+    read_state,
+)
+from statemachines.cases import case as cases
+from statemachines.contracts import contract as contracts
+from statemachines.kernel.machine import Stream
+from statemachines.kernel.moved import Moved
+from statemachines.runs import claim as claims
+from statemachines.runs import lease as leases
+from statemachines.runs import ledger as ledgers
+from statemachines.runs import receipt as receipts
+from statemachines.runs import run as runs
+from statemachines.runs import running, starting
+from statemachines.runs.book import FencingToken
+from statemachines.runs.claim import Claim
+from statemachines.runs.closing import CancelRun, decide_cancel, settle_run
+from statemachines.runs.lease import Lease
+from statemachines.runs.materiality import MaterialityNotMet
+from statemachines.runs.receipt import Receipt
+from statemachines.runs.running import HandOver, ReportedPullRequest, Usage
+from statemachines.runs.starting import StartRun
+
+
+def start(command: StartRun, row: TriggerReceiptRow) -> Intent[Stream]:
+    """Start the one run of a receipt; returns its stream. When its case no longer matters, the receipt ends instead."""
+    project_id, automation_id = command.project_id, row.automation_id
+    case_id, claim_id = row.case_id, row.claim_id
+    receipt = receipts.stream(project_id, command.receipt_id)
+    run = runs.stream(project_id, runs.run_id(project_id, command.receipt_id))
+    ledger = ledgers.stream(project_id, automation_id)
+    lease = None if case_id is None else leases.stream(project_id, case_id)
+    claim = None if claim_id is None else claims.stream(project_id, claim_id)
+    writes = [stream for stream in (receipt, run, ledger, lease, claim) if stream is not None]
+
+    def decide(unit: Unit) -> Stream | Refused:
+        state: Receipt = unit.state(receipt)
+        if state.claim_id != claim_id:
+            raise Moved
+        try:
+            _, effects = starting.start_run(
+                command,
+                receipt=state,
+                claim=read_state(unit, claim, Claim()),
+                lease=read_state(unit, lease, Lease()),
+                ledger=unit.state(ledger),
+                authority=read_authority(unit, project_id, automation_id),
+                case=None if case_id is None else read_facts(unit, project_id, case_id),
+                now=unit.now,
+            )
+        except MaterialityNotMet as refusal:
+            unit.append(receipt, receipts.decide_invalidate(state, refusal.decision, unit.now))
+            return Refused(refusal)
+        append_all(unit, writes, effects)
+        return run
+
+    return Intent(
+        writes,
+        decide,
+        reads=[contracts.stream(project_id), *([] if case_id is None else [cases.stream(project_id, case_id)])],
+        lookups=[] if case_id is None else [Lookup(CASE_STATS, project_id, case_id)],
+    )
+
+
+def progress(row: RunRow, token: FencingToken) -> Intent[Ran[None]]:
+    """Say that the work has begun."""
+    return RunScope.of(row).intent(lambda book, now: (None, running.decide_progress(book, token, now)))
+
+
+def report_pr(row: RunRow, token: FencingToken, reported: ReportedPullRequest) -> Intent[Ran[None]]:
+    """Report the pull request that was opened."""
+    return RunScope.of(row).intent(lambda book, now: (None, running.decide_report_pr(book, token, reported, now)))
+
+
+def hand_over(row: RunRow, token: FencingToken, wish: HandOver) -> Intent[Ran[None]]:
+    """End the run as failed, or hand it over to people."""
+    return RunScope.of(row).intent(lambda book, now: (None, running.decide_hand_over(book, token, wish, now)))
+
+
+def refuse(row: RunRow, token: FencingToken) -> Intent[Ran[None]]:
+    """Refuse a step that no run has."""
+    return RunScope.of(row).intent(lambda book, now: running.refuse_step(book, token, now))
+
+
+def charge(row: RunRow, token: FencingToken, usage: Usage) -> Intent[Ran[None]]:
+    """Charge what is about to be used."""
+    return RunScope.of(row).intent(lambda book, now: (None, running.decide_usage(book, token, usage, now)))
+
+
+def cancel(row: RunRow, command: CancelRun) -> Intent[Ran[None]]:
+    """Withdraw service authority over the run."""
+    return RunScope.of(row).intent(lambda book, now: (None, decide_cancel(book, command, now)))
+
+
+def settle(row: RunRow) -> Intent[Ran[None]]:
+    """Record what time has made of a run (G-119)."""
+    return RunScope.of(row).intent(lambda book, now: (None, settle_run(book, now)))

@@ -1,0 +1,25 @@
+"""Verification: judge what was counted since the deploy of a run (G-111, R-AUT-44, R-AUT-45)."""
+
+from __future__ import annotations
+
+from projections.runs.run import RunRow
+from service.eventstore.commands import Unit
+from service.eventstore.intents import Intent
+from service.runs.scope import Ran, RunScope
+from statemachines.cases import case as cases
+from statemachines.runs.events import Verdict
+from statemachines.runs.verification import Counts, verify_run
+
+
+def verify(row: RunRow, counts: Counts) -> Intent[Ran[Verdict]]:
+    """Judge what was counted since the run's deploy; success closes the case (G-050, G-111)."""
+    scope = RunScope.of(row)
+    stream = None if row.case_id is None else cases.stream(row.project_id, row.case_id)
+
+    def decide(unit: Unit) -> Ran[Verdict]:
+        verdict, effects = verify_run(scope.open(unit), counts, unit.now)
+        if verdict.passed and effects and stream is not None:
+            unit.append(stream, cases.decide_resolve(unit.state(stream), row.id, unit.now))
+        return Ran(verdict, scope.carry_out(unit, effects), bool(effects))
+
+    return Intent([*scope.streams, *([] if stream is None else [stream])], decide, reads=scope.reads)

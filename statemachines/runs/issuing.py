@@ -1,0 +1,181 @@
+"""Which cases and slots wake an automation, and the receipts they get (G-104, R-AUT-20 to R-AUT-22).
+
+Each function takes plain states and `now`, and returns the events that follow, by stream id. It records nothing
+itself: whoever calls it holds the locks of every stream whose state it passed, and appends all of the events or none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+from statemachines.contracts.cron import latest_firing, parse_cron
+from statemachines.contracts.policy import Authority, CaseTrigger, Policy, require_enabled
+from statemachines.runs import claim as claims
+from statemachines.runs import lease as leases
+from statemachines.runs import receipt as receipts
+from statemachines.runs.book import Effects, digest, overdue
+from statemachines.runs.claim import Claim
+from statemachines.runs.lease import Lease
+from statemachines.runs.materiality import CaseFacts, MaterialityDecision, decide_materiality
+from statemachines.runs.receipt import (
+    CaseSnapshot,
+    Receipt,
+    ReceiptIssued,
+    Slot,
+)
+from statemachines.runs.run import Run
+
+SkipCode = Literal[
+    "materiality_not_met", "receipt_open", "case_already_claimed", "run_live", "cooldown", "budget_exhausted"
+]
+"""Why a case got no receipt this time."""
+
+
+class Chain(NamedTuple):
+    """The latest chain of a case as its lease points to it: initial states where there is none."""
+
+    lease: Lease
+    receipt: Receipt
+    claim: Claim
+    run: Run
+
+
+class Evidence(NamedTuple):
+    """What a case receipt shows beside the facts that decide: neither is an input to any decision."""
+
+    fingerprint: str
+    level: str
+
+
+def occupied(chain: Chain, authority_of: Callable[[str], Authority], case: CaseFacts, now: int) -> SkipCode | None:
+    """What still holds the case at `now`: a live run, a live claim, an open receipt; None when it is free.
+
+    `authority_of` tells where any automation of the contract stands.
+    """
+    lease = chain.lease
+    if lease.status is leases.Status.UNUSED:
+        return None
+    if chain.receipt.run_id is not None:
+        over = not chain.run.live or overdue(chain.run, chain.claim, lease, now) is not None
+        return None if over else "run_live"
+    authority = authority_of(lease.automation_id)
+    live = claims.lease_live(chain.claim, lease, now)
+    if chain.receipt.over or receipts.settle(
+        chain.receipt, authority, (case.status, case.revision), claim_live=live, now=now
+    ):
+        return "case_already_claimed" if live else None
+    return "case_already_claimed" if chain.receipt.status is receipts.Status.CLAIMED else "receipt_open"
+
+
+def judge_case(
+    chain: Chain, authority_of: Callable[[str], Authority], automation_id: str, case: CaseFacts, now: int
+) -> SkipCode | MaterialityDecision:
+    """Judge one case for one automation: why it is passed over, or the decision that it matters (R-AUT-22, G-104).
+
+    Raises PauseInForce, AutomationOff, AutomationNotFound.
+    """
+    policy = require_enabled(authority_of(automation_id))
+    trigger = case_trigger(policy)
+    decision = decide_materiality(case, trigger.materiality, now)
+    if not decision.passed:
+        return "materiality_not_met"
+    if (held := occupied(chain, authority_of, case, now)) is not None:
+        return held
+    offered_at = chain.lease.offered_at
+    if offered_at is not None and now < offered_at + trigger.cooldown_seconds:
+        return "cooldown"
+    attempts = chain.lease.attempts_of(automation_id, case.revision)
+    return "budget_exhausted" if attempts >= policy.limits.max_attempts_per_case_revision else decision
+
+
+def case_trigger(policy: Policy) -> CaseTrigger:
+    """The case trigger of a policy; every policy has either this or a schedule."""
+    assert policy.case_trigger is not None, "a scheduled automation was asked for cases"
+    return policy.case_trigger
+
+
+def issue_case_receipt(
+    project_id: str,
+    authority: Authority,
+    lease: Lease,
+    decision: MaterialityDecision,
+    evidence: Evidence,
+    now: int,
+) -> tuple[str, Effects]:
+    """Offer a case that judge_case found to matter. Returns the receipt's id and the events."""
+    case, ordinal = decision.inputs, lease.ordinal + 1
+    receipt_id = receipts.case_receipt_id(project_id, authority.automation_id, case.case_id, case.revision, ordinal)
+    snapshot = CaseSnapshot(
+        case_id=case.case_id,
+        case_revision=case.revision,
+        fingerprint=evidence.fingerprint,
+        level=evidence.level,
+        status=case.status,
+        trust=case.trust,
+        event_count=case.event_count,
+        first_seen_at=case.first_seen_at,
+        last_seen_at=case.last_seen_at,
+    )
+    issued = _issued(authority, receipt_id, now, now + receipts.CASE_RECEIPT_SECONDS, case=snapshot, decision=decision)
+    offered = leases.LeaseOffered(case.case_id, case.revision, authority.automation_id, receipt_id, ordinal, now)
+    return receipt_id, {receipt_id: [issued], leases.lease_id(project_id, case.case_id): [offered]}
+
+
+def issue_schedule_receipt(
+    project_id: str, authority: Authority, receipt: Receipt, scheduled_for: int, now: int
+) -> tuple[str, Effects]:
+    """Issue the one receipt of an open slot; a slot that has one already is left alone (R-AUT-20, P14)."""
+    schedule = require_enabled(authority).schedule_trigger
+    assert schedule is not None, "an automation woken by cases was asked for a slot"
+    receipt_id = receipts.schedule_receipt_id(project_id, authority.automation_id, scheduled_for)
+    ends = scheduled_for + schedule.start_window_seconds
+    if receipt.status is not receipts.Status.ABSENT or not scheduled_for <= now < ends:
+        return receipt_id, {}
+    slot = Slot(scheduled_for, ends, scheduled_for - schedule.period_days * 86400, scheduled_for)
+    return receipt_id, {receipt_id: [_issued(authority, receipt_id, now, ends, slot=slot)]}
+
+
+def latest_slot(authority: Authority, now: int) -> int:
+    """The latest slot of a scheduled automation at `now`. Raises what require_enabled raises."""
+    schedule = require_enabled(authority).schedule_trigger
+    assert schedule is not None, "an automation woken by cases has no slots"
+    return latest_firing(parse_cron(schedule.cron), schedule.timezone, now)
+
+
+def _issued(
+    authority: Authority,
+    receipt_id: str,
+    now: int,
+    expires_at: int,
+    *,
+    case: CaseSnapshot | None = None,
+    slot: Slot | None = None,
+    decision: MaterialityDecision | None = None,
+) -> ReceiptIssued:
+    policy = require_enabled(authority)
+    snapshot = {
+        "receipt_id": receipt_id,
+        "automation_id": authority.automation_id,
+        "policy_sha256": authority.policy_sha256,
+        "contract_revision": authority.contract_revision,
+        "case": case,
+        "schedule": slot,
+        "materiality": decision,
+        "issued_at": now,
+        "expires_at": expires_at,
+    }
+    return ReceiptIssued(
+        receipt_kind="unhandled_case" if slot is None else "schedule",
+        automation_id=authority.automation_id,
+        playbook=policy.playbook,
+        policy_sha256=authority.policy_sha256,
+        contract_revision=authority.contract_revision,
+        generation=authority.generation,
+        case=case,
+        slot=slot,
+        materiality=decision,
+        snapshot_sha256=digest(snapshot),
+        issued_at=now,
+        expires_at=expires_at,
+    )

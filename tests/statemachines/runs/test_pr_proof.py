@@ -1,0 +1,157 @@
+"""What a trusted CI proves of a pull request: exact, in order, and late proof settles only (G-110, R-AUT-33)."""
+
+from __future__ import annotations
+
+import pytest
+
+from statemachines.contracts.documents import Document
+from tests.support.loop.bodies import HEAD, MERGED
+from tests.support.loop.contracts import READY, make
+from tests.support.loop.scene import Scene
+
+REVIEW, AUTO = make("review_required"), make("auto_merge")
+
+
+def scene(document: Document = REVIEW) -> Scene:
+    return Scene(document, READY)
+
+
+MERGE = {"pr_number": 7, "head_sha": HEAD, "merge_method": "squash"}
+
+
+def merge(at: Scene, **change):
+    return at.act("authorize", {"binding": MERGE | change}, kind="auto_merge")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"repository": "https://code.example/acme/other"}, {"head_branch": "heal/2"}, {"base_branch": "develop"},
+        {"head_sha": "d" * 40}, {"draft": False},
+    ],
+)  # fmt: skip
+def test_a_pull_request_that_is_not_the_granted_one_proves_nothing(change):
+    at = scene().delivered()
+    assert at.prove(at.observed(**change)).code == "pr_proof_mismatch"
+    assert at.standing() == ("provider_proof_pending", None)
+
+
+def test_proof_comes_in_order_and_repeats_to_the_same_answer():
+    at = scene().running()
+    assert at.prove(at.observed()).code == "pr_proof_required"
+    at.consume(at.grant())
+    assert at.prove(at.observed("merged", merge_commit_sha=MERGED)).code == "pr_proof_required"
+    first = at.prove(at.observed())
+    assert first.status == 201
+    again = at.prove(at.observed())
+    assert (again.status, again.body["proof_id"]) == (200, first.body["proof_id"])
+    assert at.prove(at.observed(pr_number=8)).code == "pr_proof_mismatch"
+    assert at.prove(at.ready()).code == "delivery_mode_mismatch"
+    assert at.run()["grants"][0]["status"] == "settled"
+    assert at.standing() == ("provider_proof_pending", "draft_pr_opened")
+
+
+def test_a_runner_reports_and_ci_has_the_last_word():
+    at = scene().delivered()
+    reported = {"number": 8, "url": "https://code.example/acme/shop/pull/8", "head_sha": HEAD}
+    body = {"status": "draft_pr_opened", "pull_request": reported}
+    assert at.act("patch", body | {"pull_request": reported | {"head_sha": "d" * 40}}).code == "pr_proof_mismatch"
+    assert at.act("patch", body).body["status"] == "draft_pr_opened"
+    assert at.act("patch", body).ok, "the same report again"
+    assert at.act("patch", body | {"pull_request": reported | {"number": 9}}).code == "pr_proof_mismatch"
+    assert at.deploy() is None, "a runner's word proves no commit"
+    assert at.prove(at.observed()).ok
+    assert at.run()["pull_request"]["number"] == 7
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"required_status_checks": [{"name": "build", "conclusion": "success"}]}, "pr_proof_mismatch"),
+        ({"required_status_checks": [{"name": name, "conclusion": "success"} for name in ("build", "test", "more")]},
+         "pr_proof_mismatch"),
+        ({"required_status_checks": [{"name": "build", "conclusion": "success"},
+                                     {"name": "test", "conclusion": "failure"}]}, "pr_proof_mismatch"),
+        ({"branch_protection_enforced": False}, "pr_proof_mismatch"),
+        ({"branch_protection_enforced": None}, "pr_proof_mismatch"),
+        ({"bypass_used": True}, "pr_proof_mismatch"),
+        ({"auto_merge_enabled": True}, "pr_proof_mismatch"),
+        ({"draft": True}, "pr_proof_mismatch"),
+        ({"head_sha": "d" * 40}, "pr_proof_mismatch"),
+        ({"pr_number": 8}, "pr_proof_mismatch"),
+    ],
+)  # fmt: skip
+def test_readiness_is_exact(change, code):
+    at = scene(AUTO).opened()
+    assert at.prove(at.ready(**change)).code == code
+    assert at.act("authorize", {"binding": MERGE}, kind="auto_merge").code == "pr_proof_required"
+
+
+def test_auto_merge_goes_through_its_own_grant_and_receipt():
+    at = scene(AUTO).opened()
+    assert at.run()["pull_request"]["draft"] is False
+    assert at.deploy() is None, "an unmerged head counts only where people merge"
+    assert merge(at).code == "pr_proof_required"
+    assert at.prove(at.ready()).ok
+    assert merge(at, merge_method="rebase").code == "delivery_mode_mismatch"
+    assert merge(at, head_sha="d" * 40).code == "pr_proof_mismatch"
+    assert merge(at, pr_number=8).code == "pr_proof_mismatch"
+    on = at.observed("auto_merge_enabled", auto_merge_enabled=True, merge_method="squash")
+    assert at.prove(on).code == "pr_proof_required", "nobody was allowed to turn it on yet"
+    granted = merge(at)
+    assert granted.status == 201
+    assert merge(at).status == 200
+    assert at.consume(granted.body["grant_id"], "auto_merge").body["call_authorized"]
+    assert not at.consume(granted.body["grant_id"], "auto_merge").body["call_authorized"]
+    assert at.prove(at.observed("merged", merge_commit_sha=MERGED)).code == "pr_proof_required"
+    assert at.prove(on | {"merge_method": "rebase"}).code == "pr_proof_mismatch"
+    assert at.prove(on).ok
+    assert at.run()["auto_merge_receipt"]["merge_method"] == "squash"
+    assert at.prove(at.observed("merged", merge_commit_sha=MERGED, bypass_used=True)).code == "pr_proof_mismatch"
+    assert at.prove(at.observed("merged", merge_commit_sha=MERGED)).ok
+    assert at.deploy(HEAD) is None
+    assert at.deploy(MERGED) == at.run_id
+
+
+def test_review_required_never_merges_by_itself():
+    at = scene().opened()
+    assert merge(at).code == "delivery_mode_mismatch"
+    assert at.prove(at.observed("auto_merge_enabled", auto_merge_enabled=True)).code == "delivery_mode_mismatch"
+
+
+@pytest.mark.parametrize("outcome", ["failed", "escalated", "cancelled"])
+def test_late_proof_settles_but_revives_nothing(outcome: str):
+    at = scene().delivered()
+    if outcome == "cancelled":
+        at.must("cancel", who="canceller", key="c", run_id=at.run_id)
+    else:
+        at.act("patch", {"status": outcome, "reason": "r"})
+    assert at.prove(at.observed("merged", merge_commit_sha=MERGED)).code == "pr_proof_required"
+    assert at.prove(at.observed()).status == 201
+    assert at.standing() == ("stopped", outcome)
+    assert at.run()["grants"][0]["status"] == "settled"
+    assert at.run()["external_follow_ups"] == []
+    assert at.deploy() is None
+    assert at.verify().code == "run_terminal"
+    assert at.prove(at.observed("merged", merge_commit_sha=MERGED)).code == "run_terminal"
+    assert at.prove(at.observed()).status == 200, "an exact repeat is answered still"
+
+
+def test_what_was_opened_before_a_cancel_is_closed_by_the_proof_of_its_merge():
+    at = scene(AUTO).opened()
+    at.prove(at.ready())
+    at.consume(merge(at).body["grant_id"], "auto_merge")
+    at.must("cancel", who="canceller", key="c", run_id=at.run_id)
+    kinds = [item["kind"] for item in at.run()["external_follow_ups"]]
+    assert kinds == ["inspect_pull_request", "inspect_ci", "inspect_auto_merge"]
+    assert at.prove(at.observed("auto_merge_enabled", auto_merge_enabled=True, merge_method="squash")).ok
+    assert at.standing() == ("external_follow_up_required", "cancelled")
+    assert at.prove(at.observed("merged", merge_commit_sha=MERGED)).ok
+    assert at.standing() == ("stopped", "cancelled")
+
+
+def test_proof_that_comes_after_the_thirty_days_settles_the_run_as_it_is_by_then():
+    at = scene().delivered()
+    at.wait(2592000)
+    assert at.prove(at.observed()).status == 201
+    assert at.standing() == ("stopped", "failed")
