@@ -16,6 +16,7 @@ from service.ids import new_id
 from statemachines.kernel.machine import Stream
 from statemachines.kernel.moved import Moved
 
+A = TypeVar("A")
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
@@ -37,6 +38,15 @@ class Intent(Generic[T_co]):
     reads: Sequence[Stream] = ()
     lookups: Sequence[Lookup] = ()
     fence: bool | str = False
+
+    def shown_by(self, render: Callable[[T_co, Unit], A]) -> Intent[A]:
+        """The same intent, whose result is what `render` makes of it in the unit."""
+
+        def decide(unit: Unit) -> A | Refused:
+            result = self.decide(unit)
+            return result if isinstance(result, Refused) else render(result, unit)
+
+        return Intent(self.streams, decide, self.reads, self.lookups, self.fence)
 
 
 async def retry_moved(attempt: Callable[[], Awaitable[T]]) -> T:

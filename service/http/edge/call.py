@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Generic, TypeVar
@@ -13,16 +13,18 @@ from schemas.kernel.errors import CATALOGUE
 from service.auth.authority import authority
 from service.auth.principals import Principal, PrincipalKind
 from service.eventstore.commands import Answer, Command, Decide, Lookup, Origin, Outcome, Refused, StoredAnswer, Unit
-from service.eventstore.intents import Intent
+from service.eventstore.intents import Intent, retry_moved
 from service.http.edge.headers import conditional, head_of
 from service.http.edge.operations import Operation
 from service.ingest.items import Sender
 from service.services import Services
 from statemachines.kernel.machine import Rejection, Stream
+from statemachines.kernel.moved import Moved
 from statemachines.runs.claim import Holder
 
 B = TypeVar("B")
 Q = TypeVar("Q")
+R = TypeVar("R")
 T = TypeVar("T")
 
 Replay = Callable[[Unit, StoredAnswer], Answer]
@@ -93,6 +95,30 @@ class Call(Generic[B, Q]):
 
         return await self.services.store.execute(self._command(intent, decide, on_replay))
 
+    async def carry_out_on(
+        self,
+        latest: R,
+        read_again: Callable[[], Awaitable[R]],
+        command: Callable[[R], Intent[Answer]],
+        *,
+        on_replay: Replay | None = None,
+    ) -> Outcome:
+        """Carry out the intent that `command` makes from what was read, as `latest` is.
+
+        It is read again, and the intent made again, whenever it turns out to be out of date. Raises as `carry_out`, and
+        CommandNotDone when it is out of date each time.
+        """
+        read: list[R] = [latest]
+
+        async def attempt() -> Outcome:
+            try:
+                return await self.carry_out(command(read[-1]), _as_it_is, on_replay=on_replay)
+            except Moved:
+                read.append(await read_again())
+                raise
+
+        return await retry_moved(attempt)
+
     async def execute(
         self,
         decide: Decide,
@@ -135,6 +161,10 @@ class Call(Generic[B, Q]):
 
     def _gate(self, fence: bool | str) -> str:
         return fence if isinstance(fence, str) else self.project_id
+
+
+def _as_it_is(answer: Answer) -> Answer:
+    return answer
 
 
 def _after_existence(decide: Decide, fault: Rejection) -> Decide:

@@ -110,12 +110,3 @@ def _reads(handler: Handler) -> tuple[Any, Any]:
         raise TypeError(f"{handler!r} does not say what it reads")
     body, query = (None if argument is NoneType else argument for argument in arguments)
     return body, query
-
-
-def endpoint(**declared: Any) -> Callable[[Handler], Endpoint]:
-    """Declare a handler's operation: the keywords are Operation's."""
-
-    def bind(handler: Handler) -> Endpoint:
-        return Endpoint(Operation(**declared), handler)
-
-    return bind

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -44,3 +44,25 @@ def page(items: Sequence[T], query: PageQuery, place: Callable[[T], Place]) -> t
     """Cut a page from `limit + 1` items; returns it with the cursor of the next one, None at the end."""
     shown = list(items[: query.limit])
     return shown, encode_cursor(place(shown[-1])) if len(items) > query.limit else None
+
+
+async def read_page(
+    query: PageQuery,
+    fetch: Callable[[Place, int], Awaitable[Sequence[T]]],
+    place: Callable[[T], Place],
+    keep: Callable[[T], bool],
+) -> tuple[list[T], str | None]:
+    """Read a page of things that a filter keeps by what they are now rather than by what was recorded.
+
+    `fetch` gets the place to go on after and how many to read. Few are ever dropped: recorded and true status differ
+    until the next sweep at most.
+    """
+    kept: list[T] = []
+    start, wanted = start_of(query), query.limit + 1
+    while len(kept) < wanted:
+        found = await fetch(start, wanted)
+        kept += [item for item in found if keep(item)]
+        if len(found) < wanted:
+            break
+        start = place(found[-1])
+    return page(kept, query, place)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 import rfc8785
 
 from projections.runs.approval import PROJECTION as APPROVALS
 from projections.runs.approval import ApprovalRow
-from projections.runs.run import PROJECTION as RUNS
 from schemas.runs.approval import (
     MAX_EVIDENCE_BYTES,
     Approval,
@@ -19,41 +20,28 @@ from schemas.runs.approval import (
 from service.auth.refusals import InvalidPayload
 from service.eventstore.commands import Answer, Outcome, Unit
 from service.eventstore.pages import Place
+from service.http.edge import groups
 from service.http.edge.call import Call
-from service.http.edge.declaring import endpoint
-from service.http.edge.operations import KEY, OWNER, Subject
+from service.http.edge.operations import KEY, OWNER, RUNNER, Subject
+from service.http.edge.paging import read_page
 from service.http.edge.validation import text_of
-from service.http.runs.calls import (
-    FLOWS,
-    RUN_LOCATED,
-    RUNNER,
-    TOKEN_ERRORS,
-    on_row,
-    on_run,
-    read_page,
-    token_of,
-)
+from service.http.runs.calls import RUN_LOCATED, TOKEN_ERRORS, on_run, token_of
 from service.runs import commands, reads, show
-from service.runs.reads import ApprovalNow
 from service.runs.scope import Ran
 from statemachines.runs import approving
 from statemachines.runs.approval import OwnerDecision, Status
 
 
-@endpoint(
+@groups.AUTOMATION.operation(
     method="POST",
     path="/v1/automation-runs/{run_id}/approvals",
     operation_id="request_automation_approval",
-    group="automation",
     summary="Ask a person for approval of an action",
     principals=RUNNER,
     scope="approvals:request",
     subject=RUN_LOCATED,
-    body=RequestApproval,
     responses={201: Approval, 200: Approval},
     idempotency="optional",
-    closed_errors=True,
-    flows=FLOWS,
     errors=(*TOKEN_ERRORS, "run_transition_not_allowed", "approval_rejected"),
 )
 async def request_approval(call: Call[RequestApproval, None]) -> Outcome:
@@ -82,29 +70,20 @@ def _evidence(body: RequestApproval) -> str | None:
     return canonical.decode()
 
 
-@endpoint(
+@groups.AUTOMATION.operation(
     method="GET",
     path="/v1/projects/{project_id}/automation-approvals",
     operation_id="list_automation_approvals",
-    group="automation",
     summary="List requests for approval",
     principals=KEY,
-    query=ApprovalQuery,
     responses={200: ApprovalList},
-    mutation=False,
-    closed_errors=True,
-    flows=FLOWS,
 )
 async def list_approvals(call: Call[None, ApprovalQuery]) -> Answer:
     """List requests by the time they were made, newest first, by what they are now."""
-    project_id, query, store = call.project_id, call.query, call.services.store
-
-    async def fetch(after: Place, limit: int) -> list[ApprovalNow]:
-        return await reads.approvals(store, project_id, after, limit, run_id=query.run_id, status=query.status)
-
+    project_id, query = call.project_id, call.query
     items, cursor = await read_page(
         query,
-        fetch,
+        partial(reads.approvals, call.services.store, project_id, run_id=query.run_id, status=query.status),
         lambda item: Place(item.row.requested_at, item.row.id),
         lambda item: query.status in (None, item.state.status.value),
     )
@@ -123,34 +102,29 @@ def _list(project_id: str, approvals: list[Approval], cursor: str | None, *, wai
     )
 
 
-@endpoint(
+@groups.AUTOMATION.operation(
     method="POST",
     path="/v1/automation-approvals/{approval_id}/decide",
     operation_id="decide_automation_approval",
-    group="automation",
     summary="Approve or reject a request",
     principals=OWNER,
     owner=True,
     subject=Subject("approval_id", APPROVALS.table, "approval_not_found"),
-    body=DecideApproval,
     responses={200: Approval},
     idempotency="optional",
-    closed_errors=True,
-    flows=FLOWS,
     errors=("approval_not_found", "approval_already_decided"),
 )
 async def decide_approval(call: Call[DecideApproval, None]) -> Outcome:
     """Record an owner's word; no runner or CI credential can."""
     row: ApprovalRow = call.subject
     decision = OwnerDecision(call.body.decision == "approve", call.user_id, text_of(call.body.reason))
-
-    def decided(ran: Ran[None], _: Unit) -> Answer:
-        return Answer(200, show.approval(row.project_id, row.id, ran.book.approval(row.id)))
-
     run = await reads.run_row(call.services.store, call.project_id, row.run_id)
-    return await on_row(
-        call, RUNS.table, run, lambda latest: commands.approval.decide(latest, row.id, decision), decided
-    )
+    command = partial(commands.approval.decide, approval_id=row.id, decision=decision)
+    return await on_run(call, command, partial(_decided, row), row=run)
+
+
+def _decided(row: ApprovalRow, ran: Ran[None], _: Unit) -> Answer:
+    return Answer(200, show.approval(row.project_id, row.id, ran.book.approval(row.id)))
 
 
 ENDPOINTS = [request_approval, list_approvals, decide_approval]

@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, TypeVar
 
-import msgspec
-
-from projections.kernel.projection import Table
+from projections.kernel.projection import Row, Table
 from projections.runs.run import PROJECTION as RUNS
 from projections.runs.run import RunRow
 from schemas.kernel.paging import PageQuery
-from service.auth.principals import PrincipalKind
-from service.eventstore.commands import Answer, Outcome, Refused, Unit
-from service.eventstore.intents import Intent, retry_moved
+from service.eventstore.commands import Answer, Outcome, Unit
+from service.eventstore.intents import Intent
 from service.eventstore.pages import Place
+from service.eventstore.store import EventStore
 from service.http.edge.call import Call, Replay
 from service.http.edge.operations import Subject
-from service.http.edge.paging import page, start_of
+from service.http.edge.paging import read_page
 from service.runs import reads
 from service.runs.reads import ReceiptNow
 from service.runs.scope import Ran
-from statemachines.kernel.moved import Moved
 from statemachines.runs.book import FencingToken
 from statemachines.runs.claim import Holder, require_own
 
 T = TypeVar("T")
-R = TypeVar("R", bound=msgspec.Struct)
+R = TypeVar("R", bound=Row)
 
-FLOWS = frozenset({"automation"})
-RUNNER = frozenset({PrincipalKind.RUNNER})
-CI = frozenset({PrincipalKind.CI})
 RUN_SUBJECT = Subject("run_id", RUNS.table, "run_not_found")
 RUN_LOCATED = RUN_SUBJECT._replace(located=True)
 TOKEN_ERRORS = (
@@ -77,78 +72,32 @@ def token_of(call: Call[Any, Any]) -> FencingToken:
     return FencingToken(holder_of(call), call.body.state_revision, call.body.lease_epoch)
 
 
-async def carry_out(
-    call: Call[Any, Any],
-    intent: Intent[T],
-    render: Callable[[T, Unit], Answer],
-    *,
-    on_replay: Replay | None = None,
-) -> Outcome:
-    """Carry out an intent once. Raises its refusal, and Moved when its lookups are out of date."""
-
-    def decide(unit: Unit) -> Answer | Refused:
-        result = intent.decide(unit)
-        return result if isinstance(result, Refused) else render(result, unit)
-
-    rendered = Intent(intent.streams, decide, intent.reads, intent.lookups, intent.fence)
-    return await call.carry_out(rendered, lambda answer: answer, on_replay=on_replay)
-
-
-async def on_row(
-    call: Call[Any, Any],
-    table: Table[R],
-    row: R,
-    command: Callable[[R], Intent[T]],
-    render: Callable[[T, Unit], Answer],
-    *,
-    on_replay: Replay | None = None,
-) -> Outcome:
-    """Carry out a command on a row, reading the row again whenever it turns out to be out of date."""
-    latest = row
-
-    async def attempt() -> Outcome:
-        nonlocal latest
-        try:
-            return await carry_out(call, command(latest), render, on_replay=on_replay)
-        except Moved:
-            latest = await call.services.store.get(table, call.project_id, latest.id) or latest  # type: ignore[attr-defined]
-            raise
-
-    return await retry_moved(attempt)
-
-
 async def on_run(
     call: Call[Any, Any],
     command: Callable[[RunRow], Intent[Ran[T]]],
     render: Callable[[Ran[T], Unit], Answer],
     *,
+    row: RunRow | None = None,
     on_replay: Replay | None = None,
 ) -> Outcome:
-    """Carry out a command on the run that the path names."""
-    row: RunRow = call.subject
-    return await on_row(call, RUNS.table, row, command, render, on_replay=on_replay)
+    """Carry out a command on the run that the path names, or that a `row` shows."""
+    found: RunRow = row or call.subject
+    return await call.carry_out_on(
+        found,
+        read_again(call, RUNS.table, found),
+        lambda latest: command(latest).shown_by(render),
+        on_replay=on_replay,
+    )
 
 
-async def read_page(
-    query: PageQuery,
-    fetch: Callable[[Place, int], Awaitable[Sequence[T]]],
-    place: Callable[[T], Place],
-    keep: Callable[[T], bool],
-) -> tuple[list[T], str | None]:
-    """Read a page of things that a filter keeps by what they are now rather than by what was recorded.
+async def _latest(store: EventStore, table: Table[R], row: R) -> R:
+    """A row as it is now; one that is gone as it was."""
+    return await store.get(table, row.project_id, row.id) or row
 
-    `fetch` gets the place to go on after and how many to read. Few are ever dropped: recorded and true status differ
-    until the next sweep at most.
-    """
-    kept: list[T] = []
-    start, wanted = start_of(query), query.limit + 1
-    while len(kept) < wanted:
-        found = await fetch(start, wanted)
-        kept += [item for item in found if keep(item)]
-        if len(found) < wanted:
-            break
-        start = place(found[-1])
-    return page(kept, query, place)
+
+def read_again(call: Call[Any, Any], table: Table[R], row: R) -> Callable[[], Awaitable[R]]:
+    """How to read a row once more, for a command that found it out of date."""
+    return partial(_latest, call.services.store, table, row)
 
 
 async def read_receipts(
@@ -156,15 +105,9 @@ async def read_receipts(
 ) -> tuple[list[ReceiptNow], str | None]:
     """Read a page of receipts, those of a runner's own automation only."""
     seen = seen_automation(call, automation_id)
-
-    async def fetch(after: Place, limit: int) -> list[ReceiptNow]:
-        return await reads.receipts(
-            call.services.store, call.project_id, after, limit, automation_id=seen, status=status
-        )
-
     return await read_page(
         query,
-        fetch,
+        partial(reads.receipts, call.services.store, call.project_id, automation_id=seen, status=status),
         lambda item: Place(item.row.issued_at, item.row.id),
         lambda item: status in (None, item.state.status.value),
     )

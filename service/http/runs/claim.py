@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -13,21 +14,14 @@ from projections.runs.lease import PROJECTION as LEASES
 from schemas.runs.claim import Claim, CreateClaim, ReleaseClaim, RenewClaim
 from service.auth.refusals import InvalidPayload
 from service.eventstore.commands import Answer, Outcome, Unit
-from service.eventstore.intents import Intent, retry_moved
+from service.eventstore.intents import Intent
+from service.http.edge import groups
 from service.http.edge.call import Call
-from service.http.edge.declaring import endpoint
-from service.http.edge.operations import KEY_OR_RUNNER, Subject
+from service.http.edge.operations import KEY_OR_RUNNER, RUNNER, Subject
 from service.http.edge.validation import text_of
-from service.http.runs.calls import (
-    FLOWS,
-    RUNNER,
-    carry_out,
-    holder_of,
-    require_visible,
-)
+from service.http.runs.calls import holder_of, require_visible
 from service.runs import commands, reads, show
 from service.runs.commands.claim import Claimed
-from statemachines.kernel.moved import Moved
 from statemachines.runs import claim as claims
 from statemachines.runs import lease as leases
 from statemachines.runs.claim import ClaimNotFound
@@ -37,19 +31,15 @@ _CASE = Subject("case_id", CASES.table, "case_not_found", located=True)  # only 
 _ERRORS = ("case_not_found", "claim_not_found", "claim_required", "automation_mismatch")
 
 
-@endpoint(
+@groups.AUTOMATION.operation(
     method="GET",
     path="/v1/cases/{case_id}/claims/active",
     operation_id="get_active_claim",
-    group="automation",
     summary="Read the claim that holds a case",
     principals=KEY_OR_RUNNER,
     scope="claims:write",
     subject=_CASE,
     responses={200: Claim},
-    mutation=False,
-    closed_errors=True,
-    flows=FLOWS,
     errors=("case_not_found", "claim_not_found", "automation_mismatch"),
 )
 async def read_active_claim(call: Call[None, None]) -> Answer:
@@ -61,20 +51,16 @@ async def read_active_claim(call: Call[None, None]) -> Answer:
     return Answer(200, show.claim(call.project_id, row.id, row.state))
 
 
-@endpoint(
+@groups.AUTOMATION.operation(
     method="POST",
     path="/v1/cases/{case_id}/claims",
     operation_id="create_claim",
-    group="automation",
     summary="Claim the exact revision of a case under a receipt",
     principals=RUNNER,
     scope="claims:write",
     subject=_CASE,
-    body=CreateClaim,
     responses={201: Claim, 200: Claim},
     idempotency="optional",
-    closed_errors=True,
-    flows=FLOWS,
     errors=(
         "case_not_found",
         "trigger_receipt_not_found",
@@ -91,18 +77,12 @@ async def read_active_claim(call: Call[None, None]) -> Answer:
 async def create_claim(call: Call[CreateClaim, None]) -> Outcome:
     """Hold the case for 900 seconds; the same runner's repeat names the same claim."""
     store, command = call.services.store, _wish(call)
-    lease_id = leases.lease_id(command.project_id, command.case_id)
-    lease = await store.locate(LEASES.table, command.project_id, lease_id)
-
-    async def attempt() -> Outcome:
-        nonlocal lease
-        try:
-            return await carry_out(call, commands.claim.claim(command, lease), _claimed)
-        except Moved:
-            lease = await store.get(LEASES.table, command.project_id, lease_id)
-            raise
-
-    return await retry_moved(attempt)
+    named = (LEASES.table, command.project_id, leases.lease_id(command.project_id, command.case_id))
+    return await call.carry_out_on(
+        await store.locate(*named),
+        partial(store.get, *named),
+        lambda lease: commands.claim.claim(command, lease).shown_by(_claimed),
+    )
 
 
 def _wish(call: Call[CreateClaim, None]) -> ClaimCase:
@@ -129,26 +109,24 @@ async def _claim_row(call: Call[Any, Any]) -> ClaimRow:
 
 
 async def _on_claim(call: Call[Any, Any], row: ClaimRow, intent: Intent[None]) -> Outcome:
-    stream = claims.stream(row.project_id, row.id)
-    return await carry_out(
-        call, intent, lambda _, unit: Answer(200, show.claim(row.project_id, row.id, unit.state(stream)))
-    )
+    return await call.carry_out(intent.shown_by(partial(_shown, row)), lambda answer: answer)
 
 
-@endpoint(
+def _shown(row: ClaimRow, _: None, unit: Unit) -> Answer:
+    state = unit.state(claims.stream(row.project_id, row.id))
+    return Answer(200, show.claim(row.project_id, row.id, state))
+
+
+@groups.AUTOMATION.operation(
     method="POST",
     path="/v1/cases/{case_id}/claims/{claim_id}/renew",
     operation_id="renew_claim",
-    group="automation",
     summary="Extend the lease of a claim",
     principals=RUNNER,
     scope="claims:write",
     subject=_CASE,
-    body=RenewClaim,
     responses={200: Claim},
     idempotency="optional",
-    closed_errors=True,
-    flows=FLOWS,
     errors=(
         *_ERRORS,
         "claim_not_active",
@@ -165,21 +143,17 @@ async def renew_claim(call: Call[RenewClaim, None]) -> Outcome:
     return await _on_claim(call, row, commands.claim.renew(row, holder_of(call), call.body.lease_epoch))
 
 
-@endpoint(
+@groups.AUTOMATION.operation(
     method="POST",
     path="/v1/cases/{case_id}/claims/{claim_id}/release",
     operation_id="release_claim",
-    group="automation",
     summary="Give a claim back",
     principals=KEY_OR_RUNNER,
     scope="claims:write",
     owner=True,
     subject=_CASE,
-    body=ReleaseClaim,
     responses={200: Claim},
     idempotency="optional",
-    closed_errors=True,
-    flows=FLOWS,
     errors=(*_ERRORS, "claim_not_active", "lease_expired", "stale_lease_epoch"),
 )
 async def release_claim(call: Call[ReleaseClaim, None]) -> Outcome:

@@ -6,25 +6,20 @@ from schemas.credentials.credential import CredentialMetadata
 from schemas.runs.control import AutomationControl
 from service.eventstore.commands import Answer
 from service.http.credentials.credential import metadata_of
+from service.http.edge import groups
 from service.http.edge.call import Call
-from service.http.edge.declaring import endpoint
 from service.http.edge.operations import KEY
-from service.http.runs.calls import FLOWS
 from service.runs import show_control
 from service.runs.control import read_snapshot
 
 
-@endpoint(
+@groups.AUTOMATION.operation(
     method="GET",
     path="/v1/projects/{project_id}/automation-control",
     operation_id="get_automation_control",
-    group="automation",
     summary="Read contract, budgets, credentials, exceptions and controls at one time",
     principals=KEY,
     responses={200: AutomationControl},
-    mutation=False,
-    closed_errors=True,
-    flows=FLOWS,
 )
 async def read_control(call: Call[None, None]) -> Answer:
     """Show everything at one server time; there is no queue and nothing to acknowledge."""

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 from schemas.runs.decision import Decision, DecisionList, DecisionQuery
 from service.eventstore.commands import Answer
+from service.http.edge import groups
 from service.http.edge.call import Call
-from service.http.edge.declaring import endpoint
 from service.http.edge.operations import KEY
-from service.http.runs.calls import FLOWS, read_receipts
+from service.http.runs.calls import read_receipts
 from service.runs import show
 
 
-@endpoint(
+@groups.AUTOMATION.operation(
     method="GET",
     path="/v1/projects/{project_id}/automation-decisions",
     operation_id="list_automation_decisions",
-    group="automation",
     summary="List the materiality decisions behind receipts and starts",
     principals=KEY,
-    query=DecisionQuery,
     responses={200: DecisionList},
-    mutation=False,
-    closed_errors=True,
-    flows=FLOWS,
     extension=True,
 )
 async def list_decisions(call: Call[None, DecisionQuery]) -> Answer:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 
 from schemas.runs.grant import AuthorizeAutoMerge, AuthorizeDraftPr, ConsumedGrant, ConsumeGrant, Grant
 from service.eventstore.commands import Answer, Outcome, StoredAnswer, Unit
+from service.http.edge import groups
 from service.http.edge.call import Call
-from service.http.edge.declaring import endpoint
+from service.http.edge.operations import RUNNER
 from service.http.edge.validation import text_of
-from service.http.runs.calls import FLOWS, RUN_LOCATED, RUNNER, TOKEN_ERRORS, on_run, token_of
+from service.http.runs.calls import RUN_LOCATED, TOKEN_ERRORS, on_run, token_of
 from service.runs import commands, show
 from service.runs.scope import Ran
 from statemachines.runs.events import GrantKind
@@ -26,20 +29,16 @@ _AUTHORIZE = (
 _CONSUME = (*TOKEN_ERRORS, *_PEOPLE, "grant_not_available")
 
 
-@endpoint(
+@groups.AUTOMATION.operation(
     method="POST",
     path="/v1/automation-runs/{run_id}/actions/draft-pr/authorize",
     operation_id="authorize_draft_pr",
-    group="automation",
     summary="Reserve one bounded pull request",
     principals=RUNNER,
     scope="runs:write",
     subject=RUN_LOCATED,
-    body=AuthorizeDraftPr,
     responses={201: Grant, 200: Grant},
     idempotency="optional",
-    closed_errors=True,
-    flows=FLOWS,
     errors=(*_AUTHORIZE, "scope_violation", "budget_exhausted"),
 )
 async def authorize_draft_pr(call: Call[AuthorizeDraftPr, None]) -> Outcome:
@@ -59,20 +58,16 @@ async def authorize_draft_pr(call: Call[AuthorizeDraftPr, None]) -> Outcome:
     return await on_run(call, lambda row: commands.grant.authorize_draft_pr(row, token, binding), _authorized)
 
 
-@endpoint(
+@groups.AUTOMATION.operation(
     method="POST",
     path="/v1/automation-runs/{run_id}/actions/auto-merge/authorize",
     operation_id="authorize_auto_merge",
-    group="automation",
     summary="Reserve the provider's own auto-merge of the proven pull request",
     principals=RUNNER,
     scope="runs:write",
     subject=RUN_LOCATED,
-    body=AuthorizeAutoMerge,
     responses={201: Grant, 200: Grant},
     idempotency="optional",
-    closed_errors=True,
-    flows=FLOWS,
     errors=(*_AUTHORIZE, "pr_proof_required", "pr_proof_mismatch"),
 )
 async def authorize_auto_merge(call: Call[AuthorizeAutoMerge, None]) -> Outcome:
@@ -88,20 +83,16 @@ def _authorized(ran: Ran[str], _: Unit) -> Answer:
     return Answer(201 if ran.changed else 200, shown)
 
 
-@endpoint(
+@groups.AUTOMATION.operation(
     method="POST",
     path="/v1/automation-runs/{run_id}/actions/draft-pr/consume",
     operation_id="consume_draft_pr",
-    group="automation",
     summary="Spend the grant: the pull request may be opened now, once",
     principals=RUNNER,
     scope="runs:write",
     subject=RUN_LOCATED,
-    body=ConsumeGrant,
     responses={200: ConsumedGrant},
     idempotency="optional",
-    closed_errors=True,
-    flows=FLOWS,
     errors=_CONSUME,
 )
 async def consume_draft_pr(call: Call[ConsumeGrant, None]) -> Outcome:
@@ -109,20 +100,16 @@ async def consume_draft_pr(call: Call[ConsumeGrant, None]) -> Outcome:
     return await _consume(call, "draft_pr")
 
 
-@endpoint(
+@groups.AUTOMATION.operation(
     method="POST",
     path="/v1/automation-runs/{run_id}/actions/auto-merge/consume",
     operation_id="consume_auto_merge",
-    group="automation",
     summary="Spend the grant: auto-merge may be turned on now, once",
     principals=RUNNER,
     scope="runs:write",
     subject=RUN_LOCATED,
-    body=ConsumeGrant,
     responses={200: ConsumedGrant},
     idempotency="optional",
-    closed_errors=True,
-    flows=FLOWS,
     errors=_CONSUME,
 )
 async def consume_auto_merge(call: Call[ConsumeGrant, None]) -> Outcome:
@@ -133,13 +120,16 @@ async def consume_auto_merge(call: Call[ConsumeGrant, None]) -> Outcome:
 async def _consume(call: Call[ConsumeGrant, None], kind: GrantKind) -> Outcome:
     """Spend a grant: the first answer alone says that the provider may be called, whatever key comes again."""
     token, grant_id = token_of(call), call.body.grant_id
-
-    def consumed(ran: Ran[bool], _: Unit) -> Answer:
-        return Answer(200, show.consumed(ran.book, grant_id, call_authorized=ran.result))
-
     return await on_run(
-        call, lambda row: commands.grant.consume(row, token, kind, grant_id), consumed, on_replay=_consumed_before
+        call,
+        lambda row: commands.grant.consume(row, token, kind, grant_id),
+        partial(_consumed, grant_id),
+        on_replay=_consumed_before,
     )
+
+
+def _consumed(grant_id: str, ran: Ran[bool], _: Unit) -> Answer:
+    return Answer(200, show.consumed(ran.book, grant_id, call_authorized=ran.result))
 
 
 def _consumed_before(_: Unit, stored: StoredAnswer) -> Answer:

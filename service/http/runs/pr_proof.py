@@ -9,9 +9,10 @@ import msgspec
 
 from schemas.runs.pr_proof import PrProof, RecordPrProof
 from service.eventstore.commands import Answer, Outcome, Unit
+from service.http.edge import groups
 from service.http.edge.call import Call
-from service.http.edge.declaring import endpoint
-from service.http.runs.calls import CI, FLOWS, RUN_LOCATED, on_run
+from service.http.edge.operations import CI
+from service.http.runs.calls import RUN_LOCATED, on_run
 from service.runs import commands, show_run
 from service.runs.scope import Ran
 from statemachines.runs.closing import as_of
@@ -21,20 +22,16 @@ from statemachines.runs.pr_proof import ObservedPr
 T = TypeVar("T")
 
 
-@endpoint(
+@groups.AUTOMATION.operation(
     method="POST",
     path="/v1/automation-runs/{run_id}/pr-proof",
     operation_id="record_pr_proof",
-    group="automation",
     summary="Record what CI observed of the granted pull request",
     principals=CI,
     scope="automation_proofs:write",
     subject=RUN_LOCATED,
-    body=RecordPrProof,
     responses={201: PrProof, 200: PrProof},
     idempotency="optional",
-    closed_errors=True,
-    flows=FLOWS,
     errors=("run_not_found", "run_terminal", "pr_proof_required", "pr_proof_mismatch", "delivery_mode_mismatch"),
 )
 async def record_pr_proof(call: Call[RecordPrProof, None]) -> Outcome:

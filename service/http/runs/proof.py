@@ -5,26 +5,22 @@ from __future__ import annotations
 from projections.runs.run import RunRow
 from schemas.runs.proof import RunProof
 from service.eventstore.commands import Answer
+from service.http.edge import groups
 from service.http.edge.call import Call
-from service.http.edge.declaring import endpoint
 from service.http.edge.operations import KEY_OR_RUNNER
-from service.http.runs.calls import FLOWS, RUN_SUBJECT, require_visible
+from service.http.runs.calls import RUN_SUBJECT, require_visible
 from service.runs.proof import prove_run
 
 
-@endpoint(
+@groups.AUTOMATION.operation(
     method="GET",
     path="/v1/automation-runs/{run_id}/proof",
     operation_id="get_automation_run_proof",
-    group="automation",
     summary="Read every event of a run's chain with its hashes",
     principals=KEY_OR_RUNNER,
     scope="runs:read",
     subject=RUN_SUBJECT,
     responses={200: RunProof},
-    mutation=False,
-    closed_errors=True,
-    flows=FLOWS,
     extension=True,
     errors=("run_not_found", "automation_mismatch"),
 )

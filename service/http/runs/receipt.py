@@ -15,16 +15,11 @@ from schemas.runs.receipt import (
     TriggerReceiptList,
 )
 from service.eventstore.commands import Answer, Outcome, Unit
-from service.eventstore.intents import retry_moved
+from service.eventstore.intents import Intent
+from service.http.edge import groups
 from service.http.edge.call import Call
-from service.http.edge.declaring import endpoint
 from service.http.edge.operations import KEY_OR_RUNNER, Subject
-from service.http.runs.calls import (
-    FLOWS,
-    carry_out,
-    read_receipts,
-    require_visible,
-)
+from service.http.runs.calls import read_receipts, require_visible
 from service.runs import commands, reads, show
 from service.runs.commands.receipt import Issued
 from service.runs.considering import SHOWN, Judged, Look, look_for_work
@@ -35,35 +30,31 @@ _FOUND = "Claim the case of a receipt, or start the run of a scheduled one, befo
 _NOTHING = "There is no work now; look again when the scheduler wakes the runner next."
 
 
-@endpoint(
+@groups.AUTOMATION.operation(
     method="POST",
     path="/v1/projects/{project_id}/automation-triggers/issue",
     operation_id="issue_automation_triggers",
-    group="automation",
     summary="Look for work and issue trigger receipts for it",
     principals=KEY_OR_RUNNER,
     scope="triggers:issue",
     owner=True,
-    body=IssueTriggers,
     responses={200: IssuedTriggers},
     idempotency="optional",
-    closed_errors=True,
-    flows=FLOWS,
     errors=("automation_not_found", "automation_mismatch", "automation_disabled", "automation_paused"),
 )
 async def issue_triggers(call: Call[IssueTriggers, None]) -> Outcome:
     """Issue receipts from the server's clock and the saved policy; the caller only names the automation."""
     project_id, automation_id = call.project_id, call.body.automation_id
     require_visible(call, automation_id)
+    look_again = partial(look_for_work, call.services.store, project_id, automation_id)
+    return await call.carry_out_on(await look_again(), look_again, partial(_issue, project_id, automation_id))
 
-    async def attempt() -> Outcome:
-        look = await look_for_work(call.services.store, project_id, automation_id)
-        judged = look.judged(automation_id)
-        known = {bundle.receipt.id for bundle in look.open}
-        intent = commands.receipt.issue(project_id, automation_id, judged, known)
-        return await carry_out(call, intent, partial(_issued, project_id, automation_id, look, judged))
 
-    return await retry_moved(attempt)
+def _issue(project_id: str, automation_id: str, look: Look) -> Intent[Answer]:
+    judged = look.judged(automation_id)
+    known = {bundle.receipt.id for bundle in look.open}
+    intent = commands.receipt.issue(project_id, automation_id, judged, known)
+    return intent.shown_by(partial(_issued, project_id, automation_id, look, judged))
 
 
 def _issued(project_id: str, automation_id: str, look: Look, judged: Judged, issued: Issued, unit: Unit) -> Answer:
@@ -97,19 +88,14 @@ def _still_open(look: Look) -> list[TriggerReceipt]:
     return [show.receipt(row.project_id, row.id, state, title) for row, state, title in states if not state.over]
 
 
-@endpoint(
+@groups.AUTOMATION.operation(
     method="GET",
     path="/v1/projects/{project_id}/automation-trigger-receipts",
     operation_id="list_automation_trigger_receipts",
-    group="automation",
     summary="List trigger receipts",
     principals=KEY_OR_RUNNER,
     scope="triggers:read",
-    query=TriggerQuery,
     responses={200: TriggerReceiptList},
-    mutation=False,
-    closed_errors=True,
-    flows=FLOWS,
 )
 async def list_receipts(call: Call[None, TriggerQuery]) -> Answer:
     """List receipts by the time they were issued, newest first, by what they are now."""
@@ -125,19 +111,15 @@ async def list_receipts(call: Call[None, TriggerQuery]) -> Answer:
     return Answer(200, body)
 
 
-@endpoint(
+@groups.AUTOMATION.operation(
     method="GET",
     path="/v1/automation-trigger-receipts/{receipt_id}",
     operation_id="get_automation_trigger_receipt",
-    group="automation",
     summary="Read a trigger receipt",
     principals=KEY_OR_RUNNER,
     scope="triggers:read",
     subject=Subject("receipt_id", RECEIPTS.table, "trigger_receipt_not_found"),
     responses={200: TriggerReceipt},
-    mutation=False,
-    closed_errors=True,
-    flows=FLOWS,
     errors=("trigger_receipt_not_found", "automation_mismatch"),
 )
 async def read_receipt(call: Call[None, None]) -> Answer:

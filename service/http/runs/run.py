@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from decimal import Decimal
+from functools import partial
 from typing import Any, Literal
 
 import msgspec
@@ -25,19 +26,17 @@ from service.auth.refusals import IdempotencyKeyRequired, InvalidPayload
 from service.eventstore.commands import Answer, Outcome, StoredAnswer, Unit
 from service.eventstore.intents import Intent
 from service.eventstore.pages import Place
+from service.http.edge import groups
 from service.http.edge.call import Call
-from service.http.edge.declaring import endpoint
-from service.http.edge.operations import KEY_OR_RUNNER
+from service.http.edge.operations import KEY_OR_RUNNER, RUNNER
+from service.http.edge.paging import read_page
 from service.http.edge.validation import text_of
 from service.http.runs.calls import (
-    FLOWS,
     RUN_LOCATED,
-    RUNNER,
     TOKEN_ERRORS,
     holder_of,
-    on_row,
     on_run,
-    read_page,
+    read_again,
     require_visible,
     seen_automation,
     token_of,
@@ -54,19 +53,15 @@ _DECIMALS = 6
 _READ_ERRORS = ("run_not_found", "automation_mismatch")
 
 
-@endpoint(
+@groups.AUTOMATION.operation(
     method="POST",
     path="/v1/projects/{project_id}/automation-runs",
     operation_id="start_automation_run",
-    group="automation",
     summary="Start the one run of a trigger receipt",
     principals=RUNNER,
     scope="runs:write",
-    body=StartRun,
     responses={201: Run, 200: Run},
     idempotency="required",
-    closed_errors=True,
-    flows=FLOWS,
     errors=(
         "trigger_receipt_not_found",
         "automation_mismatch",
@@ -87,7 +82,11 @@ async def start_run(call: Call[StartRun, None]) -> Outcome | Answer:
     store, project_id = call.services.store, call.project_id
     row = await reads.receipt_row(store, project_id, call.body.trigger_receipt_id)
     command = starting.StartRun(project_id=project_id, receipt_id=row.id, holder=holder_of(call))
-    outcome = await on_row(call, RECEIPTS.table, row, lambda latest: commands.run.start(command, latest), _started)
+    outcome = await call.carry_out_on(
+        row,
+        read_again(call, RECEIPTS.table, row),
+        lambda latest: commands.run.start(command, latest).shown_by(_started),
+    )
     if not outcome.replayed:
         return outcome
     book = await reads.run(store, project_id, msgspec.json.decode(outcome.body)["run_id"])
@@ -101,31 +100,22 @@ def _started(run: Stream, unit: Unit) -> Answer:
     return Answer(201, show_run.run(scope.open(unit)))
 
 
-@endpoint(
+@groups.AUTOMATION.operation(
     method="GET",
     path="/v1/projects/{project_id}/automation-runs",
     operation_id="list_automation_runs",
-    group="automation",
     summary="List automation runs",
     principals=KEY_OR_RUNNER,
     scope="runs:read",
-    query=RunQuery,
     responses={200: RunList},
-    mutation=False,
-    closed_errors=True,
-    flows=FLOWS,
 )
 async def list_runs(call: Call[None, RunQuery]) -> Answer:
     """List runs by the time they began, newest first, by what they are now."""
     project_id, query, store = call.project_id, call.query, call.services.store
     automation_id = seen_automation(call, query.automation_id)
-
-    async def fetch(after: Place, limit: int) -> list[Book]:
-        return await reads.runs(store, project_id, after, limit, automation_id=automation_id, status=query.status)
-
     books, cursor = await read_page(
         query,
-        fetch,
+        partial(reads.runs, store, project_id, automation_id=automation_id, status=query.status),
         lambda book: Place(book.run.started_at, book.run_id),
         lambda book: query.status in (None, book.run.status.outcome),
     )
@@ -142,19 +132,15 @@ def _list(project_id: str, books: list[Book], cursor: str | None) -> RunList:
     )
 
 
-@endpoint(
+@groups.AUTOMATION.operation(
     method="GET",
     path="/v1/automation-runs/{run_id}",
     operation_id="get_automation_run",
-    group="automation",
     summary="Read an automation run",
     principals=KEY_OR_RUNNER,
     scope="runs:read",
     subject=RUN_LOCATED,
     responses={200: Run},
-    mutation=False,
-    closed_errors=True,
-    flows=FLOWS,
     errors=_READ_ERRORS,
 )
 async def read_automation_run(call: Call[None, None]) -> Answer:
@@ -169,20 +155,16 @@ def show_updated(ran: Ran[Any], unit: Unit) -> Answer:
     return Answer(200, show_run.run(as_of(ran.book, unit.now)))
 
 
-@endpoint(
+@groups.AUTOMATION.operation(
     method="PATCH",
     path="/v1/automation-runs/{run_id}",
     operation_id="update_automation_run",
-    group="automation",
     summary="Report progress, the opened pull request, or the end of a run",
     principals=RUNNER,
     scope="runs:write",
     subject=RUN_LOCATED,
-    body=UpdateRun,
     responses={200: Run},
     idempotency="optional",
-    closed_errors=True,
-    flows=FLOWS,
     errors=(*TOKEN_ERRORS, "run_transition_not_allowed", "pr_proof_mismatch", "approval_rejected"),
 )
 async def update_run(call: Call[UpdateRun, None]) -> Outcome:
@@ -221,20 +203,16 @@ def _missing(name: str) -> InvalidPayload:
     )
 
 
-@endpoint(
+@groups.AUTOMATION.operation(
     method="POST",
     path="/v1/automation-runs/{run_id}/usage",
     operation_id="record_automation_usage",
-    group="automation",
     summary="Charge turns, cost and run time before they are used",
     principals=RUNNER,
     scope="runs:write",
     subject=RUN_LOCATED,
-    body=RecordUsage,
     responses={200: UsageRecorded},
     idempotency="required",
-    closed_errors=True,
-    flows=FLOWS,
     errors=(*TOKEN_ERRORS, "run_transition_not_allowed", "budget_exhausted"),
 )
 async def record_usage(call: Call[RecordUsage, None]) -> Outcome:
@@ -273,21 +251,17 @@ def _amounts(body: RecordUsage) -> Amounts:
     return Amounts(body.turns, plain(cost), body.runtime_seconds)
 
 
-@endpoint(
+@groups.AUTOMATION.operation(
     method="POST",
     path="/v1/automation-runs/{run_id}/cancel",
     operation_id="cancel_automation_run",
-    group="automation",
     summary="Withdraw service authority over a run",
     principals=KEY_OR_RUNNER,
     scope="runs:write",
     owner=True,
     subject=RUN_LOCATED,
-    body=CancelRun,
     responses={200: CancelledRun},
     idempotency="required",
-    closed_errors=True,
-    flows=FLOWS,
     errors=("run_not_found", "automation_mismatch", "claim_required", "run_terminal"),
 )
 async def cancel_run(call: Call[CancelRun, None]) -> Outcome:

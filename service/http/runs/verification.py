@@ -8,10 +8,10 @@ from projections.runs.run import RunRow
 from schemas.runs.run import RunStatus, VerificationAnswer, VerifyRun
 from service.auth.refusals import refusal
 from service.eventstore.commands import Answer, Outcome, Unit
+from service.http.edge import groups
 from service.http.edge.call import Call
-from service.http.edge.declaring import endpoint
 from service.http.edge.operations import KEY_OR_RUNNER
-from service.http.runs.calls import FLOWS, RUN_SUBJECT, on_run
+from service.http.runs.calls import RUN_SUBJECT, on_run
 from service.runs import commands, reads, show_run
 from service.runs.counting import count
 from service.runs.scope import Ran
@@ -24,21 +24,17 @@ from statemachines.runs.verification import Counts, require_verifiable
 POLL_SECONDS = 60
 
 
-@endpoint(
+@groups.AUTOMATION.operation(
     method="POST",
     path="/v1/automation-runs/{run_id}/verify",
     operation_id="verify_automation_run",
-    group="automation",
     summary="Verify the deploy of a run by traffic and recurrence",
     principals=KEY_OR_RUNNER,
     scope="runs:write",
     owner=True,
     subject=RUN_SUBJECT,
-    body=VerifyRun,
     responses={200: VerificationAnswer, 202: VerificationAnswer},
     idempotency="optional",
-    closed_errors=True,
-    flows=FLOWS,
     errors=(
         "run_not_found",
         "automation_mismatch",
