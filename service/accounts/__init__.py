@@ -1,1 +1,1 @@
-"""People, their API keys, memberships and sign-ins: commands and reads."""
+"""People, their API keys, memberships and sign-ins: commands, reads and their form on the wire."""

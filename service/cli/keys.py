@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from service.cli.common import json_option, print_json, show, with_store
+
+if TYPE_CHECKING:
+    from service.accounts.reads import ListedKey
+    from service.eventstore.store import EventStore
 
 
 @click.group()
@@ -18,9 +24,9 @@ def keys() -> None:
 @json_option
 def create(email: str, name: str | None, as_json: bool) -> None:
     """Make a key for a person. It is shown once."""
-    from service.accounts import operator as admin
+    from service.accounts import operator
 
-    made = with_store(lambda store: admin.create_key(store, admin.email_identity(email, name)))
+    made = with_store(lambda store: operator.create_key(store, operator.email_identity(email, name)))
     if as_json:
         print_json(made)
         return
@@ -34,13 +40,6 @@ def create(email: str, name: str | None, as_json: bool) -> None:
 @json_option
 def list_(person: str | None, as_json: bool) -> None:
     """List keys, newest first; of a key only its prefix is kept."""
-    from service.accounts import operator as admin
-    from service.eventstore.store import EventStore
-
-    async def read(store: EventStore) -> list[admin.ListedKey]:
-        user_id = None if person is None else (await admin.find_person(store, person)).id
-        return await admin.list_keys(store, user_id)
-
     rows = [
         {
             "key_id": listed.key.id,
@@ -51,7 +50,7 @@ def list_(person: str | None, as_json: bool) -> None:
             "created_at": listed.key.created_at,
             "last_used_at": listed.last_used_at,
         }
-        for listed in with_store(read)
+        for listed in with_store(lambda store: _keys_of(store, person))
     ]
     show(rows, ("key_id", "key_prefix", "email", "status", "created_at", "last_used_at"), as_json=as_json)
 
@@ -60,9 +59,9 @@ def list_(person: str | None, as_json: bool) -> None:
 @click.argument("key_id")
 def revoke(key_id: str) -> None:
     """End a key. When this returns, nothing that rests on it can be done any more."""
-    from service.accounts import operator as admin
+    from service.accounts import operator
 
-    with_store(lambda store: admin.revoke_key(store, key_id))
+    with_store(lambda store: operator.revoke_key(store, key_id))
     click.echo(f"Revoked {key_id}.")
 
 
@@ -70,7 +69,7 @@ def revoke(key_id: str) -> None:
 @json_option
 def sign_ins(as_json: bool) -> None:
     """List the sign-ins that are under way."""
-    from service.accounts import operator as admin
+    from service.accounts import reads
 
     rows = [
         {
@@ -80,7 +79,7 @@ def sign_ins(as_json: bool) -> None:
             "started_at": row.started_at,
             "expires_at": row.expires_at,
         }
-        for row in with_store(admin.list_sign_ins)
+        for row in with_store(reads.live_sign_ins)
     ]
     show(rows, ("id", "client_name", "status", "started_at", "expires_at"), as_json=as_json)
 
@@ -91,9 +90,11 @@ def sign_ins(as_json: bool) -> None:
 @click.option("--name", help="The person's name.")
 def authorize(user_code: str, email: str, name: str | None) -> None:
     """Let a person stand behind the USER_CODE that a device shows; the device then gets its key."""
-    from service.accounts import operator as admin
+    from service.accounts import operator
 
-    user_id = with_store(lambda store: admin.authorize_sign_in(store, user_code, admin.email_identity(email, name)))
+    user_id = with_store(
+        lambda store: operator.authorize_sign_in(store, user_code, operator.email_identity(email, name))
+    )
     click.echo(f"The device signs in as {user_id}.")
 
 
@@ -101,7 +102,14 @@ def authorize(user_code: str, email: str, name: str | None) -> None:
 @click.argument("user_code")
 def deny(user_code: str) -> None:
     """Refuse the USER_CODE that a device shows."""
-    from service.accounts import operator as admin
+    from service.accounts import operator
 
-    with_store(lambda store: admin.deny_sign_in(store, user_code))
+    with_store(lambda store: operator.deny_sign_in(store, user_code))
     click.echo("Refused.")
+
+
+async def _keys_of(store: EventStore, person: str | None) -> list[ListedKey]:
+    from service.accounts import reads
+
+    user_id = None if person is None else (await reads.find_person(store, person)).id
+    return await reads.all_keys(store, user_id)

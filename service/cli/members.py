@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from service.cli.common import json_option, show, with_store
+
+if TYPE_CHECKING:
+    from service.eventstore.store import EventStore
 
 
 @click.group()
@@ -18,16 +23,8 @@ def members() -> None:
 @click.option("--role", type=click.Choice(["owner", "member"]), default="member", show_default=True)
 def add(project_id: str, person: str, role: str) -> None:
     """Add PERSON (user id or mail address) to a project, or change the role."""
-    from service.accounts import operator as admin
-    from service.eventstore.store import EventStore
-    from statemachines.accounts.membership import Role
-
-    async def work(store: EventStore) -> str:
-        found = await admin.find_person(store, person)
-        await admin.set_member(store, project_id, found.id, Role(role))
-        return found.id
-
-    click.echo(f"{with_store(work)} is {role} of {project_id}.")
+    user_id = with_store(lambda store: _add(store, project_id, person, role))
+    click.echo(f"{user_id} is {role} of {project_id}.")
 
 
 @members.command("list")
@@ -35,9 +32,9 @@ def add(project_id: str, person: str, role: str) -> None:
 @json_option
 def list_(project_id: str, as_json: bool) -> None:
     """List the members of a project, oldest first."""
-    from service.accounts import operator as admin
+    from service.accounts import reads
 
-    rows = [member._asdict() for member in with_store(lambda store: admin.list_members(store, project_id))]
+    rows = [member._asdict() for member in with_store(lambda store: reads.members_of(store, project_id))]
     show(rows, ("user_id", "email", "role", "created_at"), as_json=as_json)
 
 
@@ -46,12 +43,22 @@ def list_(project_id: str, as_json: bool) -> None:
 @click.argument("person")
 def remove(project_id: str, person: str) -> None:
     """End the membership of PERSON. When this returns, nothing that rests on it can be done any more."""
-    from service.accounts import operator as admin
-    from service.eventstore.store import EventStore
+    user_id = with_store(lambda store: _remove(store, project_id, person))
+    click.echo(f"{user_id} is no member of {project_id} any more.")
 
-    async def work(store: EventStore) -> str:
-        found = await admin.find_person(store, person)
-        await admin.remove_member(store, project_id, found.id)
-        return found.id
 
-    click.echo(f"{with_store(work)} is no member of {project_id} any more.")
+async def _add(store: EventStore, project_id: str, person: str, role: str) -> str:
+    from service.accounts import operator, reads
+    from statemachines.accounts.membership import Role
+
+    found = await reads.find_person(store, person)
+    await operator.set_member(store, project_id, found.id, Role(role))
+    return found.id
+
+
+async def _remove(store: EventStore, project_id: str, person: str) -> str:
+    from service.accounts import operator, reads
+
+    found = await reads.find_person(store, person)
+    await operator.remove_member(store, project_id, found.id)
+    return found.id

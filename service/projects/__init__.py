@@ -1,1 +1,1 @@
-"""What a project's records say about how far it has come."""
+"""Projects and their DSN: commands, reads and their form on the wire."""

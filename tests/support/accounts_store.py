@@ -13,7 +13,10 @@ from projections.accounts import sign_in as sign_ins
 from projections.credentials import credential as credentials
 from projections.kernel.projection import AnyProjection
 from projections.projects import project as projects
+from service.accounts.commands import sign_in as sign_in_commands
+from service.accounts.commands.sign_in import Codes
 from service.auth.secrets import SecretKind, make
+from service.auth.system import carry_out
 from service.eventstore.commands import Answer, Command, Origin, Unit
 from service.eventstore.store import EventStore
 from service.eventstore.unit import Registry
@@ -61,3 +64,8 @@ async def make_project(store: EventStore, owner: str, *, synthetic: bool = False
     origin = Origin("system", "test", "make project", new_id("req"))
     await store.execute(Command(origin=origin, decide=decide, streams=[made, joined]))
     return project_id
+
+
+async def start_sign_in(store: EventStore) -> Codes:
+    """Begin a sign-in on a laptop, past the HTTP edge."""
+    return await carry_out(store, "test", "start", sign_in_commands.start(store.installation_salt, "laptop"))

@@ -7,8 +7,8 @@ from service.eventstore.commands import Answer
 from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.operations import KEY
-from service.projects.progress import read_progress
-from service.projects.suggestions import suggest
+from service.projects.reads.next_steps import standing_of
+from service.projects.show.next_steps import next_steps
 
 
 @groups.PROJECTS.operation(
@@ -22,19 +22,7 @@ from service.projects.suggestions import suggest
 )
 async def get_next_steps(call: Call[None, None]) -> Answer:
     """Show the project's state and what follows from it."""
-    progress = await read_progress(call.services.store, call.project_id)
-    suggestions = suggest(progress)
-    first = next((suggestion for suggestion in suggestions if suggestion.status == "available"), suggestions[0])
-    return Answer(
-        200,
-        NextSteps(
-            project_state=progress.state,
-            count=len(suggestions),
-            suggestions=suggestions,
-            next_steps=[suggestion.id for suggestion in suggestions],
-            next_action=first.description,
-        ),
-    )
+    return Answer(200, next_steps(await standing_of(call.services.store, call.project_id)))
 
 
 ENDPOINTS = [get_next_steps]

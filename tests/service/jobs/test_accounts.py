@@ -16,7 +16,7 @@ from service.eventstore.rebuild import rebuild
 from service.eventstore.store import EventStore
 from service.jobs import accounts as jobs
 from statemachines.accounts.sign_in import LIFETIME
-from tests.service.accounts.test_operator import start_sign_in
+from tests.support.accounts_store import start_sign_in
 
 PASS = "update service_clock set offset_seconds = offset_seconds + %s"
 POLL = "insert into sign_in_polls values (%s, %s, 'hash', floor(extract(epoch from service_now())), 5)"

@@ -1,4 +1,4 @@
-"""How far a project has come, from what has arrived and what has been approved (R-PROJ-09, G-061, G-062).
+"""How far a project has come, and what to do next in it, on the wire (R-PROJ-08 to R-PROJ-11, G-024, G-061, G-062).
 
 The questions of a signal map are one funnel over all milestones and one question per milestone. A question has its
 data when each of its events was seen with all its properties; it is blocked when an event came without one of them,
@@ -10,45 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from projections.onboarding.signal_map import SIGNAL_MAPS, SignalMapRow
+from projections.onboarding.signal_map import SignalMapRow
 from schemas.onboarding.lifecycle import Milestone
-from schemas.projects.next_steps import ProjectState, SignalType
-from service.eventstore.store import EventStore
-from statemachines.onboarding import signal_map as signal_maps
-
-NEWEST_ROWS = 200  # of each milestone's event; what only older rows had is not in place any more
-
-_ARRIVED = """
-select coalesce(bool_or(u.errors > 0), false), coalesce(bool_or(u.analytics > 0), false),
-    exists (select from deploys d where d.project_id = %s),
-    exists (select from cases c where c.project_id = %s),
-    exists (select from cases c where c.project_id = %s and c.status = 'open'),
-    exists (select from provider_connections n where n.project_id = %s and n.status = 'connected'),
-    exists (select from onboarding o where o.project_id = %s)
-from usage_days u where u.project_id = %s
-"""
-_SEEN = """
-select m.event, count(n.properties), coalesce(array_agg(distinct k.name) filter (where k.name is not null), '{}')
-from unnest(%s::text[]) m(event)
-left join lateral (
-    select a.properties from analytics_events a where a.project_id = %s and a.event = m.event
-    order by a.received_at desc limit %s
-) n on true
-left join lateral jsonb_object_keys(n.properties) k(name) on true
-group by m.event
-"""
-
-
-class Arrived(NamedTuple):
-    """What has arrived in a project at all, and what has been set up."""
-
-    logs: bool
-    analytics: bool
-    deploys: bool
-    cases: bool
-    open_cases: bool
-    connected: bool
-    onboarding: bool
+from schemas.projects.next_steps import NextSteps, ProjectState, SignalType
+from service.projects.reads.next_steps import Arrived, Standing
+from service.projects.show.suggestions import Progress, suggest
 
 
 class Questions(NamedTuple):
@@ -59,25 +25,23 @@ class Questions(NamedTuple):
     pending: int
 
 
-class Progress(NamedTuple):
-    """What the suggestions follow from."""
+def next_steps(standing: Standing) -> NextSteps:
+    """The project's state and what follows from it."""
+    progress = progress_of(standing)
+    suggestions = suggest(progress)
+    first = next((suggestion for suggestion in suggestions if suggestion.status == "available"), suggestions[0])
+    return NextSteps(
+        project_state=progress.state,
+        count=len(suggestions),
+        suggestions=suggestions,
+        next_steps=[suggestion.id for suggestion in suggestions],
+        next_action=first.description,
+    )
 
-    state: ProjectState
-    arrived: Arrived
-    mapped: bool
 
-
-async def read_progress(store: EventStore, project_id: str) -> Progress:
-    """Read how far a project has come."""
-    [row] = await store.fetch(_ARRIVED, *[project_id] * 6)
-    arrived = Arrived(*row)
-    signal_map = await store.get(SIGNAL_MAPS, project_id, signal_maps.stream(project_id).id)
-    seen: dict[str, frozenset[str]] = {}
-    if signal_map is not None and signal_map.receipt is None:
-        events = sorted({milestone.event for milestone in signal_map.plan.milestones})
-        rows = await store.fetch(_SEEN, events, project_id, NEWEST_ROWS)
-        seen = {event: frozenset(names) for event, count, names in rows if count}
-    return Progress(assess(arrived, signal_map, seen), arrived, signal_map is not None)
+def progress_of(standing: Standing) -> Progress:
+    """How far a project has come."""
+    return Progress(assess(*standing), standing.arrived, standing.signal_map is not None)
 
 
 def assess(arrived: Arrived, signal_map: SignalMapRow | None, seen: Mapping[str, frozenset[str]]) -> ProjectState:

@@ -11,22 +11,20 @@ import pytest
 from schemas.kernel.operations import documented_operations
 from schemas.onboarding.lifecycle import AnalyticsReceipt, DeployReceipt, ErrorReceipt, Milestone, Receipt
 from schemas.projects.next_steps import ProjectState
-from service.projects.progress import (
-    NEWEST_ROWS,
-    Arrived,
-    Progress,
-    Questions,
-    assess,
-    assess_questions,
-    read_progress,
-)
-from service.projects.suggestions import STEPS, suggest
+from service.eventstore.store import EventStore
+from service.projects.reads.next_steps import NEWEST_ROWS, Arrived, standing_of
+from service.projects.show.next_steps import Questions, assess, assess_questions, progress_of
+from service.projects.show.suggestions import STEPS, Progress, suggest
 from statemachines.onboarding import signal_map as signal_maps
 from tests.support.plans import make_snapshot, plan_body
 
 NOTHING = Arrived(
     logs=False, analytics=False, deploys=False, cases=False, open_cases=False, connected=False, onboarding=False
 )
+
+
+async def read_progress(store: EventStore, project_id: str) -> Progress:
+    return progress_of(await standing_of(store, project_id))
 
 
 def milestone(event: str, *properties: str) -> Milestone:

@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from schemas.projects.next_steps import Suggestion
-from service.projects.progress import Progress
+from schemas.projects.next_steps import ProjectState, Suggestion
+from service.projects.reads.next_steps import Arrived
+
+
+class Progress(NamedTuple):
+    """What the suggestions follow from; `mapped`: a signal map has been approved."""
+
+    state: ProjectState
+    arrived: Arrived
+    mapped: bool
 
 
 class Step(NamedTuple):

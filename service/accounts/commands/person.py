@@ -1,0 +1,31 @@
+"""People become known by the identity that a provider vouches for (R-AUTH-18, G-021)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from service.eventstore.commands import Unit
+from service.eventstore.intents import Intent
+from statemachines.accounts import person as people
+from statemachines.accounts.person import Identity
+from statemachines.kernel.machine import Stream
+
+
+class Known(NamedTuple):
+    """A person who is known now; `is_new` when the command made the account."""
+
+    user_id: str
+    is_new: bool
+
+
+def resolve(salt: str, identity: Identity) -> Intent[Known]:
+    """Find or make the person of an identity; `salt` is the installation's. Raises AccountDeletionInProgress."""
+    person = people.stream(people.person_id(salt, identity))
+    return Intent([person], lambda unit: register(unit, person, identity))
+
+
+def register(unit: Unit, person: Stream, identity: Identity) -> Known:
+    """Make an identity known, as a step of a command that writes its person. Raises AccountDeletionInProgress."""
+    before = unit.state(person)
+    unit.append(person, people.decide_register(before, identity, unit.now))
+    return Known(person.id, before.status is not people.Status.ACTIVE)

@@ -1,0 +1,94 @@
+"""Keys, sign-ins and people on the wire (R-AUTH-14 to R-AUTH-18, G-020, G-021, G-027)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from schemas.accounts.key import KeyItem, KeyList, KeyRevokedBody
+from schemas.accounts.sign_in import (
+    DeviceAuthorized,
+    DeviceStarted,
+    IdentityResolved,
+    SignInAuthorizedBody,
+    SyntheticSignInBody,
+)
+from service.accounts.commands.key import NewKey
+from service.accounts.commands.person import Known
+from service.accounts.commands.sign_in import Codes
+from service.accounts.reads import UsedKey
+from statemachines.accounts.pace import INTERVAL
+from statemachines.accounts.sign_in import LIFETIME
+
+
+def key_list(keys: Sequence[UsedKey], next_cursor: str | None) -> KeyList:
+    """A page of a person's keys."""
+    return KeyList(
+        keys=[KeyItem(**_members(used)) for used in keys],
+        count=len(keys),
+        next_cursor=next_cursor,
+        next_action="Revoke a key that leaked or is no longer needed with POST /v1/keys/{key_id}/revoke.",
+    )
+
+
+def key_revoked(used: UsedKey) -> KeyRevokedBody:
+    """A key as it ended."""
+    next_action = "Remove the key from wherever it was kept; sign in again for a new one."
+    return KeyRevokedBody(**_members(used), next_action=next_action)
+
+
+def device_started(base_url: str, codes: Codes) -> DeviceStarted:
+    """A sign-in that began, with the secret of its device."""
+    return DeviceStarted(
+        device_code=codes.device_code,
+        user_code=codes.user_code,
+        verification_uri=f"{base_url}/device",
+        verification_uri_complete=f"{base_url}/device?user_code={codes.user_code}",
+        expires_in=LIFETIME,
+        interval=INTERVAL,
+        next_action="Show the user code and the verification address, then poll with the device code.",
+    )
+
+
+def device_authorized(key: NewKey) -> DeviceAuthorized:
+    """The key of a sign-in, with its secret."""
+    return DeviceAuthorized(
+        user_id=key.user_id,
+        api_key=key.api_key,
+        key_prefix=key.key_prefix,
+        is_new=key.is_new,
+        next_action="Keep the key in SERVICE_API_KEY; it is not shown again. Then list or create a project.",
+    )
+
+
+def sign_in_authorized(person: Known) -> SignInAuthorizedBody:
+    """The person who stands behind a code."""
+    return SignInAuthorizedBody(user_id=person.user_id)
+
+
+def synthetic_sign_in(test_run_id: str, email: str, person: Known) -> SyntheticSignInBody:
+    """The person of a test run who stands behind a code."""
+    return SyntheticSignInBody(
+        user_id=person.user_id,
+        is_new=person.is_new,
+        test_run_id=test_run_id,
+        email=email,
+        next_action="Poll with the device code to receive the key.",
+    )
+
+
+def identity_resolved(person: Known) -> IdentityResolved:
+    """The person of an identity."""
+    return IdentityResolved(user_id=person.user_id, is_new=person.is_new)
+
+
+def _members(used: UsedKey) -> dict[str, Any]:
+    """The members of KeyItem."""
+    key, last_used_at = used
+    return {
+        "id": key.id,
+        "key_prefix": key.key_prefix,
+        "created_at": key.created_at,
+        "last_used_at": last_used_at,
+        "revoked_at": key.revoked_at,
+    }

@@ -1,0 +1,21 @@
+"""Queries about project credentials."""
+
+from __future__ import annotations
+
+import msgspec
+
+from projections.credentials.credential import CredentialRow
+from service.credentials.show import Standing
+from service.eventstore.store import EventStore
+
+_CREDENTIALS_OF = (
+    "select row_to_json(t)::text, u.last_used_at from credentials t left join credential_uses u using (project_id, id) "
+    "where t.project_id = %s order by t.created_at desc, t.id desc"
+)
+
+
+async def credentials_of(store: EventStore, project_id: str) -> list[Standing]:
+    """List all credentials of a project as they stand now, newest first."""
+    now = await store.now()
+    rows = await store.fetch(_CREDENTIALS_OF, project_id)
+    return [Standing(msgspec.json.decode(text, type=CredentialRow), used, now) for text, used in rows]

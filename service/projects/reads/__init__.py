@@ -1,0 +1,1 @@
+"""Queries about projects: what they are, whether their data arrives, and how far they have come."""

@@ -1,0 +1,1 @@
+"""Projects on the wire: what they are, whether their data arrives, and what to do next in them."""

@@ -1,0 +1,41 @@
+"""A project's health on the wire (R-PROJ-12, R-PROJ-13)."""
+
+from __future__ import annotations
+
+from schemas.projects.health import ProjectHealth, UsageThisMonth
+from service.projects.reads.health import Health
+
+
+def project_health(project_id: str, health: Health) -> ProjectHealth:
+    """When data last arrived, how much of it, and what waits for attention."""
+    last = health.last_event_at
+    return ProjectHealth(
+        project_id=project_id,
+        last_event_received_at=last,
+        last_deploy_at=health.last_deploy_at,
+        seconds_since_last_event=None if last is None else max(0, health.now - last),
+        open_cases=health.open_cases,
+        events_last_hour=health.events_last_hour,
+        usage_this_month=_usage(health),
+        webhooks=[],
+        next_action=_advice(health),
+    )
+
+
+def _usage(health: Health) -> UsageThisMonth:
+    errors, analytics, deploys = (sum(day[column] for day in health.days) for column in (1, 2, 3))
+    return UsageThisMonth(
+        period=f"{health.month:%Y-%m}",
+        total_events=errors + analytics + deploys,
+        errors=errors,
+        analytics=analytics,
+        deploys=deploys,
+    )
+
+
+def _advice(health: Health) -> str:
+    if health.last_event_at is None:
+        return "Nothing has arrived yet: send a first event with the project's DSN."
+    if health.open_cases:
+        return "List the open cases and start with the one that affects the most people."
+    return "Nothing waits for attention."

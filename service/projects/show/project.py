@@ -1,0 +1,115 @@
+"""Projects and their DSN on the wire (R-PROJ-01 to R-PROJ-07, R-PROJ-15, G-023, G-026)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from schemas.projects.project import (
+    DsnBody,
+    DsnRotatedBody,
+    DsnVerified,
+    ProjectCreatedBody,
+    ProjectItem,
+    ProjectList,
+    RoleName,
+)
+from service.auth.secrets import make_dsn
+from service.projects.commands import CheckedDsn, IssuedDsn
+from service.projects.reads.project import KnownDsn, ListedProject
+
+DEPLOYS_NOTE = "Deploys are recorded from CI, with the DSN or with a ci_deploy credential; never from a browser."
+
+
+def project_list(projects: Sequence[ListedProject], next_cursor: str | None, *, can_unseal: bool) -> ProjectList:
+    """A page of a person's projects; `can_unseal`: this process has the key of the sealed copies."""
+    return ProjectList(
+        projects=[_item(project, can_unseal=can_unseal) for project in projects],
+        count=len(projects),
+        next_cursor=next_cursor,
+        next_action="Choose the project to work on, or create one with POST /v1/projects.",
+    )
+
+
+def project_created(base_url: str, issued: IssuedDsn, *, raw: bool) -> ProjectCreatedBody:
+    """A new project, with the DSN itself where it is shown for the first time (`raw`)."""
+    return ProjectCreatedBody(
+        id=issued.project_id,
+        project_id=issued.project_id,
+        name=issued.name,
+        role="owner",
+        dsn=make_dsn(base_url, issued.key, issued.project_id) if raw else None,
+        dsn_prefix=issued.prefix,
+        dsn_recoverable=issued.recoverable,
+        created_at=issued.issued_at,
+        next_action="Put the DSN into SERVICE_DSN, then read the next steps of the project."
+        if raw
+        else "The DSN was shown once; read it again with GET /v1/projects/{project_id}/dsn.",
+        **_endpoints(base_url),
+    )
+
+
+def dsn_rotated(base_url: str, issued: IssuedDsn, *, raw: bool) -> DsnRotatedBody:
+    """The DSN that replaces the one before, itself where it is shown for the first time (`raw`)."""
+    return DsnRotatedBody(
+        id=issued.project_id,
+        name=issued.name,
+        dsn=make_dsn(base_url, issued.key, issued.project_id) if raw else None,
+        dsn_recoverable=issued.recoverable,
+        next_action="Replace SERVICE_DSN everywhere now; the previous DSN no longer works."
+        if raw
+        else "The DSN was shown once; read it with GET /v1/projects/{project_id}/dsn.",
+        **_endpoints(base_url),
+    )
+
+
+def dsn(base_url: str, project_id: str, known: KnownDsn) -> DsnBody:
+    """The DSN as far as it is known, and where to verify or rotate it."""
+    place = f"{base_url}/v1/projects/{project_id}/dsn"
+    return DsnBody(
+        project_id=project_id,
+        dsn_prefix=known.prefix,
+        raw_available=known.key is not None,
+        dsn=None if known.key is None else make_dsn(base_url, known.key, project_id),
+        verify_endpoint=f"{place}/verify",
+        rotate_endpoint=f"{place}/rotate",
+        next_action="Keep the DSN in SERVICE_DSN."
+        if known.key is not None
+        else "Verify the DSN you hold; if it is lost, rotate it.",
+    )
+
+
+def dsn_verified(checked: CheckedDsn) -> DsnVerified:
+    """Whether a DSN is the project's."""
+    return DsnVerified(
+        ok=checked.matches,
+        project_id=checked.project_id,
+        dsn_prefix=checked.prefix,
+        parsed_project_id=checked.sent_project_id,
+        stored_for_recovery=checked.copied,
+        next_action="Nothing to do."
+        if checked.matches
+        else "Use the DSN of this project; an owner can read or rotate it.",
+    )
+
+
+def _item(project: ListedProject, *, can_unseal: bool) -> ProjectItem:
+    return ProjectItem(
+        id=project.id,
+        project_id=project.id,
+        name=project.name,
+        role=cast("RoleName", project.role),
+        dsn_prefix=project.dsn_prefix,
+        dsn_recoverable=project.copied and can_unseal,
+        created_at=project.created_at,
+    )
+
+
+def _endpoints(base_url: str) -> dict[str, str]:
+    """The members of DsnEndpoints."""
+    return {
+        "logs_url": f"{base_url}/v1/logs/",
+        "analytics_url": f"{base_url}/v1/analytics/",
+        "deploys_url": f"{base_url}/v1/deploys/",
+        "deploys_note": DEPLOYS_NOTE,
+    }
