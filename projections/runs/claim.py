@@ -9,7 +9,7 @@ from statemachines.runs.lease import LEASE, Lease
 
 
 class ClaimRow(Row, frozen=True, kw_only=True):
-    """A claim as recorded; a lease that time has ended is worked out when it is read."""
+    """A claim as recorded; the expiry of its lease is computed when it is read."""
 
     case_id: str
     automation_id: str
@@ -23,7 +23,7 @@ class ClaimRow(Row, frozen=True, kw_only=True):
 
 
 class LeaseRow(Row, frozen=True, kw_only=True):
-    """The lane of a case: where its latest receipt, claim and run are found."""
+    """The lane of a case: the ids of its latest receipt, claim and run."""
 
     case_id: str
     receipt_id: str | None

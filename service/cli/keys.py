@@ -1,4 +1,4 @@
-"""`service keys`: API keys of people, and the sign-ins that wait for someone to stand behind them."""
+"""`service keys`: API keys of people, and sign-ins that wait for authorization."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def keys() -> None:
 @click.option("--name", help="The person's name.")
 @json_option
 def create(email: str, name: str | None, as_json: bool) -> None:
-    """Make a key for a person. It is shown once."""
+    """Create a key for a person. It is shown once."""
     from service.accounts import operator as admin
 
     made = with_store(lambda store: admin.create_key(store, admin.email_identity(email, name)))
@@ -59,7 +59,7 @@ def list_(person: str | None, as_json: bool) -> None:
 @keys.command()
 @click.argument("key_id")
 def revoke(key_id: str) -> None:
-    """End a key. When this returns, nothing that rests on it can be done any more."""
+    """Revoke a key. Once this returns, nothing can be committed with it."""
     from service.accounts import operator as admin
 
     with_store(lambda store: admin.revoke_key(store, key_id))
@@ -90,7 +90,7 @@ def sign_ins(as_json: bool) -> None:
 @click.option("--email", required=True, help="Who signs in: the person is made when there is none.")
 @click.option("--name", help="The person's name.")
 def authorize(user_code: str, email: str, name: str | None) -> None:
-    """Let a person stand behind the USER_CODE that a device shows; the device then gets its key."""
+    """Authorize the USER_CODE that a device shows as a person; the device then gets its key."""
     from service.accounts import operator as admin
 
     user_id = with_store(lambda store: admin.authorize_sign_in(store, user_code, admin.email_identity(email, name)))

@@ -1,4 +1,4 @@
-"""`service members`: who belongs to a project. The API has no operation for it (G-019)."""
+"""`service members`: the members of a project. The API has no operation for it (G-019)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def list_(project_id: str, as_json: bool) -> None:
 @click.argument("project_id")
 @click.argument("person")
 def remove(project_id: str, person: str) -> None:
-    """End the membership of PERSON. When this returns, nothing that rests on it can be done any more."""
+    """End the membership of PERSON. Once this returns, nothing can be committed with it."""
     from service.accounts import operator as admin
     from service.eventstore.store import EventStore
 

@@ -1,7 +1,7 @@
-"""Leases are fenced by epoch, not by politeness: a holder that comes back late is refused everything (P5).
+"""Leases are fenced by epoch: a holder that comes back late is refused everything (P5).
 
 Runner A is stopped, its process is stopped, or the row it needs is held, past the end of its lease; meanwhile B
-claims and starts. Whatever A had under way and whatever it asks next is refused, and the log holds nothing of it.
+claims and starts. A's requests in flight and later ones are refused, and the log holds none of them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ async def _take_over(arena: Arena, lapsed: Chain) -> Chain:
 
 
 async def _all_refused(arena: Arena, chain: Chain) -> None:
-    """Everything that A may ask for, at both processes, under its own epoch and under B's."""
+    """Every request of A, at both processes, under its own epoch and under B's."""
     for epoch in (chain.epoch, chain.epoch + 1):
         late = Chain(**{**chain.__dict__, "epoch": epoch})
         for name, command in COMMANDS.items():
@@ -54,7 +54,7 @@ async def _all_refused(arena: Arena, chain: Chain) -> None:
 
 
 async def _b_goes_on(arena: Arena, chain: Chain) -> None:
-    """B is not disturbed."""
+    """B's run is unaffected."""
     charged = must(await arena.usage(chain, {"turns": 1}, who="rival"), 200)
     chain.revision = charged["state_revision"]
     must(await arena.renew(chain, who="rival"), 200)
@@ -62,7 +62,7 @@ async def _b_goes_on(arena: Arena, chain: Chain) -> None:
 
 
 def _of_a_after(log: list[Entry], a: Chain, b: Chain) -> list[Entry]:
-    """Runner's events on A's claim, run and grant behind B's claim. That the lease expired, anybody may write down."""
+    """Runner's events on A's claim, run and grant after B's claim. Any actor may record that the lease expired."""
     [at] = [n for n, item in enumerate(log) if item.stream_id == b.claim_id and isinstance(item.event, ClaimCreated)]
     return [
         item
@@ -83,7 +83,7 @@ def _signal(server: ServerHandle, what: signal.Signals) -> None:
 
 @contextmanager
 def _stopped(server: ServerHandle) -> Iterator[None]:
-    """The serving processes of a server do not run during a block."""
+    """Stop the serving processes of a server during a block."""
     _signal(server, signal.SIGSTOP)
     try:
         yield
@@ -93,7 +93,7 @@ def _stopped(server: ServerHandle) -> Iterator[None]:
 
 @asynccontextmanager
 async def _stopped_inside(arena: Arena) -> AsyncIterator[None]:
-    """The first server does not run during a block, and was stopped while it had a transaction open."""
+    """Stop the first server during a block, while it has a transaction open."""
     for _ in range(400):
         with _stopped(arena.servers[0]):
             [[inside]] = await arena.sql(
@@ -141,7 +141,7 @@ async def test_what_a_stopped_process_still_holds_is_refused(arena: Arena):
 
 
 async def test_a_process_stopped_in_its_transaction_harms_nobody(arena: Arena):
-    """A charges without pause until its process is stopped with locks in its hands; B gets them within its patience."""
+    """A charges without pause until its process is stopped while holding locks; B gets them within its deadline."""
     await arena.policy()
     taken = Counter[str]()
     for _ in range(ROUNDS):
@@ -184,7 +184,7 @@ BLOCKERS = {"commits": (TOUCH, "commit"), "only locks": (LOCK, "commit"), "rolls
 
 @asynccontextmanager
 async def _held(arena: Arena, stream_id: str, blocker: str) -> AsyncIterator[None]:
-    """A bare session holds the head of a stream during a block, and lets go of it in its own way."""
+    """Hold the head of a stream in a bare session during a block, and release it in one of several ways."""
     statement, ending = BLOCKERS[blocker]
     async with await psycopg.AsyncConnection.connect(arena.scene.world.url, autocommit=True) as connection:
         await connection.execute("begin")
@@ -196,7 +196,7 @@ async def _held(arena: Arena, stream_id: str, blocker: str) -> AsyncIterator[Non
 
 @pytest.mark.parametrize("blocker", BLOCKERS)
 async def test_a_lease_that_ends_while_its_row_is_held_has_ended(arena: Arena, blocker: str):
-    """A asked in time and waits for a row across the end of its lease: it is judged by the time at which it decides."""
+    """A sends in time and waits for a row past the end of its lease: the time of the decision counts."""
     await arena.policy()
     for name, command in COMMANDS.items():
         [a] = await arena.chains(1, arena.grant)

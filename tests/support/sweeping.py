@@ -1,4 +1,4 @@
-"""Sweeps of a test's own, on a store of its own."""
+"""Sweeps started by a test, on a store of its own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from service.runs.sweep import Sweep
 
 
 class _Services:
-    """What a sweep needs of the services."""
+    """The services that a sweep needs."""
 
     def __init__(self, store: EventStore) -> None:
         self.store = store
@@ -28,6 +28,6 @@ class _Local:
 
 
 def make_sweep(store: EventStore) -> Sweep:
-    """One pass, not begun yet."""
+    """One pass, not started yet."""
     services: Any = _Services(store)
     return Sweep(services)

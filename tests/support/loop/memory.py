@@ -1,4 +1,4 @@
-"""The service in memory: the product's own plans, units, folds and views over dicts, fenced as the database fences.
+"""The service in memory: the product's own plans, units, folds and views over dicts, with the fences of the database.
 
 A command reads where its streams are, decides on the states it loaded, and commits only when every declared stream
 is still at the revision it was loaded at; otherwise it decides again. Between the three steps other requests may run.
@@ -116,4 +116,4 @@ class MemoryStore:
 
 
 def _nothing() -> None:
-    """Let nobody in between."""
+    """Allow no interleaving."""

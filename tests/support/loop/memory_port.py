@@ -400,7 +400,7 @@ class MemoryPort:
         for plan in self._housekeeping():
             try:
                 self._execute(request, plan, interleave)
-            except (Moved, Rejection):  # Somebody else was there first; the next sweep looks again.
+            except (Moved, Rejection):  # Another command was first; the next sweep tries again.
                 continue
         return 200, {}
 
