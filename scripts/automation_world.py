@@ -28,7 +28,7 @@ BUDGETS: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Shop:
-    """A project with an enabled automation, and what each principal of it presents."""
+    """A project with an enabled automation, and the secret of each of its principals."""
 
     id: str
     owner: str
@@ -38,18 +38,18 @@ class Shop:
 
     @property
     def path(self) -> str:
-        """Where the project is found."""
+        """Path of the project."""
         return f"/v1/projects/{self.id}"
 
 
 def open_shops(world: worlds.Service, count: int, **changes: Any) -> list[Shop]:
-    """Make projects, a few at a time; `changes` go into the bindings (see `bindings`)."""
+    """Create projects, a few at a time; `changes` go into the bindings (see `bindings`)."""
     with ThreadPoolExecutor(4) as pool:
         return list(pool.map(lambda number: open_shop(world, f"shop {number}", **changes), range(count)))
 
 
 def open_shop(world: worlds.Service, name: str, **changes: Any) -> Shop:
-    """Carry a project from its creation to an enabled contract, as its people and its product would."""
+    """Take a project from its creation to an enabled contract, with the requests of its people and its product."""
     project = world.create_project(name)
     ci = mint(world, project["id"], "ci_deploy")
     onboard(world, project, ci)

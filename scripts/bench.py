@@ -42,7 +42,7 @@ class Figures:
     def add(
         self, name: str, measured: float, unit: str, *, yardstick: float, promised: float, most: bool = False
     ) -> None:
-        """Judge a figure by its ratio to the yardstick: at least `promised`, or at most when `most`."""
+        """Compare a figure's ratio to the yardstick with `promised`: at least that, or at most when `most`."""
         ratio = measured / yardstick
         good = ratio <= promised if most else ratio >= promised
         self.short += not good
@@ -86,7 +86,7 @@ def measure_transitions(figures: Figures, world: worlds.World, seconds: float, s
 def measure_ingest(figures: Figures, world: worlds.World, seconds: float) -> None:
     """Store error events with grouping, beside an echo of the same validated body.
 
-    The two take short turns, and each is judged by its median turn: what the machine does meanwhile meets both alike,
+    The two take short turns, and the median turn of each counts: other load on the machine affects both alike,
     and a disk that stalls for a moment costs a turn and not the figure.
     """
     project = world.create_project("ingest")
@@ -109,7 +109,7 @@ def measure_ingest(figures: Figures, world: worlds.World, seconds: float) -> Non
 
 
 def measure_chains(figures: Figures, world: worlds.World, seconds: float) -> None:
-    """Carry cases from their first error to a verified deploy, beside DBOS workflows of as many trivial steps.
+    """Take cases from their first error to a verified deploy, beside DBOS workflows of as many trivial steps.
 
     A transition is one row of a machine's table, taken and recorded durably; so is the result of a DBOS step. Most
     commands make several transitions at once, on several streams: their own rate is told beside the figure.
@@ -129,7 +129,7 @@ def measure_chains(figures: Figures, world: worlds.World, seconds: float) -> Non
 
 
 def measure_claims(figures: Figures, world: worlds.World) -> None:
-    """Let runners race for one case, and for the budget of one automation."""
+    """Race runners for one case, and for the budget of one automation."""
     slowest, claims = contention.measure_claims(world)
     console.print(f"  {contention.RIVALS} rivals, {contention.ROUNDS} races: {dict(claims)}")
     figures.add("64 rivals for one case, slowest race", slowest, "s", yardstick=1, promised=1, most=True)
@@ -166,7 +166,7 @@ def measure_rebuild(figures: Figures, world: worlds.World, runner_rate: float, e
 def measure_growth(figures: Figures, world: worlds.World, seconds: float, events: int) -> None:
     """Compare the median of fenced transitions on a log of 1,000 events with that on a thousandfold one.
 
-    Two services, each on a database of its own, take turns: what the machine does meanwhile meets both alike.
+    Two services, each on a database of its own, take turns: other load on the machine affects both alike.
     """
     latencies: list[list[float]] = [[], []]
     with ExitStack() as stack:
@@ -200,7 +200,7 @@ def _grown(stack: ExitStack, world: worlds.World, events: int) -> tuple[worlds.W
 
 
 def measure_start(figures: Figures) -> None:
-    """Start `service serve` on an existing embedded database; weigh its idle API process."""
+    """Start `service serve` on an existing embedded database; measure the memory of its idle API process."""
     with tempfile.TemporaryDirectory(prefix="service-bench-") as directory:
         environment = worlds.service_environment(Path(directory), port := worlds.free_port())
         times, weights = [], []

@@ -32,7 +32,7 @@ from service.settings import load_settings
     extension=True,
 )
 async def echo(call: Call[LogEvent, None]) -> Answer:
-    """Give back what came in."""
+    """Return the body that came in."""
     return Answer(202, call.body)
 
 

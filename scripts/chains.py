@@ -1,6 +1,6 @@
 """Whole self-healing chains over HTTP, for `make bench`: runners, an owner and a CI, each with its own credential.
 
-A chain begins with a receipt for an open case and ends with its deploy verified. Verification looks at a minute of
+A chain begins with a receipt for an open case and ends with its deploy verified. Verification observes a minute of
 traffic, so chains go in waves: errors open the cases, all of a wave are carried to their deploys, the test clock is
 moved past the minute once, traffic is sent, and all of them are verified. Only the time of carrying and verifying
 counts.
@@ -28,7 +28,7 @@ Talk = Generator[loadgen.Request, loadgen.Response, Any]
 
 @dataclass
 class Tally:
-    """What a load came to: seconds of requests, finished chains and recorded events."""
+    """The result of a load: seconds of requests, finished chains and recorded events."""
 
     seconds: float = 0.0
     chains: int = 0
@@ -51,12 +51,12 @@ def ask(method: str, path: str, body: Any, secret: str, *statuses: int) -> Talk:
 
 
 def sha_of(*parts: str) -> str:
-    """Make up a commit."""
+    """Generate a commit id."""
     return hashlib.sha256("/".join(parts).encode()).hexdigest()[:40]
 
 
 def open_case(shop: Shop, name: str) -> Talk:
-    """Report an error of a kind that was never seen, which opens a case; returns the case's id."""
+    """Report an error with a new fingerprint, which opens a case; returns the case's id."""
     error = {
         "level": "error",
         "message": "The order was lost.",
@@ -69,7 +69,7 @@ def open_case(shop: Shop, name: str) -> Talk:
 
 
 def carry_to_deploy(shop: Shop) -> Talk:
-    """Carry one chain from its receipt to its bound deploy; returns the run's id."""
+    """Take one chain from its receipt to its bound deploy; returns the run's id."""
     runner = shop.runner
     issue = {"automation_id": AUTOMATION}
     issued = yield from ask("POST", f"{shop.path}/automation-triggers/issue", issue, runner)
@@ -100,7 +100,7 @@ def carry_to_deploy(shop: Shop) -> Talk:
 
 
 def deliver(shop: Shop, run_id: str, path: str, token: dict[str, int]) -> Talk:
-    """Carry a run from its grant to the deploy of its merged pull request."""
+    """Take a run from its grant to the deploy of its merged pull request."""
     head, merged = sha_of(run_id, "head"), sha_of(run_id, "merged")
     change = {
         "repository": REPOSITORY,
@@ -134,14 +134,14 @@ def deliver(shop: Shop, run_id: str, path: str, token: dict[str, int]) -> Talk:
 
 
 def opening(shop: Shop) -> loadgen.Client:
-    """A product in which several things go wrong."""
+    """A product that reports several kinds of errors."""
     prefix = f"E{secrets.token_hex(4)}"
     for turn in range(CHAINS_OF_A_RUNNER):
         yield from open_case(shop, f"{prefix}{turn}")
 
 
 def carrying(shop: Shop, waiting: list[str]) -> loadgen.Client:
-    """One runner that carries chains of its project, one after the other."""
+    """One runner that works on chains of its project, one after the other."""
     for _ in range(CHAINS_OF_A_RUNNER):
         run_id = yield from carry_to_deploy(shop)
         waiting.append(run_id)
@@ -156,14 +156,14 @@ def verifying(shop: Shop, waiting: Sequence[str]) -> loadgen.Client:
 
 
 def run_wave(world: worlds.Service, shops: Sequence[Shop], tally: Tally) -> loadgen.Stats:
-    """Carry the chains of all runners to their ends; returns what the requests up to the deploys took."""
+    """Finish the chains of all runners; returns the seconds of the requests up to the deploys."""
     waiting: list[list[str]] = [[] for _ in shops]
     world.load(lambda number: opening(shops[number]), len(shops), 120)
     began = count_events(world)
     carried = world.load(lambda number: carrying(shops[number], waiting[number]), len(shops), 120)
     tally.events += count_events(world) - began
     world.advance(OBSERVATION_SECONDS + 1)
-    wait_for_worker(world)  # What it finds is pending still: there was no traffic yet.
+    wait_for_worker(world)  # The outcome is still pending: there was no traffic yet.
     for shop in shops:
         world.call("POST", "/v1/analytics/", {"event": TRAFFIC, "distinct_id": "later"}, shop.dsn)
     began = count_events(world)
@@ -175,13 +175,13 @@ def run_wave(world: worlds.Service, shops: Sequence[Shop], tally: Tally) -> load
 
 
 def count_events(world: worlds.Service) -> int:
-    """Count what was ever recorded."""
+    """Count the recorded events."""
     [[count]] = world.query("select count(*) from events")
     return int(count)
 
 
 def wait_for_worker(world: worlds.Service) -> None:
-    """Wait until the worker has done what the moved clock woke it for."""
+    """Wait until the worker has finished the jobs that the moved clock made due."""
     world.wait_for_none("select count(*) from procrastinate_jobs where status in ('todo', 'doing')", 60)
 
 

@@ -1,4 +1,4 @@
-"""Rivals, for `make bench`: many runners that claim one case at once, many starts that charge one ledger at once."""
+"""Contention, for `make bench`: many runners claim one case at once, many starts charge one ledger at once."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def claim_of(offer: Offer) -> tuple[str, dict[str, Any]]:
 
 
 def race(world: worlds.Service, runners: Sequence[str], offer: Offer) -> tuple[float, Counter[int]]:
-    """Let all runners claim one case; who is told to come back does so at once.
+    """Claim one case as all runners; a retryable refusal is retried at once.
 
     Returns the seconds until every runner has its answer, and the answers by status.
     """

@@ -1,4 +1,4 @@
-"""Durable execution as it comes: a DBOS workflow of trivial steps, the yardstick of the bench's chains.
+"""Durable execution off the shelf: a DBOS workflow of trivial steps, the yardstick of the bench's chains.
 
 DBOS checkpoints each step of a workflow in PostgreSQL, as this service records each transition of a chain. It runs in
 process, without HTTP, authentication, fences or read models: the comparison is in its favour.
@@ -40,12 +40,12 @@ def durable_steps(conninfo: str, *, steps: int, threads: int = 8, seconds: float
 
     @DBOS.step()
     def step(number: int) -> int:
-        """Do as little as a step can do."""
+        """A step that does nothing."""
         return number + 1
 
     @DBOS.workflow()
     def chain(number: int) -> int:
-        """Take one step after the other."""
+        """Run the steps one after the other."""
         for _ in range(steps):
             number = step(number)
         return number

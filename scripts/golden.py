@@ -1,4 +1,4 @@
-"""Add what is new to tests/golden: an example of each event, and the names of what is found by importing the rooms.
+"""Add new files to tests/golden: an example of each event, and the names of what is found by importing the rooms.
 
 A golden event is what the released code has written: it may be in somebody's history, and must stay readable. So this
 only ever adds files. An event that must look different gets a new topic and an upcaster.
@@ -38,7 +38,7 @@ def events() -> dict[str, type[Event]]:
 
 
 def found() -> dict[str, set[str]]:
-    """The names of what the rooms declare, by kind."""
+    """The declared names of the rooms, by kind."""
     tasks, reactions = declared()
     endpoints = (endpoint.operation for endpoint in built_endpoints())
     return {
@@ -57,7 +57,7 @@ def kept(kind: str) -> set[str]:
 
 
 def example(kind: Any, name: str) -> Any:
-    """Make a value of a type, as JSON holds it: something rather than nothing, told by the field's name."""
+    """Make a JSON value of a type: never empty, derived from the field's name."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in {Union, types.UnionType}:
         return example(next(option for option in arguments if option is not types.NoneType), name)
@@ -73,7 +73,7 @@ def example(kind: Any, name: str) -> Any:
 
 
 def plain_example(kind: Any, name: str) -> Any:
-    """Make a value that has no parts."""
+    """Make a scalar value."""
     text = SHA256 if name.endswith(("hash", "sha256", "digest")) else f"{name}_1"
     number = MOMENT if name.endswith(("_at", "_until")) else 1
     values = {bool: True, int: number, str: text, Any: {"key": name}}
@@ -82,7 +82,7 @@ def plain_example(kind: Any, name: str) -> Any:
 
 
 def main() -> None:
-    """Write what is missing, and say so."""
+    """Write the missing files, and print their names."""
     GOLDEN.mkdir(parents=True, exist_ok=True)
     for topic, event in events().items():
         path = GOLDEN / f"{topic}.json"

@@ -21,7 +21,7 @@ Client = Generator[Request, Response, None]
 
 @dataclass
 class Stats:
-    """What came back: latencies in seconds of the answers with a 2xx status, and all statuses."""
+    """The results: latencies in seconds of the answers with a 2xx status, and all statuses."""
 
     seconds: float = 0.0
     latencies: list[float] = field(default_factory=list)
@@ -33,13 +33,13 @@ class Stats:
         return len(self.latencies) / self.seconds if self.seconds else 0.0
 
     def percentile(self, share: float) -> float:
-        """A latency in milliseconds."""
+        """A percentile of the latencies in milliseconds."""
         ordered = sorted(self.latencies)
         return 1000 * ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else float("nan")
 
 
 def encode(host: str, request: Request) -> bytes:
-    """Lay a request out as bytes."""
+    """Encode a request."""
     method, path, headers, body = request
     lines = [f"{method} {path} HTTP/1.1", f"host: {host}", f"content-length: {len(body)}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
@@ -59,7 +59,7 @@ async def receive(reader: asyncio.StreamReader) -> Response:
 async def _drive(host: str, port: int, client: Client, until: float, stats: Stats) -> None:
     reader, writer = await asyncio.open_connection(host, port)
     try:
-        request = next(client)  # A client may have nothing to say.
+        request = next(client)  # A client may send nothing.
         while time.perf_counter() < until:
             began = time.perf_counter()
             writer.write(encode(f"{host}:{port}", request))

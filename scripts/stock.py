@@ -1,4 +1,4 @@
-"""The library as it comes: the yardsticks that `make bench` measures against, on the same server in the same run."""
+"""The library unchanged: the yardsticks of `make bench`, on the same server in the same run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measuring what threads do in process, for the yardsticks of `make bench`."""
+"""Measures threads in process, for the yardsticks of `make bench`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 def turns_per_second(turn: Callable[[int, int], object], *, threads: int, seconds: float) -> float:
-    """Let threads take turns on end for so many seconds; `turn` is given the thread's number and its turn's."""
+    """Call `turn` in threads again and again for so many seconds, with the number of the thread and of the turn."""
     counts = [0] * threads
     began = time.perf_counter()
 

@@ -30,7 +30,7 @@ FULL = {**runs.FULL, **automation.FULL, **edge.FULL}
 
 
 def scaled(size: Size, scale: float) -> Size:
-    """The same storm for so much of its time."""
+    """The same storm with its duration scaled."""
     least = {name: max(1, int(number * scale)) for name, number in size.least.items()}
     return replace(size, seconds=size.seconds * scale, keys=ceil(size.keys * scale), least=least)
 
@@ -54,7 +54,7 @@ def run(name: str, scale: float, directory: Path) -> bool:
 
 
 def main() -> int:
-    """Run the storms that are asked for, one after the other."""
+    """Run the requested storms, one after the other."""
     parser = argparse.ArgumentParser(description="Run the storms at full size.")
     parser.add_argument("storms", nargs="*", metavar="STORM", help=f"some of {' '.join(RUNS)}; all without any")
     parser.add_argument("--scale", type=float, default=1.0, help="share of the full time and of what must happen in it")

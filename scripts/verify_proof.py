@@ -5,8 +5,8 @@ event's payload hash and leaf, each stream's chain from revision 1 to its head, 
 name one another. Prints a line for each stream and then OK, exit code 0; or the first thing that is wrong, exit
 code 1. Needs Python 3.11 and its standard library, and shares no code with the service.
 
-A document that somebody made up as a whole passes too. Who must rule that out compares a head with one that was noted
-earlier, or with what `service events show` says of its stream.
+A document that was forged as a whole passes too. To rule that out, compare a head with one that was noted
+earlier, or with the output of `service events show` for its stream.
 """
 
 import argparse
@@ -31,7 +31,7 @@ START = bytes(32)
 
 
 class Wrong(Exception):
-    """The document is not what was recorded, or not all of it."""
+    """The document differs from what was recorded, or is incomplete."""
 
 
 def require(condition: object, message: str) -> None:

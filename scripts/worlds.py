@@ -1,4 +1,4 @@
-"""What the bench and the storms run on: an embedded PostgreSQL, API processes, clients with keys, made-up history."""
+"""The environment of the bench and the storms: PostgreSQL, API processes, clients with keys, generated history."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class Service:
         return loadgen.call(HOST, self.port, (method, path, sent, b"" if body is None else json.dumps(body).encode()))
 
     def wait_for_none(self, count: str, seconds: float) -> None:
-        """Wait until nothing that a statement counts is left for the worker to do; ends the program after `seconds`."""
+        """Wait until a counting statement returns 0 (nothing left for the worker); exits after `seconds`."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             [[left]] = self.query(count)
@@ -119,7 +119,7 @@ class Service:
         return loadgen.run(HOST, self.port, make_client, clients, seconds)
 
     def sign_in(self) -> None:
-        """Let the owner of everything sign in."""
+        """Sign the owner in."""
         start = self.call("POST", "/v1/auth/device", {}, None)
         identity = {"provider": "bench", "subject": secrets.token_hex(8), "email": "bench@example.invalid"}
         body = {"user_code": start["user_code"], "identity": identity}
@@ -196,21 +196,21 @@ class World(Service):
                 process.wait(30)
 
     def catch_up(self) -> None:
-        """Wait until the worker has read the whole log: what it makes of made-up events is no part of a figure."""
+        """Wait until the worker has read the whole log: its work on generated events must not count in a figure."""
         self.wait_for_none("select l.size - min(c.position) from log_state l, checkpoints c group by l.size", 300)
 
     def settle(self) -> None:
-        """Let the server write out what a bulk load left, so that it does not disturb the next figure."""
+        """Run a checkpoint after a bulk load, so that its writes do not disturb the next figure."""
         self.query("checkpoint", admin=True)
         time.sleep(2)
 
     def generate_history(self, events: int) -> None:
-        """Add made-up cases (opened, resolved and regressed in turn) to the log, numbered and with their heads."""
+        """Add generated cases (opened, resolved and regressed in turn) to the log, numbered and with their heads."""
         streams = max(1, events // EVENTS_PER_CASE)
         self.query(_GENERATE_EVENTS, streams, EVENTS_PER_CASE)
         self.query(_GENERATE_HEADS)
         with connect(self.database_url, application="bench", transaction_timeout_ms=60_000) as connection:
-            connection.execute("set statement_timeout = 0")  # the disk is still busy with what was made up
+            connection.execute("set statement_timeout = 0")  # the disk is still busy with the generated events
             sequence_all(connection)
 
 
@@ -237,7 +237,7 @@ group by project_id, stream_id on conflict do nothing
 
 
 def plan(question: str) -> dict[str, Any]:
-    """Make the smallest plan that is a plan."""
+    """Make the smallest valid plan."""
     target = [{"file": "app.py", "anchor": "def main():"}]
     return {
         "business_question": question,

@@ -26,7 +26,7 @@ class KeyRow(Row, frozen=True, kw_only=True):
 
     @property
     def status(self) -> str:
-        """How it stands: live or revoked."""
+        """Its status: live or revoked."""
         return "live" if self.revoked_at is None else "revoked"
 
 

@@ -1,4 +1,4 @@
-"""Who belongs to a project, and as what. A removed membership has no row."""
+"""Members of projects and their roles. A removed membership has no row."""
 
 from __future__ import annotations
 

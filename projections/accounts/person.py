@@ -1,4 +1,4 @@
-"""People as operators see them. The row's scope is the user id."""
+"""People. The row's scope is the user id."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ KEPT = 3600  # seconds
 
 
 class SignInRow(Row, frozen=True, kw_only=True):
-    """A sign-in by the code it shows now; a later one with the same user code takes the row over."""
+    """A sign-in by its current user code; a later one with the same user code replaces the row."""
 
     device_code_hash: str
     client_name: str | None
@@ -58,7 +58,7 @@ def fold(row: SignInRow | None, recorded: Recorded) -> SignInRow | None:
 
 
 def lasts(row: SignInRow, now: int) -> bool:
-    """Whether a row is kept: until an hour after the code expired, since when a poll is answered alike without it."""
+    """Whether a row is kept: until an hour after the code expired; a poll gets the same answer without it."""
     return now <= row.expires_at + KEPT
 
 

@@ -1,4 +1,4 @@
-"""Connections to analytics providers as polls show them and reads choose them (G-022). Never a secret."""
+"""Connections to analytics providers, for polls and for choosing the provider of a read (G-022). No secret."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class CaseRow(Row, frozen=True, kw_only=True):
 
 
 class CaseStatsRow(msgspec.Struct, frozen=True, kw_only=True):
-    """What telemetry says about a case: a fact outside streams, written by the intake alone.
+    """The counts and samples of a case: a fact outside streams, written by the intake alone.
 
     `level`, `environment` and `release` are those of the latest error; times are epoch seconds.
     """
@@ -56,7 +56,7 @@ class CaseStatsRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def trust(self) -> str:
-        """Whose errors these are."""
+        """Where the errors of a case come from."""
         return trust_of(unmarked=self.unmarked)
 
 

@@ -1,4 +1,4 @@
-"""The rules of a project that steer attention to its cases: one row per project (G-053)."""
+"""The suppression rules of a project: one row per project (G-053)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The automation contract of a project as reads show it: the current entries, and where each stands (G-101)."""
+"""The automation contract of a project: the current entries and their states (G-101)."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _move(
 
 
 def _take_over(row: AutomationContractRow | None, saved: SavedAutomation, at: int) -> AutomationRow:
-    """Put a new entry in place; of one with the same id, when it was on and what turned it off stays known."""
+    """Replace an entry; for the same id, when it was on and why it was turned off are kept."""
     former = None
     if row is not None:
         former = next((a for a in row.automations if a.saved.automation_id == saved.automation_id), None)

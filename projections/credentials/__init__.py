@@ -1,1 +1,1 @@
-"""Project credentials: what CI and runners act with, as rows."""
+"""Project credentials of CI and runners, as rows."""

@@ -43,7 +43,7 @@ class Table(NamedTuple, Generic[R]):
 
 
 def always(_: Any, __: int) -> bool:
-    """Rows of most read models are never over."""
+    """The default of `lasts`: every row is kept."""
     return True
 
 

@@ -1,4 +1,4 @@
-"""Projects: name, fence flag, and the hash that the DSN look-up finds. A purged project has no row."""
+"""Projects: name, fence flag, and the hash by which a DSN is found. A purged project has no row."""
 
 from __future__ import annotations
 

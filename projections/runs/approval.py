@@ -9,7 +9,7 @@ from statemachines.runs.approval import Approval
 
 
 class ApprovalRow(Row, frozen=True, kw_only=True):
-    """A request as recorded; one that has lapsed is worked out when it is read."""
+    """A request as recorded; its expiry is computed when it is read."""
 
     run_id: str
     automation_id: str

@@ -9,7 +9,7 @@ from statemachines.runs.grant import Grant
 
 
 class GrantRow(Row, frozen=True, kw_only=True):
-    """A grant as recorded; one that has lapsed is worked out when it is read."""
+    """A grant as recorded; its expiry is computed when it is read."""
 
     run_id: str
     automation_id: str

@@ -9,7 +9,7 @@ from statemachines.runs.ledger import Ledger, Reservation, RunAccount, Status
 
 
 class LedgerRow(Row, frozen=True, kw_only=True):
-    """The daily budgets of one automation; what has left the window is worked out when it is read.
+    """The daily budgets of one automation; what has left the window is computed when it is read.
 
     Of a run only the time of its charge is kept, in epoch seconds: the row is written with every charge.
     """

@@ -11,7 +11,7 @@ from statemachines.runs.receipt import Receipt
 
 
 class TriggerReceiptRow(Row, frozen=True, kw_only=True):
-    """A receipt as recorded; what time has made of it since is worked out when it is read."""
+    """A receipt as recorded; its expiry is computed when it is read."""
 
     automation_id: str
     kind: str

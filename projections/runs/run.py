@@ -11,7 +11,7 @@ from statemachines.runs.run import Run
 class RunRow(Row, frozen=True, kw_only=True):
     """A run as recorded. `phase` and `outcome` are what clients see; `live` is false once the run is over.
 
-    `proven_commit` is the commit whose deploy the run waits for, while it does.
+    `proven_commit` is the commit whose deploy the run waits for, null while it waits for none.
     """
 
     automation_id: str

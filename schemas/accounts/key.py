@@ -27,10 +27,10 @@ class KeyList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RevokeKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """End a key; takes no members."""
+    """Revoke a key; takes no members."""
 
 
 class KeyRevokedBody(KeyItem, frozen=True, kw_only=True):
-    """The key as it ended."""
+    """The revoked key."""
 
     next_action: str

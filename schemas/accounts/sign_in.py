@@ -48,7 +48,7 @@ class DeviceAuthorized(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IdentityBody(msgspec.Struct, frozen=True):
-    """Who an identity provider says somebody is; further members are ignored (G-003)."""
+    """An identity as its provider describes it; further members are ignored (G-003)."""
 
     provider: Annotated[str, Meta(min_length=1, max_length=50)]
     subject: Annotated[str, Meta(min_length=1, max_length=200)]
@@ -58,28 +58,28 @@ class IdentityBody(msgspec.Struct, frozen=True):
 
 
 class AuthorizeDevice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Let an identity stand behind a user code."""
+    """Authorize the sign-in of a user code as this identity."""
 
     user_code: UserCode
     identity: IdentityBody
 
 
 class SignInAuthorizedBody(msgspec.Struct, frozen=True, kw_only=True):
-    """The person who stands behind the code now."""
+    """The person as whom the sign-in is authorized now."""
 
     status: Literal["ok"] = "ok"
     user_id: UserId
 
 
 class AuthorizeTestDevice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Let the synthetic identity of a test run stand behind a user code."""
+    """Authorize the sign-in of a user code as the synthetic identity of a test run."""
 
     user_code: UserCode
     test_run_id: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,64}(?!\n)$")]
 
 
 class SyntheticSignInBody(msgspec.Struct, frozen=True, kw_only=True):
-    """The synthetic person who stands behind the code now."""
+    """The synthetic person as whom the sign-in is authorized now."""
 
     status: Literal["ok"] = "ok"
     user_id: UserId
@@ -90,7 +90,7 @@ class SyntheticSignInBody(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResolveIdentity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Find or make the person of an identity."""
+    """Find or create the person of an identity."""
 
     identity: IdentityBody
 
@@ -103,6 +103,6 @@ class IdentityResolved(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DevicePageQuery(msgspec.Struct, frozen=True):
-    """The code that the page shows, when the link carries one."""
+    """The code that the page shows, when the link contains one."""
 
     user_code: Annotated[str, Meta(max_length=40)] | None = None

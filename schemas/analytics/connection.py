@@ -9,7 +9,7 @@ from msgspec import Meta
 from schemas.kernel.shape import SAFE_INTEGER, Closed, Identifier, SafeEpoch
 
 READ_SCOPES = ("project:read", "query:read")
-CONNECT_SECONDS = 900  # how long an authorization waits for its human
+CONNECT_SECONDS = 900  # lifetime of a pending authorization
 POLL_INTERVAL = 5
 
 # An origin and at most a path: no credentials, query or fragment can hide in a host.
@@ -30,7 +30,7 @@ class ConnectRequest(Closed, frozen=True):
 
 
 class ConnectionStarted(Closed, frozen=True, kw_only=True):
-    """Where a human grants read access, and how long that can take."""
+    """Where a person grants read access, and how long the request stays open."""
 
     connection_id: Identifier
     status: Literal["pending"]
@@ -49,7 +49,7 @@ class PollRequest(Closed, frozen=True):
 
 
 class ConnectionStatus(Closed, frozen=True, kw_only=True):
-    """How a connection stands. Tokens are never shown."""
+    """The state of a connection. Tokens are never shown."""
 
     status: Literal["pending", "connected", "denied", "expired"]
     connection_id: Identifier

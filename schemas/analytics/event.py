@@ -39,7 +39,7 @@ class BrowserReplay(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class BrowserConfig(msgspec.Struct, frozen=True):
-    """What a browser needs to know before it captures."""
+    """The settings that a browser reads before it captures."""
 
     ok: bool
     replay: BrowserReplay

@@ -77,7 +77,7 @@ class CaseHint(msgspec.Struct, frozen=True):
 
 
 class CaseAgentRun(msgspec.Struct, frozen=True):
-    """A run that somebody recorded by hand."""
+    """A run that a member recorded manually."""
 
     id: str
     status: Literal["pr_opened", "escalated", "marked_spurious", "failed"]

@@ -32,7 +32,7 @@ TagValue = Annotated[str, Meta(max_length=500)]
 
 
 class LogUser(msgspec.Struct, frozen=True):
-    """Whom the event happened to. Further keys are kept as they are."""
+    """The user affected by the event. Further keys are kept as they are."""
 
     id: Annotated[str, Meta(min_length=1, max_length=200)]
     email: Annotated[str, Meta(max_length=320)] | None = None

@@ -1,6 +1,6 @@
 """Wire contracts of the automation contract: what an owner saves, enables, pauses and disables (G-101, G-103).
 
-The entries of an input are taken as they come and checked one by one, so that an answer names every fault of every
+The entries of an input are decoded loosely and checked one by one, so that an answer names every fault of every
 entry. `policy_version` is the integer 2 (G-011).
 """
 
@@ -47,7 +47,7 @@ Reason = Annotated[str, Meta(min_length=1, max_length=500)]
 
 
 class ContractInput(Closed, frozen=True):
-    """A disabled contract, as rendered candidates make it up."""
+    """A disabled contract, composed of rendered candidates."""
 
     policy_version: Literal[2]
     automations: Annotated[
@@ -62,7 +62,7 @@ class EnableRequest(Closed, frozen=True):
 
 
 class PauseRequest(Closed, frozen=True):
-    """Why everything has to stop."""
+    """The reason for a pause."""
 
     reason: Reason | UnsetType = UNSET
 
@@ -75,7 +75,7 @@ class DisableRequest(Closed, frozen=True):
 
 
 class EnableReceipt(msgspec.Struct, frozen=True, kw_only=True):
-    """Durable proof of one enable: who turned on what, on which contract. It reports and never acts (G-103)."""
+    """Durable record of one enable: who turned on what, on which contract. It only reports (G-103)."""
 
     receipt_id: str
     contract_id: str
@@ -89,7 +89,7 @@ class EnableReceipt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ContractAutomation(msgspec.Struct, frozen=True, kw_only=True):
-    """One automation of a saved contract: its entry, and where it stands."""
+    """One automation of a saved contract: its entry and its state."""
 
     playbook: PlaybookRef
     bindings: dict[str, Any]
@@ -149,7 +149,7 @@ class ContractProblem(msgspec.Struct, frozen=True):
 
 
 class AutomationGap(msgspec.Struct, frozen=True):
-    """Something that has to be true before this automation can be enabled."""
+    """A condition that must hold before this automation can be enabled."""
 
     automation_id: str
     code: str
@@ -164,7 +164,7 @@ class Readiness(msgspec.Struct, frozen=True):
 
 
 class ContractValidation(msgspec.Struct, frozen=True, kw_only=True):
-    """What a PUT of this input would meet; `contract_sha256` is null while there is no valid contract to name."""
+    """What a PUT of this input would answer; `contract_sha256` is null while the input is not valid."""
 
     valid: bool
     project_id: str

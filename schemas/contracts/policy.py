@@ -31,7 +31,7 @@ WORKFLOW_NODES = (
 
 
 class UnhandledCases(msgspec.Struct, frozen=True, tag_field="kind", tag="unhandled_cases"):
-    """Triggered by cases that matter and that nobody works on."""
+    """Triggered by material cases that nobody is handling."""
 
     max_cases_per_sweep: int
     cooldown_seconds: int

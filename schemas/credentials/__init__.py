@@ -1,1 +1,1 @@
-"""Project credentials: what CI and runners act with, on the wire."""
+"""Project credentials of CI and runners, on the wire."""

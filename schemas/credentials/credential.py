@@ -28,7 +28,7 @@ MAX_CREATE_BYTES = 16384
 
 
 class CreateCredential(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Make a credential. `automation_id` is required for a runner and refused for CI (R-CRED-07)."""
+    """Create a credential. `automation_id` is required for a runner and refused for CI (R-CRED-07)."""
 
     kind: CredentialKind
     name: Annotated[str, Meta(min_length=1, max_length=200)]
@@ -66,7 +66,7 @@ class CredentialCreatedBody(CredentialMetadata, frozen=True, kw_only=True):
 
 
 class CredentialReplay(CredentialMetadata, frozen=True, kw_only=True):
-    """What a repeated create is told of the credential that it made (R-CRED-09)."""
+    """What a repeated create returns about the credential that it created (R-CRED-09)."""
 
     idempotent_replay: bool = True
 
@@ -79,12 +79,12 @@ class CredentialList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RevokeCredential(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """End a credential, saying why if there is something to say."""
+    """Revoke a credential, optionally with a reason."""
 
     reason: Annotated[str, Meta(min_length=1, max_length=500)] | msgspec.UnsetType = msgspec.UNSET
 
 
 class CredentialRevokedBody(CredentialMetadata, frozen=True, kw_only=True):
-    """The credential as it ended."""
+    """The revoked credential."""
 
     next_action: str

@@ -27,7 +27,7 @@ class ProofContract(msgspec.Struct, frozen=True):
 
 
 class Root(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The entry point. A pointer that is absent leads to something that is not built; all others resolve."""
+    """The entry point. A pointer is absent while its target is not built; all others resolve."""
 
     name: str
     docs: str

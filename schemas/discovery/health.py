@@ -15,7 +15,7 @@ class Live(msgspec.Struct, frozen=True):
 
 
 class Check(msgspec.Struct, frozen=True):
-    """One thing that was looked at."""
+    """One check and its result."""
 
     name: str
     ok: bool
@@ -23,20 +23,20 @@ class Check(msgspec.Struct, frozen=True):
 
 
 class Ready(msgspec.Struct, frozen=True):
-    """The process can serve; degraded when what follows from its writes lags behind."""
+    """The process can serve; degraded when the sequencer or a reader of the log lags behind."""
 
     status: Literal["ready", "degraded"]
     checks: list[Check]
 
 
 class AdvanceClock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How far to move the clock: at most a leap year at once."""
+    """By how much to move the clock: at most a leap year at once."""
 
     seconds: Annotated[int, Meta(ge=1, le=31_622_400)]
 
 
 class ClockAdvanced(msgspec.Struct, frozen=True):
-    """Where the clock stands now, in epoch seconds, and how far it is ahead of the wall clock."""
+    """The service's time in epoch seconds, and its offset from the wall clock."""
 
     server_time: int
     offset_seconds: int

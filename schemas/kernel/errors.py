@@ -54,7 +54,7 @@ class ClosedErrorEnvelope(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
 
 
 class InvalidField(msgspec.Struct, frozen=True):
-    """One member that is present and not acceptable: its path, and what is expected there."""
+    """One member that is present and invalid: its path, and what is expected there."""
 
     field: str
     reason: str

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 
 class PageQuery(msgspec.Struct, frozen=True):
-    """How many items, and where the page before ended."""
+    """The number of items, and the cursor of the previous page."""
 
     limit: Annotated[int, Meta(ge=1, le=200)] = 50
     cursor: Annotated[str, Meta(min_length=1, max_length=500)] | None = None

@@ -139,13 +139,13 @@ class StartRequest(Closed, frozen=True):
 
 
 class ApproveRequest(Closed, frozen=True, tag_field="decision", tag="approve"):
-    """The human's yes to the plan with this hash (R-ONB-47)."""
+    """Approval of the plan with this hash (R-ONB-47)."""
 
     plan_sha256: Sha256
 
 
 class ReplaceRequest(Closed, frozen=True, tag_field="decision", tag="replace"):
-    """The human's other plan in place of the one with this hash (R-ONB-47)."""
+    """Another plan in place of the one with this hash (R-ONB-47)."""
 
     plan_sha256: Sha256
     replacement_plan: Plan
@@ -164,14 +164,14 @@ class ProofRequest(Closed, frozen=True):
 
 
 class EvidenceStatus(Closed, frozen=True):
-    """What history and what the source itself have established so far (R-ONB-17)."""
+    """What history and the source have established so far (R-ONB-17)."""
 
     historical: Literal["not_established", "historically_observed"]
     source: Literal["pending", "source_verified"]
 
 
 class NextOperation(Closed, frozen=True):
-    """The one call that comes next, with a concrete path (G-087)."""
+    """The next call, with a concrete path (G-087)."""
 
     method: Literal["POST"]
     path: str
@@ -261,20 +261,20 @@ class Common(Closed, frozen=True, kw_only=True):
 
 
 class PlannedState(Common, frozen=True, kw_only=True, tag_field="status", tag="planned"):
-    """A plan that waits for its human (R-ONB-19)."""
+    """A plan that waits for review (R-ONB-19)."""
 
     next_action: NextAction
 
 
 class ApprovedState(Common, frozen=True, kw_only=True, tag_field="status", tag="approved"):
-    """A plan that may be built (R-ONB-20)."""
+    """A plan that is approved and not yet implemented (R-ONB-20)."""
 
     next_action: NextAction
     approved_at: SafeEpoch
 
 
 class ProvingState(Common, frozen=True, kw_only=True, tag_field="status", tag="proving"):
-    """A plan that is built, with its proof session open (R-ONB-21)."""
+    """A plan that is implemented, with its proof session open (R-ONB-21)."""
 
     next_action: NextAction
     implementation_source_snapshot: SourceSnapshot

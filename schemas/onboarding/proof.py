@@ -77,7 +77,7 @@ class RemainingProperties(Closed, frozen=True):
 
 
 class RemainingAnalytics(Closed, frozen=True):
-    """What analytics still owe (R-ONB-31)."""
+    """What is still missing of analytics (R-ONB-31)."""
 
     blockers: tuple[ProofBlocker, ...] = ()
     milestones: tuple[RemainingMilestone, ...] = ()
@@ -85,7 +85,7 @@ class RemainingAnalytics(Closed, frozen=True):
 
 
 class RemainingSafeError(Closed, frozen=True):
-    """What the safe error still owes (R-ONB-32)."""
+    """What is still missing of the safe error (R-ONB-32)."""
 
     marker: Name
     provider_boundary: Boundary
@@ -96,14 +96,14 @@ class RemainingSafeError(Closed, frozen=True):
 
 
 class RemainingDeploy(Closed, frozen=True):
-    """What the deploy still owes (R-ONB-33)."""
+    """What is still missing of the deploy (R-ONB-33)."""
 
     environment: Annotated[str, Meta(min_length=1, max_length=160)]
     blockers: Annotated[tuple[ProofBlocker, ...], Meta(min_length=1)]
 
 
 class Remaining(Closed, frozen=True):
-    """All that keeps a proof from being complete; empty in every member when nothing does."""
+    """Everything that is missing for a complete proof; every member is empty when nothing is."""
 
     analytics: RemainingAnalytics = RemainingAnalytics()
     safe_error: RemainingSafeError | None = None

@@ -31,7 +31,7 @@ class WebhookHealth(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProjectHealth(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether data arrives, and what waits for attention."""
+    """Whether data arrives, and what needs attention."""
 
     project_id: str
     last_event_received_at: Epoch | None

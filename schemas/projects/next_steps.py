@@ -36,7 +36,7 @@ class ProjectState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Suggestion(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing worth doing. `requires` names the members of the state that must be true before it can be done."""
+    """One suggestion. `requires` names the members of the state that must be true before it can be followed."""
 
     id: str
     title: str
@@ -49,7 +49,7 @@ class Suggestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NextSteps(msgspec.Struct, frozen=True, kw_only=True):
-    """The state, and the suggestions that follow from it in the order in which they make sense."""
+    """The state, and the suggestions that follow from it, in the order in which to follow them."""
 
     project_state: ProjectState
     count: Count

@@ -13,13 +13,13 @@ RoleName = Literal["owner", "member"]
 
 
 class CreateProject(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Make a project; the caller becomes its owner."""
+    """Create a project; the caller becomes its owner."""
 
     name: Annotated[str, Meta(min_length=1, max_length=200)]
 
 
 class DsnEndpoints(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the DSN is used."""
+    """The endpoints that take the DSN."""
 
     logs_url: str
     analytics_url: str

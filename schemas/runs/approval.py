@@ -19,7 +19,7 @@ ApprovalStatus = Literal["pending", "approved", "rejected", "expired", "cancelle
 
 
 class RequestApproval(Closed, frozen=True, kw_only=True):
-    """What a person is asked. `summary` and `evidence` are the runner's words: shown, never acted upon."""
+    """A request for approval. `summary` and `evidence` come from the runner: shown, never acted upon."""
 
     state_revision: StateRevision
     lease_epoch: LeaseEpoch
@@ -29,7 +29,7 @@ class RequestApproval(Closed, frozen=True, kw_only=True):
 
 
 class DecideApproval(Closed, frozen=True):
-    """A person's word."""
+    """A person's decision."""
 
     decision: Literal["approve", "reject"]
     reason: Annotated[str, Meta(min_length=1, max_length=2000)] | UnsetType = UNSET
@@ -43,7 +43,7 @@ class ApprovalQuery(PageQuery, frozen=True):
 
 
 class Approval(msgspec.Struct, frozen=True, kw_only=True):
-    """A request, and what became of it."""
+    """A request and its result."""
 
     approval_id: str
     project_id: str

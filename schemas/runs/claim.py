@@ -28,7 +28,7 @@ class RenewClaim(Closed, frozen=True):
 
 
 class ReleaseClaim(Closed, frozen=True):
-    """Why the claim is given back. A runner names its epoch; an owner need not."""
+    """Why the claim is released. A runner names its epoch; an owner need not."""
 
     lease_epoch: LeaseEpoch | UnsetType = UNSET
     reason: Annotated[str, Meta(min_length=1, max_length=2000)] | UnsetType = UNSET

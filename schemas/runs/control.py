@@ -21,7 +21,7 @@ ExceptionKind = Literal[
 
 
 class ControlAutomation(msgspec.Struct, frozen=True, kw_only=True):
-    """An automation of the contract; `next_scheduled_for` is null for one that cases wake."""
+    """An automation of the contract; `next_scheduled_for` is null for one that cases trigger."""
 
     automation_id: str
     name: str
@@ -31,7 +31,7 @@ class ControlAutomation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ControlContract(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the contract stands."""
+    """The state of the contract."""
 
     contract_id: str
     revision: int
@@ -54,14 +54,14 @@ class ControlBudget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ControlOperation(msgspec.Struct, frozen=True):
-    """What to call about an exception."""
+    """The operation that resolves an exception."""
 
     method: str
     path: str
 
 
 class ControlException(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that needs a look; it goes away by itself once its cause does."""
+    """A condition that needs attention; it disappears by itself once its cause does."""
 
     kind: ExceptionKind
     automation_id: str
@@ -96,7 +96,7 @@ class Control(msgspec.Struct, frozen=True):
 
 
 class ControlBounds(msgspec.Struct, frozen=True):
-    """How much this read shows, and how long leases and grants live."""
+    """The limits of this read, and the lifetimes of leases and grants."""
 
     max_automations: int = 20
     max_credentials: int = 50
@@ -107,7 +107,7 @@ class ControlBounds(msgspec.Struct, frozen=True):
 
 
 class ControlTruncation(msgspec.Struct, frozen=True):
-    """Which lists left something out."""
+    """Which lists are truncated."""
 
     credentials: bool
     exceptions: bool
@@ -115,7 +115,7 @@ class ControlTruncation(msgspec.Struct, frozen=True):
 
 
 class AutomationControl(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything at one server time. There is no queue and nothing to acknowledge."""
+    """The whole state at one server time. There is no queue and nothing to acknowledge."""
 
     project_id: str
     server_time: int

@@ -1,6 +1,6 @@
 """Wire contract of automation decisions: why a case was, or no longer was, reason enough for work (R-AUT-22, R-AUT-23).
 
-A decision shows its inputs, its thresholds and each check, so that anyone can decide it again. None of its inputs is
+A decision shows its inputs, its thresholds and each check, so that it can be recomputed. None of its inputs is
 a text of telemetry.
 """
 
@@ -40,7 +40,7 @@ class DecisionThresholds(msgspec.Struct, frozen=True):
 
 
 class DecisionCheck(msgspec.Struct, frozen=True):
-    """One question, its answer, and what was compared."""
+    """One check, its result, and the values compared."""
 
     check: str
     passed: bool

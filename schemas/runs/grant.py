@@ -55,7 +55,7 @@ class AuthorizeAutoMerge(Closed, frozen=True, kw_only=True):
 
 
 class ConsumeGrant(Closed, frozen=True, kw_only=True):
-    """Which grant is spent."""
+    """The grant to consume."""
 
     grant_id: ObjectId
     state_revision: StateRevision
@@ -79,7 +79,7 @@ class GrantBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
-    """A grant, and what became of it."""
+    """A grant and its state."""
 
     grant_id: str
     project_id: str
@@ -98,7 +98,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConsumedGrant(Grant, frozen=True, kw_only=True):
-    """The answer to a call-start: only the first may call the provider, every other may only look (R-AUT-32)."""
+    """The answer to a consume: only the first may call the provider, every other only reconciles (R-AUT-32)."""
 
     call_authorized: bool
     reconcile_only: bool

@@ -41,7 +41,7 @@ class RecordPrProof(Closed, frozen=True, kw_only=True):
 
 
 class PrProof(msgspec.Struct, frozen=True, kw_only=True):
-    """The proof as it was taken in, and the run after it."""
+    """The recorded proof, and the run after it."""
 
     proof_id: str
     run_id: str

@@ -1,6 +1,6 @@
 """The proof of a run: its whole chain as it was recorded, in a form that is checked without the service.
 
-The document holds facts only. What they amount to is for its reader to judge; scripts/verify_proof.py tells whether
+The document holds facts only; its reader draws the conclusions. scripts/verify_proof.py checks whether
 they are complete and as they were written.
 """
 
@@ -16,7 +16,7 @@ Revision = Annotated[int, Meta(ge=1)]
 
 
 class ProofHead(msgspec.Struct, frozen=True):
-    """Where a stream stood: the number of its last event, and that event's chain hash."""
+    """The head of a stream: the number of its last event, and that event's chain hash."""
 
     revision: Revision
     chain: Hex32
@@ -25,7 +25,7 @@ class ProofHead(msgspec.Struct, frozen=True):
 class ProofEvent(msgspec.Struct, frozen=True, kw_only=True):
     """One event with its whole envelope.
 
-    `recorded_at` counts microseconds since the epoch, for that is what the leaf is made of. `position` is the place in
+    `recorded_at` counts microseconds since the epoch, as the leaf hash does. `position` is the place in
     the log of all streams, null for an event so new that it has none yet; no hash of the stream covers it.
     """
 
@@ -70,7 +70,7 @@ class ProofLink(msgspec.Struct, frozen=True):
 
 
 class RunProof(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that was ever recorded along the chain of one run, as of one moment (`made_at`, epoch seconds).
+    """Everything recorded along the chain of one run, at one moment (`made_at`, epoch seconds).
 
     `document_sha256` is taken of the RFC 8785 form of the document without that member.
     """

@@ -22,7 +22,7 @@ ObjectId = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[a-z]+_[
 
 
 class IssueTriggers(Closed, frozen=True):
-    """Which automation to look for work for; the server's clock and policy decide everything else."""
+    """The automation to issue receipts for; the server's clock and policy decide everything else."""
 
     automation_id: AutomationId
 
@@ -68,7 +68,7 @@ class ReceiptMateriality(msgspec.Struct, frozen=True):
 
 
 class TriggerReceipt(msgspec.Struct, frozen=True, kw_only=True):
-    """The server's own statement that one chain of work may begin. Exactly one of `case` and `schedule` is set."""
+    """The server's authorization to begin one chain of work. Exactly one of `case` and `schedule` is set."""
 
     receipt_id: str
     project_id: str

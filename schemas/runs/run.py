@@ -1,7 +1,7 @@
 """Wire contracts of automation runs: start, progress, usage, cancel, verification, record (G-106, G-107, G-113).
 
 Every runner body carries the run's current state revision and lease epoch (R-AUT-30). Start takes a receipt and
-nothing else: no payload, time, trust or identity of a trigger is ever a runner's to say (R-AUT-21, R-AUT-27).
+nothing else: a runner never supplies payload, time, trust or identity of a trigger (R-AUT-21, R-AUT-27).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class ReportedPullRequest(Closed, frozen=True):
 
 
 class UpdateRun(Closed, frozen=True, kw_only=True):
-    """One step of the runner's: `phase` running, or a `status` with what belongs to it."""
+    """One step of the runner: `phase` running, or a `status` with the members it requires."""
 
     state_revision: StateRevision
     lease_epoch: LeaseEpoch
@@ -100,7 +100,7 @@ class Charges(msgspec.Struct, frozen=True):
 
 
 class RunLimits(msgspec.Struct, frozen=True):
-    """The budgets that the run began under."""
+    """The budgets that applied when the run started."""
 
     max_runs_per_day: int
     max_prs_per_day: int
@@ -133,7 +133,7 @@ class RunCheck(msgspec.Struct, frozen=True):
 
 
 class RunProviderProof(msgspec.Struct, frozen=True, kw_only=True):
-    """What a trusted CI proved last; readiness facts stay once they were proven."""
+    """The latest proof of a trusted CI; readiness facts stay once proven."""
 
     proof_id: str
     observation: Literal["pr_opened", "checks_passed", "auto_merge_enabled", "merged"]
@@ -170,7 +170,7 @@ class RunDeploy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VerificationSample(msgspec.Struct, frozen=True, kw_only=True):
-    """What the server counted."""
+    """The counts that the server took."""
 
     event: str
     count: int
@@ -181,7 +181,7 @@ class VerificationSample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Verification(msgspec.Struct, frozen=True, kw_only=True):
-    """How the deploy turned out. `sample` is null until something was counted."""
+    """The result for the deploy. `sample` is null until something was counted."""
 
     outcome: Literal["pending", "no_recurrence", "recurred", "insufficient_traffic"]
     sample: VerificationSample | None
@@ -270,7 +270,7 @@ class CancelledRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VerificationAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Where verification stands; `poll_after_seconds` and `run` go with 202 and 200."""
+    """The state of verification; `poll_after_seconds` is set with 202, `run` with 200."""
 
     run_id: str
     status: RunStatus

@@ -37,8 +37,8 @@ log = structlog.get_logger(__name__)
 
 MAX_QUERY_BYTES = 16 * 1024 * 1024
 MAX_ROWS = 2000
-LATE_SECONDS = 86400  # a client's own time may be this far from the time of receipt; it only narrows the scan
-EARLY_SECONDS = 60  # before its end a token is replaced
+LATE_SECONDS = 86400  # the client's own time may differ this much from the time of receipt; it only narrows the scan
+EARLY_SECONDS = 60  # a token is replaced this long before it expires
 STORE_ATTEMPTS = 3
 BROWSER_LIBRARIES = frozenset({"web", "js"})
 _EXCEPTION = "$exception"
@@ -151,7 +151,7 @@ class ConnectedAnalytics:
         return rows
 
     async def _query(self, query: str, values: Mapping[str, Any], shape: type[T]) -> T | ReadFailed:
-        """Ask with the token at hand, and once more with a fresh one when it is not accepted."""
+        """Query with the stored token, and retry once with a fresh one when it is rejected."""
         answer = await self._ask(query, values, token := await self._token(None))
         if isinstance(answer, HttpAnswer) and answer.status == HTTPStatus.UNAUTHORIZED and isinstance(token, str):
             answer = await self._ask(query, values, await self._token(token))
@@ -212,7 +212,7 @@ class ConnectedAnalytics:
         return None if secret is None else (row, secret)
 
     async def _keep(self, before: GrantRow, secret: Secret) -> None:
-        """Store fresh tokens, unless somebody has stored others meanwhile."""
+        """Store fresh tokens, unless another process has stored others meanwhile."""
         connection = self._connection
         sealed = self._oauth.seal(connection.project_id, connection.id, secret)
         stream = connections.stream(connection.project_id, connection.id)
@@ -245,7 +245,7 @@ def boundary_of(properties: Mapping[str, Any]) -> str:
 
 
 def message_of(properties: Mapping[str, Any]) -> str:
-    """Text of an exception, from wherever the provider's libraries put it."""
+    """Text of an exception, from any of the places where the provider's libraries put it."""
     texts: list[str] = []
     for name in ("$exception_message", "$exception_values"):
         value = properties.get(name)

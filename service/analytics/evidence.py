@@ -1,7 +1,7 @@
-"""Gathering the evidence for one verify: provider reads, recorded deploys, CI credentials, whose markers are whose.
+"""Gathers the evidence for one verify: provider reads, recorded deploys, CI credentials, owners of markers.
 
 All of it is read before the unit of work and handed to it as an argument; If-Match on the proving revision proves
-it still apt (design §4.5). What telemetry says goes no further than the matching.
+that it is still current. Telemetry is used for the matching only.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from statemachines.onboarding.proof import (
     unknown_markers,
 )
 
-MARGIN_SECONDS = SESSION_SECONDS  # how far beside the session one looks for what came too early or too late
+MARGIN_SECONDS = SESSION_SECONDS  # the margin around the session in which early and late records are looked for
 MAX_DEPLOYS = 500
 MAX_STRANGE_MARKERS = 500
 _FOREIGN = (

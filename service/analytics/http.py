@@ -21,7 +21,7 @@ log = structlog.get_logger(__name__)
 USER_AGENT = "service-analytics/3"
 TIMEOUT = httpx2.Timeout(10.0, connect=5.0)
 LOOKUP_SECONDS = 5.0
-DEADLINE_SECONDS = 20.0  # of one exchange as a whole, however slowly its bytes arrive
+DEADLINE_SECONDS = 20.0  # for one whole exchange, however slowly its bytes arrive
 
 
 class HttpAnswer(NamedTuple):
@@ -32,7 +32,7 @@ class HttpAnswer(NamedTuple):
 
 
 def make_client() -> httpx2.AsyncClient:
-    """Make the client of a process."""
+    """Create the client of a process."""
     return httpx2.AsyncClient(timeout=TIMEOUT, follow_redirects=False, headers={"user-agent": USER_AGENT})
 
 
@@ -64,7 +64,7 @@ def failure(cause: Cause) -> ReadFailed:
 
 
 def cause_of(status: int) -> Cause:
-    """What a status that is no success means for a read."""
+    """The failed read that an error status stands for."""
     if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
         return "unauthorized"
     if status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -81,7 +81,7 @@ def parse(body: bytes, expected: type[Any]) -> Any:
 
 
 async def is_public(url: str) -> bool:
-    """Whether every address behind a URL's host is a public one: a caller must not aim this service at its inside."""
+    """Whether every address of a URL's host is public: callers must not reach internal addresses through us."""
     parts = urlsplit(url)
     loop = asyncio.get_running_loop()
     try:

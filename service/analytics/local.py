@@ -1,4 +1,4 @@
-"""The adapter for projects without a connection: what this service itself has ingested (G-032).
+"""The adapter for projects without a connection: reads what this service has ingested (G-032).
 
 Ingest keeps of a marker only its hash, and this file asks for the properties that a plan names and for no others.
 Long values are read as `true`: whether a value is empty is all that matters, and a row may hold many kilobytes.
@@ -25,7 +25,7 @@ _ABRIDGED = (
     "coalesce((select jsonb_object_agg(m.key, case when octet_length(m.value::text) > 200 then 'true'::jsonb "
     "else m.value end) from jsonb_each({0}) m where m.key = any(%(names)s)), '{{}}')"
 )
-# Strays are found through the index over marked rows alone, which are few; how busy an event is does not matter.
+# Rows under other markers are found through the index over marked rows, which are few, however frequent an event is.
 _EVENTS = f"""
 select w.event, r.received_at, r.marker_hash, {_ABRIDGED.format("r.properties")}
 from unnest(%(events)s::text[]) w(event)
@@ -67,7 +67,7 @@ where project_id = %(project_id)s and event = %(event)s and received_at > %(sinc
 
 
 class LocalAnalytics:
-    """Reads the telemetry of one project from our own tables. It cannot tell a provider boundary."""
+    """Reads the telemetry of one project from our own tables. It does not know the provider boundary."""
 
     source: Literal["local"] = "local"
 
@@ -121,7 +121,7 @@ class LocalAnalytics:
 
 
 def failed(error: Exception) -> ReadFailed:
-    """Turn what the database did into a failed read, and log it."""
+    """Turn a database error into a failed read, and log it."""
     cause: Cause = "timeout" if isinstance(error, psycopg.errors.QueryCanceled | PoolTimeout) else "unreachable"
     log.warning("telemetry_read_failed", cause=cause, error=type(error).__name__)
     return ReadFailed(cause)

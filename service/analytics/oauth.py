@@ -25,12 +25,12 @@ DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 DEVICE_PATH = "/oauth/device_authorization/"
 TOKEN_PATH = "/oauth/token/"  # noqa: S105 - a path
 PURPOSE = "provider-grant"
-DEFAULT_LIFETIME = 3600  # seconds, for a token whose provider does not say
+DEFAULT_LIFETIME = 3600  # seconds, for a token without a stated lifetime
 MAX_TEXT = 8192
 
 
 class Secret(msgspec.Struct, frozen=True):
-    """What is sealed: a device code while the human decides, then tokens; `expires_at` on the real clock (G-120)."""
+    """Sealed content: a device code while the person decides, then tokens; `expires_at` on the real clock (G-120)."""
 
     device_code: str | None = None
     access_token: str | None = None
@@ -42,7 +42,7 @@ class Secret(msgspec.Struct, frozen=True):
 
 
 class DeviceAuthorization(NamedTuple):
-    """Where the human goes, and the code by which the answer is fetched; times in seconds."""
+    """The address for the person, and the code for polling; times in seconds."""
 
     device_code: str
     user_code: str
@@ -101,13 +101,13 @@ class ProviderOAuth:
         return (wish.host or by_region[wish.region or "us"]).rstrip("/")
 
     def is_configured_host(self, host: str) -> bool:
-        """Whether the operator vouches for a host."""
+        """Whether the operator has configured the host."""
         return host in {self._settings.provider_us_url, self._settings.provider_eu_url}
 
     async def may_reach(self, host: str) -> bool:
-        """Whether requests may go to a host now: one that the operator vouches for, or one with public addresses.
+        """Whether requests may go to a host now: one that the operator has configured, or one with public addresses.
 
-        Asked before every exchange, because the owner of a name can change where it leads.
+        Checked before every exchange, because the owner of a name can change its addresses.
         """
         return self.is_configured_host(host) or await is_public(host)
 
@@ -144,7 +144,7 @@ class ProviderOAuth:
         )
 
     async def poll(self, host: str, device_code: str) -> Tokens | Refused | Waiting | ReadFailed:
-        """Ask whether the human has decided.
+        """Poll for the person's decision.
 
         A code that the provider no longer knows counts as waiting: another poll may just have redeemed it, and our
         own clock ends what nobody answers.
@@ -163,7 +163,7 @@ class ProviderOAuth:
                 return failure(cause_of(answer[0]))
 
     async def refresh(self, host: str, refresh_token: str) -> Tokens | ReadFailed:
-        """Trade a refresh token for fresh tokens."""
+        """Exchange a refresh token for fresh tokens."""
         answer = await self._post(host, TOKEN_PATH, grant_type="refresh_token", refresh_token=refresh_token)
         if isinstance(answer, ReadFailed):
             return answer
@@ -211,6 +211,6 @@ def _error_of(status: int, body: bytes) -> str | None:
 
 
 def _is_web_address(url: str, host: str) -> bool:
-    """Whether a human may be sent there: an address as safe as the host that named it."""
+    """Whether a person may be sent there: an address as trusted as the host that named it."""
     schemes = ("https://",) if host.startswith("https://") else ("https://", "http://")
     return url.startswith(schemes) and len(url) <= MAX_TEXT and url.isprintable()

@@ -1,4 +1,4 @@
-"""The analytics port: picks the adapter that answers for a project (G-032, design §7).
+"""The analytics port: chooses the adapter that answers for a project (G-032).
 
 A project with a connection is read through it, also while the operator has taken the adapter's configuration away:
 its reads then fail. They never fall back to local records, which would be another answer to the same question.

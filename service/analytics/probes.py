@@ -1,4 +1,4 @@
-"""What verification asks an analytics provider, in terms of no provider in particular (G-032, G-085)."""
+"""The queries of verification, independent of any provider (G-032, G-085)."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class ErrorProbe(msgspec.Struct, frozen=True):
 
 
 class AnalyticsProvider(Protocol):
-    """Where a project's telemetry can be read. A read that fails says so; it never looks like an empty one."""
+    """A source of a project's telemetry. A failed read is never returned as an empty one."""
 
     @property
     def source(self) -> Literal["local", "provider_cloud"]:
-        """What evidence from here is called."""
+        """The name of this source in evidence."""
 
     async def proof_events(self, probe: EventProbe) -> Sequence[EventSighting] | ReadFailed:
         """Find analytics events that carry a proof marker."""

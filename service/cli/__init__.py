@@ -1,4 +1,4 @@
-"""The command line, `service`: a module a noun, imported when its noun is used."""
+"""The command line, `service`: one module per command group, imported when it is used."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Commands(click.Group):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; what is known to go wrong is told in a sentence, with exit code 1."""
+        """Run a command; an expected failure prints one sentence and exits with code 1."""
         try:
             return super().invoke(ctx)
         except Exception as error:

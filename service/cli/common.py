@@ -85,7 +85,7 @@ def print_json(value: Any) -> None:
 
 
 def print_table(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], *, empty: str) -> None:
-    """Print rows for people; `empty` is said when there are none."""
+    """Print rows as a table; `empty` is printed when there are none."""
     from rich.console import Console
     from rich.table import Table
 
@@ -98,7 +98,7 @@ def print_table(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], *, em
         table.add_column(column.replace("_", " "), overflow="fold")
     for row in listed:
         table.add_row(*("" if row[column] is None else str(row[column]) for column in columns))
-    # Into a pipe or a file goes everything, whatever width a terminal would have.
+    # Output to a pipe or a file is not cut to the width of a terminal.
     Console(width=None if sys.stdout.isatty() else FILE_WIDTH).print(table)
 
 
@@ -112,7 +112,7 @@ def show(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], *, as_json: 
 
 @contextmanager
 def progress(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Show how far long work is: give (done, total) to what this yields.
+    """Show the progress of long work: call what this yields with (done, total).
 
     A bar on a terminal; elsewhere a line on stderr every two seconds.
     """

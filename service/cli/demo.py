@@ -1,4 +1,4 @@
-"""`service demo`: the whole job, told by a real product."""
+"""`service demo`: the whole flow with a small real product."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def demo() -> None:
     from service.demo.stage import DemoFailed
     from service.demo.story import run
 
-    # Whoever ends the demo ends what it started: leaving `run` stops every process of it.
+    # Ending the demo ends what it started: leaving `run` stops every one of its processes.
     for ending in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, lambda number, _: sys.exit(128 + number))
     try:

@@ -25,7 +25,7 @@ LOCKS_A_PROCESS = 64 * 100  # a full batch of commands that each create many str
 
 
 class Finding(NamedTuple):
-    """One thing looked at."""
+    """One check and its result."""
 
     check: str
     result: str

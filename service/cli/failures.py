@@ -1,4 +1,4 @@
-"""What can go wrong for reasons outside of the program, in sentences. Imported only when something did."""
+"""Messages for expected failures, which have causes outside of the program. Imported only after one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from statemachines.kernel.machine import Rejection
 
 
 def explain(error: Exception) -> str | None:
-    """The sentence for an expected failure, None for a bug."""
+    """The message for an expected failure, None for a bug."""
     match error:
         case SettingsError():
             sentence = "The settings cannot be used.\n  " + "\n  ".join(error.problems)

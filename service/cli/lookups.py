@@ -1,4 +1,4 @@
-"""Questions about a database that several commands ask."""
+"""Queries about a database that several commands share."""
 
 from __future__ import annotations
 

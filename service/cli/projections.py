@@ -37,7 +37,7 @@ def list_(as_json: bool) -> None:
 @projections.command()
 @json_option
 def status(as_json: bool) -> None:
-    """Show rows, an unfinished rebuild, and how far the log's readers are behind."""
+    """Show row counts, an unfinished rebuild, and the lag of the log's readers."""
     from psycopg import sql
 
     from service.registry import read_models
@@ -112,7 +112,7 @@ def _chosen(names: Iterable[str], *, every: bool) -> list[AnyProjection]:
 
 
 async def _record(settings: Settings, receipts: list[ProjectionRebuilt]) -> None:
-    """Record the receipts in the history, by the one write path."""
+    """Record the receipts as events, through the command loop."""
     from service.eventstore.rebuild import receipt_command
     from service.eventstore.store import EventStore
     from service.registry import registry

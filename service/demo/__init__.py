@@ -1,1 +1,1 @@
-"""`service demo`: carries a small product through the whole job, over HTTP only."""
+"""`service demo`: takes a small product through the whole flow, over HTTP only."""

@@ -1,4 +1,4 @@
-"""The shop's code host, as small as it can be: a bare git repository with pull requests and checks beside it.
+"""The shop's code host, reduced to the minimum: a bare git repository with pull requests and checks beside it.
 
 Stands for what a hosted service does. People, CI and the runner use it by its command, in a clone:
 
@@ -94,7 +94,7 @@ class Host:
         return self.view(number)
 
     def check(self, sha: str, name: str, conclusion: str) -> dict[str, Any]:
-        """Take in how a check on a commit went; what waits for it is merged."""
+        """Record the result of a check on a commit; a pull request that waits for it is merged."""
         self._state["checks"].setdefault(sha, {})[name] = conclusion
         self._save()
         for pull in self._state["pulls"]:

@@ -1,4 +1,4 @@
-"""Third part of the story: a playbook becomes a contract, saved disabled, and its owner turns it on."""
+"""Part 3: a playbook becomes a contract, saved disabled, and its owner turns it on."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def replace(scene: Scene, delivery: dict[str, Any]) -> dict[str, Any]:
 
 
 def await_receipt(scene: Scene) -> dict[str, Any]:
-    """Let the service's own minute sweep find the case; nobody asks for a receipt."""
+    """Wait until the service's minute sweep issues a receipt for the case; no client asks for it."""
     scene.stage.step("The minute sweep issues a trigger receipt")
     scene.move_clock(60, "the next sweep is due.")
     path = f"{scene.path}/automation-trigger-receipts?status=issued"

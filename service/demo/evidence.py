@@ -1,4 +1,4 @@
-"""Last part of the story: the proof of the first run, checked without the service, then with one number altered."""
+"""Last part: the proof of the first run, checked without the service, then with one number altered."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ACTORS = {"key": "a person", "runner": "the runner", "ci": "CI"}
 
 
 def prove_run(scene: Scene, run_id: str) -> None:
-    """Fetch the proof bundle of a run and check it; a forged one is found out."""
+    """Fetch the proof bundle of a run and check it; a forged one is detected."""
     scene.stage.step("The proof of the first run, checked without the service")
     bundle = scene.owner.call("GET", f"/v1/automation-runs/{run_id}/proof")
     tell_chain(scene, bundle)
@@ -51,7 +51,7 @@ def charge(bundle: dict[str, Any]) -> dict[str, Any]:
 
 
 def check(scene: Scene, bundle: dict[str, Any]) -> tuple[int, str]:
-    """Run the verifier as anybody would who has nothing but the bundle."""
+    """Run the verifier with nothing but the bundle."""
     path = scene.world.directory / "proof.json"
     path.write_text(json.dumps(bundle))
     verifier = next(place for place in VERIFIERS if place.is_file())

@@ -1,4 +1,4 @@
-"""Fourth part of the story: a runner repairs the error, a person reviews and merges, and the service verifies."""
+"""Part 4: a runner repairs the error, a person reviews and merges, and the service verifies."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def heal(scene: Scene) -> str:
 
 
 def recur(scene: Scene) -> None:
-    """Let the error come back until the policy will take it for material."""
+    """Repeat the error until the policy counts it as material."""
     scene.stage.step("The error recurs, until it is material")
     scene.stage.say("Customers still check out with empty carts, in the instrumented shop too:")
     scene.restart_shop()
@@ -41,7 +41,7 @@ def recur(scene: Scene) -> None:
 
 
 def open_workshop(scene: Scene) -> None:
-    """Put the product where a runner may work on it: branches and pull requests, a protected main."""
+    """Push the product to the code host, where a runner works with branches and pull requests."""
     scene.stage.step("Host the product's repository, with a protected main branch")
     scene.workshop = Workshop(scene.world, scene.ci_credential)
     scene.workshop.open()
@@ -49,7 +49,7 @@ def open_workshop(scene: Scene) -> None:
 
 
 def work(scene: Scene, policy: dict[str, Any], receipt: dict[str, Any]) -> dict[str, Any]:
-    """Wake the runner and do around it what people and CI do; returns the run after it."""
+    """Start the runner and do the parts of people and CI; returns the run afterwards."""
     scene.stage.say("Its own process, with its credential and the service's address in the environment:")
     project_id = scene.project["id"]
     for line in scene.workshop.run_agent(project_id, policy, receipt["receipt_id"], scene.runner_secret):
@@ -71,7 +71,7 @@ def find_run(scene: Scene, receipt: dict[str, Any]) -> dict[str, Any]:
 
 
 def decide(scene: Scene) -> None:
-    """Decide as a person would: look at what is asked, then approve it."""
+    """Decide as a person would: read the request, then approve it."""
     waiting = scene.owner.call("GET", f"{scene.path}/automation-approvals?status=pending")["approvals"]
     require(len(waiting) == 1, f"Expected one request for approval, found {len(waiting)}.")
     [asked] = waiting
@@ -83,7 +83,7 @@ def decide(scene: Scene) -> None:
 
 
 def prove(scene: Scene, run: dict[str, Any], observation: str) -> None:
-    """Let CI tell the service what it sees of the run's pull request."""
+    """Run the CI job that reports the run's pull request to the service."""
     pull = run["pull_request"]
     proof = scene.workshop.ci(pull["head_branch"], "ci_proof.py", observation, str(pull["number"]))
     scene.stage.show(
@@ -129,7 +129,7 @@ def deploy(scene: Scene, run: dict[str, Any]) -> None:
 
 
 def observe_traffic(scene: Scene) -> None:
-    """Let customers come: paid orders are the traffic that counts, and an empty cart is an error no more."""
+    """Send customers: paid orders are the traffic that counts, and an empty cart is no longer an error."""
     scene.stage.step("Traffic flows through the repaired product")
     scene.move_clock(5, "the deploy is a few seconds old.")
     scene.buy("ada", "grace", "edsger", "barbara")
@@ -137,7 +137,7 @@ def observe_traffic(scene: Scene) -> None:
 
 
 def verify(scene: Scene, run: dict[str, Any]) -> None:
-    """Poll until the service has seen enough: 202 within the window, then the outcome."""
+    """Poll until verification ends: 202 within the window, then the outcome."""
     scene.stage.step("The service verifies: traffic, and no recurrence")
     poll(scene, run, expect=202)
     scene.move_clock(WINDOW, "the observation window passes.")
@@ -149,7 +149,7 @@ def verify(scene: Scene, run: dict[str, Any]) -> None:
 
 
 def poll(scene: Scene, run: dict[str, Any], *, expect: int) -> dict[str, Any]:
-    """Ask once how the deploy turned out."""
+    """Ask once for the result of the deploy."""
     path = f"/v1/automation-runs/{run['run_id']}/verify"
     verdict: dict[str, Any] = scene.owner.call("POST", path, {}, expect=expect)
     seen, sample = verdict["verification"], verdict["verification"]["sample"]

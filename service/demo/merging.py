@@ -1,4 +1,4 @@
-"""Fifth part of the story: a second error, delivered by the code host's own auto-merge under a grant of its own."""
+"""Part 5: a second error, delivered by the code host's own auto-merge under a grant of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Second part of the story: the plan for the product is proposed, approved by its exact hash, proven and verified."""
+"""Part 2: the plan for the product is proposed, approved by its exact hash, proven and verified."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def start_proof(scene: Scene, state: dict[str, Any], snapshot: dict[str, Any]) -
 
 
 def exercise(scene: Scene, state: dict[str, Any], markers: dict[str, Any]) -> None:
-    """Run the product for real: half of the way, then what verify says is missing."""
+    """Run the product: half of the plan first, then what verify reports as missing."""
     stage, world = scene.stage, scene.world
     stage.step("Run the product for real, and ask what is still missing")
     scene.restart_shop(markers["runtime"]["value"])
@@ -99,7 +99,7 @@ def exercise(scene: Scene, state: dict[str, Any], markers: dict[str, Any]) -> No
 
 
 def verify(scene: Scene, state: dict[str, Any]) -> dict[str, Any]:
-    """Ask for the verdict; everything has been exercised now."""
+    """Verify; everything has been exercised now."""
     stage = scene.stage
     stage.step("Verify")
     verdict = scene.owner.call("POST", f"{scene.path}/onboarding/verify", if_match=state["etag"])
@@ -133,7 +133,7 @@ def show_remaining(stage: Stage, verdict: dict[str, Any]) -> None:
 
 
 def read_signal_map(scene: Scene, state: dict[str, Any], approval: dict[str, str]) -> None:
-    """Read what is now known about the product; the approval cannot be given twice."""
+    """Read the signal map; the approval cannot be given twice."""
     scene.stage.step("Read the signal map")
     signals = scene.owner.call("GET", f"{scene.path}/signal-map")
     scene.stage.show("question", signals["business_question"])

@@ -1,4 +1,4 @@
-"""First part of the story: a person signs in, creates a project, and the product's first real error becomes a case."""
+"""Part 1: a person signs in, creates a project, and the product's first real error becomes a case."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def observe(scene: Scene) -> None:
 
 
 def check_out_empty(scene: Scene, *customers: str) -> None:
-    """Let customers check out without having put anything into the cart."""
+    """Check out as customers with an empty cart."""
     for customer in customers:
         scene.world.visit("/accounts", user=customer)
         answered = scene.world.visit("/checkout", user=customer, card="good")

@@ -1,4 +1,4 @@
-"""What the owner of the shop binds of the playbook: who repairs, where, within which bounds."""
+"""The bindings that the owner of the shop gives the playbook: runner, repository and bounds."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ REPAIRS = [
 
 
 def say(text: str) -> None:
-    """Tell whoever started the agent what it does."""
+    """Print what the agent does."""
     print(text, flush=True)
 
 
@@ -203,7 +203,7 @@ class Work:
         return self.measure(branch, after, repair.title)
 
     def measure(self, branch: str, tests: list[dict[str, Any]], title: str) -> dict[str, Any]:
-        """Let git say what changed."""
+        """Read from git what changed."""
         base = self.policy["runner"]["default_branch"]
         rows = [line.split("\t") for line in git("diff", "--numstat", f"origin/{base}...HEAD").splitlines()]
         binding = {

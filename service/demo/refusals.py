@@ -1,4 +1,4 @@
-"""Sixth part of the story: what is refused, and a repair that nobody used, which is never a success."""
+"""Part 6: what is refused, and a repair without traffic, which is never a success."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from service.demo.stage import Api
 
 
 def refuse(scene: Scene, policy: dict[str, Any]) -> None:
-    """The first case comes back; on its second run everything improper is tried."""
+    """The first case regresses; its second run tries every command that must be refused."""
     regress(scene)
     receipt = await_receipt(scene)
     scene.stage.step("The runner repairs what the first repair had missed")
@@ -29,7 +29,7 @@ def refuse(scene: Scene, policy: dict[str, Any]) -> None:
 
 
 def regress(scene: Scene) -> None:
-    """The repaired error comes back another way, and with it its case, at the next revision."""
+    """The repaired error recurs in another way, and its case regresses to the next revision."""
     scene.stage.step("The first error comes back another way: its case regresses")
     for customer in ("annie", "henrietta"):
         scene.world.visit("/accounts", user=customer)
@@ -86,7 +86,7 @@ def try_other_change(scene: Scene, stale: Api, run: dict[str, Any]) -> None:
 
 
 def deploy_unused(scene: Scene, run: dict[str, Any]) -> None:
-    """Deploy, and let nobody come: pending until the deadline, then a failure."""
+    """Deploy without any traffic: pending until the deadline, then failed."""
     deploy(scene, run)
     scene.stage.step("Nobody comes: without traffic a repair is never verified")
     poll(scene, run, expect=202)

@@ -1,4 +1,4 @@
-"""What every part of the story shares: who is on stage, what they know, and the clock."""
+"""What all parts share: callers, ids and the clock."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOOK_SECONDS = 0.2
 
 @dataclass
 class Scene:
-    """The demo as it goes on. The fields below `world` are filled by the steps that bring them about."""
+    """The state of the demo. The fields below `world` are set by the steps that create them."""
 
     stage: Stage
     world: World
@@ -30,15 +30,15 @@ class Scene:
 
     @property
     def path(self) -> str:
-        """Where the project is."""
+        """Path of the project."""
         return f"/v1/projects/{self.project['id']}"
 
     def as_runner(self, name: str) -> Api:
-        """Speak with the credential of the runner."""
+        """A client with the credential of the runner."""
         return Api(self.world.base_url, self.runner_secret, self.stage, name)
 
     def move_clock(self, seconds: int, why: str) -> None:
-        """Move the clock of the service, and say so."""
+        """Advance the clock of the service, and print it."""
         self.stage.say(f"The demo moves the service's clock {seconds} s ahead: {why}")
         operator = Api(self.world.base_url, self.world.test_token, self.stage, "operator")
         operator.call("POST", "/v1/test-clock/advance", {"seconds": seconds})
@@ -49,7 +49,7 @@ class Scene:
         self.world.run_shop(self.project["dsn"], self.world.git("rev-parse", "HEAD")[:12], marker)
 
     def buy(self, *customers: str) -> None:
-        """Let customers buy something, from the account to the paid order."""
+        """Place orders as customers, from the account to the paid order."""
         for customer in customers:
             self.world.visit("/accounts", user=customer)
             self.world.visit("/cart", user=customer, item="tea", quantity=2)
@@ -58,7 +58,7 @@ class Scene:
 
 
 def wait_for(what: str, look: Callable[[], T | None]) -> T:
-    """Look until something is there. Raises DemoFailed when it does not come."""
+    """Poll until something is there. Raises DemoFailed on timeout."""
     until = time.monotonic() + WAIT_SECONDS
     while time.monotonic() < until:
         found = look()

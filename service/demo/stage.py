@@ -1,4 +1,4 @@
-"""What the demo shows: numbered steps, the requests it makes, and what came back."""
+"""The output of the demo: numbered steps, requests and answers."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ console = Console(highlight=False, soft_wrap=True)
 
 
 class DemoFailed(Exception):
-    """Something did not go as the demo promises; the message says what."""
+    """A step did not have the expected result; the message says which."""
 
 
 class Stage:
-    """Prints the story; remembers how many steps there were."""
+    """Prints the parts and steps, and counts the steps."""
 
     def __init__(self) -> None:
         self.steps = 0
 
     def part(self, title: str) -> None:
-        """Begin a part of the story."""
+        """Begin a part."""
         console.print(f"\n[bold cyan]── {escape(title)} ──[/bold cyan]")
 
     def step(self, title: str) -> None:
@@ -39,7 +39,7 @@ class Stage:
         console.print(f"    [dim]{escape(label)}:[/dim] {escape(str(value))}")
 
     def hear(self, who: str, line: str) -> None:
-        """Repeat what another process says."""
+        """Print a line of another process."""
         console.print(f"    [cyan]{escape(who)}[/cyan] [dim]|[/dim] {escape(line)}")
 
 

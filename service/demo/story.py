@@ -1,4 +1,4 @@
-"""The demo's story: its parts, in their order."""
+"""The parts of the demo, in their order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from service.demo.world import World, check_tools
 
 
 def run() -> None:
-    """Tell the whole story. Raises DemoFailed where it breaks off; leaves nothing running either way."""
+    """Run the whole demo. Raises DemoFailed when a step fails; leaves nothing running either way."""
     stage = Stage()
     began = time.monotonic()
     node = check_tools()
@@ -32,7 +32,7 @@ def run() -> None:
 
 
 def tell(scene: Scene, node: str) -> None:
-    """Go through the parts of the story."""
+    """Run the parts in order."""
     scene.stage.part("A product, and what goes wrong in it")
     open_story(scene)
     scene.stage.part("Its signals: planned, approved, proven")

@@ -1,4 +1,4 @@
-"""Where the shop's code is worked on: its code host, the jobs of its CI, and the process of its repair agent."""
+"""The shop's development setup: its code host, the jobs of its CI, and the process of its repair agent."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ class Workshop:
 
     @property
     def _path(self) -> str:
-        """Where programs are looked for: `hub`, the Python that runs the demo, then whatever the person has."""
+        """The PATH: `hub`, the Python that runs the demo, then the person's own."""
         return os.pathsep.join([str(self._programs), str(Path(sys.executable).parent), os.environ["PATH"]])
 
     def hub(self, *arguments: str) -> dict[str, Any]:
-        """Do something on the code host, as the owner of the shop."""
+        """Run a command of the code host, as the owner of the shop."""
         printed: dict[str, Any] = json.loads(
             self._world.run(["hub", *arguments], self._world.repository, PATH=self._path)
         )
@@ -76,10 +76,10 @@ class Workshop:
         return [line for line in lines.splitlines() if line[:1] in "+-" and line[:3] not in {"+++", "---"}]
 
     def run_agent(self, project_id: str, policy: dict[str, Any], receipt_id: str, secret: str) -> Iterator[str]:
-        """Wake the repair agent for a receipt; yields what it says, and ends with it.
+        """Run the repair agent for a receipt; yields its output, and ends with it.
 
         Its environment holds its credential and the address of the service, and no more than what finds its programs.
-        Raises DemoFailed when it gives up.
+        Raises DemoFailed when it fails.
         """
         automation = self._world.directory / "automation.json"
         automation.write_text(json.dumps({"project_id": project_id, "policy": policy}))
@@ -90,7 +90,7 @@ class Workshop:
         )
         assert process.stdout is not None, "its output is a pipe"
         overdue = threading.Timer(AGENT_SECONDS, process.terminate)
-        overdue.daemon = True  # it must not keep a demo waiting that has failed otherwise
+        overdue.daemon = True  # a demo that has failed otherwise must not wait for it
         overdue.start()
         try:
             with process.stdout:

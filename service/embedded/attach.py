@@ -1,7 +1,7 @@
 """A server that runs as long as someone needs it.
 
-Who needs it holds the `users` lock, shared. Whoever comes finds it running or starts it; that also adopts a server
-that a killed process left behind. Whoever leaves last stops it.
+A process that needs it holds the `users` lock, shared. It finds the server running or starts it; that also adopts one
+that a killed process left behind. The last process to leave stops it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CHANGE_WAIT_SECONDS = 150.0  # another process may be making the cluster, or rec
 
 
 class Attachment:
-    """The right to find the server running, until `release`."""
+    """The use of the running server, until `release`."""
 
     def __init__(self, layout: Layout, programs: Path | None = None) -> None:
         layout.make()
@@ -56,7 +56,7 @@ class Attachment:
 
 @contextmanager
 def attached(layout: Layout, programs: Path | None = None) -> Iterator[Attachment]:
-    """Need the server for a block."""
+    """Keep the server running for a block."""
     attachment = Attachment(layout, programs)
     try:
         yield attachment
@@ -66,7 +66,7 @@ def attached(layout: Layout, programs: Path | None = None) -> Iterator[Attachmen
 
 @contextmanager
 def sole_supervisor(layout: Layout) -> Iterator[None]:
-    """Be the one `service serve` of a data directory. Raises EmbeddedError when there is another."""
+    """Hold the supervisor lock of a data directory. Raises EmbeddedError when another process holds it."""
     layout.make()
     lock = FileLock(layout.locks / "supervisor")
     try:

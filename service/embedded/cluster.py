@@ -1,7 +1,7 @@
 """One PostgreSQL server: making its files, starting it, stopping it. Callers hold the `change` lock (locks.py).
 
-Whether a server runs is asked of its socket, which is the cluster's own: a process number in a file may belong to
-a stranger by now.
+Whether a server runs is tested by connecting to its socket: a process number in a file may belong to
+another process by now.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from service.embedded.layout import ADMIN, DATABASE, ROLE, Layout
 from service.embedded.programs import EmbeddedError, Programs, end_session, programs_for
 
-# What durability and privacy rest on stands on the command line, where no configuration file can change it.
+# Settings for durability and privacy are passed on the command line, where no configuration file changes them.
 OPTIONS = {
     "listen_addresses": "",
     "unix_socket_permissions": "0700",
@@ -35,8 +35,8 @@ OPTIONS = {
 }
 LOG_BYTES = 10_000_000
 START_SECONDS = 120.0  # recovery after a crash may replay a lot
-RETRY_SECONDS = 10.0  # processes of a killed server take a moment to let go of its memory
-STILL_HELD = ("lock file", "shared memory")  # in the log: a killed server, or a stranger with its process number
+RETRY_SECONDS = 10.0  # processes of a killed server take a moment to release its shared memory
+STILL_HELD = ("lock file", "shared memory")  # in the log: a killed server, or another process with its number
 READY_LINE = 7  # of postmaster.pid
 NEW_PREFIX = "postgres.new-"
 
@@ -74,7 +74,7 @@ class Cluster:
             try:
                 probe.connect(str(self.layout.socket))
             except TimeoutError:
-                return True  # its queue is full: somebody is there
+                return True  # its queue is full: a server is listening
             except OSError:
                 return False
         return True
@@ -100,13 +100,13 @@ class Cluster:
         raise EmbeddedError(f"The PostgreSQL server with process number {pid} does not end.")
 
     def leave(self) -> None:
-        """Let the server go on without us: other processes use it."""
+        """Leave the server running: other processes use it."""
         if self._process is not None:
             self._process.returncode = 0  # or the interpreter warns of a child that was never waited for
             self._process = None
 
     def _make(self, programs: Programs) -> None:
-        """Make the cluster beside its place and rename it when it is whole: a kill leaves nothing half made."""
+        """Create the cluster in a temporary directory and rename it when complete: a kill leaves nothing half made."""
         draft = self.layout.data_dir / (NEW_PREFIX + secrets.token_hex(4))
         draft.mkdir(mode=0o700)
         os.chown(draft, programs.uid, programs.gid)
@@ -133,7 +133,7 @@ class Cluster:
         os.close(descriptor)
 
     def _remove_drafts(self) -> None:
-        """Remove what killed starts left half made. What an initdb started may write a moment longer than it lived."""
+        """Remove what killed starts left behind. Children of a killed initdb may still write for a moment."""
         give_up = time.monotonic() + RETRY_SECONDS
         while (drafts := list(self.layout.data_dir.glob(NEW_PREFIX + "*"))) and time.monotonic() < give_up:
             for draft in drafts:
@@ -145,7 +145,7 @@ class Cluster:
         """Start the server and wait until it listens. Raises EmbeddedError with the end of its log."""
         self._make_socket_dir(programs)
         if self._process is not None:
-            self._process.wait(RETRY_SECONDS)  # our last one ended, or it would listen: take its exit code
+            self._process.wait(RETRY_SECONDS)  # the last one has ended, or it would listen: collect its exit code
         options = {**OPTIONS, "unix_socket_directories": str(self.layout.socket_dir)}
         arguments = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
         if self.layout.log.exists() and self.layout.log.stat().st_size > LOG_BYTES:
@@ -160,7 +160,7 @@ class Cluster:
             while not self.alive() and self._process.poll() is None:
                 time.sleep(0.01)
         except BaseException:
-            end_session(self._process)  # interrupted: what nobody can reach yet, nobody else would stop
+            end_session(self._process)  # interrupted: nobody else can reach it yet, so nobody else would stop it
             raise
         if self._process.poll() is not None:
             raise EmbeddedError(f"PostgreSQL did not start; the end of {self.layout.log}:\n{self._log_tail()}")
@@ -189,7 +189,7 @@ class Cluster:
             leftover.unlink(missing_ok=True)
 
     def _disown_stale_number(self) -> None:
-        """Let a start pass a lock file whose process number a stranger has by now (usual after a reboot).
+        """Make a start accept a lock file whose process number belongs to another process (usual after a reboot).
 
         The file stays, because it also names the shared memory by which PostgreSQL finds orphans of the old server.
         A number that is the starter's own parent counts as stale there.
@@ -222,7 +222,7 @@ class Cluster:
         return False
 
     def _log_tail(self) -> str:
-        """What the server said since its last start, at most its last lines."""
+        """The server's log since its last start, at most its last lines."""
         with self.layout.log.open("rb") as log:
             log.seek(self._log_start)
             return "\n".join(log.read().decode(errors="replace").splitlines()[-10:])

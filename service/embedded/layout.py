@@ -1,4 +1,4 @@
-"""Where everything of the embedded mode lies under the data directory, and how its server is addressed."""
+"""The paths of the embedded mode under the data directory, and the addresses of its server."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Layout:
 
     @property
     def log(self) -> Path:
-        """What the PostgreSQL server says."""
+        """The log of the PostgreSQL server."""
         return self.data_dir / "postgres.log"
 
     @property

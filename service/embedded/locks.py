@@ -1,4 +1,4 @@
-"""Who may do what with the embedded server, as file locks: the kernel frees them however a process ends.
+"""File locks around the embedded server: the kernel releases them however a process ends.
 
 Three locks, taken in this order when together. `supervisor`: held by the one `service serve` of a data directory.
 `change`: held for the moment in which a server is made, started or stopped. `users`: held shared by each process
@@ -38,7 +38,7 @@ class FileLock:
             time.sleep(0.02)
 
     def write(self, text: str) -> None:
-        """Leave a note for whoever finds the lock held."""
+        """Write a note for processes that find the lock held."""
         os.ftruncate(self._descriptor, 0)
         os.pwrite(self._descriptor, text.encode(), 0)
 
@@ -47,7 +47,7 @@ class FileLock:
         return os.pread(self._descriptor, 200, 0).decode()
 
     def close(self) -> None:
-        """Free the lock."""
+        """Release the lock."""
         os.close(self._descriptor)
 
 

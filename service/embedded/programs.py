@@ -86,7 +86,7 @@ class Programs:
 
 
 def end_session(process: subprocess.Popen[bytes]) -> None:
-    """End a program that is not wanted any more, and whatever it started."""
+    """End a program and everything it started."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.communicate()

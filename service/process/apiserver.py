@@ -1,7 +1,7 @@
-"""granian's server, with two things of its own: one listening socket for all processes, and no end to replacing them.
+"""granian's server with two changes: one listening socket for all processes, and unlimited replacement of processes.
 
 What is overridden here is internal to granian, whose version is pinned; tests/faults/test_restarts.py kills the
-processes and sees all of it.
+processes and covers all of it.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class ApiServer(MPServer):
     _sso: Any
 
     def _init_shared_socket(self) -> None:
-        """Listen here, once, and let the processes that serve inherit it.
+        """Open the listening socket once; the serving processes inherit it.
 
-        On Linux granian would let each of them listen for itself: when one dies, the connections it had not accepted
-        are reset, and when all have, new ones are refused until one is back. Here they wait for it.
+        On Linux granian opens one socket per process: when a process dies, the connections it had not accepted
+        are reset, and when all have, new ones are refused until one is back. Here they wait in the queue.
         """
         self._shd = SocketSpec(self.bind_addr, self.bind_port, self.backlog).build()
         self._sso = socket.socket(fileno=self._shd.get_fd())
@@ -37,14 +37,14 @@ class ApiServer(MPServer):
     def _serve_loop(self, spawn_target: Any, target_loader: Any) -> None:
         """Replace every process that ends.
 
-        granian's own loop takes the second end within 5.5 s for a crash loop and gives up, and it forgets a process
-        whose end it hears of while it is busy with another one.
+        granian's own loop treats the second exit within 5.5 s as a crash loop and gives up, and it misses a process
+        that exits while it is busy with another one.
         """
         restarts = [Restarts() for _ in self.wrks]
         due: dict[int, float] = {}  # process -> when to start it (monotonic)
         while not self.interrupt_signal:
             self.main_loop_interrupt.wait(max(0.0, min(due.values()) - time.monotonic()) if due else None)
-            self.main_loop_interrupt.clear()  # first, so that whatever comes from here on is heard
+            self.main_loop_interrupt.clear()  # first, so that every later signal is seen
             while self.interrupt_children:
                 number = self.interrupt_children.pop()
                 ended, now = self.wrks[number], time.monotonic()

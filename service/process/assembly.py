@@ -1,4 +1,4 @@
-"""Where the parts of a process are put together, from its settings."""
+"""Creates the parts of a process from its settings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from service.settings import Settings
 
 
 def make_services(settings: Settings) -> Services:
-    """Make the parts of one process, none of them started."""
+    """Create the parts of one process, none of them started."""
     store = EventStore(settings.database_url, registry())
     return Services(
         settings=settings,

@@ -1,4 +1,4 @@
-"""Processes that end together: children that do not outlive who started them, and come back when they die."""
+"""Child processes that end with their parent and are restarted when they die."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ log = structlog.get_logger()
 PR_SET_PDEATHSIG = 1
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 5.0
-STEADY_SECONDS = 10.0  # a process that lived this long starts over with the first pause
+STEADY_SECONDS = 10.0  # after a run this long the pause starts from the beginning
 APART_SECONDS = 0.5  # a process killed again and again is started at most so often
 
 
@@ -46,7 +46,7 @@ def die_with_parent(parent: int) -> None:
 
 
 class CannotListen(Exception):
-    """The address that the API shall listen on cannot be had; the message says why."""
+    """The API cannot listen on its address; the message says why."""
 
 
 def wait_for_port(host: str, port: int, seconds: float) -> None:
@@ -73,10 +73,10 @@ def wait_for_port(host: str, port: int, seconds: float) -> None:
 
 
 class Restarts:
-    """How long to wait before a process that ended is started again; one of these for each process.
+    """The pause before a process is restarted; one of these for each process.
 
-    A killed one says nothing about the next: it is needed at once, however often that happens. One that ended by
-    itself will most likely do so again, so the pause grows until one of them has lived for a while.
+    A kill says nothing about the next run: the process is restarted at once, however often. One that exited by
+    itself will most likely do so again, so the pause grows until a run has lasted for a while.
     """
 
     def __init__(self) -> None:
@@ -143,12 +143,12 @@ class Child:
         return None
 
     def terminate(self) -> None:
-        """Ask the process to end."""
+        """Send the process SIGTERM."""
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()
 
     def finish(self, until: float) -> None:
-        """Wait for its end until that time (monotonic), then end it and whatever it started."""
+        """Wait for its end until that time (monotonic), then kill it and everything it started."""
         if self._process is None:
             return
         with suppress(subprocess.TimeoutExpired):

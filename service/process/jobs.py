@@ -1,4 +1,4 @@
-"""The job library's application: runs each task with the services, and gives back what a killed worker held."""
+"""The job library's application: runs each task with the services, and requeues the jobs of a killed worker."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def job_app(services: Services, tasks: list[Task]) -> procrastinate.App:
         _register(app, services, task)
 
     async def tidy(timestamp: int) -> None:
-        """Give jobs of killed workers back, and forget failures after a week."""
+        """Requeue the jobs of killed workers, and delete failures after a week."""
         for job in await app.job_manager.get_stalled_jobs(seconds_since_heartbeat=STALLED_SECONDS):
             log.warning("job_given_back", task=job.task_name, job=job.id, at=timestamp)
             await app.job_manager.retry_job(job)
@@ -43,7 +43,7 @@ def job_app(services: Services, tasks: list[Task]) -> procrastinate.App:
 
 
 def _register(app: procrastinate.App, services: Services, task: Task) -> None:
-    """Make a task known to the library."""
+    """Register a task with the library."""
 
     async def run(**args: Any) -> None:
         structlog.contextvars.clear_contextvars()

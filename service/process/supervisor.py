@@ -1,4 +1,4 @@
-"""What `service serve` does: everything that the service is, in the foreground.
+"""`service serve`: all processes of the service, in the foreground.
 
 It owns the embedded database (unless SERVICE_DATABASE_URL names another), brings the schema up to date, and keeps the
 API and the worker running. SIGTERM or SIGINT stops all of it, the database last. When it is killed instead, the
@@ -75,7 +75,7 @@ class Supervisor:
             self._watch(wake, attachment)
 
     def _database(self, stack: ExitStack) -> Attachment | None:
-        """Have the embedded server run until the stack unwinds; None with a database of the operator's own."""
+        """Run the embedded server until the stack unwinds; None with an external database."""
         layout = Layout(self._settings.data_dir)
         if self._settings.embedded:
             stack.enter_context(sole_supervisor(layout))
@@ -122,7 +122,7 @@ class Supervisor:
             connection.close()
 
     def _announce(self) -> None:
-        """Say on stdout where the service is and how to get a first key."""
+        """Print the address of the service and how to get a first key."""
         seconds = time.monotonic() - self._began
         base_url = self._settings.base_url
         where = (
@@ -156,7 +156,7 @@ class Supervisor:
 
     @contextmanager
     def _signals(self) -> Iterator[int]:
-        """Have signals wake the watch through a pipe, whose read end is given; put the old handlers back after."""
+        """Let signals wake the main loop through a pipe, whose read end this yields; restores the old handlers."""
         read, write = os.pipe()
         os.set_blocking(write, False)
         before_wake = signal.set_wakeup_fd(write, warn_on_full_buffer=False)

@@ -61,7 +61,7 @@ async def run(settings: Settings) -> None:
 
 
 async def _end(jobs: asyncio.Task[None]) -> None:
-    """Cancel the jobs until that is heard: a task that is just opening its connections can swallow a cancellation."""
+    """Cancel the jobs until they stop: a task that is opening its connections can swallow a cancellation."""
     while not jobs.done():
         jobs.cancel()
         await asyncio.wait({jobs}, timeout=STOP_SECONDS + 0.5)
@@ -70,7 +70,7 @@ async def _end(jobs: asyncio.Task[None]) -> None:
 
 
 async def _start(settings: Settings, stopping: asyncio.Event) -> Services | None:
-    """Start the parts as soon as the database is there; None when the process has to end before that."""
+    """Start the parts as soon as the database accepts connections; None when the process has to end before that."""
     while not stopping.is_set():
         services = make_services(settings)
         try:

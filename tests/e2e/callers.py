@@ -55,7 +55,7 @@ STRONGEST = (
 
 
 def make_callers(server: ServerHandle) -> Callers:
-    """Sign two people in, give each a project, and the first one's project its credentials."""
+    """Sign two people in, create a project for each, and credentials for the first project."""
     with httpx2.Client(base_url=server.base_url, timeout=20) as client:
         owner, stranger = (sign_in(client, server.internal_token) for _ in range(2))
         project, foreign = create_project(client, owner), create_project(client, stranger)

@@ -1,4 +1,4 @@
-"""What the schema-driven run cannot know by itself: fresh keys, and what a refusal of valid data may mean here."""
+"""Hooks for the schema-driven run: fresh keys, and which refusals of valid data are expected."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ WELL_FORMED_KEY = re.compile(r"[!-~]{1,255}")
 
 @schemathesis.hook
 def before_call(_: Any, case: Any, __: Any) -> None:
-    """Make a request one of this run.
+    """Adapt a generated request to this run.
 
-    A key says that it is the same one as before, which it never is. A valid one asks for the first page, as no schema
+    A key would mark it as a repeat, which it never is. A valid one asks for the first page, as no schema
     states which cursors are ours, and holds no integer beyond what JSON numbers keep.
     """
     if case.meta is not None and case.meta.generation.mode.is_positive:
@@ -38,7 +38,7 @@ def _narrowed(value: Any) -> Any:
 
 
 def _lacks_credential(case: Any) -> bool:
-    """Whether the case is about a missing credential: one whose headers are changed would get it back."""
+    """Whether the case tests a missing credential: changing its headers would add it again."""
     parameter = getattr(case.meta.phase.data, "parameter", None) if case.meta is not None else None
     return parameter is not None and parameter.lower() == "authorization"
 

@@ -113,7 +113,7 @@ async def test_the_window_ends_to_the_second(arena: Arena):
 
 
 async def _until_taken(arena: Arena, chain: Chain) -> tuple[float, float, httpx2.Response]:
-    """Ask again and again; returns when the last refusal was asked for, when the success was, and its answer."""
+    """Retry until success; returns when the last refused and the successful request were sent, and the answer."""
     refused_at = 0.0
     while True:
         began = await arena.now()

@@ -36,7 +36,7 @@ EXPECTED = {
     "grant.authorized.v1": 1,
     "run.failed.v1": 1,
 }
-"""How often things have to happen in a game, at least, for it to prove anything."""
+"""Minimum counts of what must happen in a game, so that it cannot pass vacuously."""
 
 
 def contracts(mode: str) -> list[dict[str, Any]]:

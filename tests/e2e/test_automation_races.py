@@ -1,4 +1,4 @@
-"""Races over HTTP at two API processes: one winner each, whoever asks, however often, whatever dies (P12)."""
+"""Races over HTTP at two API processes: one winner each, with repeats and kills (P12)."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ async def test_another_change_is_refused_and_burns_nothing(arena: Arena):
 
 @pytest.mark.parametrize("rounds", [ROUNDS])
 async def test_a_process_may_die_in_any_of_it(arena: Arena, rounds: int):
-    """One API process is killed in storms of starts, charges and calls; who asks on learns the first answer."""
+    """One API process is killed during starts, charges and calls; a repeated request returns the first answer."""
     await arena.policy()
     killed = 0
     for chain in await arena.chains(rounds, arena.claim):
@@ -173,14 +173,14 @@ async def _call_under_kills(arena: Arena, chain: Chain) -> int:
     chain.grant_id, chain.revision = granted["grant_id"], chain.revision + 1
     storm = at_once(RIVALS, lambda _: arena.consume(chain))
     answers, killed = await asyncio.gather(storm, _kill(arena))
-    # The one answer that authorizes may be lost; nobody else is told so.
+    # The one authorizing answer may be lost; no other answer authorizes.
     assert sum(must(answer, 200)["call_authorized"] for answer in answers) <= 1
     assert (await arena.topics(chain.grant_id))["grant.consumed.v1"] == 1
     return killed
 
 
 async def _kill(arena: Arena) -> int:
-    """End one of the serving processes without a word, and wait until there is another; returns how many died."""
+    """Kill one of the serving processes, and wait for its replacement; returns how many were killed."""
     await asyncio.sleep(random.uniform(0.0, 0.06))
     server = random.choice(arena.servers)
     victims = serving(server)

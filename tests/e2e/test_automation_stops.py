@@ -1,4 +1,4 @@
-"""Pause is a point in the log: nothing that is asked for after its answer has authority, and nothing after it is there.
+"""Pause is a point in the log: no request sent after its answer has authority, and no authority event follows it.
 
 Sixteen workers start, charge, report, authorize and call at two API processes while somebody pauses at random (P10).
 """
@@ -23,12 +23,12 @@ from tests.support.loop.rules import AUTHORITY
 
 ROUNDS = 20
 PAUSE_SECONDS = 2.0
-REFUSALS = 3  # what a worker hears before it believes that all is off
+REFUSALS = 3  # how many refusals a worker needs before it stops
 
 
 @dataclass
 class Heard:
-    """What workers were told: when they asked, what for, and how it ended."""
+    """The requests of the workers: when they were sent, what for, and their results."""
 
     paused_at: float = float("inf")  # when the answer to the pause was there
     asked_at: float = float("inf")  # when it was sent
@@ -38,12 +38,12 @@ class Heard:
 
     @property
     def late(self) -> list[str]:
-        """What was asked for after the pause was answered, and had success."""
+        """Successful requests that were sent after the pause was answered."""
         return [what for began, _, what in self.granted if began > self.paused_at]
 
     @property
     def during(self) -> int:
-        """Calls that succeeded and were under way with the pause."""
+        """Successful requests that overlapped the pause."""
         return sum(began < self.paused_at and ended > self.asked_at for began, ended, _ in self.granted)
 
 
@@ -51,7 +51,7 @@ Call = Callable[[], Awaitable[httpx2.Response]]
 
 
 async def _work(arena: Arena, heard: Heard, steps: list[tuple[str, Call]], chain: Chain) -> None:
-    """Take the steps once in their order, then charge on and on, until everything is refused."""
+    """Take the steps once in their order, then charge repeatedly, until everything is refused."""
     await asyncio.sleep(random.uniform(0, 0.05))
     queue, refused = list(steps), 0
     while refused < REFUSALS:
@@ -136,7 +136,7 @@ async def test_nothing_has_authority_after_a_pause(arena: Arena):
 
 
 async def test_what_a_stop_leaves_open_settles_and_gives_nothing_back(arena: Arena):
-    """What was called for may be proven after the pause, once; an unspent grant is dead, even when all is on again."""
+    """A consumed grant may be proven after the pause, once; an unspent one stays revoked after enabling again."""
     await arena.policy()
     called, unspent = await arena.chains(2, arena.grant)
     assert must(await arena.consume(called), 200)["call_authorized"]

@@ -79,7 +79,7 @@ class Credentials(RuleBasedStateMachine):
 
     @property
     def now(self) -> int:
-        """The service's clock, as a fresh project shows it."""
+        """The service's clock, read from a new project."""
         made: int = self.call("POST", "/v1/projects", self.owner, {"name": "clock"}, status=201)["created_at"]
         return made
 
@@ -120,13 +120,13 @@ class Credentials(RuleBasedStateMachine):
 
     @rule(known=credentials)
     def use(self, known: Modelled) -> None:
-        """A live CI credential records a deploy, a live runner reads runs, a dead one is nobody."""
+        """A live CI credential records a deploy, a live runner reads runs, a dead one is 401."""
         before = self.now
         if known.kind == "ci_deploy":
             answer = self.call("POST", "/v1/deploys/", known.secret, {"version": "1.0.0"}, status=None)
             alive, wrong = 202, ("GET", self.path)
         else:
-            # Not its route: alive it is told so, dead it is nobody.
+            # Not its route: 403 while live, 401 afterwards.
             answer = self.call("POST", "/v1/deploys/", known.secret, {"version": "1.0.0"}, status=None)
             alive, wrong = 403, ("GET", self.path)
         refused = self.call(*wrong, known.secret, status=None)

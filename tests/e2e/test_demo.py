@@ -1,4 +1,4 @@
-"""`service demo` as a person runs it: it tells its story to the end, or says what is missing, and leaves nothing."""
+"""`service demo` as a person runs it: it runs to the end, or names what is missing, and leaves nothing running."""
 
 import os
 import re
@@ -85,7 +85,7 @@ STORY = [
 
 @pytest.fixture
 def environment() -> Iterator[dict[str, str]]:
-    """An environment whose temporary files are ours, and which marks every process of the demo.
+    """An environment with a temporary directory of the test, which marks every process of the demo.
 
     The directory has a short name, as any other temporary directory: the database keeps its socket under it.
     """
@@ -126,12 +126,12 @@ def demo(environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
 
 
 def ports_of(output: str) -> set[int]:
-    """The loopback ports that a demo spoke of."""
+    """The loopback ports in a demo's output."""
     return {int(port) for port in re.findall(r"http://127\.0\.0\.1:(\d+)", output)}
 
 
 def assert_closed(ports: set[int]) -> None:
-    """Nobody listens there any more."""
+    """Assert that nothing listens there any more."""
     for port in ports:
         with socket.socket() as probe:
             assert probe.connect_ex(("127.0.0.1", port)) != 0, f"port {port} is still open"
@@ -166,7 +166,7 @@ def interruptible() -> Iterator[None]:
 def test_a_demo_that_is_stopped_leaves_nothing(
     environment: dict[str, str], moment: str, ended_by: signal.Signals
 ) -> None:
-    """Stopped in the middle, by a person or by a supervisor, it takes everything with it: the runner too."""
+    """Stopped in the middle, by a person or by a supervisor, it ends every process: the runner too."""
     with subprocess.Popen(
         [sys.executable, "-u", "-m", "service", "demo"],
         env=environment,
@@ -197,7 +197,7 @@ def test_a_demo_that_is_stopped_leaves_nothing(
 def test_a_missing_program_is_named(
     environment: dict[str, str], tmp_path: Path, present: list[str], sentence: str
 ) -> None:
-    """Without Node or git it says at once what to install, starts nothing and exits 1."""
+    """Without Node or git it prints what to install, starts nothing and exits 1."""
     programs = tmp_path / "bin"
     programs.mkdir()
     for name in present:

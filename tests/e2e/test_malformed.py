@@ -141,7 +141,7 @@ def test_malformed_bodies(server: ServerHandle, callers: Callers, bound: Bound) 
 
 @pytest.mark.parametrize("bound", [bound for bound in ROUTES if sendable(bound)], ids=lambda bound: bound.name)
 def test_media_types(server: ServerHandle, callers: Callers, bound: Bound) -> None:
-    """A body that is no plain JSON by its own account is 415, or refused earlier."""
+    """A body whose media type is not plain JSON is 415, or refused earlier."""
     operation = bound.operation
     path = callers.path_of(operation)
     with server.client(callers.for_operation(operation)) as client:
@@ -200,7 +200,7 @@ def head(*lines: str) -> bytes:
     ],
 )
 def test_requests_that_break_off(server: ServerHandle, request_bytes: bytes) -> None:
-    """A client that leaves in the middle costs nothing and is not waited for."""
+    """A client that disconnects in the middle of a request is not waited for."""
     started = time.perf_counter()
     assert not exchange(server, request_bytes, ended=True).startswith((b"HTTP/1.1 2", b"HTTP/1.1 5"))
     assert time.perf_counter() - started < 2

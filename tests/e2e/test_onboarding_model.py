@@ -95,7 +95,7 @@ class HttpDriver:
 
 
 def told(answer: httpx2.Response) -> model.Answer:
-    """What an answer says in the model's terms; the state in it carries the tag of its header."""
+    """An answer in the model's terms; the state in it carries the tag of its header."""
     body = answer.json()
     if answer.status_code >= 400:
         assert set(body["error"]) <= {"code", "message", "next_action", "details"}
@@ -119,7 +119,7 @@ def agrees(state: dict[str, Any] | None, expected: model.Model) -> None:
 
 @pytest.fixture(scope="module")
 def run(server: ServerHandle) -> Iterator[Callable[[Callable[[World], Awaitable[Any]]], Any]]:
-    """Run something asynchronous against the service from a test that is not."""
+    """Run a coroutine against the service from a synchronous test."""
     with asyncio.Runner() as runner:
         client = runner.run(_client(server))
         world = World(client, server)
@@ -169,7 +169,7 @@ def test_every_step_in_every_situation(run: Any, situation: str) -> None:
 
 
 def test_random_walks(run: Any) -> None:
-    """Long random sequences of steps: service and model agree all the way."""
+    """Long random sequences of steps: service and model agree after each step."""
 
     class Walk(RuleBasedStateMachine):
         @initialize()

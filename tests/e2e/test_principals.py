@@ -49,7 +49,7 @@ def send(client: httpx2.Client, bound: Bound, path: str, secret: str | None) -> 
 
 
 def meaning(answer: httpx2.Response) -> tuple[int, Any]:
-    """What two refusals have in common when nobody can tell them apart."""
+    """The part of a refusal that is equal for indistinguishable ones."""
     error = answer.json()["error"]
     return answer.status_code, {name: value for name, value in error.items() if name != "request_id"}
 

@@ -77,7 +77,7 @@ include-operation-id = {ruled}
 [operations.checks.positive_data_acceptance]
 expected-statuses = {accepted_or_ruled_out}
 """
-# What may become of a request in the form of its operation: who asks and what is there is another matter.
+# Statuses of a request with a valid form: caller and state may still refuse it.
 ACCEPTED = ["2xx", 401, 403, 404, 409, 412, 428, 429, 503]
 # These answer 400 by rules that no schema states: a code is live, a document was rendered here, a runner names its
 # automation or its lease, a status asks for certain members. `schema_and_decoder_agree` checks them all the same.

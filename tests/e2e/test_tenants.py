@@ -1,4 +1,4 @@
-"""One tenant's whole path, walked by another: whatever is named there is not there for the other (P19, R-GEN-14).
+"""One tenant's requests, repeated by another: nothing named in them exists for the other (P19, R-GEN-14).
 
 The first tenant's requests and answers are recorded. The second takes the same tour, and before each request of its
 own asks for the first one's things: with its own credential and their ids, and with its own ids but for some of theirs.
@@ -38,7 +38,7 @@ NAMES_NOTHING = {
 
 @dataclass
 class Walked:
-    """What came of it."""
+    """The result."""
 
     trail: Recorder
     intruder: Intruder
@@ -46,7 +46,7 @@ class Walked:
 
     @property
     def words(self) -> set[str]:
-        """What nobody but the first tenant may be told: what holds an id or a secret, and what both were not told."""
+        """Values that only the first tenant may see: ids, secrets, and what both tenants were not sent."""
         told, common = self.trail.words(), self.intruder.words()
         own = {word for word in told if ID.search(word) or kind_of(word)}
         return own | {word for word in told - common if any(len(run) >= 16 for run in RUN.findall(word))}
@@ -54,7 +54,7 @@ class Walked:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, cluster: TestCluster) -> Iterator[ServerHandle]:
-    """A server with an analytics provider whose human never answers."""
+    """A server with an analytics provider on which no person ever decides."""
     with running_provider() as provider, cluster.database() as url:
         env = {
             "SERVICE_PROVIDER_CLIENT_ID": provider.client_id,
@@ -146,6 +146,6 @@ def test_no_answer_tells_of_another_tenant(walked: Walked) -> None:
 
 
 def test_nothing_of_another_tenant_moves(walked: Walked) -> None:
-    """Not a row of the first tenant's is another than before, nor did a refused attempt grow any stream."""
+    """No row of the first tenant has changed, and no refused attempt has added an event."""
     assert walked.moved == []
     assert walked.intruder.harm == []

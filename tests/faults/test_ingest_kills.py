@@ -21,7 +21,7 @@ CLIENTS = 16
 
 
 class Client:
-    """Sends numbered errors one after the other, and remembers what it was told. Every second one has a key."""
+    """Sends numbered errors one after the other, and records the answers. Every second one has a key."""
 
     def __init__(self, number: int, base_url: str, dsn: str) -> None:
         self.number = number
@@ -97,7 +97,7 @@ async def test_acknowledged_records_survive_kills(server_factory: Any) -> None:
 
 
 def kill_api(server: ServerHandle, *, whole: bool) -> None:
-    """Kill the process that serves; with `whole` also the one that watches it and would start it again."""
+    """Kill the serving process; with `whole` also its parent, which would restart it."""
     serving = server.processes("service.process.serving")
     numbers = {process.pid for process in serving}
     for process in serving:

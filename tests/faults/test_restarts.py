@@ -1,4 +1,4 @@
-"""What is killed answers again soon, however often it is killed; what cannot start is not tried in a hot loop (P1)."""
+"""Killed processes are replaced soon, however often; one that cannot start is not restarted in a hot loop (P1)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from tests.support.accounts import sign_in
 from tests.support.server import ServerFactory, ServerHandle
 
-BACK_SECONDS = 10.0  # generous: the target is 3 s at the 95th percentile, on a machine that does nothing else
+BACK_SECONDS = 10.0  # generous: the target is 3 s at the 95th percentile, on an idle machine
 Record = Callable[[str, object], None]
 
 
@@ -69,7 +69,7 @@ def test_a_serving_process_killed_again_and_again_is_replaced(
 
 
 def test_processes_killed_together_are_all_replaced(server_factory: ServerFactory) -> None:
-    """Three times two at once: none is forgotten, and the one that watches them stays."""
+    """Three times two at once: all are replaced, and their parent stays."""
     server = server_factory(env={"SERVICE_WORKERS": "2"})
     watcher = watching(server)
     for _ in range(3):
@@ -86,7 +86,7 @@ def test_processes_killed_together_are_all_replaced(server_factory: ServerFactor
 
 
 def test_the_api_killed_as_a_whole_comes_back(server_factory: ServerFactory, record_property: Record) -> None:
-    """Twice the process that holds the socket; those that serve go with it and come back with the next."""
+    """Twice the process that holds the socket; its serving processes end with it and come back with the next."""
     server = server_factory()
     with server.client() as client:
         key = sign_in(client, server.internal_token)
@@ -105,7 +105,7 @@ def test_the_api_killed_as_a_whole_comes_back(server_factory: ServerFactory, rec
 
 
 def test_what_cannot_start_is_not_started_in_a_hot_loop(server_factory: ServerFactory) -> None:
-    """With a database it does not know, a process ends by itself: the pauses grow, and it serves once that is over."""
+    """With a schema that it does not know, a process exits: the pauses grow, and it serves once the schema is right."""
     server = server_factory()
     watcher = watching(server)
     with psycopg.connect(server.database_url or "", autocommit=True) as sql:

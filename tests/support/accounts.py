@@ -14,7 +14,7 @@ def bearer(secret: str) -> dict[str, str]:
 
 
 def identity(subject: str | None = None) -> dict[str, str]:
-    """An identity as the web application tells it; a new person without a subject."""
+    """An identity as the web application sends it; a new person without a subject."""
     subject = subject or f"user-{secrets.token_hex(6)}"
     return {"provider": "example", "subject": subject, "email": f"{subject}@example.com", "name": subject}
 

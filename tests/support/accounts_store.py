@@ -1,4 +1,4 @@
-"""A store over the accounts alone: their machines, their read models, and an operator who makes people."""
+"""A store with only the accounts: their machines, their read models, and the operator's functions."""
 
 from __future__ import annotations
 

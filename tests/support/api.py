@@ -60,7 +60,7 @@ class World(Api):
         self.test_operator = self.having(server.test_token)
 
     async def sign_in(self, name: str | None = None) -> Person:
-        """Let a person sign in on a device, the documented way. A new one without a name."""
+        """Sign a person in by the device flow. A new person without a name."""
         address = f"{name or f'person-{next(_numbers)}'}@example.com"
         identity = {"provider": "email", "subject": address, "email": address}
         started = ok(await self.post("/v1/auth/device"))
@@ -77,13 +77,13 @@ class World(Api):
         await self.sql("update service_clock set offset_seconds = offset_seconds + %s", seconds)
 
     async def sql(self, query: str, *params: Any) -> list[tuple[Any, ...]]:
-        """Run SQL past the service."""
+        """Run SQL directly on the database."""
         async with await psycopg.AsyncConnection.connect(self.server.database_url, autocommit=True) as connection:
             cursor = await connection.execute(query.encode(), params)
             return await cursor.fetchall() if cursor.description else []
 
     async def operate(self, work: Callable[[Any], Awaitable[Any]]) -> Any:
-        """Do what an operator does from the command line, with a store of one's own."""
+        """Run an operator's function with a store of its own, as the command line does."""
         from service.eventstore.store import EventStore
         from service.registry import registry
 
@@ -129,13 +129,13 @@ def refused(answer: httpx2.Response, status: int, code: str) -> dict[str, Any]:
 
 
 def without_request_id(answer: httpx2.Response) -> tuple[int, Any]:
-    """What two refusals must have in common to be told apart by nobody."""
+    """The part of a refusal that must be equal where two must be indistinguishable."""
     error = {name: value for name, value in answer.json()["error"].items() if name != "request_id"}
     return answer.status_code, error
 
 
 async def at_once(number: int, work: Callable[[int], Awaitable[Any]]) -> list[Any]:
-    """Do something many times at once."""
+    """Run something many times concurrently."""
     return list(await asyncio.gather(*(work(turn) for turn in range(number))))
 
 

@@ -1,4 +1,4 @@
-"""A project as automation needs it: people, a verified signal map, credentials; and a client that speaks for each."""
+"""A project with what automation needs: people, a verified signal map, credentials; and requests as each of them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _keys = count(1)
 
 @dataclass
 class World:
-    """A project with an owner, a member and a stranger; `secrets` holds what each presents."""
+    """A project with an owner, a member and a stranger; `secrets` holds the secret of each."""
 
     url: str
     client: httpx2.Client
@@ -83,7 +83,7 @@ class World:
         return made
 
     def record(self, stream: Stream, *events: Event) -> None:
-        """Append events past the edge."""
+        """Append events directly to the store."""
 
         def decide(unit: Unit) -> Answer:
             unit.append(stream, events)
@@ -111,16 +111,16 @@ class World:
         self.record(stream, recorded, *proven)
 
     def withdraw_signals(self) -> None:
-        """Take the approved plan back."""
+        """Withdraw the approved plan."""
         stream = signal_map.stream(self.project_id)
         self.record(stream, signal_map.SignalMapWithdrawn(withdrawn_at=2))
 
     def fence(self) -> None:
-        """Accept a deletion of the project, past the edge."""
+        """Accept a deletion of the project, directly in the store."""
         self.record(project.stream(self.project_id), ProjectFenced("del_test", 1))
 
     def run(self, work: Callable[[EventStore], Awaitable[Any]]) -> Any:
-        """Do something with a store of the test's own."""
+        """Run something with a store of its own."""
         return asyncio.run(_with_store(self.url, work))
 
 

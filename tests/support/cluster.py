@@ -39,7 +39,7 @@ class TestCluster:
 
     @contextmanager
     def database(self, template: str = "template_service") -> Iterator[str]:
-        """A database for a block; `template0` makes an empty one. Whoever is still connected is thrown out."""
+        """A database for a block; `template0` makes an empty one. Remaining connections are terminated."""
         name = f"test_{next(_numbers)}"
         self._create(name, template)
         try:

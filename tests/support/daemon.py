@@ -34,7 +34,7 @@ REACTIONS = {ToyBumped.TOPIC: one_job_each, ToyClosed.TOPIC: one_job_waiting}
 
 
 class Daemon:
-    """Such a process, as a test handles it."""
+    """Handle of such a process."""
 
     def __init__(self, name: str, url: str) -> None:
         self._arguments = [sys.executable, "-m", "tests.support.daemon", name, url]
@@ -42,11 +42,11 @@ class Daemon:
         self.killed = 0
 
     def start(self) -> None:
-        """Start it, without waiting for anything."""
+        """Start it, without waiting for readiness."""
         self._process = subprocess.Popen(self._arguments, cwd=ROOT, stdout=subprocess.DEVNULL)
 
     def kill(self) -> None:
-        """End it without a word."""
+        """Kill it (SIGKILL)."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()

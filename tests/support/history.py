@@ -1,8 +1,8 @@
-"""What clients saw, and whether it can be true: a journal of operations, and the checks of it against the store.
+"""A journal of the operations of clients, and the checks of it against the store.
 
 An operation ends `ok` (with the revision it was told), `fail` (refused for certain) or `info` (no definite answer: it
-may have happened once or not at all). Every operation carries a marker of its own into the event it wants, so that the
-log says whose work it holds. All checks take linear time: an `ok` names its place, nothing has to be searched.
+may have happened once or not at all). Every operation writes a marker of its own into its event, so that the
+log shows which operation each event belongs to. All checks take linear time: an `ok` names its revision.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from service.eventstore.unit import Registry
 
 @dataclass(slots=True)
 class Op:
-    """One operation of a client: what it asked for, and what it was told."""
+    """One operation of a client: its request and its result."""
 
     id: str  # also the marker in its event
     stream: str
@@ -35,7 +35,7 @@ class Op:
     finished: int = 0
     outcome: str = "open"  # ok, fail, info
     status: int = 0
-    revision: int | None = None  # of its event, as an `ok` was told
+    revision: int | None = None  # of its event, from an `ok` answer
     answer: bytes = b""
     replayed: bool = False
     doubts: int = 0  # attempts that had no definite answer
@@ -205,7 +205,7 @@ def check_rebuild(url: str, registry: Registry) -> list[str]:
 
 
 def check_all(url: str, journal: Journal, registry: Registry, marker: str) -> list[str]:
-    """Every invariant, over a store that has come to rest and is numbered to its end."""
+    """Every invariant, over a store that is idle and fully numbered."""
     with psycopg.connect(url, autocommit=True) as connection:
         events = read_store(connection, marker)
         wrong = check_operations(journal.ops, events) + check_log(events)

@@ -1,4 +1,4 @@
-"""Telemetry for tests: projects made by hand, records prepared as handlers prepare them, and what became of them."""
+"""Telemetry for tests: projects inserted directly, records prepared as handlers prepare them, and their outcomes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Sql = psycopg.Connection[Any]
 
 
 def make_project(sql: Sql, project_id: str = PROJECT, owner: str = OWNER) -> str:
-    """Put a project with one owner straight into the read models."""
+    """Insert a project with one owner directly into the read models."""
     sql.execute(
         "insert into projects values (%s, %s, 1, 'shop', %s, false, 'active', %s, 'service_dsn_x', 0, null)",
         (project_id, project_id, owner, DSN_HASH),
@@ -47,26 +47,26 @@ def sender(project_id: str = PROJECT, key: str | None = None, request_hash: str 
 
 
 def log_item(message: str = "boom", *, of: Sender | None = None, **members: Any) -> Item:
-    """A log event as its handler takes it in."""
+    """A log event as its handler submits it."""
     raw = msgspec.json.encode({"message": message, **members})
     return take_log(of or sender(), msgspec.json.decode(raw, type=LogEvent), raw)
 
 
 def analytics_item(event: str = "order_placed", *, of: Sender | None = None, **properties: Any) -> Item:
-    """An analytics event as its handler takes it in."""
+    """An analytics event as its handler submits it."""
     raw = msgspec.json.encode({"event": event, "distinct_id": "u1", "properties": properties})
     return take_analytics(of or sender(), msgspec.json.decode(raw, type=AnalyticsEvent), raw)
 
 
 def prepared(item: Item) -> Item:
-    """A record as a flush takes it up."""
+    """A record as a flush prepares it."""
     item.prepare(SCRUBBER)
     return item
 
 
 @asynccontextmanager
 async def running(url: str, **options: Any) -> AsyncIterator[Intake]:
-    """An intake at work."""
+    """A running intake."""
     intake = Intake(url, registry(), **options)
     intake.start()
     try:
@@ -82,7 +82,7 @@ async def send(intake: Intake, *items: Item) -> list[Any]:
 
 
 async def know(intake: Intake) -> None:
-    """Let an intake learn the project and the case of "m": the first is decided, the second counted.
+    """Make an intake cache the project and the case of "m": the first record is decided, the second counted.
 
     So both of its sessions are open then.
     """
@@ -130,7 +130,7 @@ def holding_head(url: str, stream_id: str, project_id: str = PROJECT) -> Iterato
 
 
 def check_books(sql: Sql) -> None:
-    """Hold every counter against the records it counts, and every error against its case."""
+    """Compare every counter with the records it counts, and every error with its case."""
     counted = "select project_id, case_id, count(*), count(distinct user_id) from log_events where case_id is not null "
     assert sql.execute(counted + "group by 1, 2 order by 1, 2").fetchall() == (
         sql.execute(

@@ -1,4 +1,4 @@
-"""A database with two projects, and a look into it."""
+"""A database with two projects, and a connection for checks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def sql(database_url: str) -> Iterator[Sql]:
 
 @pytest.fixture
 def proxy(database_url: str, tmp_path: Path) -> Iterator[PostgresProxy]:
-    """A way to that database on which answers may be lost."""
+    """A proxy to that database that may drop answers."""
     made = PostgresProxy(database_url, tmp_path / "proxy")
     yield made
     made.close()

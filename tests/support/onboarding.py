@@ -1,4 +1,4 @@
-"""Driving an onboarding over HTTP as its owner, its product and its CI do."""
+"""Drives an onboarding over HTTP as its owner, its product and its CI."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Onboarding:
         return ok(await caller.post("/v1/deploys/", body, headers={marker["header_name"]: marker["value"]}), 202)
 
     async def exercise(self, begun: Any, deploy_with: str | None = None) -> None:
-        """Do everything that the plan of these tests asks for."""
+        """Send everything that the plan of these tests requires."""
         await self.send_event(begun, "order_created", order_kind="book")
         await self.send_event(begun, "order_paid", amount=12, currency="eur")
         await self.send_error(

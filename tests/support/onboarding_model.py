@@ -58,7 +58,7 @@ class Verify(NamedTuple):
 
 
 class Exercise(NamedTuple):
-    """The product is exercised completely under the markers of the session."""
+    """The product sends complete evidence under the markers of the session."""
 
 
 class Expire(NamedTuple):
@@ -69,7 +69,7 @@ Step = Start | Approve | Replace | Proof | Verify
 
 
 class Answer(NamedTuple):
-    """What a step is answered: HTTP status, error code, `ok` of a verify."""
+    """The answer to a step: HTTP status, error code, `ok` of a verify."""
 
     status: int
     code: str | None = None
@@ -84,7 +84,7 @@ NOT_STARTED = Answer(404, "onboarding_not_started")
 
 @dataclass(frozen=True)
 class Model:
-    """One onboarding as the table has it. `proven`: the running session has seen everything."""
+    """One onboarding as in the table. `proven`: the open session has complete evidence."""
 
     status: str = "none"
     revision: int = 0

@@ -1,4 +1,4 @@
-"""An event store in a process of its own, which tests may kill, stop and starve.
+"""An event store in a process of its own, which tests may kill and stop.
 
 It serves the toy's commands on a Unix socket, one JSON line each way: `python -m tests.support.peer URL SOCKET`.
 A request is `{"id", "bump"| "fence": {...}}`; its answer `{"id", "status", "body"}` says what an HTTP edge would.
@@ -125,7 +125,7 @@ async def serve(url: str, path: str, *, sequence: bool) -> None:
 
 
 class Peer:
-    """Such a process, as a test handles it."""
+    """Handle of such a process."""
 
     def __init__(self, url: str, path: Path, *, sequence: bool = False) -> None:
         self.url = url
@@ -164,7 +164,7 @@ class Peer:
             time.sleep(0.01)
 
     def kill(self) -> None:
-        """End it without a word (kill -9), and wait until it is gone."""
+        """Kill it (SIGKILL), and wait until it is gone."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -176,11 +176,11 @@ class Peer:
 
 
 class PeerLost(Exception):
-    """The connection ended before an answer came."""
+    """The connection ended before the answer."""
 
 
 class PeerClient:
-    """A connection to a peer with any number of requests under way."""
+    """A connection to a peer with any number of requests in flight."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -191,11 +191,11 @@ class PeerClient:
         self._connecting = asyncio.Lock()
 
     async def bump(self, wish: toy.Bump, patience: float = 20.0) -> Reply:
-        """Ask for a bump. Raises PeerLost when the answer does not come."""
+        """Send a bump. Raises PeerLost when there is no answer."""
         return await self._ask(Request(0, bump=wish), patience)
 
     async def fence(self, fence: Fence, patience: float = 20.0) -> Reply:
-        """Ask for a fence. Raises PeerLost when the answer does not come."""
+        """Send a fence. Raises PeerLost when there is no answer."""
         return await self._ask(Request(0, fence=fence), patience)
 
     async def _ask(self, request: Request, patience: float) -> Reply:

@@ -1,4 +1,4 @@
-"""Valid bindings of both playbooks, at ordinary values; each call gives fresh copies to alter."""
+"""Valid bindings of both playbooks, with ordinary values; each call returns fresh copies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run's chain recorded past the edge, and its proof as the service would serve it."""
+"""A run's chain recorded directly in the store, and its proof as the service would serve it."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def golden_event(topic: str, named: dict[str, Any]) -> Event:
 
 
 async def record(store: EventStore, stream_id: str, *events: Event) -> None:
-    """Append events to a stream of the project, past the edge."""
+    """Append events to a stream of the project, directly in the store."""
     kind = next(kind for kind, machine in machines().items() if type(events[0]).TOPIC in machine.table.events)
     stream = Stream(machines()[kind], PROJECT, stream_id)
 

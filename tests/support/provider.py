@@ -1,7 +1,7 @@
 """A small analytics provider on loopback: the OAuth device flow with rotating refresh tokens, and a query endpoint.
 
-It is written from the standards and the documented query form, and knows nothing of the adapter. Tests decide what
-its human says, what its telemetry holds, and how it misbehaves.
+It is written from the standards and the documented query form, independently of the adapter. Tests set what
+the person decides, what its telemetry holds, and how it fails.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class FakeProvider:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def decide(self, answer: str) -> None:
-        """Let the human answer every pending request: `granted` or `denied`."""
+        """Decide every pending request: `granted` or `denied`."""
         for code, state in self.devices.items():
             if state == "pending":
                 self.devices[code] = answer

@@ -23,20 +23,20 @@ CHUNK = 1 << 16
 
 
 class Fault(Enum):
-    """What may become of one COMMIT."""
+    """Faults of one COMMIT."""
 
     EAT = "eaten"  # the server commits; its answer and the connection are dropped
     ZOMBIE = "zombie"  # the client's connection is dropped; the server gets the COMMIT later
 
 
 class _Link:
-    """A client's connection and the one it stands for."""
+    """A client's connection and its connection to the server."""
 
     def __init__(self, client: socket.socket, server: socket.socket) -> None:
         self.client = client
         self.server = server
-        self.eaten: bytes | None = None  # the tag of the answer that is to be eaten
-        self.late: bytes | None = None  # the tag of the answer that a dropped client does not hear
+        self.eaten: bytes | None = None  # the tag of the answer to drop
+        self.late: bytes | None = None  # the tag of the answer that a dropped client does not receive
         self.answered = threading.Event()
 
     def drop(self) -> None:
@@ -45,7 +45,7 @@ class _Link:
 
 
 def drop(side: socket.socket) -> None:
-    """End a connection at once, whoever is reading from it."""
+    """End a connection at once, even while a thread reads from it."""
     with suppress(OSError):
         side.shutdown(socket.SHUT_RDWR)
     side.close()
@@ -72,15 +72,15 @@ class Proxy:
         raise NotImplementedError
 
     def pump_up(self, link: _Link) -> None:
-        """Carry what the client says."""
+        """Forward the client's bytes."""
         raise NotImplementedError
 
     def pump_down(self, link: _Link) -> None:
-        """Carry what the server says."""
+        """Forward the server's bytes."""
         raise NotImplementedError
 
     def cut(self) -> int:
-        """Drop every connection as it stands; returns how many."""
+        """Drop every open connection; returns how many."""
         with self._lock:
             links, self._links = self._links, set()
         for link in links:
@@ -89,12 +89,12 @@ class Proxy:
         return len(links)
 
     def freeze(self) -> None:
-        """Carry nothing any more, and close nothing: a peer that went silent."""
+        """Forward nothing any more, and close nothing: a silent peer."""
         self.fired["freeze"] += 1
         self._flowing.clear()
 
     def thaw(self) -> None:
-        """Carry on."""
+        """Forward again."""
         self._flowing.set()
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""As much of PostgreSQL's wire protocol as it takes to see a COMMIT go by."""
+"""The part of PostgreSQL's wire protocol that is needed to detect a COMMIT."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ COUNTING = b"select ingest_count("  # commits by itself
 
 
 class Frames:
-    """Cuts a stream of bytes into whole messages. A client's first message has no type byte."""
+    """Splits a stream of bytes into whole messages. A client's first message has no type byte."""
 
     def __init__(self, *, typed: bool) -> None:
         self._typed = typed

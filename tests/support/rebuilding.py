@@ -15,14 +15,14 @@ ROOT = Path(__file__).parents[2]
 
 
 def rebuild_until_killed(url: str, table: str, *, rows_a_page: int, pages: int) -> None:
-    """Run one and see it die."""
+    """Run one and assert that it was killed."""
     arguments = [sys.executable, "-m", "tests.support.rebuilding", url, table, str(rows_a_page), str(pages)]
     finished = subprocess.run(arguments, cwd=ROOT, check=False)
     assert finished.returncode == -signal.SIGKILL
 
 
 def main(url: str, table: str, rows_a_page: str, pages: str) -> None:
-    """Rebuild, and die in the middle of it."""
+    """Rebuild, and kill itself in the middle."""
     left = int(pages)
 
     def count_down(*_: int) -> None:

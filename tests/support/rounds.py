@@ -1,4 +1,4 @@
-"""Rounds by hand: who is in a batch, and when it runs, is the test's choice."""
+"""Rounds under the control of a test, which chooses the commands of a batch and when it runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support import toy
 
 
 def entry_of(command: Command) -> Entry:
-    """Submit a command to nobody: its answer is read from the round."""
+    """Make a submission without a loop: its answer is read from the round."""
     return Entry(command, Future())
 
 
@@ -88,7 +88,7 @@ def count(connection: psycopg.Connection[Any], table: str) -> int:
 
 
 class Spy:
-    """A connection that writes down what it is asked, and may say something else instead."""
+    """A connection that records its statements, and may return something else."""
 
     def __init__(self, connection: Connection, instead: dict[str, str] | None = None) -> None:
         self._connection = connection
@@ -108,7 +108,7 @@ class Spy:
 
 
 def wait_until(true: Callable[[], object], timeout: float = 5.0) -> None:
-    """Look every few milliseconds until something is true."""
+    """Poll every few milliseconds until something is true."""
     end = time.monotonic() + timeout
     while not true():
         assert time.monotonic() < end, "this did not come true in time"
@@ -123,7 +123,7 @@ def is_waiting(watcher: psycopg.Connection[Any], session: psycopg.Connection[Any
 
 @contextmanager
 def holding(url: str, *statements: tuple[str, tuple[Any, ...]]) -> Iterator[psycopg.Connection[Any]]:
-    """A stalled peer: a transaction that has taken something and says no more. It may be ended from outside."""
+    """A stalled peer: a transaction that holds locks and sends nothing more. It may be ended from outside."""
     connection = psycopg.connect(url)
     try:
         for statement, parameters in statements:

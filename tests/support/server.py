@@ -122,7 +122,7 @@ class ServerHandle:
             client.post("/v1/test-clock/advance", json={"seconds": seconds}).raise_for_status()
 
     def log(self) -> str:
-        """Everything the processes said so far."""
+        """The log of the processes so far."""
         return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
 
     @property
@@ -167,7 +167,7 @@ class ServerHandle:
 
 
 def _gone(process: psutil.Process) -> bool:
-    """Whether a process has ended, be it that nobody took its exit code yet."""
+    """Whether a process has ended, also before its exit code was collected."""
     with suppress(psutil.Error):
         return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
     return True
@@ -220,6 +220,6 @@ def server(tmp_path_factory: pytest.TempPathFactory, cluster: TestCluster) -> It
 
 @pytest.fixture
 def server_factory(tmp_path: Path, cluster: TestCluster) -> Iterator[ServerFactory]:
-    """Servers of a test's own: several on one database, killed ones, ones with other settings."""
+    """Servers for one test: several on one database, killed ones, ones with other settings."""
     with ExitStack() as stack:
         yield ServerFactory(tmp_path, cluster, stack)

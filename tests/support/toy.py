@@ -1,4 +1,4 @@
-"""A toy machine, its read models and its commands: what tests of the event store drive it with.
+"""A toy machine, its read models and its commands, for tests of the event store.
 
 A toy is opened, bumped and closed. Its project has a flag that fences bumps, as a kill switch would. The tables are
 made by `create_tables`, never by a migration.
@@ -265,7 +265,7 @@ def command(
 
 
 class Bump(msgspec.Struct, frozen=True):
-    """The wish of a client: what its request body would hold."""
+    """The input of a command: what its request body would hold."""
 
     stream: str
     project: str = "proj_a"
@@ -281,7 +281,7 @@ class Bump(msgspec.Struct, frozen=True):
 
 
 class Bumped(msgspec.Struct, frozen=True):
-    """What a bump answers: the revisions it wrote, and where the toy is now."""
+    """The answer of a bump: the revisions it wrote, and the toy's current revision."""
 
     first: int
     revision: int

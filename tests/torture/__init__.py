@@ -1,1 +1,1 @@
-"""Storms: the real service under kills, lost answers and rivals, with a checker over what its clients saw."""
+"""Storms: the real service under kills, lost answers and races, with a checker over the journals of its clients."""

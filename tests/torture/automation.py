@@ -28,7 +28,7 @@ MORE_GAMES = 38  # of the pure core, for each pair of games over HTTP: 300,000 m
 
 
 async def p5(theatre: Theatre, size: Size) -> list[str]:
-    """Holders, processes and rows are stopped past the end of a lease; who comes back late is refused everything."""
+    """Holders, processes and rows are stopped past the end of a lease; a late holder is refused everything."""
     held = leases.test_a_lease_that_ends_while_its_row_is_held_has_ended
     rows: list[Race] = [lambda arena, blocker=blocker: held(arena, blocker) for blocker in leases.BLOCKERS]
     return await _all(
@@ -101,7 +101,7 @@ async def p23(theatre: Theatre, size: Size) -> list[str]:
 
 
 async def _all(theatre: Theatre, times: int, *run: Race) -> list[str]:
-    """Run every race so many times, each in a project of its own. A broken promise fails with what it saw."""
+    """Run every race so many times, each in a project of its own. A broken promise fails with its evidence."""
     with ExitStack() as stack:
         servers = await asyncio.to_thread(_enter, stack, theatre)
         for _ in range(times):

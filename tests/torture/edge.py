@@ -14,7 +14,7 @@ from tests.torture.runs import Size, Theatre
 
 PRINCIPALS = ("owner", "runner", "ci")
 TENANTS = ("tests/e2e/test_principals.py", "tests/e2e/test_tenants.py")
-SHOWN = 6000  # characters of a report that are worth reading
+SHOWN = 6000  # characters of a report to show
 
 
 async def p18(theatre: Theatre, size: Size) -> list[str]:

@@ -1,4 +1,4 @@
-"""P6: one idempotency key, asked for by many at once: twins, mutants of their request, and other principals."""
+"""P6: one idempotency key, used by many at once: twins, mutants of their request, and other principals."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Variant:
 
 @dataclass
 class Verdicts:
-    """What the storm found wrong, and how much of each kind there was."""
+    """The faults that the storm found, and counts by kind."""
 
     wrong: list[str] = field(default_factory=list)
     keys: int = 0
@@ -41,7 +41,7 @@ class Verdicts:
 
 
 async def twins(stage: Stage, *, keys: int, gaps: tuple[float, float], kills: int, at_once: int = 6) -> Verdicts:
-    """Ask under each key 1 to 8 times at once, at times with another body or as somebody else, while processes die."""
+    """Send each key 1 to 8 times at once, sometimes with another body or principal, while processes are killed."""
     verdicts = Verdicts()
     second = await _second_owner(stage)
     free = list(stage.registers)
@@ -119,7 +119,7 @@ async def _one_key(
 
 
 async def _ask(client: httpx2.AsyncClient, register: Register, one: Variant, tag: str, key: str) -> None:
-    """Ask until there is a definite answer."""
+    """Repeat the request until its answer is definite."""
     headers = {"authorization": f"Bearer {one.secret}", "if-match": tag, "idempotency-key": key}
     async with asyncio.timeout(60):
         while True:
@@ -139,7 +139,7 @@ async def _ask(client: httpx2.AsyncClient, register: Register, one: Variant, tag
 
 
 def _enter(stage: Stage, one: Variant, verdicts: Verdicts) -> None:
-    """Judge the answers that the twins of one request got, and enter it in the journal as one operation."""
+    """Check the answers of the twins of one request, and enter it in the journal as one operation."""
     op = one.op
     statuses = {status for status, _ in one.answers}
     bodies = {body for status, body in one.answers if status == 200}

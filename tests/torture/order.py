@@ -1,4 +1,4 @@
-"""P7: readers of the log miss nothing, whatever happens to who numbers it."""
+"""P7: readers of the log miss nothing, whatever happens to the sequencer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Place = tuple[int, str, int]
 
 @dataclass
 class Tailer:
-    """Reads behind the sequencer from `start`; what it saw, and how old each event was when it saw it."""
+    """Reads the log from `start`; records its events and the age of each when it was read."""
 
     url: str
     start: int = 0
@@ -57,7 +57,7 @@ class Tailer:
 
 @dataclass
 class Order:
-    """What the readers saw, against the log as it is in the end."""
+    """Compares what the readers saw with the final log."""
 
     wrong: list[str]
     lags: list[float]  # while a transaction was open elsewhere and nothing was killed

@@ -1,7 +1,7 @@
 """P1, P3 and P17 without HTTP: event stores in processes of their own, far faster than a service would call them.
 
-Everything at once: processes killed (-9) and stopped in mid-work, sessions ended, acknowledgements of COMMIT eaten and
-commits that come late. Whoever has no answer asks again with the same key, mostly another process.
+Everything at once: processes killed (-9) and stopped at work, sessions ended, acknowledgements of COMMIT dropped and
+late commits. A client without an answer repeats its request with the same key, mostly at another process.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _keys = itertools.count(1)
 
 @dataclass
 class PeerStage:
-    """Two event stores behind a proxy that loses answers, and what their clients saw."""
+    """Two event stores behind a proxy that loses answers, and the journal of their clients."""
 
     url: str
     directory: Path
@@ -43,7 +43,7 @@ class PeerStage:
     known: dict[str, int] = field(default_factory=dict)
 
     async def run(self, *, streams: int, clients: int, seconds: float, gaps: tuple[float, float]) -> None:
-        """Storm for so long; everybody asks on until there is a definite answer."""
+        """Run the storm for so long; every client repeats until its answer is definite."""
         self._open(streams)
         odds = with_odds({Fault.EAT: 0.004, Fault.ZOMBIE: 0.002})
         proxy = PostgresProxy(self.url, self.directory / "proxy", odds)
@@ -127,7 +127,7 @@ class PeerStage:
                 peer.signal(signal.SIGCONT)
 
     async def check(self) -> list[str]:
-        """Number what is left, and check everything."""
+        """Number the remaining events, and check everything."""
 
         def number_and_check() -> list[str]:
             with psycopg.connect(self.url, autocommit=True) as connection:
@@ -137,5 +137,5 @@ class PeerStage:
         return await asyncio.to_thread(number_and_check)
 
     def summary(self) -> str:
-        """One line for whoever watches."""
+        """One line of progress."""
         return f"{dict(self.journal.outcomes)}, {self.journal.doubts} doubtful attempts, {dict(self.fired)}"

@@ -23,7 +23,7 @@ _keys = itertools.count(1)
 
 @dataclass
 class Register:
-    """One project's onboarding as a client knows it; what it knows may be old."""
+    """One project's onboarding as a client knows it; this may be out of date."""
 
     project_id: str
     stream: str
@@ -40,13 +40,13 @@ class Register:
         return f'"onb:{self.stream}:{self.revision if revision is None else revision}"'
 
     def learn(self, state: dict[str, Any]) -> None:
-        """Take over a state that is newer than what is known."""
+        """Store a state if it is newer than the known one."""
         if state["revision"] > self.revision:
             self.revision, self.plan_sha256 = state["revision"], state["plan_sha256"]
 
 
 async def make_registers(world: World, number: int, *, owners: int = 4) -> list[Register]:
-    """Sign some owners in, and start the onboarding of as many projects as asked for."""
+    """Sign some owners in, and start the onboarding of as many projects as requested."""
     people = [await world.sign_in() for _ in range(min(owners, number))]
 
     async def make(turn: int) -> Register:
@@ -76,7 +76,7 @@ class Writer:
         self._on_answer = on_answer
 
     async def read(self, register: Register) -> dict[str, Any] | None:
-        """Learn the present state; None when it cannot be had now."""
+        """Read the current state; None when that fails."""
         sent = time.monotonic()
         try:
             answer = await self._client.get(register.path, headers={"authorization": f"Bearer {register.secret}"})
@@ -111,7 +111,7 @@ class Writer:
         return op
 
     async def ask(self, op: Op, register: Register, body: Any, tag: str, *, persist: bool) -> None:
-        """Send a write until it is answered for certain (or once), and enter in the journal what came of it."""
+        """Send a write until its answer is definite (or once), and enter the result in the journal."""
         give_up = asyncio.get_running_loop().time() + PERSISTENCE
         while True:
             answer = await self._send(op, register, body, tag)

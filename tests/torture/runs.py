@@ -1,4 +1,4 @@
-"""Each storm from its first process to its verdict, short for the tests and at full size for `make torture`."""
+"""Each storm from start to verdict, short for the tests and at full size for `make torture`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.torture.stage import Stage, stage
 
 @dataclass(frozen=True)
 class Size:
-    """How large a storm is, and what must have happened at least.
+    """The size of a storm, and its minimum counts.
 
     `seconds` may become three times as many until that is reached. `gaps` are the seconds between strikes.
     """
@@ -119,7 +119,7 @@ async def p1(theatre: Theatre, size: Size) -> list[str]:
 
 
 async def p3(theatre: Theatre, size: Size) -> list[str]:
-    """Acknowledgements of COMMIT and heads of answers are eaten, commits come late; who asks on learns the truth."""
+    """Acknowledgements of COMMIT and heads of answers are lost, commits come late; repeats return the true result."""
     proxies: list[PostgresProxy] = []
 
     def between(url: str) -> str:
@@ -140,7 +140,7 @@ async def p3(theatre: Theatre, size: Size) -> list[str]:
 
 
 async def p4(theatre: Theatre, size: Size) -> list[str]:
-    """Rivals with right, stale, future and foreign tags: one winner a revision, no 5xx."""
+    """Rivals with current, stale, future and foreign tags: one winner a revision, no 5xx."""
     async with theatre.scene(size) as st:
         wrong = await storms.registers(st, seconds=size.seconds, **size.least)
         if st.journal.outcomes["info"]:

@@ -1,4 +1,4 @@
-"""Where a storm takes place: a service of several processes, its database, its clients, and what is done to them."""
+"""The environment of a storm: a service of several processes, its database, its clients, and the faults."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SETTLE_SECONDS = 30.0
 
 @dataclass
 class Stage:
-    """One service under one storm."""
+    """One service in one storm."""
 
     server: ServerHandle
     url: str  # the database itself, past any proxy
@@ -48,16 +48,16 @@ class Stage:
             self.recoveries.append(time.monotonic() - self._struck_at)
             self._struck_at = None
 
-    # -- what is done to it ------------------------------------------------------------------------------------
+    # -- faults ------------------------------------------------------------------------------------------------
 
     def serving(self) -> list[psutil.Process]:
-        """The processes that serve HTTP, without the one that watches over them."""
+        """The processes that serve HTTP, without their parent."""
         found = self.server.processes("service.process.serving")
         watching = {child.pid for child in found if child.ppid() == self.server.pid}
         return [child for child in found if child.pid not in watching]
 
     def kill_api(self, *, everyone: bool = False) -> None:
-        """End one serving process without a word (kill -9), or all of them."""
+        """Kill one serving process (SIGKILL), or all of them."""
         with suppress(psutil.Error):
             alive = self.serving()
             for child in alive if everyone else random.sample(alive, min(1, len(alive))):
@@ -67,7 +67,7 @@ class Stage:
                 self._struck_at = time.monotonic()
 
     def kill_worker(self) -> None:
-        """End the worker, and with it the sequencer, without a word."""
+        """Kill the worker (SIGKILL), and with it the sequencer."""
         with suppress(psutil.Error):
             for child in self.server.processes("service.process.worker"):
                 child.kill()
@@ -83,7 +83,7 @@ class Stage:
         self.fired["sessions ended"] += ended
 
     def counts(self, **at_least: int) -> bool:
-        """Whether so many operations ended this way (ok, fail, info), got this status (s412), or so much was done."""
+        """Whether there are so many results (ok, fail, info), answers of a status (s412), or faults."""
         outcomes, statuses = self.journal.outcomes, self.journal.statuses
         seen = {**outcomes, **{f"s{status}": number for status, number in statuses.items()}, **self.fired}
         seen["doubts"] = self.journal.doubts
@@ -91,7 +91,7 @@ class Stage:
 
     @asynccontextmanager
     async def struck(self, strike: Callable[[], Any], gaps: tuple[float, float]) -> AsyncIterator[None]:
-        """Strike again and again, at random moments, while a block runs."""
+        """Inject a fault repeatedly, at random moments, while a block runs."""
 
         async def again() -> None:
             while True:
@@ -109,7 +109,7 @@ class Stage:
     async def run(
         self, clients: int, seconds: float, turn: Callable[[Writer, int], Awaitable[Any]], enough: Callable[[], bool]
     ) -> None:
-        """Let so many clients take turns for so long, and longer (three times at most) until enough has happened."""
+        """Run so many clients for so long, and longer (three times at most) until the minimum counts are reached."""
         began = time.monotonic()
 
         def over() -> bool:
@@ -126,10 +126,10 @@ class Stage:
 
             await asyncio.gather(*(take_turns(number) for number in range(clients)))
 
-    # -- what is left of it ------------------------------------------------------------------------------------
+    # -- afterwards --------------------------------------------------------------------------------------------
 
     async def settle(self) -> None:
-        """Wait until the service is well again and the log is numbered to its end."""
+        """Wait until the service is ready again and the log is fully numbered."""
         until = time.monotonic() + SETTLE_SECONDS
         while time.monotonic() < until:
             with suppress(httpx2.TransportError, psycopg.OperationalError):
@@ -146,7 +146,7 @@ class Stage:
         return await asyncio.to_thread(check_all, self.url, self.journal, registry(), MARKER)
 
     def summary(self) -> str:
-        """One line for whoever watches."""
+        """One line of progress."""
         recovered = sorted(self.recoveries)
         slowest = ""
         if recovered:
@@ -160,7 +160,7 @@ class Stage:
 
 @asynccontextmanager
 async def stage(server: ServerHandle, url: str, *, registers: int, base_url: str | None = None) -> AsyncIterator[Stage]:
-    """Set the scene on a running service."""
+    """Prepare the storm on a running service."""
     async with httpx2.AsyncClient(base_url=server.base_url, timeout=30) as client:
         server_url, server.database_url = server.database_url, url
         world = World(client, server)

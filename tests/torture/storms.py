@@ -1,4 +1,4 @@
-"""The storms themselves, each at any size: what clients do, what is done to them, and what must have happened at least.
+"""The storms, each at any size: the requests of clients, the faults, and the minimum counts.
 
 The minimums guard against vacuous passes: a run in which every call fails keeps every promise.
 """
@@ -14,12 +14,12 @@ from tests.torture.stage import Stage
 
 
 def pick(registers: Sequence[Register], hot: int) -> Register:
-    """One of the few hot ones, or one of all, with even odds."""
+    """One of the few hot ones, or one of all, with equal probability."""
     return random.choice(registers[:hot] if random.random() < 0.5 else registers)
 
 
 async def durability(stage: Stage, *, seconds: float, gaps: tuple[float, float], **at_least: int) -> None:
-    """P1: fenced writers, while processes die. Some of the lost answers are asked for again, some never are."""
+    """P1: fenced writers, while processes are killed. Some requests without an answer are repeated, some are not."""
     hot = max(1, len(stage.registers) // 5)
 
     async def turn(writer: Writer, _: int) -> None:
@@ -85,7 +85,7 @@ async def registers(stage: Stage, *, seconds: float, **at_least: int) -> list[st
             op = await writer.write(register, expected=max(0, register.revision - random.randint(1, 3)))
         elif kind < 0.85:
             op = await writer.write(register, expected=register.revision + random.randint(1, 9))
-            refusals.add(409)  # The future has come meanwhile, with a plan that this client has not seen.
+            refusals.add(409)  # That revision exists meanwhile, with a plan that this client has not seen.
         else:
             op = await writer.write(register, tag=other.etag())
             if op.outcome == "ok":

@@ -1,4 +1,4 @@
-"""The checker itself: it says nothing about a true history, and names each kind of false one."""
+"""The checker itself: it accepts a true history, and names each kind of false one."""
 
 from __future__ import annotations
 

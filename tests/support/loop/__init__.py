@@ -1,1 +1,1 @@
-"""The whole automation loop as a game: actors, a network that loses and repeats, and rules that always hold."""
+"""The automation loop as a game: actors, a network that loses and repeats messages, and invariants."""

@@ -1,4 +1,4 @@
-"""The eight actors. Each knows only what replies told it, mostly does the sensible next thing, and sometimes not.
+"""The eight actors. Each knows only what replies contained, mostly takes the next valid step, and sometimes not.
 
 What a runner does follows from the run as it last read it; its memory may be old, its commands may be repeats, and
 now and then it tries what it must not: a stale revision, another epoch, a file outside the scope.
@@ -20,7 +20,7 @@ ORDER = {
 
 
 class Actor:
-    """Base of all: draws keys, and remembers nothing."""
+    """Base class: draws keys, and remembers nothing."""
 
     def __init__(self, name: str, rng: Random) -> None:
         self.name = name
@@ -38,7 +38,7 @@ class Actor:
         raise NotImplementedError
 
     def learn(self, request: Request, reply: Reply) -> None:
-        """Take in a reply that arrived."""
+        """Handle a reply."""
 
 
 class Owner(Actor):
@@ -115,7 +115,7 @@ class Canceller(Actor):
 
 
 class Seen:
-    """Ids that everybody may have heard of."""
+    """Ids that all actors may know."""
 
     def __init__(self) -> None:
         self.runs: list[str] = []
@@ -123,7 +123,7 @@ class Seen:
         self.pull_requests: list[dict[str, Any]] = []
 
     def note(self, reply: Reply) -> None:
-        """Take in ids that a reply shows."""
+        """Remember the ids in a reply."""
         for ids, name in ((self.runs, "run_id"), (self.claims, "claim_id")):
             value = reply.body.get(name)
             if isinstance(value, str) and value not in ids:
@@ -173,7 +173,7 @@ class Ci(Actor):
         super().__init__(name, rng)
         self.seen = seen
         self.last: Request | None = None
-        self.done: dict[str, int] = {}  # how far each pull request has come
+        self.done: dict[str, int] = {}  # state of each pull request
 
     def next(self) -> Request | None:
         if not self.seen.pull_requests:
@@ -391,7 +391,7 @@ class Runner(Actor):
             if request.operation in {"claim", "renew", "release"}:
                 self.claim = None
             elif self.chance(0.8):
-                self.run = self.grant = self.claim = None  # Sometimes it goes on regardless.
+                self.run = self.grant = self.claim = None  # Sometimes it continues regardless.
 
     def _learn_claim(self, request: Request, reply: Reply) -> None:
         if reply.ok:

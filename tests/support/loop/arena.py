@@ -1,6 +1,6 @@
-"""An arena: two API processes over one database, one project in it, and chains of automation in numbers to race on.
+"""An arena: two API processes over one database, one project in it, and many chains of automation for races.
 
-Callers take turns at both processes. Whatever a race does, the log that it leaves is held to the rules of the game.
+Callers alternate between both processes. After every race the log is checked against the rules of the game.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _LOG = (
 
 @dataclass
 class Chain:
-    """A case on its way: what one runner knows of its receipt, claim, run and grant."""
+    """A chain in progress: what one runner knows of its receipt, claim, run and grant."""
 
     case_id: str
     receipt_id: str
@@ -70,7 +70,7 @@ def code_of(answer: httpx2.Response) -> str:
 
 
 def must(answer: httpx2.Response, *statuses: int) -> dict[str, Any]:
-    """The body of an answer that has to be one of these (any success without any)."""
+    """The body of an answer that must have one of these statuses (any success by default)."""
     assert answer.status_code in statuses if statuses else answer.is_success, answer.text
     body: dict[str, Any] = answer.json()
     return body
@@ -121,7 +121,7 @@ class Arena:
         return answer
 
     async def ask(self, method: str, path: str, body: Any = None, **how: Any) -> httpx2.Response:
-        """Send a request, the same again, until its answer is definite: whatever dies, a client asks on."""
+        """Send a request and repeat it until its answer is definite, whichever process dies."""
         give_up = monotonic() + PERSISTENCE
         while True:
             with suppress(httpx2.TransportError):
@@ -170,7 +170,7 @@ class Arena:
             return await cursor.fetchall() if cursor.description else []
 
     async def wait(self, seconds: int) -> None:
-        """Move the clock on without waking anybody."""
+        """Advance the clock without queueing a sweep."""
         await self.sql("update service_clock set offset_seconds = offset_seconds + %s", seconds)
 
     async def now(self) -> float:
@@ -178,7 +178,7 @@ class Arena:
         return float(now)
 
     async def log(self) -> list[Entry]:
-        """The whole log of the project in its order, held to the rules of the game."""
+        """The whole log of the project in its order, checked against the rules of the game."""
         give_up = monotonic() + SETTLE_SECONDS
         while (await self.sql("select count(*) from unsequenced"))[0][0]:
             assert monotonic() < give_up, "the log was not numbered to its end"
@@ -197,7 +197,7 @@ class Arena:
     # ---- chains
 
     async def receipts(self, number: int) -> list[Chain]:
-        """Let new errors happen, and have receipts issued for them."""
+        """Report new errors, and have receipts issued for them."""
         texts = [f"The {_word(next(self._words))} has failed" for _ in range(number)]
 
         async def fail(text: str) -> str:
@@ -246,7 +246,7 @@ class Arena:
         return chain
 
     async def chains(self, number: int, upto: Callable[[Chain], Awaitable[Chain]]) -> list[Chain]:
-        """Bring as many new cases to the same point."""
+        """Take as many new cases to the same point."""
         return list(await asyncio.gather(*map(upto, await self.receipts(number))))
 
     def binding(self, chain: Chain, **changes: Any) -> dict[str, Any]:
@@ -304,7 +304,7 @@ def _made(directory: Path) -> Path:
 
 
 def problems_of(url: str) -> list[str]:
-    """What is wrong with history and read models of a database, be they read or built anew."""
+    """Faults in history and read models of a database, as stored and after a rebuild."""
     with psycopg.connect(url, autocommit=True) as connection:
         return check_read_models(connection, registry()) + check_rebuild(url, registry())
 

@@ -1,4 +1,4 @@
-"""What runners and CI tell of one change, in both worlds of the loop."""
+"""Request bodies of runners and CI about one change, for both implementations of the port."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CHANGE = {
 
 
 def binding(mode: str, **changes: Any) -> dict[str, Any]:
-    """The change that a pull request is asked for."""
+    """The change for which a pull request is requested."""
     return {
         **_CHANGE,
         "delivery_mode": mode,

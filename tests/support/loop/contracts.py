@@ -1,4 +1,4 @@
-"""Contracts for the loop: one automation, with limits small enough to run into them."""
+"""Contracts for the loop: one automation, with limits small enough to be reached."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The game: who sends when, what the network does to it, and how the clock goes."""
+"""The game: which actor sends when, faults of the network, and steps of the clock."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class Game:
             Canceller("canceller", rngs[7], seen),
         ]
         self.weights = [4, 14, 14, 9, 3, 6, 0.8, 0.4]
-        self.sent: list[Request] = []  # under way to the service
-        self.answers: list[Delivered] = []  # under way back
+        self.sent: list[Request] = []  # in flight to the service
+        self.answers: list[Delivered] = []  # in flight back
         self.history: list[Delivered] = []
         self.steps = 0
         self.happened: Counter[str] = Counter()
@@ -58,7 +58,7 @@ class Game:
                 after()
 
     def step(self, roll: float) -> None:
-        """One move: send, deliver, answer, repeat, lose, or let time pass."""
+        """One move: send, deliver, answer, repeat, lose, or advance the clock."""
         self.steps += 1
         if roll < 0.36:
             self.send(self.rng.choices(self.actors, self.weights)[0])
@@ -78,7 +78,7 @@ class Game:
             self.sent.append(request)
 
     def deliver(self, depth: int = 0) -> None:
-        """Let one request reach the service, in any order; another may slip in between its reads and its locks."""
+        """Deliver one request, in any order; another may run between its reads and its locks."""
         if not self.sent:
             return
         request = self.sent.pop(self.rng.randrange(len(self.sent)))

@@ -1,7 +1,7 @@
 """The port over HTTP: the same actors against a real server, its database and its clock.
 
-A request runs in a thread of its own, so that the one that slips in between is truly under way at the same time. Lost
-answers and duplicates are the game's: it forgets an answer that it got, and sends a request again.
+A request runs in a thread of its own, so that an interleaved one is really concurrent. Lost
+answers and duplicates are simulated: the game drops an answer, or sends a request again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from statemachines.cases import case
 from tests.support.loop.http_scene import HttpScene
 from tests.support.loop.port import Entry, Reply, Request
 
-LONGEST = 40 * 86400  # how far the clock goes in one game: credentials live longer
+LONGEST = 40 * 86400  # by how much the clock advances in one game: credentials live longer
 BUSY_SECONDS = 30.0
 NUMBERED_SECONDS = 20.0
 WORDS = ("anvil", "bolt", "crank", "drill", "engine", "flange", "gear", "hinge")
@@ -64,7 +64,7 @@ class HttpPort:
     # ---- the protocol
 
     def advance(self, seconds: int) -> None:
-        """Move the clock, never back and not beyond what credentials live."""
+        """Advance the clock, not beyond the lifetime of the credentials."""
         if seconds > 0 and self._ahead + seconds <= LONGEST:
             self._ahead += seconds
             self.scene.server.advance(seconds)
@@ -86,14 +86,14 @@ class HttpPort:
         return self.log()
 
     def send(self, request: Request, interleave: Callable[[], None]) -> Reply:
-        """Send a request; another may go out while it is under way."""
+        """Send a request; another may be sent while it is in flight."""
         under_way = self._pool.submit(getattr(self, "_" + request.operation, self._plain), request)
         interleave()
         reply: Reply = under_way.result()
         return self._learned(request, reply)
 
     def _learned(self, request: Request, reply: Reply) -> Reply:
-        """Note where claims are, and call runners by their names in the game."""
+        """Note the cases of claims, and map runners to their names in the game."""
         body = reply.body
         if request.operation == "claim" and reply.ok:
             self._cases[body["claim_id"]] = body["case_id"]
@@ -105,7 +105,7 @@ class HttpPort:
     # ---- requests on the wire
 
     def _ask(self, request: Request, method: str, path: str, body: Any = None) -> Reply:
-        """Send it until the server takes it or refuses it for good."""
+        """Send it until the server accepts it or refuses it definitely."""
         give_up = time.monotonic() + BUSY_SECONDS
         while True:
             answer = self.scene.world.call(
@@ -160,7 +160,7 @@ class HttpPort:
         return self._ask(request, "POST", "/v1/deploys/", request.body | {"version": "v1"})
 
     def _sweep(self, _: Request) -> Reply:
-        """Wake what runs by the minute."""
+        """Run the minute sweep."""
         self.advance(1)
         return Reply(200, {})
 
@@ -193,7 +193,7 @@ class HttpPort:
 
 
 def _reply(answer: httpx2.Response) -> Reply:
-    """What an actor sees of an answer: the body, or the details and words of a refusal."""
+    """What an actor sees of an answer: the body, or details and texts of a refusal."""
     body = answer.json()
     if answer.is_success:
         return Reply(answer.status_code, body)

@@ -1,4 +1,4 @@
-"""A scene over HTTP: a real server and database, brought to a point by ordinary requests of every principal."""
+"""A scene over HTTP: a real server and database, brought to a state by ordinary requests of every principal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RUNNER, RIVAL = "heal", "rival"
 
 
 class HttpScene:
-    """Speaks for each principal, and remembers the chain it is about."""
+    """Sends requests as each principal, and remembers the ids of its chain."""
 
     def __init__(self, server: ServerHandle, world: World, mode: str) -> None:
         self.server = server
@@ -114,7 +114,7 @@ class HttpScene:
         return answer
 
     def running(self, **changes: Any) -> HttpScene:
-        """A run that began."""
+        """A started run."""
         self.prepare(**changes)
         self.error(2)
         self.issue()

@@ -15,7 +15,7 @@ from statemachines.kernel.machine import Event
 
 @dataclass(frozen=True)
 class Request:
-    """A wish of an actor. `path` fills the route's parameters; `key` is its Idempotency-Key."""
+    """A request of an actor. `path` fills the route's parameters; `key` is its Idempotency-Key."""
 
     actor: str
     operation: str
@@ -27,7 +27,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Reply:
-    """What came back."""
+    """The reply."""
 
     status: int
     body: dict[str, Any]

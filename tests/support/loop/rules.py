@@ -1,7 +1,7 @@
 """What must hold at every prefix of the log, whatever the actors and the network did.
 
-The rules are told once more from the events, without the product's own folds: budgets, kill switches, leases,
-one-time things and ends are counted here by other means than the ones under test.
+The rules are evaluated from the events, without the product's own folds: budgets, kill switches, leases,
+one-time objects and terminal states are counted here independently of the code under test.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ class Rules:
             self.deploys[entry.stream_id] = deploy
 
     def _ends(self, entry: Entry) -> None:
-        """Terminal is terminal, and success needs traffic, no recurrence and a deploy (R-AUT-45, G-106)."""
+        """A terminal state is final, and success needs traffic, no recurrence and a deploy (R-AUT-45, G-106)."""
         if entry.stream_id in self.over:
             assert isinstance(entry.event, run_events.LateProof), f"{entry} after the end"
         if isinstance(entry.event, ENDS):
@@ -234,7 +234,7 @@ class Rules:
             assert sample.count >= max(1, sample.minimum), "verified without traffic"
 
     def check_replies(self, history: Sequence[tuple[Request, Reply]]) -> None:
-        """What clients were told: one call authorized a grant, one run a start key, and never a fault of the server."""
+        """Replies: one authorized call per grant, one run per start key, and no server error."""
         authorized: set[str] = set()
         started: dict[tuple[str, str], str] = {}
         for request, reply in history:

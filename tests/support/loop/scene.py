@@ -1,4 +1,4 @@
-"""A scene: the loop in memory, brought to a point by ordinary requests, for tests of single decisions."""
+"""A scene: the loop in memory, brought to a state by ordinary requests, for tests of single decisions."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ CASE_ID = case_id(PROJECT, FINGERPRINT)
 
 
 def _nobody() -> None:
-    """Let nobody in between."""
+    """Allow no interleaving."""
 
 
 class Scene:
-    """Sends requests as somebody and remembers the run it is about."""
+    """Sends requests as a given actor and remembers the ids of its run."""
 
     def __init__(self, document: Any, facts: Any) -> None:
         self.store = MemoryStore()
@@ -105,7 +105,7 @@ class Scene:
         return run
 
     def running(self) -> Scene:
-        """A run that began."""
+        """A started run."""
         self.begin()
         self.issue()
         self.claim()

@@ -1,1 +1,1 @@
-"""Two tenants of one service: one leaves a trail, the other walks it and reaches for what is not theirs (P19)."""
+"""Two tenants of one service: requests of the first are recorded, and the second tries to reach its objects (P19)."""

@@ -1,4 +1,4 @@
-"""What the store holds of a tenant: every row of every table, and the heads of the streams."""
+"""The stored data of a tenant: every row of every table, and the heads of the streams."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Self
 import psycopg
 
 SETTLE_SECONDS = 20.0
-REST_SECONDS = 1.5  # longer than notes of use wait to be written
+REST_SECONDS = 1.5  # longer than the delay of last-used notes
 _TABLES = (
     "select c.relname from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'project_id' "
     "where c.relkind in ('r', 'p') and not c.relispartition and c.relnamespace = 'public'::regnamespace order by 1"
@@ -21,7 +21,7 @@ Rows = dict[str, list[str]]
 
 
 class Footprint:
-    """Reads what is there, past the service."""
+    """Reads the data directly from the database."""
 
     def __init__(self, database_url: str) -> None:
         self._connection = psycopg.connect(database_url, autocommit=True)
@@ -33,7 +33,7 @@ class Footprint:
         self._connection.close()
 
     def scopes(self) -> list[str]:
-        """Every project and person that has anything."""
+        """Every project and person that has rows."""
         return sorted(scope for (scope,) in self._fetch("select distinct project_id from stream_heads"))
 
     def rows(self, scopes: Collection[str]) -> Rows:
@@ -45,7 +45,7 @@ class Footprint:
         return found
 
     def settled_rows(self, scopes: Collection[str]) -> Rows:
-        """The same once nothing is under way: all events numbered, no job waiting, no row moving."""
+        """The same once nothing is in progress: all events numbered, no job waiting, no row changing."""
         give_up = time.monotonic() + SETTLE_SECONDS
         before: Rows = {}
         while True:
@@ -57,7 +57,7 @@ class Footprint:
             time.sleep(REST_SECONDS)
 
     def by_hand(self) -> Counter[str]:
-        """How many events each stream has that somebody asked for; what the service does by itself aside."""
+        """The number of events of each stream that requests caused, without those of background work."""
         return Counter(dict(self._fetch(_BY_HAND)))
 
     def _under_way(self) -> bool:
@@ -72,7 +72,7 @@ class Footprint:
 
 
 def differences(before: Rows, after: Rows) -> list[str]:
-    """Rows that came or went, by table."""
+    """Added and removed rows, by table."""
     return [
         f"{table}: {sign} {row}"
         for table in sorted({*before, *after})

@@ -1,4 +1,4 @@
-"""Somebody who walks another tenant's trail and, at each step, first asks for what is not theirs.
+"""A client that repeats another tenant's requests and, before each of its own, tries the other's ids.
 
 Two tenants that take the same tour send the same requests and differ in what the service named for them. Where the
 intruder's request names something of its own, a variant names the other tenant's thing instead: one of them, some, or
@@ -44,7 +44,7 @@ NUMBER = re.compile(r"\d+")
 
 @dataclass(frozen=True)
 class Attempt:
-    """A request for what is somebody else's, its answer, and the answer for what never was."""
+    """A request for another tenant's object, its answer, and the answer for an object that never existed."""
 
     what: str
     sent: Sent
@@ -54,11 +54,11 @@ class Attempt:
 
     @property
     def ids(self) -> dict[Place, str]:
-        """What it asks for: ids where the service looks them up. A filter of a list only sorts out."""
+        """The ids it asks for, where the service looks them up. A filter of a list only selects."""
         return {place: name for place, name in self.names.items() if place[0] != "query" and ID.fullmatch(name)}
 
     def problems(self) -> Iterator[str]:
-        """What is wrong with its answer by itself."""
+        """Faults of the answer by itself."""
         where = f"{self.what}: {self.sent.operation.operation_id} with {sorted(self.names.items(), key=str)}"
         if self.got.status >= 500:
             yield f"{where} failed: {self.got.status} {self.got.text}"
@@ -70,13 +70,13 @@ class Attempt:
             yield f"{where} was answered with {self.got.status} {self.got.text}"
 
     def leaks(self, words: set[str]) -> list[str]:
-        """Which of the other tenant's words the answer tells; of what was no id, the sender knew it already."""
+        """Values of the other tenant in the answer, except those that the sender knew already."""
         known = [name for name in self.names.values() if not ID.fullmatch(name)]
         return [word for word in words if word in self.got.whole and not any(word in name for name in known)]
 
 
 def meaning(got: Got, attempt: Attempt) -> tuple[Any, ...]:
-    """What an answer says, apart from which request it was and, where it is a success, what was made by it."""
+    """The content of an answer, without the request's id and, for a success, what it created."""
     text = got.text.replace(got.headers.get("x-service-request-id", "-"), "<request>")
     headers = sorted((name, value) for name, value in got.headers.items() if name not in IDLE_HEADERS)
     if got.status < 400 and not attempt.ids:
@@ -86,7 +86,7 @@ def meaning(got: Got, attempt: Attempt) -> tuple[Any, ...]:
 
 
 def scrambled(value: str) -> str:
-    """A value of the same form that nobody was ever told. Prefixes stay: what an id is called is no secret."""
+    """A value of the same form that was never issued. Prefixes stay: they are not secret."""
 
     def other(found: re.Match[str]) -> str:
         letters = sorted(set(found[0]))
@@ -101,7 +101,7 @@ def asks_as_tenant(operation: Operation) -> bool:
 
 
 class Intruder(Recorder):
-    """The transport of the second tenant. `trail` is what the first one sent and was told.
+    """The transport of the second tenant. `trail` holds the requests and answers of the first one.
 
     `grown` tells which streams have grown since it was last asked; a refused attempt must not grow any.
     """
@@ -116,7 +116,7 @@ class Intruder(Recorder):
         self._client = httpx2.Client(base_url="http://unused")
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Try everything on the request that comes at this place of the tour, then send the intruder's own."""
+        """Try all variants of the request at this place of the tour, then send the intruder's own."""
         theirs, own = self.trail[len(self.exchanges)].sent, Sent.of(request)
         assert theirs.operation is own.operation, "the two tours part"
         if asks_as_tenant(own.operation):
@@ -194,5 +194,5 @@ class Intruder(Recorder):
 
 
 def kind_of(secret: str) -> SecretKind | None:
-    """What a secret opens."""
+    """The kind of a secret."""
     return auth_secrets.kind_of(auth_secrets.parse_dsn(secret).key)

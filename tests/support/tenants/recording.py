@@ -1,4 +1,4 @@
-"""Requests and answers as they went over the wire, with the values in them that name something."""
+"""Requests and answers as sent, with the values in them that name objects."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ class Sent:
 
     @property
     def secret(self) -> str | None:
-        """What it presents."""
+        """Its credential."""
         return self.headers.get("authorization", "").removeprefix("Bearer ") or None
 
     def values(self) -> dict[Place, str]:
-        """Every text in it that may name something, by place."""
+        """Every text in it that may name an object, by place."""
         found: dict[Place, str] = {("path", name): value for name, value in self.path.items()}
         found |= {("query", name): value for name, value in self.query.items()}
         found |= {("header", name): self.headers[name] for name in NAMING_HEADERS if name in self.headers}
@@ -91,11 +91,11 @@ class Sent:
         return replace(self, headers=kept if value is None else {**kept, name: value})
 
     def by(self, secret: str) -> Sent:
-        """The same request of somebody else."""
+        """The same request with another secret."""
         return self.with_header("authorization", f"Bearer {secret}")
 
     def build(self, client: httpx2.Client) -> httpx2.Request:
-        """Lay it out for the wire."""
+        """Encode it for sending."""
         path = re.sub(r"\{([a-z_]+)\}", lambda found: self.path[found[1]], self.operation.path)
         query = f"?{urlencode(self.query)}" if self.query else ""
         content = None if self.body is None else json.dumps(self.body).encode()
@@ -122,11 +122,11 @@ class Got:
 
     @property
     def whole(self) -> str:
-        """Everything that the caller can read in it."""
+        """Everything that the caller can read."""
         return "\n".join([*(f"{name}: {value}" for name, value in self.headers.items()), self.text])
 
     def words(self) -> set[str]:
-        """Every text that it tells, be it in the body or in the tag."""
+        """Every text in its body or its tag."""
         tag = self.headers.get("etag")
         body = json.loads(self.text) if "json" in self.headers.get("content-type", "") else None
         return {value for _, value in texts(body)} | ({tag} if tag else set())
@@ -141,7 +141,7 @@ class Exchange:
 
 
 class Recorder(httpx2.BaseTransport):
-    """A transport that keeps whatever goes through it."""
+    """A transport that records everything."""
 
     def __init__(self) -> None:
         self._wire = httpx2.HTTPTransport()
@@ -157,7 +157,7 @@ class Recorder(httpx2.BaseTransport):
         self._wire.close()
 
     def words(self) -> set[str]:
-        """Every text that the service told of itself: not what it was told before."""
+        """Every text that the service created: not what it had received before."""
         sent: set[str] = set()
         told: set[str] = set()
         for exchange in self.exchanges:

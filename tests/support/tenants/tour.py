@@ -1,4 +1,4 @@
-"""The whole path of a tenant over HTTP: every documented operation that speaks of something of theirs, as it is meant.
+"""A full tour of a tenant over HTTP: a valid use of every documented operation on a tenant's objects.
 
 It carries a project from sign-in to a verified repair, then uses everything that can be stopped, ended or replaced,
 and leaves some of it under way: a claimed case, a run that waits for a person, a grant that nobody has spent.
@@ -33,7 +33,7 @@ WAIT = OBSERVATION_SECONDS + 1
 
 
 class Tenant(worlds.Service):
-    """Somebody with a project. Every request goes through one transport; one that is refused ends the tour."""
+    """A person with a project. Every request goes through one transport; a refusal ends the tour."""
 
     def __init__(self, server: ServerHandle, transport: httpx2.BaseTransport, name: str) -> None:
         assert server.database_url is not None
@@ -61,7 +61,7 @@ class Tenant(worlds.Service):
         return accounts.checked(self.client.request(method, path, headers=sent, content=content))
 
     def carry(self, talk: chains.Talk) -> Any:
-        """Carry a scripted conversation to its end; returns what it returns."""
+        """Run a scripted conversation to its end; returns its result."""
         try:
             method, path, headers, content = next(talk)
             while True:
@@ -71,7 +71,7 @@ class Tenant(worlds.Service):
             return over.value
 
     def advance(self, seconds: int) -> None:
-        """Move the clock of everybody, which is the operator's to do."""
+        """Advance the clock, as the test operator."""
         self._operator.advance(seconds)
 
     def sign_in(self) -> None:
@@ -82,7 +82,7 @@ class Tenant(worlds.Service):
 
 
 def take_tour(tenant: Tenant) -> Shop:
-    """Take all of it; returns the project as it is left."""
+    """Run the whole tour; returns the final project."""
     tenant.sign_in()
     keys = tenant.call("GET", "/v1/keys", None, tenant.owner_key)["keys"]
     shop = open_shop(tenant, "shop")
@@ -105,7 +105,7 @@ def connect(tenant: Tenant, shop: Shop) -> None:
 
 
 def read_project(tenant: Tenant, shop: Shop) -> None:
-    """Read everything that a project shows by itself."""
+    """Call every read of the project."""
     tenant.call("GET", "/v1/projects", None, shop.owner)
     for what in (
         "dsn",
@@ -125,7 +125,7 @@ def read_project(tenant: Tenant, shop: Shop) -> None:
 
 
 def repair(tenant: Tenant, shop: Shop) -> str:
-    """Carry an error to a verified repair that people reviewed; returns the run's id."""
+    """Take an error to a verified repair that people reviewed; returns the run's id."""
     tenant.carry(chains.open_case(shop, "OrderLost"))
     run_id: str = tenant.carry(chains.carry_to_deploy(shop))
     tenant.advance(WAIT)
@@ -191,7 +191,7 @@ def stop_and_go(tenant: Tenant, shop: Shop) -> None:
 
 
 class Repair:
-    """One case on its way, told by what the service answered last."""
+    """One chain in progress, with the latest answers of the service."""
 
     def __init__(self, tenant: Tenant, shop: Shop, error: str) -> None:
         self.tenant = tenant
@@ -200,7 +200,7 @@ class Repair:
         self.issue()
 
     def issue(self) -> None:
-        """Have a receipt issued; the sweep may have been faster, which is all the same."""
+        """Have a receipt issued; the sweep may already have issued it."""
         wish = {"automation_id": AUTOMATION}
         issued = self.post(f"{self.shop.path}/automation-triggers/issue", wish)["trigger_receipts"]
         [self.receipt] = [item for item in issued if item["case"]["case_id"] == self.case_id]
@@ -252,7 +252,7 @@ class Repair:
         return grant_id
 
     def prove(self, observation: str, **seen: Any) -> None:
-        """Have CI tell what it saw."""
+        """Report an observation as CI."""
         body = {
             "observation": observation,
             "repository": REPOSITORY,
