@@ -19,7 +19,7 @@ import msgspec
 import structlog
 
 from projections.analytics.connection import GRANTS, ConnectionRow, GrantRow
-from schemas.onboarding.lifecycle import PROOF_PROPERTY
+from schemas.onboarding.proof import PROOF_PROPERTY
 from service.analytics.commands import insist, keep_tokens
 from service.analytics.http import HttpAnswer, cause_of, exchange, failure, parse
 from service.analytics.oauth import ProviderOAuth, Secret

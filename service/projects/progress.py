@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from projections.onboarding.signal_map import SIGNAL_MAPS, SignalMapRow
-from schemas.onboarding.lifecycle import Milestone
+from schemas.onboarding.plan import Milestone
 from schemas.projects.next_steps import ProjectState, SignalType
 from service.eventstore.store import EventStore
 from statemachines.onboarding import signal_map as signal_maps

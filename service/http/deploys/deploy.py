@@ -8,7 +8,7 @@ from functools import partial
 from projections.deploys.deploy import DeployRow
 from schemas.cases.log import MAX_INGEST_BYTES
 from schemas.deploys.deploy import DeployAccepted, DeployEvent, DeployList, DeployQuery
-from schemas.onboarding.lifecycle import PROOF_HEADER
+from schemas.onboarding.proof import PROOF_HEADER
 from service.auth.principals import PrincipalKind
 from service.deploys import commands, reads, show
 from service.eventstore.commands import Answer, Outcome
