@@ -1,16 +1,28 @@
-"""Wire contracts of an onboarding's proof: the marker pair, what remains, and the answers (R-ONB-28 to R-ONB-34)."""
+"""Wire contracts of a proof: its start, the marker pair, and what remains (R-ONB-28 to R-ONB-34, R-ONB-51)."""
 
 from __future__ import annotations
 
 from enum import Enum
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta
 
 from schemas.kernel.shape import Closed
-from schemas.onboarding.lifecycle import Boundary, Name, PropertyName, ProvingState, VerifiedState
+from schemas.onboarding.lifecycle import ProvingState, VerifiedState
+from schemas.onboarding.plan import Boundary, Name, PropertyName, SourceSnapshot
+
+MAX_PROOF_BYTES = 4096
+PROOF_PROPERTY: Final = "service_onboarding_proof"
+PROOF_VARIABLE: Final = "SERVICE_ONBOARDING_PROOF"
+PROOF_HEADER: Final = "X-Service-Onboarding-Proof"
 
 MarkerValue = Annotated[str, Meta(min_length=20, max_length=1000)]
+
+
+class ProofRequest(Closed, frozen=True):
+    """Body of a proof start: the snapshot of the final committed tree (R-ONB-51)."""
+
+    implementation_source_snapshot: SourceSnapshot
 
 
 class RuntimeMarker(Closed, frozen=True):

@@ -7,16 +7,8 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from schemas.kernel.shape import Closed, Identifier
-from schemas.onboarding.lifecycle import (
-    Deploy,
-    EvidenceStatus,
-    Failure,
-    HistoricalEvidence,
-    Milestone,
-    Receipt,
-    Sha256,
-    SourceSnapshot,
-)
+from schemas.onboarding.lifecycle import EvidenceStatus, Receipt
+from schemas.onboarding.plan import Deploy, Failure, HistoricalEvidence, Milestone, Sha256, SourceSnapshot
 
 
 class SignalMap(Closed, frozen=True, kw_only=True):

@@ -1,1 +1,1 @@
-"""Analytics providers behind one port: `local` and `connected`."""
+"""Analytics: the providers behind one port, `local` and `connected`, and how projects are connected."""

@@ -10,6 +10,7 @@ import asyncio
 import json
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -17,16 +18,15 @@ import httpx2
 import msgspec
 import structlog
 
-from projections.analytics.connection import CONNECTIONS, GRANTS, ConnectionRow, GrantRow
-from schemas.onboarding.lifecycle import PROOF_PROPERTY
+from projections.analytics.connection import GRANTS, ConnectionRow, GrantRow
+from schemas.onboarding.proof import PROOF_PROPERTY
+from service.analytics.commands import insist, keep_tokens
 from service.analytics.http import HttpAnswer, cause_of, exchange, failure, parse
 from service.analytics.oauth import ProviderOAuth, Secret
 from service.analytics.probes import ErrorProbe, EventProbe
 from service.auth.system import carry_out
-from service.eventstore.commands import CommandNotDone, Lookup, Unit
-from service.eventstore.intents import Intent
+from service.eventstore.commands import CommandNotDone
 from service.eventstore.store import EventStore
-from statemachines.analytics import connection as connections
 from statemachines.analytics.connection import scope_fault
 from statemachines.kernel.readings import ReadFailed
 from statemachines.onboarding.proof import ErrorSighting, EventSighting, carried_markers
@@ -39,7 +39,6 @@ MAX_QUERY_BYTES = 16 * 1024 * 1024
 MAX_ROWS = 2000
 LATE_SECONDS = 86400  # the client's own time may differ this much from the time of receipt; it only narrows the scan
 EARLY_SECONDS = 60  # a token is replaced this long before it expires
-STORE_ATTEMPTS = 3
 BROWSER_LIBRARIES = frozenset({"web", "js"})
 _EXCEPTION = "$exception"
 
@@ -213,30 +212,19 @@ class ConnectedAnalytics:
 
     async def _keep(self, before: GrantRow, secret: Secret) -> None:
         """Store fresh tokens, unless another process has stored others meanwhile."""
-        connection = self._connection
-        sealed = self._oauth.seal(connection.project_id, connection.id, secret)
-        stream = connections.stream(connection.project_id, connection.id)
-
-        def decide(unit: Unit) -> None:
-            row = unit.row(GRANTS, connection.project_id, connection.id)
-            if row is not None and row.generation == before.generation:
-                fresh = msgspec.structs.replace(row, generation=row.generation + 1, sealed=sealed)
-                unit.put(stream, GRANTS, fresh)
-
-        intent = Intent([stream], decide, lookups=[Lookup(GRANTS, connection.project_id, connection.id)])
-        for _ in range(STORE_ATTEMPTS):
-            try:
-                await carry_out(
-                    self._store,
-                    "provider",
-                    "refresh of a provider grant",
-                    intent,
-                    project=connection.project_id,
-                )
-            except CommandNotDone:
-                continue
-            return
-        log.error("provider_tokens_not_kept")
+        sealed = self._oauth.seal(before.project_id, before.id, secret)
+        keep = partial(
+            carry_out,
+            self._store,
+            "provider",
+            "refresh of a provider grant",
+            keep_tokens(before, sealed),
+            project=before.project_id,
+        )
+        try:
+            await insist(keep)
+        except CommandNotDone:
+            log.error("provider_tokens_not_kept")  # noqa: TRY400 - that the store was busy needs no stack
 
 
 def boundary_of(properties: Mapping[str, Any]) -> str:
@@ -255,12 +243,3 @@ def message_of(properties: Mapping[str, Any]) -> str:
         if isinstance(entry, dict) and isinstance(entry.get("value"), str):
             texts.append(entry["value"])
     return "\n".join(texts)
-
-
-CONNECTED = "t.project_id = %s and t.status = 'connected'"
-
-
-async def current_connection(store: EventStore, project_id: str) -> ConnectionRow | None:
-    """Return the connection that a project reads through: the newest that was granted."""
-    rows = await store.find(CONNECTIONS, CONNECTED, project_id, order_by="t.connected_at desc, t.id desc", limit=1)
-    return rows[0] if rows else None

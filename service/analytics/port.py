@@ -11,11 +11,12 @@ from weakref import WeakValueDictionary
 
 import httpx2
 
-from service.analytics.connected import ConnectedAnalytics, current_connection
+from service.analytics.connected import ConnectedAnalytics
 from service.analytics.http import make_client
 from service.analytics.local import LocalAnalytics
 from service.analytics.oauth import ProviderOAuth
 from service.analytics.probes import AnalyticsProvider
+from service.analytics.reads import current_connection
 from service.eventstore.store import EventStore
 from service.settings import Settings
 

@@ -19,7 +19,7 @@ import msgspec
 
 from schemas.analytics.event import AnalyticsAccepted, AnalyticsEvent
 from schemas.cases.log import ERROR_LEVELS, LEVELS, MAX_EXTRA_BYTES, Level, LogAccepted, LogEvent
-from schemas.onboarding.lifecycle import PROOF_PROPERTY
+from schemas.onboarding.proof import PROOF_PROPERTY
 from service.auth.refusals import InvalidPayload
 from service.eventstore import names
 from service.eventstore.commands import Outcome

@@ -1,27 +1,40 @@
-"""How an onboarding is shown: its row as the state of its status (R-ONB-16 to R-ONB-23)."""
+"""How onboarding is shown: the state of its status, its answers, its map (R-ONB-16 to R-ONB-23, R-MAP-01)."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from projections.onboarding.lifecycle import OnboardingRow
+from projections.onboarding.signal_map import SignalMapRow
 from schemas.onboarding.lifecycle import (
     ApprovedState,
     EvidenceStatus,
     OnboardingState,
     OpenProofSession,
-    Plan,
     PlannedState,
     ProvingState,
     Receipt,
     SatisfiedProofSession,
     VerifiedState,
 )
+from schemas.onboarding.plan import Plan
+from schemas.onboarding.proof import (
+    PROOF_HEADER,
+    PROOF_PROPERTY,
+    PROOF_VARIABLE,
+    CiMarker,
+    OneTimeMarkers,
+    ProofStarted,
+    RuntimeMarker,
+    VerifyAnswer,
+)
+from schemas.onboarding.signal_map import SignalMap
+from service.onboarding.commands import ProofBegun, Verified
 from service.onboarding.guidance import next_action
 from statemachines.onboarding.lifecycle import Status
 
 
-def show(row: OnboardingRow) -> OnboardingState:
+def state(row: OnboardingRow) -> OnboardingState:
     """Show an onboarding; what belongs to another status is absent."""
     match Status(row.status):
         case Status.PLANNED:
@@ -31,15 +44,56 @@ def show(row: OnboardingRow) -> OnboardingState:
             action = next_action(Status.APPROVED, row.project_id)
             return ApprovedState(**_common(row), next_action=action, approved_at=row.approved_at)
         case Status.PROVING:
-            return show_proving(row)
+            return _proving(row)
         case Status.VERIFIED:
-            return show_verified(row)
+            return _verified(row)
         case Status.ABSENT:
             raise AssertionError("an onboarding that is not there has no row")
 
 
-def show_proving(row: OnboardingRow) -> ProvingState:
-    """Show an onboarding whose proof session is open."""
+def proof_started(begun: ProofBegun) -> ProofStarted:
+    """Show an open proof session with its markers: the only time that they are shown (R-ONB-28 to R-ONB-30)."""
+    markers = OneTimeMarkers(
+        runtime=RuntimeMarker(PROOF_PROPERTY, begun.runtime_marker, PROOF_VARIABLE, PROOF_PROPERTY),
+        ci=CiMarker(PROOF_HEADER, begun.ci_marker, PROOF_VARIABLE),
+    )
+    return ProofStarted(state=_proving(begun.row), one_time_markers=markers)
+
+
+def verify_answer(verified: Verified) -> VerifyAnswer:
+    """Show what a verify has found (R-ONB-54)."""
+    shown = state(verified.row)
+    assert isinstance(shown, ProvingState | VerifiedState), "other states are refused"
+    return VerifyAnswer(ok=verified.ok, state=shown, remaining=verified.remaining)
+
+
+def signal_map(row: SignalMapRow) -> SignalMap:
+    """Show an approved plan as the map of a project's events and failures (R-MAP-01)."""
+    plan = row.plan
+    return SignalMap(
+        project_id=row.project_id,
+        plan_sha256=row.plan_sha256,
+        business_question=plan.business_question,
+        plan_markdown=plan.plan_markdown,
+        source_snapshot=plan.source_snapshot,
+        historical_evidence=plan.historical_evidence,
+        evidence_status=evidence_status(plan, row.receipt),
+        milestones=plan.milestones,
+        failures=plan.failures,
+        deploy=plan.deploy,
+        receipt=row.receipt,
+    )
+
+
+def evidence_status(plan: Plan, receipt: Receipt | None) -> EvidenceStatus:
+    """What history and the source have established: history alone never verifies a source (R-ONB-15, R-MAP-03)."""
+    return EvidenceStatus(
+        historical="not_established" if plan.historical_evidence is None else "historically_observed",
+        source="pending" if receipt is None else receipt.evidence_status,
+    )
+
+
+def _proving(row: OnboardingRow) -> ProvingState:
     session = row.session
     assert session is not None
     return ProvingState(
@@ -50,8 +104,7 @@ def show_proving(row: OnboardingRow) -> ProvingState:
     )
 
 
-def show_verified(row: OnboardingRow) -> VerifiedState:
-    """Show an onboarding that is done."""
+def _verified(row: OnboardingRow) -> VerifiedState:
     session = row.session
     assert session is not None
     assert row.receipt is not None
@@ -63,14 +116,6 @@ def show_verified(row: OnboardingRow) -> VerifiedState:
             session.proof_session_id, "satisfied", session.started_at, session.expires_at
         ),
         receipt=row.receipt,
-    )
-
-
-def evidence_status(plan: Plan, receipt: Receipt | None) -> EvidenceStatus:
-    """What history and the source have established: history alone never verifies a source (R-ONB-15, R-MAP-03)."""
-    return EvidenceStatus(
-        historical="not_established" if plan.historical_evidence is None else "historically_observed",
-        source="pending" if receipt is None else receipt.evidence_status,
     )
 
 

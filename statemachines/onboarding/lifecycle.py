@@ -12,7 +12,8 @@ from typing import Any
 
 import msgspec
 
-from schemas.onboarding.lifecycle import DeployReceipt, Plan, Receipt, SourceSnapshot
+from schemas.onboarding.lifecycle import DeployReceipt, Receipt
+from schemas.onboarding.plan import Plan, SourceSnapshot
 from schemas.onboarding.proof import Remaining
 from statemachines.kernel.machine import (
     Event,

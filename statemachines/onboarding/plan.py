@@ -6,15 +6,15 @@ Reasons name the rule and never repeat the text that breaks it: a refused secret
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
-from schemas.onboarding.lifecycle import Plan
+from schemas.onboarding.plan import Plan
 from statemachines.kernel.canonical import canonical_sha256
+from statemachines.kernel.machine import Rejection
 from statemachines.kernel.telling import holds_own_secret, names_person, names_secret
-from statemachines.kernel.validation import FieldIssue, InvalidPayload
 
 # A drive letter is a scheme of one letter; a colon after the first slash belongs to a file name.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
@@ -27,6 +27,28 @@ NOT_RELATIVE = "The file is a path inside the repository: no root, drive, scheme
 WINDOW_ORDER = "The window does not end before it begins."
 
 
+class FieldIssue(NamedTuple):
+    """A field by its path, and the rule it breaks."""
+
+    field: str
+    reason: str
+
+
+class PlanRefused(Rejection):
+    """The form of a plan is right and its content is not (R-ERR-06, G-006)."""
+
+    code = "invalid_payload"
+
+    def __init__(self, issues: Sequence[FieldIssue]) -> None:
+        super().__init__(
+            "The request body breaks the rules of this operation.",
+            next_action="Correct the fields named in details and send the request again.",
+            missing_fields=[],
+            invalid_fields=[{"field": issue.field, "reason": issue.reason} for issue in issues],
+            unknown_fields=[],
+        )
+
+
 class ProposedPlan(NamedTuple):
     """A plan found acceptable, with its hash."""
 
@@ -35,7 +57,7 @@ class ProposedPlan(NamedTuple):
 
 
 def propose(plan: Plan, path: str = "plan") -> ProposedPlan:
-    """Check and hash a plan that came in. Raises InvalidPayload naming fields under `path`."""
+    """Check and hash a plan that came in. Raises PlanRefused naming fields under `path`."""
     check_plan(plan, path)
     return ProposedPlan(plan, hash_plan(plan))
 
@@ -62,10 +84,10 @@ def plan_issues(plan: Plan, path: str = "plan") -> list[FieldIssue]:
 
 
 def check_plan(plan: Plan, path: str = "plan") -> None:
-    """Raise InvalidPayload unless the plan is acceptable (R-ONB-03, R-ONB-04, R-ONB-11, G-086)."""
+    """Raise PlanRefused unless the plan is acceptable (R-ONB-03, R-ONB-04, R-ONB-11, G-086)."""
     issues = plan_issues(plan, path)
     if issues:
-        raise InvalidPayload(invalid=issues)
+        raise PlanRefused(issues)
 
 
 def hash_plan(plan: Plan) -> str:

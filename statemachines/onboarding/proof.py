@@ -13,16 +13,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from schemas.onboarding.lifecycle import (
-    PROOF_PROPERTY,
-    AnalyticsReceipt,
-    ErrorReceipt,
-    Failure,
-    Milestone,
-    Plan,
-    SourceSnapshot,
-)
+from schemas.onboarding.lifecycle import AnalyticsReceipt, ErrorReceipt
+from schemas.onboarding.plan import Failure, Milestone, Plan, SourceSnapshot
 from schemas.onboarding.proof import (
+    PROOF_PROPERTY,
     ProofBlocker,
     Remaining,
     RemainingAnalytics,

@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from schemas.onboarding.lifecycle import Plan, Receipt
+from schemas.onboarding.lifecycle import Receipt
+from schemas.onboarding.plan import Plan
 from statemachines.kernel.machine import (
     Event,
     Rejection,

@@ -12,7 +12,8 @@ from typing import Any
 import httpx2
 import msgspec
 
-from schemas.onboarding.lifecycle import Plan, Receipt
+from schemas.onboarding.lifecycle import Receipt
+from schemas.onboarding.plan import Plan
 from service.accounts.operator import set_member
 from service.auth.secrets import digest
 from service.eventstore.commands import Answer, Command, Origin, Unit

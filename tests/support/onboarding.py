@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
 import httpx2
+import msgspec
 
+from schemas.onboarding.lifecycle import OnboardingState
 from tests.support.api import Api, Person, World, ok
 from tests.support.plans import plan_body, snapshot_body
 
@@ -118,3 +121,17 @@ async def onboard(world: World) -> Onboarding:
     owner = await world.sign_in()
     project = await owner.create_project()
     return Onboarding(world, owner, project["id"], project["dsn"])
+
+
+def tag(state: dict[str, Any]) -> dict[str, str]:
+    return {"if-match": state["etag"]}
+
+
+def shown(answer: Any, status: int = 200) -> dict[str, Any]:
+    """The state in an answer, checked against its contract and the answer's header."""
+    state = ok(answer, status)
+    msgspec.convert(state, OnboardingState)
+    assert answer.headers["etag"] == state["etag"]
+    assert re.fullmatch(r'"onb:onb_[0-9a-z]{26}:[0-9]+"', state["etag"])
+    assert state["etag"] == f'"onb:{state["onboarding_id"]}:{state["revision"]}"'
+    return state

@@ -7,7 +7,9 @@ from typing import Any
 
 import msgspec
 
-from schemas.onboarding.lifecycle import Plan, SourceSnapshot
+from schemas.onboarding.plan import Plan, SourceSnapshot
+
+Path = tuple[str | int, ...]
 
 ALGORITHM = "service-source-tree-sha256-v1"
 
@@ -93,3 +95,26 @@ def make_plan(question: str = "How many visitors pay?", **changes: Any) -> Plan:
 
 def make_snapshot(sha: str | None = "a" * 40, fingerprint: str = "b" * 64) -> SourceSnapshot:
     return msgspec.convert(snapshot_body(sha, fingerprint), SourceSnapshot)
+
+
+def set_at(body: Any, path: Path, value: Any) -> Any:
+    """Return the body with the member at `path` replaced."""
+    changed = copy.deepcopy(body)
+    holder = changed
+    for step in path[:-1]:
+        holder = holder[step]
+    holder[path[-1]] = value
+    return changed
+
+
+def full_plan() -> dict[str, Any]:
+    return plan_body(historical_evidence=history_body())
+
+
+def accepts(kind: Any, body: Any) -> bool:
+    """Whether the wire form of a body decodes."""
+    try:
+        msgspec.json.decode(msgspec.json.encode(body), type=kind)
+    except msgspec.ValidationError:
+        return False
+    return True

@@ -18,6 +18,7 @@ from service.discovery import show
 from service.eventstore.commands import Answer, Outcome
 from service.http.edge import groups
 from service.http.edge.call import Call
+from service.http.edge.headers import matches_tag
 from service.http.edge.openapi import build_document
 from service.http.edge.routes import all_endpoints, bind
 from service.http.edge.schema_filters import check_filters, index_of, select
@@ -53,12 +54,6 @@ def _rendered(base_url: str, query: SchemaQuery) -> tuple[bytes, str]:
     )
     body = msgspec.json.encode(index_of(selected) if query.index else selected)
     return body, f'"{hashlib.sha256(body).hexdigest()[:32]}"'
-
-
-def matches_tag(if_none_match: str | None, etag: str) -> bool:
-    """Whether an If-None-Match field names the tag (weak comparison, RFC 9110 §13.1.2)."""
-    sent = [tag.strip().removeprefix("W/") for tag in (if_none_match or "").split(",")]
-    return "*" in sent or etag in sent
 
 
 @groups.DISCOVERY.operation(

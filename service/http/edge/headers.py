@@ -84,6 +84,12 @@ def head_of(scope: Any) -> Head:
     return head
 
 
+def matches_tag(if_none_match: str | None, etag: str) -> bool:
+    """Whether an If-None-Match field names the tag (weak comparison, RFC 9110 §13.1.2)."""
+    sent = [tag.strip().removeprefix("W/") for tag in (if_none_match or "").split(",")]
+    return "*" in sent or etag in sent
+
+
 def check_credential_headers(head: Head) -> None:
     """Refuse two credentials in one request. Raises Unauthenticated."""
     if "authorization" in head.repeated or "x-service-dsn" in head.repeated:

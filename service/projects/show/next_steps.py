@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from projections.onboarding.signal_map import SignalMapRow
-from schemas.onboarding.lifecycle import Milestone
+from schemas.onboarding.plan import Milestone
 from schemas.projects.next_steps import NextSteps, ProjectState, SignalType
 from service.projects.reads.next_steps import Arrived, Standing
 from service.projects.show.suggestions import Progress, suggest

@@ -1,68 +1,22 @@
-"""The local adapter over our own telemetry, and the evidence gathered from it (G-032, G-085)."""
+"""The local adapter over our own telemetry (G-032)."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
-import psycopg
 import pytest
-import pytest_asyncio
 
-from service.analytics.evidence import find_proof
 from service.analytics.http import is_public
-from service.analytics.local import LocalAnalytics
 from service.analytics.probes import ROWS_PER_EVENT, ErrorProbe, EventProbe
-from service.eventstore.store import EventStore
-from service.registry import registry
 from statemachines.kernel.readings import ReadFailed
-from statemachines.onboarding.proof import ErrorSighting, EventSighting, Findings, ProofSession
-from tests.support.plans import make_plan, make_snapshot
+from statemachines.onboarding.proof import ErrorSighting, EventSighting
+from tests.support.telemetry import END, OTHER, OURS, PROJECT, START, THEIRS, Telemetry
+from tests.support.telemetry import telemetry as telemetry  # noqa: PLC0414 (a fixture is found by name)
 
-PROJECT, OTHER = "proj_0001", "proj_0002"
-OURS, THEIRS = "a" * 64, "b" * 64
-START, END = 1_700_000_000, 1_700_007_200
 EVENTS = EventProbe(("order_created", "order_paid"), ("amount", "note"), OURS, START - 7200, END + 7200)
 ERRORS = ErrorProbe("payment_declined", ("decline_code",), OURS, START - 7200, END + 7200)
-
-
-class Telemetry:
-    """Rows as ingest leaves them."""
-
-    def __init__(self, url: str, store: EventStore) -> None:
-        self.connection = psycopg.connect(url, autocommit=True)
-        self.store = store
-        self.analytics = LocalAnalytics(store, PROJECT)
-        self.number = 0
-
-    def event(self, event: str, at: int, marker: str | None, project: str = PROJECT, /, **properties: Any) -> None:
-        self.number += 1
-        self.connection.execute(
-            "insert into analytics_events values (%s, %s, %s, %s, 'someone', %s, %s)",
-            (project, at, f"evt_{self.number}", event, json.dumps(properties), marker),
-        )
-
-    def error(self, message: str, at: int, marker: str | None, level: str = "error", **parts: Any) -> None:
-        self.number += 1
-        tags, extra = json.dumps(parts.get("tags", {})), json.dumps(parts.get("extra", {}))
-        user = json.dumps(parts["user"]) if "user" in parts else None
-        self.connection.execute(
-            "insert into log_events (project_id, received_at, id, level, message, environment, tags, extra, user_data, "
-            "marker_hash) values (%s, %s, %s, %s, %s, 'production', %s, %s, %s, %s)",
-            (parts.get("project", PROJECT), at, f"log_{self.number}", level, message, tags, extra, user, marker),
-        )
-
-
-@pytest_asyncio.fixture
-async def telemetry(database_url: str) -> AsyncIterator[Telemetry]:
-    store = EventStore(database_url, registry())
-    await store.start()
-    held = Telemetry(database_url, store)
-    yield held
-    held.connection.close()
-    await store.stop()
 
 
 async def test_marked_rows_of_the_project_are_found(telemetry: Telemetry) -> None:
@@ -145,35 +99,6 @@ async def test_wildcards_and_quotes_are_text(telemetry: Telemetry) -> None:
         telemetry.connection.execute("delete from log_events")
 
 
-SESSION = ProofSession("ps_1", make_snapshot("d" * 40), OURS, "c" * 64, START, END)
-
-
-async def judge(telemetry: Telemetry) -> Findings:
-    return await find_proof(telemetry.store, telemetry.analytics, PROJECT, make_plan(), SESSION, START + 10)
-
-
-@pytest.mark.parametrize(
-    ("table", "part", "blocker"),
-    [
-        ("analytics_events", "analytics", "analytics_read_failed"),
-        ("log_events", "safe_error", "safe_error_read_failed"),
-        ("deploys", "deploy", "deploy_read_failed"),
-        ("credentials", "deploy", "deploy_read_failed"),
-    ],
-)
-async def test_a_table_that_cannot_be_read_blocks_its_part(
-    telemetry: Telemetry, table: str, part: str, blocker: str
-) -> None:
-    """A read that fails is named, the other parts are judged as they are, and nothing is proven (R-ONB-34)."""
-    before = msgspec.to_builtins((await judge(telemetry)).remaining)
-    telemetry.connection.execute(f"alter table {table} rename to {table}_away")
-    findings = await judge(telemetry)
-    assert not findings.complete
-    after = msgspec.to_builtins(findings.remaining)
-    assert after[part]["blockers"] == (blocker,)
-    assert {name: after[name] for name in after if name != part} == {n: before[n] for n in before if n != part}
-
-
 async def test_a_read_that_takes_too_long_has_failed(telemetry: Telemetry) -> None:
     """A lock that does not go away ends the read by its time limit, as a failure."""
     async with telemetry.store.connection() as connection:
@@ -182,21 +107,6 @@ async def test_a_read_that_takes_too_long_has_failed(telemetry: Telemetry) -> No
         telemetry.connection.execute("lock table analytics_events in access exclusive mode")
         assert await telemetry.analytics.proof_events(EVENTS) == ReadFailed("timeout")
     assert await telemetry.analytics.proof_events(EVENTS) == []
-
-
-async def test_a_complete_exercise_is_found(telemetry: Telemetry) -> None:
-    """Rows, deploy and markers together: what the pure matching calls complete."""
-    telemetry.event("order_created", START, OURS, order_kind="x")
-    telemetry.event("order_paid", START, OURS, amount=1, currency="eur")
-    telemetry.error("payment_declined", START, OURS, tags={"decline_code": "1"})
-    telemetry.connection.execute(
-        "insert into deploys values (%s, 'dep_1', 1, '1', 'production', %s, null, 'ci', true, 'cred_1', %s, 'ps_1', "
-        "null, %s)",
-        (PROJECT, "d" * 40, "c" * 64, START),
-    )
-    findings = await judge(telemetry)
-    assert findings.complete, findings.remaining
-    assert (findings.deploy_count, len(findings.analytics)) == (1, 2)
 
 
 @pytest.mark.parametrize(

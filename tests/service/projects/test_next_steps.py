@@ -9,7 +9,8 @@ import psycopg
 import pytest
 
 from schemas.kernel.operations import documented_operations
-from schemas.onboarding.lifecycle import AnalyticsReceipt, DeployReceipt, ErrorReceipt, Milestone, Receipt
+from schemas.onboarding.lifecycle import AnalyticsReceipt, DeployReceipt, ErrorReceipt, Receipt
+from schemas.onboarding.plan import Milestone
 from schemas.projects.next_steps import ProjectState
 from service.eventstore.store import EventStore
 from service.projects.reads.next_steps import NEWEST_ROWS, Arrived, standing_of

@@ -13,8 +13,7 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.onboarding.lifecycle import Plan
-from statemachines.kernel.validation import FieldIssue, InvalidPayload
+from schemas.onboarding.plan import Plan
 from statemachines.onboarding.plan import (
     HOLDS_SECRET,
     NOT_RELATIVE,
@@ -22,6 +21,8 @@ from statemachines.onboarding.plan import (
     PERSONAL_NAME,
     SECRET_NAME,
     WINDOW_ORDER,
+    FieldIssue,
+    PlanRefused,
     check_plan,
     hash_plan,
     is_repository_relative,
@@ -70,7 +71,7 @@ def test_credentials_of_the_service_are_refused_and_not_repeated(secret: str) ->
         {"business_question": secret},
         {"milestones": [{**plan_body()["milestones"][0], "targets": [target(anchor=f"key = '{secret}'")]}]},
     ):
-        with pytest.raises(InvalidPayload) as refused:
+        with pytest.raises(PlanRefused) as refused:
             check_plan(make_plan(**changes))
         [issue] = refused.value.details["invalid_fields"]
         assert issue["reason"] == HOLDS_SECRET
@@ -128,7 +129,7 @@ def test_a_window_ends_after_it_begins() -> None:
 def test_everything_wrong_is_named_at_once() -> None:
     """A client mends a plan in one go: all places are in one refusal, in the form of G-006."""
     plan = plan_body(failures=failures(False), plan_markdown=SECRETS[0])
-    with pytest.raises(InvalidPayload) as refused:
+    with pytest.raises(PlanRefused) as refused:
         propose(msgspec.convert(plan, Plan))
     assert refused.value.code == "invalid_payload"
     assert refused.value.details == {

@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlencode
 
 import httpx2
 
-from schemas.onboarding.lifecycle import PROOF_HEADER
+from schemas.onboarding.proof import PROOF_HEADER
 from service.http.edge.operations import Operation
 from service.http.edge.routes import all_endpoints
 

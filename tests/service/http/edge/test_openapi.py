@@ -14,9 +14,10 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from schemas.kernel.errors import CATALOGUE
 from schemas.kernel.operations import documented_operations
-from service.http.discovery.entry import matches_tag, schema_document
+from service.http.discovery.entry import schema_document
 from service.http.edge.app import ALIASES, create_app
 from service.http.edge.bound import TEST_CLOCK_PATH
+from service.http.edge.headers import matches_tag
 from service.http.edge.routes import all_endpoints
 from service.http.edge.schema_filters import operations, select
 from service.http.edge.unbuilt import is_unbuilt

@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from schemas.onboarding.lifecycle import ProofRequest, SourceSnapshot
+from schemas.onboarding.plan import SourceSnapshot
+from schemas.onboarding.proof import ProofRequest
 from service.onboarding import helper as onboarding_helper
 
 HELPER = Path(onboarding_helper.__file__).parent / onboarding_helper.FILE

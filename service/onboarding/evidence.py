@@ -7,18 +7,20 @@ that it is still current. Telemetry is used for the matching only.
 from __future__ import annotations
 
 import asyncio
+from typing import Protocol
 
 import psycopg
 
 from projections.deploys.deploy import PROJECTION as DEPLOYS
-from schemas.onboarding.lifecycle import Plan
+from projections.onboarding.lifecycle import OnboardingRow
+from schemas.onboarding.plan import Plan
 from service.analytics.local import failed
 from service.analytics.probes import AnalyticsProvider, ErrorProbe, EventProbe
 from service.eventstore.commands import CommandNotDone
 from service.eventstore.store import EventStore
 from statemachines.credentials.credential import CI
 from statemachines.kernel.readings import ReadFailed
-from statemachines.onboarding.lifecycle import SESSION_SECONDS
+from statemachines.onboarding.lifecycle import SESSION_SECONDS, Status
 from statemachines.onboarding.proof import (
     DeploySighting,
     Findings,
@@ -39,6 +41,24 @@ _FOREIGN = (
 _LIVE_CI = (
     "select from credentials where project_id = %s and kind = %s and revoked_at is null and expires_at > %s limit 1"
 )
+
+
+class Providers(Protocol):
+    """Who knows where a project's telemetry can be read."""
+
+    async def for_project(self, project_id: str) -> AnalyticsProvider:
+        """Return the adapter that answers for a project now."""
+
+
+async def look(store: EventStore, providers: Providers, row: OnboardingRow) -> Findings | None:
+    """Gather the evidence for the session of an onboarding; None when it has none that is open and in its time."""
+    if row.session is None or row.status != Status.PROVING.value:
+        return None
+    now = await store.now()
+    if not row.session.covers(now):
+        return None
+    provider = await providers.for_project(row.project_id)
+    return await find_proof(store, provider, row.project_id, row.plan, row.session, now)
 
 
 async def find_proof(

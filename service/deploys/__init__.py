@@ -1,0 +1,1 @@
+"""Deploys that really happened: commands and reads."""

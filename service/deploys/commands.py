@@ -1,0 +1,120 @@
+"""What may be done with deploys: one that really happened is recorded once (R-ING-03, R-ING-09, G-052, G-110)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from projections.deploys.deploy import DEPLOY_NOTES, PROJECTION, USAGE_DEPLOYS, DeployNoteRow, DeployRow, UsageDeployRow
+from service.auth.secrets import equal
+from service.billing.usage import account_of
+from service.eventstore.commands import Unit
+from service.eventstore.intents import Intent
+from service.eventstore.store import EventStore
+from service.ids import new_id
+from service.runs.commands.pr_proof import WaitingRun
+from service.runs.reads import waiting_run
+from statemachines.deploys import deploy
+from statemachines.deploys.deploy import RecordDeploy, decide_record
+from statemachines.kernel.machine import Stream
+from statemachines.onboarding import lifecycle as onboarding
+from statemachines.runs.events import BoundDeploy
+
+DAY = 86400  # seconds
+
+
+class Report(NamedTuple):
+    """A deploy as its sender tells it; `scrubbed` counts the secrets that were hidden in its texts.
+
+    `credential_id` names the CI credential that vouches for it: without one it is not trusted. `marker_sha256` is the
+    hex hash of the proof marker that came along.
+    """
+
+    version: str
+    environment: str
+    sha: str | None
+    branch: str | None
+    message: str | None
+    scrubbed: int
+    credential_id: str | None
+    marker_sha256: str | None
+
+
+async def record(store: EventStore, project_id: str, report: Report) -> Intent[DeployRow]:
+    """Record a deploy under a new id, and bind a trusted one to the run that waits for its commit.
+
+    A proof marker is looked at and never decides whether the deploy is recorded. The decision raises Moved when that
+    run has moved on since it was looked up.
+    """
+    stream, session = deploy.stream(project_id, new_id("dep")), onboarding.stream(project_id)
+    account_id = await account_of(store, project_id)
+    waiting = await _find_waiting(store, project_id, report)
+    looks_at_session = report.credential_id is not None and report.marker_sha256 is not None
+
+    def decide(unit: Unit) -> DeployRow:
+        matched = _matched(unit.state(session), report.marker_sha256 or "", unit.now) if looks_at_session else None
+        wish = RecordDeploy(
+            version=report.version,
+            environment=report.environment,
+            sha=report.sha,
+            branch=report.branch,
+            credential_id=report.credential_id,
+            proof_marker_hash=report.marker_sha256,
+            proof_session_id=matched,
+            automation_run_id=_bind(unit, waiting, stream.id, report),
+        )
+        unit.append(stream, decide_record(unit.state(stream), wish, unit.now))
+        _put_facts(unit, stream, report, account_id)
+        row = unit.row(PROJECTION.table, project_id, stream.id)
+        assert row is not None, "a recorded deploy has a row"
+        return row
+
+    scope = None if waiting is None else waiting.scope
+    return Intent(
+        [stream, *(scope.streams if scope else [])],
+        decide,
+        reads=[*([session] if looks_at_session else []), *(scope.reads if scope else [])],
+    )
+
+
+async def _find_waiting(store: EventStore, project_id: str, report: Report) -> WaitingRun | None:
+    """Find the run that a deploy is waited for by; none waits for one that is not trusted or names no commit."""
+    if report.credential_id is None or report.sha is None:
+        return None
+    row = await waiting_run(store, project_id, report.sha, report.environment)
+    return None if row is None else WaitingRun.of(row)
+
+
+def _bind(unit: Unit, waiting: WaitingRun | None, deploy_id: str, report: Report) -> str | None:
+    if waiting is None or report.sha is None:
+        return None
+    bound = BoundDeploy(
+        deploy_id=deploy_id,
+        version=report.version,
+        environment=report.environment,
+        sha=report.sha,
+        recorded_at=unit.now,
+    )
+    return waiting.bind(unit, bound)
+
+
+def _matched(state: onboarding.Onboarding, marker_sha256: str, now: int) -> str | None:
+    """Id of the open proof session that the marker belongs to, within its time (G-084, G-085)."""
+    session = state.session
+    if state.status is not onboarding.Status.PROVING or session is None or not session.covers(now):
+        return None
+    return session.proof_session_id if equal(session.ci_marker_sha256, marker_sha256) else None
+
+
+def _put_facts(unit: Unit, stream: Stream, report: Report, account_id: str) -> None:
+    """Keep what is no part of the history: the message, and what the account is to pay for (R-ING-12)."""
+    if report.message:
+        note = DeployNoteRow(project_id=stream.project_id, id=stream.id, message=report.message)
+        unit.put(stream, DEPLOY_NOTES, note)
+    usage = UsageDeployRow(
+        project_id=stream.project_id,
+        id=stream.id,
+        account_id=account_id,
+        day=unit.now - unit.now % DAY,
+        scrubbed=report.scrubbed,
+    )
+    unit.put(stream, USAGE_DEPLOYS, usage)

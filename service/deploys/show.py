@@ -1,0 +1,59 @@
+"""How deploys are shown (R-ING-03, R-ING-08, G-052)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from projections.deploys.deploy import DeployRow
+from schemas.deploys.deploy import DeployAccepted, DeployList, DeployRecord
+from service.deploys.reads import Noted
+
+_NEXT_TRUSTED = "Nothing has to be done. Record the next deploy after it has succeeded."
+_NEXT_UNTRUSTED = "Nothing has to be done. For trusted attribution, record deploys with a CI credential."
+_NEXT_OF_SOME = "Compare a case's first_seen_at with the deploys before it."
+_NEXT_OF_NONE = "Record deploys from CI with POST /v1/deploys/ after each that succeeded."
+
+
+def accepted(row: DeployRow) -> DeployAccepted:
+    """Show a deploy to the sender that has just recorded it."""
+    return DeployAccepted(
+        id=row.id,
+        project_id=row.project_id,
+        received_at=row.recorded_at,
+        trusted=row.trusted,
+        onboarding_proof_matched=row.onboarding_proof,
+        automation_run_id=row.automation_run_id,
+        next_action=_NEXT_TRUSTED if row.trusted else _NEXT_UNTRUSTED,
+    )
+
+
+def record(noted: Noted) -> DeployRecord:
+    """Show a deploy to members."""
+    row = noted.row
+    return DeployRecord(
+        id=row.id,
+        deploy_id=row.id,
+        project_id=row.project_id,
+        version=row.version,
+        environment=row.environment,
+        sha=row.sha,
+        branch=row.branch,
+        message=noted.message,
+        source="ci" if row.trusted else "dsn",
+        trusted=row.trusted,
+        credential_id=row.credential_id,
+        onboarding_proof=row.onboarding_proof,
+        automation_run_id=row.automation_run_id,
+        recorded_at=row.recorded_at,
+    )
+
+
+def listed(project_id: str, shown: Sequence[Noted], next_cursor: str | None) -> DeployList:
+    """Show a page of a project's deploys."""
+    return DeployList(
+        project_id=project_id,
+        deploys=[record(noted) for noted in shown],
+        count=len(shown),
+        next_cursor=next_cursor,
+        next_action=_NEXT_OF_SOME if shown else _NEXT_OF_NONE,
+    )

@@ -1,0 +1,89 @@
+"""Onboarding from its approval on: proof, verify, and the helper that takes snapshots (R-ONB-51 to R-ONB-64)."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from schemas.onboarding.proof import MAX_PROOF_BYTES, ProofRequest, ProofStarted, VerifyAnswer
+from service.auth.principals import PrincipalKind
+from service.eventstore.commands import Answer, Outcome
+from service.http.edge import groups
+from service.http.edge.call import Call
+from service.http.edge.headers import matches_tag
+from service.http.edge.operations import OWNER
+from service.onboarding import commands, show
+from service.onboarding import helper as onboarding_helper
+
+PATH = "/v1/projects/{project_id}/onboarding"
+HELPER = onboarding_helper.load_module()
+
+
+@groups.ONBOARDING.operation(
+    method="POST",
+    path=f"{PATH}/proof",
+    operation_id="start_onboarding_proof",
+    summary="Open a proof session for the final source; its markers are shown once",
+    principals=OWNER,
+    owner=True,
+    max_body=MAX_PROOF_BYTES,
+    responses={201: ProofStarted},
+    if_match="required",
+    idempotency="optional",
+    errors=("onboarding_not_started", "source_snapshot_mismatch", "onboarding_state_conflict"),
+)
+async def start_proof(call: Call[ProofRequest, None]) -> Outcome:
+    """Open a session with a fresh marker pair; a former pair is dead from the commit on (R-ONB-52, R-ONB-53)."""
+    snapshot = call.body.implementation_source_snapshot
+    return await call.carry_out(commands.begin_proof(call.project_id, snapshot, call.if_match), _begun)
+
+
+@groups.ONBOARDING.operation(
+    method="POST",
+    path=f"{PATH}/verify",
+    operation_id="verify_onboarding",
+    summary="Look for the proof; what is missing is listed",
+    principals=OWNER,
+    owner=True,
+    max_body=0,
+    responses={200: VerifyAnswer},
+    if_match="required",
+    idempotency="optional",
+    errors=("onboarding_not_started", "onboarding_state_conflict"),
+)
+async def verify_onboarding(call: Call[None, None]) -> Outcome:
+    """Judge the open session; only a complete proof is recorded, with the signal map's (R-ONB-54 to R-ONB-59)."""
+    services = call.services
+    intent = await commands.verify(services.store, services.providers, call.project_id, call.if_match)
+    return await call.carry_out(intent, _verified)
+
+
+@groups.ONBOARDING.operation(
+    method="GET",
+    path="/v1/onboarding/source-snapshot.mjs",
+    operation_id="get_source_snapshot_module",
+    summary="The program that takes a source snapshot, for Node 20 and later",
+    principals=frozenset({PrincipalKind.ANONYMOUS}),
+    responses={200: str, 304: None},
+    rate="none",
+    content_type="text/javascript; charset=utf-8",
+)
+async def get_source_snapshot_module(call: Call[None, None]) -> Outcome:
+    """Serve the helper, or say that the caller's copy is current (R-ONB-64)."""
+    headers = {"etag": HELPER.etag, "cache-control": "public, max-age=300"}
+    if matches_tag(call.header("if-none-match"), HELPER.etag):
+        return Outcome(HTTPStatus.NOT_MODIFIED, b"", headers)
+    return Outcome(HTTPStatus.OK, HELPER.body, headers)
+
+
+def _begun(begun: commands.ProofBegun) -> Answer:
+    """Markers are never stored: a repeat with the same Idempotency-Key is decided anew (G-008)."""
+    return Answer(HTTPStatus.CREATED, show.proof_started(begun), {"etag": begun.row.etag}, pending=True)
+
+
+def _verified(verified: commands.Verified) -> Answer:
+    """An incomplete answer is not final, so a repeat with the same Idempotency-Key looks again (G-008)."""
+    headers = {"etag": verified.row.etag}
+    return Answer(HTTPStatus.OK, show.verify_answer(verified), headers, pending=not verified.ok)
+
+
+ENDPOINTS = [start_proof, verify_onboarding, get_source_snapshot_module]
