@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Generic, TypeVar
@@ -12,13 +12,13 @@ from litestar import Request
 from schemas.kernel.errors import CATALOGUE
 from service.auth.authority import authority
 from service.auth.principals import Principal, PrincipalKind
-from service.eventstore.commands import Answer, Command, Decide, Lookup, Origin, Outcome, Refused, StoredAnswer, Unit
+from service.eventstore.commands import Answer, Command, Decide, Origin, Outcome, Refused, StoredAnswer, Unit
 from service.eventstore.intents import Intent, retry_moved
 from service.http.edge.headers import conditional, head_of
 from service.http.edge.operations import Operation
 from service.ingest.items import Sender
 from service.services import Services
-from statemachines.kernel.machine import Rejection, Stream
+from statemachines.kernel.machine import Rejection
 from statemachines.kernel.moved import Moved
 from statemachines.runs.claim import Holder
 
@@ -118,20 +118,6 @@ class Call(Generic[B, Q]):
                 raise
 
         return await retry_moved(attempt)
-
-    async def execute(
-        self,
-        decide: Decide,
-        *,
-        streams: Sequence[Stream],
-        reads: Sequence[Stream] = (),
-        lookups: Sequence[Lookup] = (),
-        fence: bool | str = False,
-        on_replay: Replay | None = None,
-    ) -> Outcome:
-        """Carry out a command whose decision makes its answer itself."""
-        intent = Intent(streams, decide, reads, lookups, fence)
-        return await self.carry_out(intent, lambda answer: answer, on_replay=on_replay)
 
     def _command(self, intent: Intent[T], decide: Decide, on_replay: Replay | None) -> Command:
         """Put the intent under its gates and its principal's authority."""

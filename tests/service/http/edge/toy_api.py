@@ -17,6 +17,7 @@ from structlog.testing import capture_logs
 from projections.kernel.projection import Row, Table
 from service.auth.principals import PrincipalKind as Kind
 from service.eventstore.commands import Answer, Outcome
+from service.eventstore.intents import Intent
 from service.http.edge.app import Edge, create_app
 from service.http.edge.call import Call
 from service.http.edge.declaring import Endpoint, Group
@@ -63,6 +64,10 @@ class ThingNotFound(Rejection):
 THINGS = Table("things", ThingRow, ("project_id", "id"))
 
 
+def _as_it_is(answer: Answer) -> Answer:
+    return answer
+
+
 def declare(method: Method, path: str, name: str, *, closed_errors: bool = False, **more: Any) -> Any:
     group = Group(name="toy", closed_errors=closed_errors)
     defaults = {"summary": name, "principals": KEY, "responses": {200: None}}
@@ -76,7 +81,7 @@ async def root(_: Call[None, None]) -> Answer:
 
 @declare("POST", "/v1/things", "create", idempotency="optional")
 async def create(call: Call[Thing, None]) -> Outcome:
-    return await call.execute(lambda _: Answer(201, call.body, {"etag": ETAG}), streams=[])
+    return await call.carry_out(Intent([], lambda _: Answer(201, call.body, {"etag": ETAG})), _as_it_is)
 
 
 @declare("GET", "/v1/things", "search")
@@ -86,7 +91,7 @@ async def search(call: Call[None, Filter]) -> Answer:
 
 @declare("POST", "/v1/projects/{project_id}/things", "member_write", idempotency="required")
 async def member_write(call: Call[Thing, None]) -> Outcome:
-    return await call.execute(lambda _: Answer(200, call.body), streams=[])
+    return await call.carry_out(Intent([], lambda _: Answer(200, call.body)), _as_it_is)
 
 
 @declare("GET", "/v1/projects/{project_id}/things", "member_read")
@@ -112,7 +117,7 @@ async def owner_write(call: Call[Thing, None]) -> Outcome:
             raise PreconditionFailed("It has moved on.", current_etag=ETAG)
         return Answer(200, call.body)
 
-    return await call.execute(decide, streams=[], fence=call.body.name == "fence")
+    return await call.carry_out(Intent([], decide, fence=call.body.name == "fence"), _as_it_is)
 
 
 @declare("POST", "/v1/projects/{project_id}/empty", "empty", max_body=0, idempotency="optional")

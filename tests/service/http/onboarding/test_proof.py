@@ -1,4 +1,4 @@
-"""Proving an onboarding over HTTP: the markers, what remains, and what counts for nothing (R-ONB-28 to R-ONB-34, R-ONB-51 to R-ONB-64)."""
+"""Proving an onboarding over HTTP: markers, what remains, what counts for nothing (R-ONB-28 to R-ONB-34, R-ONB-51)."""
 
 from __future__ import annotations
 
