@@ -16,7 +16,7 @@ from service.eventstore.codec import decode_event
 from service.eventstore.commands import Lookup
 from service.eventstore.connection import Connection
 from service.eventstore.entry import Entry, RecordName
-from service.eventstore.records import Record
+from service.eventstore.idempotency import Record
 from service.eventstore.unit import Registry, RowName, Working, fold_rows
 from statemachines.kernel.machine import Recorded, Stream
 

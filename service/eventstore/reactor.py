@@ -14,7 +14,7 @@ import msgspec
 
 from service.eventstore.connection import Connection
 from service.eventstore.history import StoredEvent, read_log
-from service.eventstore.repeating import Repeating
+from service.eventstore.polling import Repeating
 
 NAME = "reactor"
 PAGE = 500

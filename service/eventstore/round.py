@@ -26,8 +26,8 @@ from service.eventstore.cache import StateCache, StreamName
 from service.eventstore.commands import Answer, KeyReused, Outcome, Refused, StoredAnswer
 from service.eventstore.connection import Connection
 from service.eventstore.entry import Entry
+from service.eventstore.idempotency import Record, replay
 from service.eventstore.loading import Footprint, Loaded, fold_stream, lock_and_load
-from service.eventstore.records import Record, replay
 from service.eventstore.unit import Batch, Registry, UnitOfWork, Working
 from service.eventstore.writing import Accepted, write
 from statemachines.kernel.machine import Rejection

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 
 from service.eventstore.connection import Connection
-from service.eventstore.repeating import Repeating
+from service.eventstore.polling import Repeating
 
 BATCH = 1000
 BUSY_POLL = 0.010  # seconds between looks while events arrive

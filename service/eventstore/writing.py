@@ -24,8 +24,8 @@ from service.eventstore.codec import (
 from service.eventstore.connection import Connection
 from service.eventstore.entry import Entry
 from service.eventstore.faults import CommitNotConfirmed
+from service.eventstore.idempotency import Record
 from service.eventstore.loading import Loaded
-from service.eventstore.records import Record
 from service.eventstore.unit import Batch, NewEvent, Working
 from service.ids import new_id
 

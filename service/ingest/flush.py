@@ -26,8 +26,8 @@ from service.eventstore import names
 from service.eventstore.cache import StateCache, StreamName
 from service.eventstore.commands import Answer, Command, KeyReused, Origin, Outcome
 from service.eventstore.connection import Connection
+from service.eventstore.idempotency import Record, replay
 from service.eventstore.loading import Footprint, Loaded, fold_stream
-from service.eventstore.records import Record, replay
 from service.eventstore.unit import Batch, Registry, UnitOfWork
 from service.eventstore.writing import write
 from service.ids import new_id

@@ -15,8 +15,8 @@ import msgspec
 from service.eventstore import names
 from service.eventstore.arrays import array
 from service.eventstore.connection import Connection
+from service.eventstore.idempotency import Record
 from service.eventstore.loading import Footprint, Loaded, lock_and_load
-from service.eventstore.records import Record
 from service.ingest import statements
 
 _encode = msgspec.json.Encoder().encode

@@ -15,7 +15,7 @@ from schemas.projects.project import (
     RoleName,
 )
 from service.auth.secrets import make_dsn
-from service.projects.commands import CheckedDsn, IssuedDsn
+from service.projects.commands.dsn import CheckedDsn, IssuedDsn
 from service.projects.reads.project import KnownDsn, ListedProject
 
 DEPLOYS_NOTE = "Deploys are recorded from CI, with the DSN or with a ci_deploy credential; never from a browser."

@@ -12,7 +12,7 @@ from service.auth.system import carry_out
 from service.eventstore.pages import END, Place
 from service.eventstore.store import EventStore
 from service.projects import commands
-from service.projects.commands import CheckedDsn, IssuedDsn
+from service.projects.commands.dsn import CheckedDsn, IssuedDsn
 from service.projects.reads.project import dsn_of, projects_of
 from statemachines.accounts.person import synthetic_identity
 from statemachines.projects.project import ProjectNotFound
@@ -23,11 +23,11 @@ ANN = operator.email_identity("ann@example.com")
 
 
 async def create(store: EventStore, user_id: str, key: bytes | None = KEY) -> IssuedDsn:
-    return await carry_out(store, "test", "create", commands.create(user_id, "shop", key))
+    return await carry_out(store, "test", "create", commands.project.create(user_id, "shop", key))
 
 
 async def verify(store: EventStore, project_id: str, dsn: str, key: bytes | None = KEY) -> CheckedDsn:
-    return await carry_out(store, "test", "verify", commands.verify_dsn(project_id, dsn, key), project=project_id)
+    return await carry_out(store, "test", "verify", commands.dsn.verify(project_id, dsn, key), project=project_id)
 
 
 async def test_a_new_project_belongs_to_its_person(accounts: EventStore) -> None:
@@ -74,7 +74,7 @@ async def test_a_rotation_replaces_dsn_and_copy_as_a_fence(accounts: EventStore)
     made = await create(accounts, (await operator.create_key(accounts, ANN)).user_id)
     project_id, before = made.project_id, made
     for key in (KEY, None):
-        intent = commands.rotate_dsn(project_id, key)
+        intent = commands.dsn.rotate(project_id, key)
         assert intent.fence is True
         rotated = await carry_out(accounts, "test", "rotate", intent, project=project_id)
         assert (rotated.project_id, rotated.name, rotated.recoverable) == (project_id, "shop", key is not None)

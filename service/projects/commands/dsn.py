@@ -1,4 +1,4 @@
-"""Projects and their DSN: made, verified, rotated (R-PROJ-01 to R-PROJ-07, G-023, G-026).
+"""The DSN of a project: verified, rotated, and the copy of it that can be read again (R-PROJ-03 to R-PROJ-06, G-026).
 
 Of a DSN the log keeps a hash. A copy that can be read again is sealed with the encryption key and kept beside the
 project; without such a key (None) there is none.
@@ -8,18 +8,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from projections.accounts.person import PROJECTION as PEOPLE
 from projections.projects.project import DSN_COPIES, DsnCopyRow
 from service.auth.sealing import DSN_COPY, seal
 from service.auth.secrets import SecretKind, digest, equal, make, parse_dsn
-from service.eventstore.commands import Lookup, Unit
+from service.eventstore.commands import Unit
 from service.eventstore.intents import Intent
-from service.ids import new_id
-from statemachines.accounts import membership as memberships
-from statemachines.accounts.membership import OwnerAdded
 from statemachines.kernel.machine import Stream
 from statemachines.projects import project as projects
-from statemachines.projects.project import ProjectCreated, decide_rotate
+from statemachines.projects.project import decide_rotate
 
 
 class IssuedDsn(NamedTuple):
@@ -43,24 +39,7 @@ class CheckedDsn(NamedTuple):
     copied: bool
 
 
-def create(user_id: str, name: str, encryption_key: bytes | None) -> Intent[IssuedDsn]:
-    """Make a project that a person owns; that of a test run's person is synthetic."""
-    project_id, secret = new_id("proj"), make(SecretKind.DSN)
-    project, membership = projects.stream(project_id), memberships.stream(project_id, user_id)
-    copy = seal(encryption_key, DSN_COPY, project_id, secret.text)
-
-    def decide(unit: Unit) -> IssuedDsn:
-        person = unit.row(PEOPLE.table, user_id, user_id)
-        assert person is not None, "the authority check has read the caller's row"
-        unit.append(project, [ProjectCreated(name, user_id, person.synthetic, secret.hash, secret.prefix, unit.now)])
-        unit.append(membership, [OwnerAdded(user_id, unit.now)])
-        _keep_copy(unit, project, secret.hash, copy)
-        return IssuedDsn(project_id, name, secret.text, secret.prefix, copy is not None, unit.now)
-
-    return Intent([project, membership], decide, lookups=[Lookup(PEOPLE.table, user_id, user_id)])
-
-
-def verify_dsn(project_id: str, dsn: str, encryption_key: bytes | None) -> Intent[CheckedDsn]:
+def verify(project_id: str, dsn: str, encryption_key: bytes | None) -> Intent[CheckedDsn]:
     """Compare a DSN, or its bare key, with the project's, and keep a missing copy of it; never rotates (R-PROJ-04)."""
     project, sent = projects.stream(project_id), parse_dsn(dsn)
     sent_hash = digest(sent.key)
@@ -71,13 +50,13 @@ def verify_dsn(project_id: str, dsn: str, encryption_key: bytes | None) -> Inten
         matches = equal(sent_hash, state.dsn_hash) and sent.project_id in {None, project_id}
         if matches and copy is not None:
             # Also over a copy that exists: it may have been sealed under an earlier key.
-            _keep_copy(unit, project, sent_hash, copy)
+            keep_copy(unit, project, sent_hash, copy)
         return CheckedDsn(project_id, matches, state.dsn_prefix, sent.project_id, matches and copy is not None)
 
     return Intent([project], decide)
 
 
-def rotate_dsn(project_id: str, encryption_key: bytes | None) -> Intent[IssuedDsn]:
+def rotate(project_id: str, encryption_key: bytes | None) -> Intent[IssuedDsn]:
     """Replace the DSN (R-PROJ-06). Raises ProjectNotFound, ProjectDeletionInProgress.
 
     A fence of the project: nothing that rests on the DSN before commits after the answer.
@@ -87,13 +66,13 @@ def rotate_dsn(project_id: str, encryption_key: bytes | None) -> Intent[IssuedDs
 
     def decide(unit: Unit) -> IssuedDsn:
         state = unit.append(project, decide_rotate(unit.state(project), secret.hash, secret.prefix, unit.now))
-        _keep_copy(unit, project, secret.hash, copy)
+        keep_copy(unit, project, secret.hash, copy)
         return IssuedDsn(project_id, state.name, secret.text, secret.prefix, copy is not None, unit.now)
 
     return Intent([project], decide, fence=True)
 
 
-def _keep_copy(unit: Unit, project: Stream, dsn_hash: str, copy: str | None) -> None:
+def keep_copy(unit: Unit, project: Stream, dsn_hash: str, copy: str | None) -> None:
     """Put the sealed copy beside the project; None takes the place of a copy that no longer counts."""
     row = DsnCopyRow(project_id=project.id, id=project.id, dsn_hash=dsn_hash, ciphertext=copy)
     unit.put(project, DSN_COPIES, row)

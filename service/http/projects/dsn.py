@@ -1,0 +1,74 @@
+"""The DSN of a project: read, verified, rotated (R-PROJ-03 to R-PROJ-06, G-026)."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from schemas.projects.project import DsnBody, DsnRotatedBody, DsnVerified, RotateDsn, VerifyDsn
+from service.eventstore.commands import Answer, Outcome
+from service.http.edge import groups
+from service.http.edge.call import Call
+from service.http.edge.operations import KEY, OWNER
+from service.projects import commands
+from service.projects.commands.dsn import IssuedDsn
+from service.projects.reads import project as reads
+from service.projects.show import project as show
+
+
+@groups.PROJECTS.operation(
+    method="GET",
+    path="/v1/projects/{project_id}/dsn",
+    operation_id="read_dsn",
+    summary="Read the DSN, where a recovery copy exists",
+    principals=OWNER,
+    owner=True,
+    responses={200: DsnBody},
+    flows=frozenset({"install"}),
+)
+async def read_dsn(call: Call[None, None]) -> Answer:
+    """Show the DSN if its copy can be opened; never rotates it (R-PROJ-03)."""
+    settings = call.services.settings
+    known = await reads.dsn_of(call.services.store, call.project_id, settings.encryption_key)
+    return Answer(200, show.dsn(settings.base_url, call.project_id, known))
+
+
+@groups.PROJECTS.operation(
+    method="POST",
+    path="/v1/projects/{project_id}/dsn/verify",
+    operation_id="verify_dsn",
+    summary="Ask whether a DSN is the project's",
+    principals=KEY,
+    responses={200: DsnVerified},
+    idempotency="optional",
+)
+async def verify_dsn(call: Call[VerifyDsn, None]) -> Outcome:
+    """Compare a DSN with the project's, and keep a missing recovery copy of it; never rotates (R-PROJ-04)."""
+    intent = commands.dsn.verify(call.project_id, call.body.dsn, call.services.settings.encryption_key)
+    return await call.carry_out(intent, lambda checked: Answer(200, show.dsn_verified(checked)))
+
+
+@groups.PROJECTS.operation(
+    method="POST",
+    path="/v1/projects/{project_id}/dsn/rotate",
+    operation_id="rotate_dsn",
+    summary="Replace the DSN; the one before stops working at once",
+    principals=OWNER,
+    owner=True,
+    responses={200: DsnRotatedBody},
+    idempotency="optional",
+)
+async def rotate_dsn(call: Call[RotateDsn, None]) -> Outcome:
+    """Replace the DSN as a fence: nothing that rests on the old one commits after the answer (R-PROJ-06)."""
+    settings = call.services.settings
+    intent = commands.dsn.rotate(call.project_id, settings.encryption_key)
+    outcome = await call.carry_out(intent, partial(_rotated, settings.base_url))
+    call.services.authenticator.forget()
+    return outcome
+
+
+def _rotated(base_url: str, issued: IssuedDsn) -> Answer:
+    shown, stored = (show.dsn_rotated(base_url, issued, raw=raw) for raw in (True, False))
+    return Answer(200, shown, stored=stored)
+
+
+ENDPOINTS = [read_dsn, verify_dsn, rotate_dsn]

@@ -1,0 +1,32 @@
+"""Making a project (R-PROJ-01, R-PROJ-02, G-023)."""
+
+from __future__ import annotations
+
+from projections.accounts.person import PROJECTION as PEOPLE
+from service.auth.sealing import DSN_COPY, seal
+from service.auth.secrets import SecretKind, make
+from service.eventstore.commands import Lookup, Unit
+from service.eventstore.intents import Intent
+from service.ids import new_id
+from service.projects.commands.dsn import IssuedDsn, keep_copy
+from statemachines.accounts import membership as memberships
+from statemachines.accounts.membership import OwnerAdded
+from statemachines.projects import project as projects
+from statemachines.projects.project import ProjectCreated
+
+
+def create(user_id: str, name: str, encryption_key: bytes | None) -> Intent[IssuedDsn]:
+    """Make a project that a person owns; that of a test run's person is synthetic."""
+    project_id, secret = new_id("proj"), make(SecretKind.DSN)
+    project, membership = projects.stream(project_id), memberships.stream(project_id, user_id)
+    copy = seal(encryption_key, DSN_COPY, project_id, secret.text)
+
+    def decide(unit: Unit) -> IssuedDsn:
+        person = unit.row(PEOPLE.table, user_id, user_id)
+        assert person is not None, "the authority check has read the caller's row"
+        unit.append(project, [ProjectCreated(name, user_id, person.synthetic, secret.hash, secret.prefix, unit.now)])
+        unit.append(membership, [OwnerAdded(user_id, unit.now)])
+        keep_copy(unit, project, secret.hash, copy)
+        return IssuedDsn(project_id, name, secret.text, secret.prefix, copy is not None, unit.now)
+
+    return Intent([project, membership], decide, lookups=[Lookup(PEOPLE.table, user_id, user_id)])
