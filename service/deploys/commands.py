@@ -7,6 +7,7 @@ from typing import NamedTuple
 from projections.deploys.deploy import DEPLOY_NOTES, PROJECTION, USAGE_DEPLOYS, DeployNoteRow, DeployRow, UsageDeployRow
 from service.auth.secrets import equal
 from service.billing.usage import account_of
+from service.eventstore.clock import DAY
 from service.eventstore.commands import Unit
 from service.eventstore.intents import Intent
 from service.eventstore.store import EventStore
@@ -18,8 +19,6 @@ from statemachines.deploys.deploy import RecordDeploy, decide_record
 from statemachines.kernel.machine import Stream
 from statemachines.onboarding import lifecycle as onboarding
 from statemachines.runs.events import BoundDeploy
-
-DAY = 86400  # seconds
 
 
 class Report(NamedTuple):

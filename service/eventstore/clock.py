@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from typing import Final
 
+DAY: Final = 86400
+"""Seconds."""
+
 NOW: Final = "(select service_now())"
 """The moment, as timestamptz."""
 
 NOW_SECONDS: Final = "(select floor(extract(epoch from service_now()))::bigint)"
 """Whole epoch seconds, as bigint: what deadlines, leases and times of receipt are told in."""
 
-TODAY: Final = "(select floor(extract(epoch from service_now()) / 86400)::bigint * 86400)"
+TODAY: Final = f"(select floor(extract(epoch from service_now()) / {DAY})::bigint * {DAY})"  # noqa: S608 - a constant
 """Epoch seconds of the present day's UTC midnight, as bigint."""

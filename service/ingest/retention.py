@@ -14,8 +14,7 @@ import psycopg
 import structlog
 from psycopg import sql
 
-from service.eventstore.clock import TODAY
-from service.ingest.tally import DAY
+from service.eventstore.clock import DAY, TODAY
 
 log = structlog.get_logger()
 

@@ -10,7 +10,6 @@ from service.ingest.grouping import Evidence, Grouping, title
 from service.ingest.items import AnalyticsRow, Item, LogRow
 from statemachines.cases import case
 
-DAY = 86400  # seconds
 _encode = msgspec.json.Encoder().encode
 
 

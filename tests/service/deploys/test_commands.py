@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from service.auth.system import carry_out
 from service.deploys import commands, reads, show
-from service.deploys.commands import DAY, Report
+from service.deploys.commands import Report
+from service.eventstore.clock import DAY
 from service.eventstore.pages import END
 from tests.support.ingest import OTHER, OWNER, PROJECT
 
