@@ -1,6 +1,7 @@
 """Fixtures that every test may use, and the servers' logs beside a failure."""
 
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,15 @@ from tests.support.cluster import (  # noqa: F401 (fixtures are found by name)
 from tests.support.server import ServerFactory, ServerHandle, server, server_factory  # noqa: F401
 
 LOG_CHARACTERS = 6000
+TESTS = Path(__file__).parent
+ALONE = (TESTS / "torture", TESTS / "faults", TESTS / "service" / "process")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what kills processes or measures them: everything else shares the machine with a second worker."""
+    for item in items:
+        if any(folder in item.path.parents for folder in ALONE):
+            item.add_marker(pytest.mark.alone)
 
 
 @pytest.hookimpl(wrapper=True)
