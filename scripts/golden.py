@@ -23,7 +23,8 @@ from service.eventstore.codec import canonical  # noqa: E402
 from service.http.edge.routes import built_endpoints  # noqa: E402
 from service.jobs.declared import declared  # noqa: E402
 from service.registry import machines, read_models  # noqa: E402
-from statemachines.kernel.machine import TOPICS, Event  # noqa: E402
+from statemachines.kernel.machine import Event  # noqa: E402
+from statemachines.kernel.topics import EVENTS  # noqa: E402
 
 GOLDEN = ROOT / "tests" / "golden" / "events"
 NAMES = ROOT / "tests" / "golden" / "names"
@@ -34,7 +35,7 @@ SHA256 = "0123456789abcdef" * 4
 def events() -> dict[str, type[Event]]:
     """Every event of the product by topic."""
     machines()  # Imports every module that declares some.
-    return {topic: event for topic, event in sorted(TOPICS.items()) if event.__module__.startswith("statemachines.")}
+    return {topic: event for topic, event in sorted(EVENTS.items()) if event.__module__.startswith("statemachines.")}
 
 
 def found() -> dict[str, set[str]]:

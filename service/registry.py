@@ -17,6 +17,7 @@ import statemachines
 from projections.kernel.projection import AnyProjection, Projection
 from service.eventstore.unit import Registry
 from statemachines.kernel.machine import StateMachine
+from statemachines.kernel.topics import check_topics
 
 
 def modules(room: ModuleType) -> Iterator[ModuleType]:
@@ -54,7 +55,11 @@ def read_models() -> dict[str, AnyProjection]:
 
 @cache
 def registry() -> Registry:
-    """Return what the command loop needs: machines, and inline projections by stream kind."""
+    """Return what the command loop needs: machines, and inline projections by stream kind.
+
+    Raises TopicFault when the declared versions of an event do not reach from the first to the latest.
+    """
+    check_topics()
     inline: dict[str, tuple[AnyProjection, ...]] = {}
     for projection in read_models().values():
         for kind in projection.kinds:

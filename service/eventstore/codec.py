@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from statemachines.kernel.canonical import canonical_payload
-from statemachines.kernel.machine import TOPICS, Event
 
 CHAIN_START = bytes(32)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -71,8 +70,3 @@ def hash_leaf(envelope: Envelope) -> bytes:
 def hash_chain(previous: bytes, leaf: bytes) -> bytes:
     """Link a leaf to the chain of its stream."""
     return hashlib.sha256(b"\x02" + previous + leaf).digest()
-
-
-def decode_event(topic: str, payload: str | bytes) -> Event:
-    """Decode a stored payload into the event its topic names. Raises KeyError for a topic nobody declared."""
-    return msgspec.json.decode(payload, type=TOPICS[topic])

@@ -12,7 +12,8 @@ import psycopg
 from projections.kernel.projection import AnyProjection
 from service.eventstore.cache import StreamName
 from service.eventstore.codec import canonical
-from statemachines.kernel.machine import TOPICS, Recorded
+from statemachines.kernel.machine import Recorded
+from statemachines.kernel.topics import decode_event
 
 PAGE = 20_000  # events read at a time
 _MODULUS = 1 << 256
@@ -86,7 +87,7 @@ def fold_history(
 
     `on_page` is told how many events each page held.
     """
-    fold, decoders = projection.fold, _decoders()
+    fold = projection.fold
     place: tuple[str, str, int] = (*after, 1 << 62)
     name: StreamName | None = None
     row, count = None, 0
@@ -98,7 +99,7 @@ def fold_history(
                     yield Folded(name, row, count)
                 name, row, count = (project_id, stream_id), None, 0
             if payload is not None:  # An erased event has left nothing to fold.
-                event = decoders(topic).decode(payload)
+                event = decode_event(topic, payload)
                 row = fold(row, Recorded(stream_id, revision, event, project_id, at, actor))
             count += 1
         place = (project_id, stream_id, revision)
@@ -114,7 +115,7 @@ def fold_tails(
     connection: psycopg.Connection[Any], projection: AnyProjection, rows: dict[StreamName, Any]
 ) -> dict[StreamName, Any]:
     """Bring rows (None for streams without one) up to the end of their streams; returns the new rows."""
-    fold, decoders, result = projection.fold, _decoders(), dict(rows)
+    fold, result = projection.fold, dict(rows)
     columns = (
         [name[0] for name in rows],
         [name[1] for name in rows],
@@ -124,21 +125,9 @@ def fold_tails(
         if payload is None:
             continue
         name = (project_id, stream_id)
-        recorded = Recorded(stream_id, revision, decoders(topic).decode(payload), project_id, at, actor)
+        recorded = Recorded(stream_id, revision, decode_event(topic, payload), project_id, at, actor)
         result[name] = fold(result[name], recorded)
     return result
-
-
-def _decoders() -> Callable[[str], msgspec.json.Decoder[Any]]:
-    """Keep one decoder per topic."""
-    made: dict[str, msgspec.json.Decoder[Any]] = {}
-
-    def decoder(topic: str) -> msgspec.json.Decoder[Any]:
-        if topic not in made:
-            made[topic] = msgspec.json.Decoder(TOPICS[topic])
-        return made[topic]
-
-    return decoder
 
 
 def row_values(row: Any, columns: Sequence[str]) -> list[Any]:

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import psycopg
 
-from service.eventstore.codec import decode_event
 from statemachines.kernel.machine import Recorded
+from statemachines.kernel.topics import decode_event
 
 EVENT_COLUMNS = (
     "e.project_id, e.stream_id, e.revision, e.kind, e.topic, e.payload::text, e.event_id, e.command_id, "

@@ -12,13 +12,13 @@ from projections.kernel.projection import Table
 from service.eventstore import names, statements
 from service.eventstore.arrays import array, columns
 from service.eventstore.cache import StateCache, StreamName
-from service.eventstore.codec import decode_event
 from service.eventstore.commands import Lookup
 from service.eventstore.connection import Connection
 from service.eventstore.entry import Entry, RecordName
 from service.eventstore.idempotency import Record
 from service.eventstore.unit import Registry, RowName, Working, fold_rows
 from statemachines.kernel.machine import Recorded, Stream
+from statemachines.kernel.topics import decode_event
 
 
 @dataclass(slots=True)

@@ -16,7 +16,8 @@ from eventsourcing.persistence import Mapper, Notification, StoredEvent
 from eventsourcing.postgres import PostgresApplicationRecorder, PostgresDatastore
 
 from service.eventstore.codec import canonical
-from statemachines.kernel.machine import TOPICS, Recorded
+from statemachines.kernel.machine import Recorded
+from statemachines.kernel.topics import decode_event
 
 
 class MsgspecMapper(Mapper[str]):
@@ -36,7 +37,7 @@ class MsgspecMapper(Mapper[str]):
 
     def to_domain_event(self, stored_event: StoredEvent) -> Any:
         """Decode into a Recorded; what the library's row does not carry stays empty."""
-        event = msgspec.json.decode(stored_event.state, type=TOPICS[stored_event.topic])
+        event = decode_event(stored_event.topic, stored_event.state)
         return Recorded(str(stored_event.originator_id), stored_event.originator_version, event, "", 0, "")
 
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, runtim
 import msgspec
 from transitions import Machine
 
-TOPICS: dict[str, type[Event]] = {}
+from statemachines.kernel.topics import declare
 
 
 class Event(msgspec.Struct, frozen=True, forbid_unknown_fields=False):
@@ -32,12 +32,8 @@ class Event(msgspec.Struct, frozen=True, forbid_unknown_fields=False):
         """Register the topic; two events with one name fail at import."""
         super().__init_subclass__(**kwargs)
         topic = cls.__dict__.get("TOPIC")
-        if topic is None:
-            return
-        known = TOPICS.setdefault(topic, cls)
-        assert known.__qualname__ == cls.__qualname__, f"two events are named {topic}"
-        assert known.__module__ == cls.__module__, f"two events are named {topic}"
-        TOPICS[topic] = cls
+        if topic is not None:
+            declare(topic, cls)
 
 
 class Recorded(NamedTuple):

@@ -11,9 +11,10 @@ import pytest
 import rfc8785
 
 from scripts.golden import events
-from service.eventstore.codec import canonical, decode_event
+from service.eventstore.codec import canonical
 from service.registry import machines, read_models
 from statemachines.kernel.machine import Recorded, StateMachine, destination
+from statemachines.kernel.topics import decode_event
 
 GOLDEN = Path(__file__).parent / "events"
 TOPICS = events()

@@ -15,7 +15,8 @@ from transitions import Machine
 
 import statemachines
 from service.registry import machines, modules
-from statemachines.kernel.machine import TOPICS, Event, Rejection, StateMachine, Stream
+from statemachines.kernel.machine import Event, Rejection, StateMachine, Stream
+from statemachines.kernel.topics import EVENTS
 
 ORDER = ("stream", "Status", "events", "TABLE", "state", "refusals", "decisions", "evolve", "MACHINE")
 """The parts of a machine's module as they follow one another. What is none of them stands where it is needed."""
@@ -115,7 +116,7 @@ def test_an_event_has_one_topic():
     """A class name stands for one topic, its versions aside."""
     topics = Counter(
         (kind.__name__, topic.rpartition(".v")[0])
-        for topic, kind in TOPICS.items()
+        for topic, kind in EVENTS.items()
         if kind.__module__.startswith("statemachines.")
     )
     names = Counter(name for name, _ in topics)

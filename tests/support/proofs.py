@@ -9,13 +9,13 @@ import msgspec
 
 from scripts.golden import events as declared_events
 from service.eventstore.bundle import NAMING, NAMING_LISTS
-from service.eventstore.codec import decode_event
 from service.eventstore.commands import Answer, Command, Origin, Unit
 from service.eventstore.store import EventStore
 from service.ids import new_id
 from service.registry import machines
 from service.runs.proof import prove_run
 from statemachines.kernel.machine import Event, Stream
+from statemachines.kernel.topics import decode_event
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "events"
 TOPICS = declared_events()

@@ -78,7 +78,7 @@ def history(connection: psycopg.Connection[Any], *, of: str = "%") -> list[tuple
     rows = connection.execute(
         "select stream_id, revision, topic from events where stream_id like %s order by seq", (of,)
     ).fetchall()
-    return [(stream, revision, topic.removesuffix(".v1")) for stream, revision, topic in rows]
+    return [(stream, revision, topic.rpartition(".v")[0]) for stream, revision, topic in rows]
 
 
 def count(connection: psycopg.Connection[Any], table: str) -> int:

@@ -27,6 +27,7 @@ from statemachines.kernel.machine import (
     destination,
     transition_table,
 )
+from statemachines.kernel.topics import Payload, lifts
 
 
 class ToyConflict(Rejection):
@@ -59,7 +60,21 @@ class ToyBumped(Event, frozen=True):
 
 
 class ToyClosed(Event, frozen=True):
-    TOPIC = "toy.closed.v1"
+    TOPIC = "toy.closed.v3"
+    reason: str = ""
+    by: str = ""
+
+
+@lifts("toy.closed.v1")
+def lift_closed_v1(payload: Payload) -> Payload:
+    """The first version had no reason."""
+    return payload | {"why": "nobody said"}
+
+
+@lifts("toy.closed.v2")
+def lift_closed_v2(payload: Payload) -> Payload:
+    """The second one called it otherwise, and did not know who."""
+    return {"reason": payload["why"], "by": "somebody"}
 
 
 class Toy(msgspec.Struct, frozen=True):

@@ -17,7 +17,8 @@ from projections.runs import lease as leases
 from projections.runs import ledger as ledgers
 from projections.runs import receipt as triggers
 from projections.runs import run as runs
-from statemachines.kernel.machine import TOPICS, Recorded, StateMachine, permits
+from statemachines.kernel.machine import Recorded, StateMachine, permits
+from statemachines.kernel.topics import EVENTS
 from statemachines.runs import approval, claim, grant, lease, ledger, run
 from statemachines.runs import receipt as trigger_receipt
 from tests.support.examples import example
@@ -38,7 +39,7 @@ PAIRS: dict[str, tuple[AnyProjection, StateMachine[Any]]] = {
 def test_a_row_is_the_fold_of_its_stream(name: str, data: st.DataObject):
     projection, machine = PAIRS[name]
     assert projection.kinds == (machine.kind,)
-    events = [example(event) for topic, event in sorted(TOPICS.items()) if topic.startswith(f"{name}.")]
+    events = [example(event) for topic, event in sorted(EVENTS.items()) if topic.startswith(f"{name}.")]
     state, row, revision = machine.initial, None, 0
     for event in data.draw(st.lists(st.sampled_from(events), min_size=1, max_size=12)):
         if not permits(machine, state, event):

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from service.eventstore import statements
 from service.eventstore.cache import Known, StateCache
-from service.eventstore.codec import decode_event
 from service.eventstore.commands import Answer, Unit
 from service.eventstore.unit import Registry
 from service.eventstore.writing import SNAPSHOT_EVERY
 from statemachines.kernel.machine import replay
+from statemachines.kernel.topics import decode_event
 from tests.support import toy
 from tests.support.rounds import Bench, Spy, count, entry_of
 from tests.support.toy import LIVE_TOYS, TOY, TOYS, Stream, Toy, command, simple_bump, toy_stream

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from statemachines.kernel.machine import TOPICS
+from statemachines.kernel.topics import EVENTS
 from statemachines.runs import claim, granting, issuing, ledger, running, verification
 from tests.support.loop.contracts import AUTOMATIONS, READY, make
 from tests.support.loop.game import Game
@@ -214,4 +214,4 @@ def test_every_guard_is_missed_when_it_is_gone(mutant: str, monkeypatch: pytest.
 def test_the_game_knows_every_event_of_the_loop():
     """Every released event of the loop's machines is known to the store's registry by its topic."""
     kinds = ("trigger_receipt.", "lease.", "claim.", "run.", "approval.", "grant.", "ledger.")
-    assert sum(topic.startswith(kinds) for topic in TOPICS) >= 60
+    assert sum(topic.startswith(kinds) for topic in EVENTS) >= 60

@@ -7,13 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemachines.kernel.machine import TOPICS, apply, permits, replay
+from statemachines.kernel.machine import apply, permits, replay
+from statemachines.kernel.topics import EVENTS
 from statemachines.runs import events as e
 from statemachines.runs.run import BEFORE_EFFECT, LIVE, MACHINE, OUTSIDE, Run, Status
 from tests.statemachines.tables import check_table
 from tests.support.examples import example
 
-EVENTS = [event for topic, event in sorted(TOPICS.items()) if topic.startswith("run.")]
+EVENTS = [event for topic, event in sorted(EVENTS.items()) if topic.startswith("run.")]
 
 ABSENT, STARTED, RUNNING, REVIEW = Status.ABSENT, Status.STARTED, Status.RUNNING, Status.IN_REVIEW
 PENDING, OPENED, VERIFYING = Status.PROOF_PENDING, Status.PR_OPENED, Status.VERIFYING

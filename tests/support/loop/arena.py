@@ -20,8 +20,8 @@ import httpx2
 import psutil
 import psycopg
 
-from service.eventstore.codec import decode_event
 from service.registry import registry
+from statemachines.kernel.topics import decode_event
 from tests.support.cluster import TestCluster
 from tests.support.history import check_read_models, check_rebuild
 from tests.support.loop.http_scene import RUNNER, HttpScene, contract_of

@@ -14,11 +14,11 @@ from typing import Any
 import httpx2
 import psycopg
 
-from service.eventstore.codec import decode_event
 from service.eventstore.commands import Answer, Command, Origin, Unit
 from service.eventstore.store import EventStore
 from service.ids import new_id
 from statemachines.cases import case
+from statemachines.kernel.topics import decode_event
 from tests.support.loop.http_scene import HttpScene
 from tests.support.loop.port import Entry, Reply, Request
 

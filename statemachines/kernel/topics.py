@@ -1,0 +1,142 @@
+"""Topics: the stored, versioned names of events, and the steps that bring an old version up to the present one.
+
+Stored bytes never change. An event has one class, that of its latest version; a payload of an older version is lifted
+when it is read, one pure step a version: v1 to v2, v2 to v3, and so on. A step stands beside the machine whose event
+it lifts:
+
+    @lifts("claim.created.v1")
+    def lift_created_v1(payload: Payload) -> Payload:
+        return payload | {"priority": 0}
+
+Every reader of the log decodes here and nowhere else. Hashes and exports are made of what is stored, before this.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+import msgspec
+
+Payload = dict[str, Any]
+Lift = Callable[[Payload], Payload]
+
+EVENTS: dict[str, type[msgspec.Struct]] = {}
+"""The class of each event, by the topic of its latest version."""
+LIFTS: dict[str, Lift] = {}
+"""The step from each older version to the next one, by the topic that it lifts."""
+
+_TOPIC = re.compile(r"(?P<name>[a-z0-9_]+(?:\.[a-z0-9_]+)*)\.v(?P<version>[1-9][0-9]*)")
+
+
+class TopicFault(Exception):
+    """Declared topics do not fit together: a bug that stops the start. The message names them."""
+
+
+class UnknownTopic(LookupError):
+    """A stored event has a topic that this release does not know: a later release wrote it."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(f"nobody declared the topic {topic}")
+        self.topic = topic
+
+
+class Topic(NamedTuple):
+    """A topic taken apart: the name of the event, and the version of its payload from 1."""
+
+    name: str
+    version: int
+
+    def at(self, version: int) -> str:
+        """The topic of another version of the same event."""
+        return f"{self.name}.v{version}"
+
+
+def parse_topic(topic: str) -> Topic:
+    """Take a topic apart. Raises TopicFault for a text that is none."""
+    found = _TOPIC.fullmatch(topic)
+    if found is None:
+        raise TopicFault(f"{topic} is no topic: a name of words and dots, then .v and the version")
+    return Topic(found["name"], int(found["version"]))
+
+
+def declare(topic: str, event: type[msgspec.Struct]) -> None:
+    """Take in the class of an event. Two classes of one version are a bug."""
+    known = EVENTS.setdefault(topic, event)
+    # A frozen struct with slots is made twice from one declaration; the second one counts.
+    if (known.__module__, known.__qualname__) != (event.__module__, event.__qualname__):
+        raise TopicFault(f"two events are named {topic}")
+    EVENTS[topic] = event
+
+
+def lifts(topic: str) -> Callable[[Lift], Lift]:
+    """Declare the step that lifts a payload of this older version to the next one. It must be pure."""
+
+    def bind(lift: Lift) -> Lift:
+        if LIFTS.setdefault(topic, lift) is not lift:
+            raise TopicFault(f"two steps lift {topic}")
+        return lift
+
+    return bind
+
+
+def check_topics(
+    events: Mapping[str, type[msgspec.Struct]] | None = None, steps: Mapping[str, Lift] | None = None
+) -> None:
+    """Raise TopicFault unless the versions of each event reach from v1 to its one class without a gap.
+
+    Looks at everything that was declared, unless told otherwise.
+    """
+    events, steps = EVENTS if events is None else events, LIFTS if steps is None else steps
+    latest: dict[str, int] = {}
+    for name, version in map(parse_topic, events):
+        if latest.setdefault(name, version) != version:
+            raise TopicFault(f"{name} has a class for two versions; the older one is lifted instead")
+    for name, version in map(parse_topic, steps):
+        if version >= latest.get(name, 0):
+            raise TopicFault(f"{name}.v{version} is lifted to a version that has no class")
+    for name, version in latest.items():
+        missing = [older for older in range(1, version) if f"{name}.v{older}" not in steps]
+        if missing:
+            raise TopicFault(f"nothing lifts {name}.v{missing[0]}, though its latest version is {version}")
+
+
+class _Reader(NamedTuple):
+    """How payloads of one topic are read: directly, or by the steps that lead to the class."""
+
+    decoder: msgspec.json.Decoder[Any]
+    steps: tuple[Lift, ...]
+    event: type[msgspec.Struct]
+
+    def read(self, payload: str | bytes) -> Any:
+        value = self.decoder.decode(payload)
+        if not self.steps:
+            return value
+        for step in self.steps:
+            value = step(value)
+        return msgspec.convert(value, self.event)
+
+
+@cache
+def _reader(topic: str) -> _Reader:
+    event = EVENTS.get(topic)
+    if event is not None:
+        return _Reader(msgspec.json.Decoder(event), (), event)
+    steps: list[Lift] = []
+    reached = topic
+    while event is None:
+        step = LIFTS.get(reached)
+        if step is None:
+            raise UnknownTopic(topic)
+        steps.append(step)
+        name, version = parse_topic(reached)
+        reached = Topic(name, version).at(version + 1)
+        event = EVENTS.get(reached)
+    return _Reader(msgspec.json.Decoder(dict[str, Any]), tuple(steps), event)
+
+
+def decode_event(topic: str, payload: str | bytes) -> Any:
+    """Decode a stored payload into the event of its topic, lifted to the latest version. Raises UnknownTopic."""
+    return _reader(topic).read(payload)
