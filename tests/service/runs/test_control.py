@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from service.eventstore.store import EventStore
+from service.runs.control import Snapshot, read_snapshot
 from tests.support.automation_world import closed
 from tests.support.loop.http_scene import HttpScene
 
@@ -68,3 +72,28 @@ def test_a_missing_runner_credential_shows(at: HttpScene) -> None:
     assert kinds(at) == ["runner_credential_missing"]
     at.pause()
     assert kinds(at) == []
+
+
+def test_control_is_one_statement_and_leaves_nothing(at: HttpScene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One query at one server time shows all of it, and reading it over HTTP records nothing (R-AUT-11)."""
+    at.running()
+
+    async def work(store: EventStore) -> tuple[Snapshot, list[str]]:
+        fetch, queries = store.fetch, []
+
+        async def noted(query: str, *params: Any) -> Any:
+            queries.append(query)
+            return await fetch(query, *params)
+
+        monkeypatch.setattr(store, "fetch", noted)
+        return await read_snapshot(store, at.world.project_id), queries
+
+    snapshot, queries = at.world.run(work)
+    assert len(queries) == 1
+    assert snapshot.contract is not None
+    assert [bundle.run.id for bundle in snapshot.runs] == [at.run_id]
+
+    events = "select count(*) from events where project_id = %s"
+    before = at.world.run(lambda store: store.fetch(events, at.world.project_id))
+    control(at)
+    assert at.world.run(lambda store: store.fetch(events, at.world.project_id)) == before

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from typing import Any
+
+import pytest
 
 from service.eventstore.store import EventStore
+from service.runs import sweep as sweeping
 from tests.support.automation_world import World, closed
 from tests.support.loop.http_scene import HttpScene
 from tests.support.sweeping import make_sweep
@@ -92,3 +96,49 @@ def test_a_fenced_project_is_left_alone(at: HttpScene) -> None:
     run = at.run(who="owner")
     assert (run["phase"], run["status"]) == ("deletion_fenced", "cancelled")
     closed(at.call("GET", at.path), 409, "project_deletion_in_progress")
+
+
+def open_receipts(world: World) -> list[str]:
+    """The projects of the receipts that a sweep looks at, in its order; the server has those of other tests too."""
+    query = (
+        "select t.project_id from trigger_receipts t join projects p on p.id = t.project_id and p.status = 'active' "
+        "where t.status in ('issued', 'claimed') order by t.expires_at, t.id"
+    )
+    return [project_id for (project_id,) in world.run(lambda store: store.fetch(query))]
+
+
+def test_a_step_takes_no_more_objects_than_its_bound(at: HttpScene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """500 a sweep; what is left over a later sweep takes (G-119). Here the bound ends at the first of two receipts."""
+    assert sweeping.AT_MOST == 500
+    at.prepare()
+    at.error(2)
+    at.error(2, message="The receipt of an order was not sent")
+    assert len(at.issue()["trigger_receipts"]) == 2
+    sweep(at.world)
+    at.pause()
+    with monkeypatch.context() as bounded:
+        bounded.setattr(sweeping, "AT_MOST", open_receipts(at.world).index(at.world.project_id) + 1)
+        [done] = sweep(at.world)
+        assert done["receipts"] <= 1
+    sweep(at.world)
+    assert topics(at.world)["trigger_receipt.invalidated.v1"] == 2
+
+
+def test_every_step_reads_within_the_bound(at: HttpScene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seven steps, seven lists, each limited by the one bound (G-119)."""
+    monkeypatch.setattr(sweeping, "AT_MOST", 37)
+
+    async def work(store: EventStore) -> list[str]:
+        fetch, lists = store.fetch, []
+
+        async def noted(query: str, *params: Any) -> Any:
+            if query.endswith("limit 37") or (query.endswith("limit %s") and params[-1] == 37):
+                lists.append(query)
+            return await fetch(query, *params)
+
+        monkeypatch.setattr(store, "fetch", noted)
+        await make_sweep(store).run()
+        return lists
+
+    lists = at.world.run(work)
+    assert len(lists) == len(set(lists)) == 7

@@ -67,6 +67,15 @@ def test_code_declares_what_the_table_says(row: DocumentedOperation) -> None:
     assert declared == wanted
 
 
+@pytest.mark.parametrize("row", documented_operations(), ids=NAMES)
+def test_where_no_limit_is_given_a_body_has_a_mebibyte(row: DocumentedOperation) -> None:
+    """1048576 bytes, 262144 for telemetry; a limit of the table's own goes before (G-004)."""
+    general = 262_144 if row.group == "ingest" else 1_048_576
+    if row.method not in {"GET", "DELETE"}:
+        limit = general if row.max_body_bytes is None else row.max_body_bytes
+        assert DECLARED[row.method, row.path].operation.max_body == limit
+
+
 def strict_faults(kind: Any, seen: set[Any]) -> list[str]:
     """Structs within a body type that let unknown members pass."""
     described = kind if isinstance(kind, msgspec.inspect.Type) else msgspec.inspect.type_info(kind)

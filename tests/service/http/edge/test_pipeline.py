@@ -412,6 +412,16 @@ async def test_answers_to_credentials_are_not_cached(toy: Toy) -> None:
         assert answer.headers["cache-control"] == "no-store"
 
 
+async def test_a_body_of_a_mebibyte_passes_and_one_byte_more_does_not(toy: Toy) -> None:
+    """The general limit, where an operation declares none of its own (G-004)."""
+    body = b"x" * 1_048_576
+    headers = {"content-type": "application/json"}
+    answer = await toy.post("/v1/raw", content=body, headers=headers)
+    assert (answer.status_code, answer.content) == (200, body)
+    answer = await toy.post("/v1/raw", content=body + b"x", headers=headers)
+    assert (code(answer), answer.json()["error"]["details"]) == ("payload_too_large", {"max_bytes": 1_048_576})
+
+
 async def test_raw_bodies_pass_untouched(toy: Toy) -> None:
     """A route that verifies bytes gets them as they were sent."""
     answer = await toy.post("/v1/raw", content=b"\x00\xff not json", headers={"content-type": "application/json"})
