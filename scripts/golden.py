@@ -1,10 +1,11 @@
-"""Add new files to tests/golden: an example of each event, and the names of what is found by importing the rooms.
+"""Add new files to tests/golden: an example of each event, the names of what is found by import, and the interface.
 
 A golden event is what the released code has written: it may be in somebody's history, and must stay readable. So this
 only ever adds files. An event that must look different gets a new topic and an upcaster.
 
 Machines, read models, endpoints, tasks and topics are found wherever a module declares them. A module that is not found
 would take its part along without a word, so names too are only ever added here: one that goes is taken out by hand.
+What the schema document promises is kept as it is now, unless it took back something that was promised before.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import msgspec
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+from scripts import interface  # noqa: E402
 from service.eventstore.codec import canonical  # noqa: E402
 from service.http.edge.routes import built_endpoints  # noqa: E402
 from service.jobs.declared import declared  # noqa: E402
@@ -96,6 +98,11 @@ def main() -> None:
         new = names - kept(kind)
         (NAMES / f"{kind}.txt").write_text("".join(f"{name}\n" for name in sorted(names | kept(kind))))
         print(*(f"added {kind} {name}" for name in sorted(new)), sep="\n", end="\n" if new else "")
+    promised = interface.promised()
+    faults = interface.broken(interface.kept(), promised)
+    if faults:
+        sys.exit("\n".join(["The interface takes back what it promised:", *faults]))
+    interface.write(promised)
 
 
 if __name__ == "__main__":
