@@ -122,7 +122,7 @@ Finding = MetricFinding | HypothesisFinding | ReadinessGapFinding
 
 
 class FunnelReviewOutput(Closed, frozen=True):
-    """Output of `weekly-funnel-review` (R-AUT-47): private, untrusted, without authority (R-AUT-49)."""
+    """Output of `weekly-funnel-review` (R-AUT-47): private, untrusted, without authority."""
 
     kind: Literal["funnel_review"]
     period_start: int

@@ -1,4 +1,4 @@
-"""Wire contract of a project's health (R-PROJ-12, R-PROJ-13)."""
+"""Wire contract of a project's health (R-PROJ-12)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a project's data arrives (R-PROJ-12, R-PROJ-13). Open also when the account's quota is locked."""
+"""Whether a project's data arrives (R-PROJ-12). Open also when the account's quota is locked."""
 
 from __future__ import annotations
 

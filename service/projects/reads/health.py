@@ -1,4 +1,4 @@
-"""Whether a project's data arrives, and what waits for attention in it (R-PROJ-12, R-PROJ-13)."""
+"""Whether a project's data arrives, and what waits for attention in it (R-PROJ-12)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A project's health on the wire (R-PROJ-12, R-PROJ-13)."""
+"""A project's health on the wire (R-PROJ-12)."""
 
 from __future__ import annotations
 

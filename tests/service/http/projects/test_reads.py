@@ -1,4 +1,4 @@
-"""Health and next steps of a project over HTTP (R-PROJ-08 to R-PROJ-13)."""
+"""Health and next steps of a project over HTTP (R-PROJ-08 to R-PROJ-12)."""
 
 from __future__ import annotations
 
