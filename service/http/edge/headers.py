@@ -92,8 +92,9 @@ def matches_tag(if_none_match: str | None, etag: str) -> bool:
 
 def check_credential_headers(head: Head) -> None:
     """Refuse two credentials in one request. Raises Unauthenticated."""
-    if "authorization" in head.repeated or "x-service-dsn" in head.repeated:
-        raise Unauthenticated("More than one credential was presented.")
+    for name in ("authorization", "x-service-dsn"):
+        if name in head.repeated:
+            raise Unauthenticated(f"The header {name} came more than once.", next_action=f"Send {name} once.")
 
 
 def check_repeated_headers(head: Head) -> None:

@@ -44,7 +44,7 @@ SECURITY_SCHEMES: Mapping[str, Json] = {
     "DsnAuth": {
         "type": "http",
         "scheme": "bearer",
-        "description": "The project's DSN (SERVICE_DSN). The header x-service-dsn takes it too.",
+        "description": "The project's DSN (SERVICE_DSN). The header x-service-dsn takes it too, and nothing else.",
     },
     "CiCredentialAuth": {
         "type": "http",
