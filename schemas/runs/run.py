@@ -13,6 +13,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from schemas.contracts.outputs import SelfHealingOutput
 from schemas.contracts.playbook import AutomationId, PlaybookRef, Sha256
+from schemas.kernel import patterns
 from schemas.kernel.paging import PageQuery
 from schemas.kernel.shape import Closed
 from schemas.runs.approval import Approval
@@ -32,7 +33,7 @@ RunPhase = Literal[
     "external_follow_up_required",
 ]
 Text2000 = Annotated[str, Meta(min_length=1, max_length=2000)]
-HttpsUrl = Annotated[str, Meta(min_length=9, max_length=500, pattern=r"^https://[^\s/\\?#@]+(/[^\s\\]*)?(?!\n)$")]
+HttpsUrl = Annotated[str, Meta(min_length=9, max_length=500, pattern=patterns.HTTPS_URL)]
 PrNumber = Annotated[int, Meta(ge=1, le=2147483647)]
 
 
@@ -84,7 +85,7 @@ class CancelRun(Closed, frozen=True):
     """Why service authority is withdrawn. The command key may stand here in place of the Idempotency-Key."""
 
     reason: Text2000 | UnsetType = UNSET
-    command_key: Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[!-~]+(?!\n)$")] | None = None
+    command_key: Annotated[str, Meta(min_length=1, max_length=255, pattern=patterns.VISIBLE_ASCII)] | None = None
 
 
 class VerifyRun(Closed, frozen=True):
