@@ -18,7 +18,9 @@ TEST_CLOCK_PATH = "/v1/test-clock/advance"  # exists only with a test clock (G-1
 CORS_PATHS = frozenset({"/v1/logs/", "/v1/analytics/", "/v1/analytics/browser-config", "/v1/public/q/{publication_id}"})
 CORS = {
     "access-control-allow-origin": "*",
-    "access-control-expose-headers": "x-service-request-id, retry-after, idempotent-replayed",
+    "access-control-expose-headers": (
+        "x-service-request-id, retry-after, ratelimit-limit, ratelimit-remaining, ratelimit-reset, idempotent-replayed"
+    ),
 }
 
 # A path value that cannot be an id is not looked up. Project ids have a first character of their own (R-GEN-10).
