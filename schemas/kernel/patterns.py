@@ -24,6 +24,15 @@ _SLUG_WORDS = "of a lower-case letter, then lower-case letters, digits, '_' and 
 _VISIBLE = r"[^\s\u0000-\u001f\u007f-\u009f\ufeff]"
 _PRINTABLE = r"[^\u0000-\u001f\u007f-\u009f]"
 
+# Controls, line separators and what turns the direction of text; then what shows nothing. The characters stand for
+# themselves, because no escape beyond two digits is common to the dialects that read the published pattern.
+_HIDDEN = r"\x00-\x1f\x7f-\x9f" + "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff"
+_BLANK = r"\x20\xa0" + "\u00ad\u1680\u2000-\u200d\u202f\u205f\u2060\u2800\u3000\u3164"
+
+LABEL = form(
+    f"[^{_HIDDEN}]*[^{_HIDDEN}{_BLANK}][^{_HIDDEN}]*",
+    "with at least one visible character, and without control or direction characters",
+)
 SHA256 = form("[0-9a-f]{64}", "of 64 lower-case hex digits")
 IDENTIFIER = form(
     "[A-Za-z0-9][A-Za-z0-9._:-]{7,199}", "of letters, digits, '.', '_', ':' and '-', beginning with a letter or digit"

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from schemas.kernel import patterns
 from schemas.kernel.shape import Epoch
 
 RoleName = Literal["owner", "member"]
@@ -15,7 +16,7 @@ RoleName = Literal["owner", "member"]
 class CreateProject(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Create a project; the caller becomes its owner."""
 
-    name: Annotated[str, Meta(min_length=1, max_length=200)]
+    name: Annotated[str, Meta(min_length=1, max_length=200, pattern=patterns.LABEL)]
 
 
 class DsnEndpoints(msgspec.Struct, frozen=True, kw_only=True):
