@@ -180,6 +180,8 @@ async def test_filters_over_http(api: httpx2.AsyncClient) -> None:
         assert found["paths"]
         assert all(flow in operation["x-flows"] for _, _, operation in operations(found))
         assert [error.message for error in OpenAPIV31SpecValidator(found).iter_errors()] == []
+    onboarding = (await api.get("/v1/openapi.json", params={"flow": "onboarding"})).json()
+    assert "post" in onboarding["paths"]["/v1/projects"]  # the flow begins by making a project
     tagged = (await api.get("/v1/openapi.json", params={"tag": "credentials"})).json()
     assert {tag for _, _, operation in operations(tagged) for tag in operation["tags"]} == {"credentials"}
     assert tagged["tags"] == [{"name": "credentials"}]
