@@ -32,6 +32,9 @@ RunPhase = Literal[
     "deletion_fenced",
     "external_follow_up_required",
 ]
+# What a runner may report. Any other text is a step that no run has: a conflict (G-106), and no fault of form.
+_PHASES = {"enum": ["running"]}
+_STATUSES = {"enum": ["draft_pr_opened", "failed", "escalated"]}
 Text2000 = Annotated[str, Meta(min_length=1, max_length=2000)]
 HttpsUrl = Annotated[str, Meta(min_length=9, max_length=500, pattern=patterns.HTTPS_URL)]
 PrNumber = Annotated[int, Meta(ge=1, le=2147483647)]
@@ -63,8 +66,8 @@ class UpdateRun(Closed, frozen=True, kw_only=True):
 
     state_revision: StateRevision
     lease_epoch: LeaseEpoch
-    phase: Annotated[str, Meta(min_length=1, max_length=100)] | UnsetType = UNSET
-    status: Annotated[str, Meta(min_length=1, max_length=100)] | UnsetType = UNSET
+    phase: Annotated[str, Meta(min_length=1, max_length=100, extra_json_schema=_PHASES)] | UnsetType = UNSET
+    status: Annotated[str, Meta(min_length=1, max_length=100, extra_json_schema=_STATUSES)] | UnsetType = UNSET
     reason: Text2000 | UnsetType = UNSET
     summary_md: Annotated[str, Meta(min_length=1, max_length=20000)] | UnsetType = UNSET
     pull_request: ReportedPullRequest | UnsetType = UNSET

@@ -18,6 +18,7 @@ from service.auth.principals import PrincipalKind
 from service.http.edge.bound import TEST_CLOCK_PATH, Bound
 from service.http.edge.headers import REQUEST_ID_HEADER
 from service.http.edge.operations import Operation
+from service.http.edge.published import publish
 from service.http.edge.schema_filters import select
 from service.http.edge.unbuilt import is_unbuilt
 
@@ -93,7 +94,8 @@ def build_document(endpoints: Iterable[Bound], base_url: str) -> Json:
     """Generate the whole document; `base_url` is the one server."""
     shown = [bound for bound in endpoints if bound.operation.path not in HIDDEN_PATHS]
     types = _types_of(shown)
-    schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
+    described = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
+    schemas, components = publish(list(described[0])), publish(described[1])
     schema_of = dict(zip(map(id, types), schemas, strict=True))
     paths: dict[str, Json] = {}
     for bound in shown:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import httpx2
@@ -141,6 +141,57 @@ def test_headers_are_those_of_the_table() -> None:
         if row.if_match:
             wanted["If-Match"] = row.if_match == "required"
         assert found == wanted, row.path
+
+
+def objects_in(part: Any, where: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every object of the document, with its place."""
+    if isinstance(part, dict):
+        yield where, part
+        for name, value in part.items():
+            yield from objects_in(value, f"{where}/{name}")
+    elif isinstance(part, list):
+        for index, value in enumerate(part):
+            yield from objects_in(value, f"{where}/{index}")
+
+
+def test_generators_read_every_schema() -> None:
+    """No pattern with a lookaround or an escape that RE2 lacks, items for every array, no default of null."""
+    for where, part in objects_in(DOCUMENT):
+        if isinstance(pattern := part.get("pattern"), str):
+            assert not re.search(r"\(\?|\\[uZzbB]", pattern), (where, pattern)
+        if part.get("type") == "array":
+            assert "items" in part or "prefixItems" in part, where
+        assert "default" not in part or part["default"] is not None, where
+
+
+def test_what_is_always_true_is_a_constant_that_is_sent() -> None:
+    """`ok` of an accepted record: a generator that takes it for optional, or for an enum of booleans, drops it."""
+    schemas = DOCUMENT["components"]["schemas"]
+    for name in ("LogAccepted", "AnalyticsAccepted", "DeployAccepted"):
+        assert schemas[name]["properties"]["ok"] == {"type": "boolean", "const": True}
+        assert "ok" in schemas[name]["required"]
+
+
+def test_members_with_a_default_are_optional() -> None:
+    for where, part in objects_in(DOCUMENT["components"]["schemas"]):
+        for name in part.get("required", []) if part.get("type") == "object" else []:
+            assert "default" not in part["properties"][name], (where, name)
+
+
+def test_a_step_of_a_run_is_enumerated() -> None:
+    """What a runner may report, and nothing else (G-106)."""
+    step = DOCUMENT["components"]["schemas"]["UpdateRun"]["properties"]
+    assert step["phase"]["enum"] == ["running"]
+    assert step["status"]["enum"] == ["draft_pr_opened", "failed", "escalated"]
+
+
+def test_prose_is_for_readers() -> None:
+    """Neither ids of rules nor the indentation of source code."""
+    for where, part in objects_in(DOCUMENT):
+        for name in ("description", "summary"):
+            if isinstance(text := part.get(name), str):
+                assert not re.search(r"\b(R-[A-Z]+-|G-)\d|\n |\bthreat \d", text), (where, text)
+                assert text == text.strip(), where
 
 
 def references(part: Any) -> set[str]:
