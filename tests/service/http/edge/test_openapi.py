@@ -18,6 +18,7 @@ from service.http.discovery.entry import schema_document
 from service.http.edge.app import ALIASES, create_app
 from service.http.edge.bound import TEST_CLOCK_PATH
 from service.http.edge.headers import matches_tag
+from service.http.edge.naming import name_of
 from service.http.edge.routes import all_endpoints
 from service.http.edge.schema_filters import operations, select
 from service.http.edge.unbuilt import is_unbuilt
@@ -78,6 +79,37 @@ def test_it_says_what_is_not_built() -> None:
     assert unbuilt == {name for name, operation in OPERATIONS.items() if operation.get("x-not-built")}
     for name in unbuilt:
         assert "501" in OPERATIONS[name]["responses"]
+
+
+def test_operations_have_names_in_words() -> None:
+    """Also those that are not built: generated clients call them so. Each is there once, with its summary."""
+    names = [operation["operationId"] for operation in OPERATIONS.values()]
+    assert sorted(set(names)) == sorted(names)
+    for (method, path), operation in OPERATIONS.items():
+        name = operation["operationId"]
+        assert re.fullmatch(r"[a-z]+(_[a-z]+)*", name), name
+        assert not name.startswith(("post_", f"{method.lower()}_projects_project_id")), (path, name)
+        assert not re.search(r"_(project_id|id|[a-z]+_id)\b", name), (path, name)
+        if operation.get("x-not-built"):
+            assert operation["summary"].lower().replace(" ", "_") == name
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "name"),
+    [
+        ("GET", "/v1/projects/{project_id}/alerts", "list_alerts"),
+        ("GET", "/v1/projects/{project_id}/alerts/{id}", "get_alert"),
+        ("POST", "/v1/projects/{project_id}/alerts", "create_alert"),
+        ("POST", "/v1/projects/{project_id}/alerts/{id}/evaluate", "evaluate_alert"),
+        ("DELETE", "/v1/projects/{project_id}/public-queries/{publication_id}", "delete_public_query"),
+        ("PUT", "/v1/projects/{project_id}/signal-map", "put_signal_map"),
+        ("GET", "/v1/billing/status", "get_billing_status"),
+        ("GET", "/v1/cases/{case_id}/users", "list_case_users"),
+        ("DELETE", "/v1/projects/{project_id}", "delete_project"),
+    ],
+)
+def test_a_name_is_made_from_the_path(method: str, path: str, name: str) -> None:
+    assert name_of(method, path) == name
 
 
 def test_the_test_clock_is_not_in_it() -> None:
