@@ -20,8 +20,9 @@ class CreateProject(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DsnEndpoints(msgspec.Struct, frozen=True, kw_only=True):
-    """The endpoints that take the DSN."""
+    """A project by its id, with the endpoints that take its DSN."""
 
+    id: str
     logs_url: str
     analytics_url: str
     deploys_url: str
@@ -31,7 +32,6 @@ class DsnEndpoints(msgspec.Struct, frozen=True, kw_only=True):
 class ProjectCreatedBody(DsnEndpoints, frozen=True, kw_only=True):
     """A new project. `dsn` is null in a replay of the request."""
 
-    id: str
     project_id: str
     name: str
     role: RoleName
@@ -99,7 +99,6 @@ class RotateDsn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class DsnRotatedBody(DsnEndpoints, frozen=True, kw_only=True):
     """The new DSN. `dsn` is null in a replay of the request."""
 
-    id: str
     name: str
     dsn: str | None
     dsn_recoverable: bool
