@@ -116,7 +116,7 @@ _REQUEST = {
         "Send a fresh Idempotency-Key of 1-255 visible ASCII characters.",
     ),
     "authorization_pending": _code(
-        400, "The code has not been authorized yet.", "Poll again after the interval that was given.", retryable=True
+        400, "The code has not been authorised yet.", "Poll again after the interval that was given.", retryable=True
     ),
     "slow_down": _code(
         400,
@@ -125,7 +125,7 @@ _REQUEST = {
         retryable=True,
     ),
     "access_denied": _code(400, "The authorization was denied.", "Start a new device flow if access is still wanted."),
-    "expired_token": _code(400, "The device code is not usable.", "Start a new device flow."),
+    "expired_token": _code(400, "The device code is over or was used.", "Start a new device flow."),
     "unauthenticated": _code(
         401, "No valid credential was presented.", "Send a live credential as Authorization: Bearer."
     ),
@@ -181,9 +181,11 @@ _MISSING = {
     "case_not_found": _code(404, "There is no such case.", _LIST),
     "credential_not_found": _code(404, "There is no such credential.", _LIST),
     "onboarding_not_started": _code(
-        404, "Onboarding has not been started.", "Start it with a plan: POST the project's onboarding."
+        404, "No onboarding has been started for this project.", "Start it with a plan: POST the project's onboarding."
     ),
-    "signal_map_not_found": _code(404, "The project has no signal map yet.", "Have an onboarding plan approved first."),
+    "signal_map_not_found": _code(
+        404, "No plan has been approved for this project.", "Have an onboarding plan approved first."
+    ),
     "playbook_not_found": _code(404, "There is no such playbook.", "List the playbooks."),
     "playbook_version_not_found": _code(
         404, "The playbook has no such version.", "Read the playbook for its versions."
@@ -216,16 +218,16 @@ _MISSING = {
 _CONFLICT = {
     "credential_already_created": _code(
         409,
-        "This key already created a credential.",
+        "This request has made its credential, and the secret was shown then.",
         "Use the credential named in details; its secret is not shown again.",
     ),
     "project_deletion_in_progress": _code(
         409, "The project is being deleted.", "Stop using the project; this is final."
     ),
     "onboarding_state_conflict": _code(409, "Onboarding is not in a state that allows this.", _READ),
-    "plan_hash_mismatch": _code(409, "The plan is not the one that was shown.", _READ),
+    "plan_hash_mismatch": _code(409, "The decision is about another plan than the current one.", _READ),
     "source_snapshot_mismatch": _code(
-        409, "The source snapshot is not the expected one.", "Take the snapshot again from a clean commit."
+        409, "The running proof is for another source snapshot.", "Take the snapshot again from a clean commit."
     ),
     "signal_map_managed_by_onboarding": _code(
         409, "The signal map belongs to onboarding.", "Change it by revising the onboarding plan."
@@ -235,10 +237,10 @@ _CONFLICT = {
         409, "The analytics provider is not set up for this project.", "Provision the provider first."
     ),
     "readiness_incomplete": _code(
-        409, "Not everything needed is in place.", "Complete the gaps named in details, then repeat."
+        409, "Not everything that the automation needs is in place.", "Complete the gaps named in details, then repeat."
     ),
     "automation_disabled": _code(409, "The automation is disabled.", _CONTRACT),
-    "automation_paused": _code(409, "Automation is paused.", _CONTRACT),
+    "automation_paused": _code(409, "Automation is paused for this project.", _CONTRACT),
     "receipt_not_claimable": _code(409, "The trigger receipt cannot be claimed.", _RECEIPT),
     "receipt_already_consumed": _code(409, "The trigger receipt has been used.", _RECEIPT),
     "receipt_expired": _code(409, "The trigger receipt has expired.", _RECEIPT),
