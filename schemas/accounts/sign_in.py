@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from schemas.kernel import patterns
+
 UserId = Annotated[str, Meta(description="The id of a person.")]
 UserCode = Annotated[str, Meta(min_length=1, max_length=40, description="XXXX-XXXX; case and dash do not matter.")]
 
@@ -75,7 +77,7 @@ class AuthorizeTestDevice(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     """Authorize the sign-in of a user code as the synthetic identity of a test run."""
 
     user_code: UserCode
-    test_run_id: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,64}(?!\n)$")]
+    test_run_id: Annotated[str, Meta(pattern=patterns.SHORT_TOKEN)]
 
 
 class SyntheticSignInBody(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from schemas.kernel import patterns
 from schemas.kernel.shape import SAFE_INTEGER, Closed, Identifier, SafeEpoch
 
 READ_SCOPES = ("project:read", "query:read")
@@ -13,10 +14,7 @@ CONNECT_SECONDS = 900  # lifetime of a pending authorization
 POLL_INTERVAL = 5
 
 # An origin and at most a path: no credentials, query or fragment can hide in a host.
-HttpsUrl = Annotated[
-    str,
-    Meta(min_length=9, max_length=500, pattern=r"^https://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[A-Za-z0-9._~/-]*)?(?!\n)$"),
-]
+HttpsUrl = Annotated[str, Meta(min_length=9, max_length=500, pattern=patterns.HTTPS_HOST)]
 ProviderProjectId = Annotated[int, Meta(ge=1, le=SAFE_INTEGER)]
 
 

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from schemas.contracts.playbook import AutomationId, PlaybookRef, Sha256
+from schemas.kernel import patterns
 from schemas.kernel.shape import Closed
 
 MAX_CONTRACT_BYTES = 262144
@@ -30,7 +31,7 @@ _ENTRY_SCHEMA = {
             "properties": {
                 "id": {"type": "string", "enum": ["error-to-draft-pr", "weekly-funnel-review"]},
                 "version": {"type": "string"},
-                "template_hash": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+                "template_hash": {"type": "string", "pattern": patterns.SHA256},
             },
             "required": ["id", "template_hash", "version"],
             "additionalProperties": False,

@@ -12,19 +12,17 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from schemas.kernel.shape import END, Closed
+from schemas.kernel import patterns
+from schemas.kernel.shape import Closed
 
 MAX_RENDER_BYTES = 65536
-
-_VISIBLE = r"[^\s\u0000-\u001f\u007f-\u009f\ufeff]"
-_PRINTABLE = r"[^\u0000-\u001f\u007f-\u009f]"
 
 AutomationId = Annotated[
     str,
     Meta(
         min_length=1,
         max_length=100,
-        pattern=f"^[a-z][a-z0-9_-]*{END}",
+        pattern=patterns.SLUG,
         description="Unique in the project: a lowercase letter, then lowercase letters, digits, `_` and `-`.",
     ),
 ]
@@ -35,7 +33,7 @@ EventName = Annotated[
     Meta(
         min_length=1,
         max_length=200,
-        pattern=f"^{_VISIBLE}+{END}",
+        pattern=patterns.VISIBLE,
         description="An event name as the signal map has it: no white space, no control characters.",
     ),
 ]
@@ -43,7 +41,7 @@ Environment = Annotated[str, Meta(min_length=1, max_length=100)]
 Confirmed = Annotated[bool, Meta(extra_json_schema={"const": True})]
 CostUsd = Annotated[float, Meta(gt=0, le=10000, description="US dollars; above 0, at most 10000.")]
 Seconds30Days = Annotated[int, Meta(ge=60, le=2592000)]
-Sha256 = Annotated[str, Meta(pattern=f"^[0-9a-f]{{64}}{END}")]
+Sha256 = Annotated[str, Meta(pattern=patterns.SHA256)]
 
 Provider = Literal["coding_agent_a", "coding_agent_b", "hosted_ci", "custom"]
 PlaybookId = Literal["error-to-draft-pr", "weekly-funnel-review"]
@@ -55,9 +53,9 @@ PlaybookId = Literal["error-to-draft-pr", "weekly-funnel-review"]
 class Invocation(Closed, frozen=True):
     """The program that the customer's scheduler starts; the service never runs it."""
 
-    executable: Annotated[str, Meta(min_length=1, max_length=500, pattern=f"^{_PRINTABLE}+{END}")]
+    executable: Annotated[str, Meta(min_length=1, max_length=500, pattern=patterns.PRINTABLE)]
     argv: Annotated[
-        tuple[Annotated[str, Meta(max_length=500, pattern=f"^{_PRINTABLE}*{END}")], ...], Meta(max_length=50)
+        tuple[Annotated[str, Meta(max_length=500, pattern=patterns.PRINTABLE_OR_EMPTY)], ...], Meta(max_length=50)
     ]
 
 
@@ -120,7 +118,7 @@ class RepositoryRunner(Closed, frozen=True):
         Meta(
             min_length=1,
             max_length=500,
-            pattern=rf"^https://[^\s/\\?#@]+(/[^\s\\?#]*)?{END}",
+            pattern=patterns.HTTPS_REPOSITORY,
             description="Absolute https URL without user information, query or fragment.",
         ),
     ]
@@ -311,7 +309,7 @@ class RenderRequest(Closed, frozen=True):
 class PlaybookQuery(msgspec.Struct, frozen=True):
     """Query of the detail: a published version, the latest when omitted (R-PB-03)."""
 
-    version: Annotated[str, Meta(max_length=40, pattern=rf"^[0-9]+\.[0-9]+\.[0-9]+{END}")] | None = None
+    version: Annotated[str, Meta(max_length=40, pattern=patterns.VERSION)] | None = None
 
 
 class PlaybookRef(Closed, frozen=True):

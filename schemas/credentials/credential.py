@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from schemas.kernel import patterns
 from schemas.kernel.shape import Epoch
 
 CredentialKind = Literal["ci_deploy", "automation_runner"]
@@ -21,7 +22,7 @@ CredentialScope = Literal[
     "runs:write",
     "approvals:request",
 ]
-AutomationId = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[a-z][a-z0-9_-]{0,99}(?!\n)$")]
+AutomationId = Annotated[str, Meta(min_length=1, max_length=100, pattern=patterns.SLUG_OF_100)]
 
 DEFAULT_LIFETIME = 7776000  # seconds: 90 days
 MAX_CREATE_BYTES = 16384

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from schemas.kernel import patterns
 from schemas.kernel.paging import PageQuery
 
 Environment = Annotated[str, Meta(min_length=1, max_length=160)]
@@ -17,7 +18,7 @@ class DeployEvent(msgspec.Struct, frozen=True):
 
     version: Annotated[str, Meta(min_length=1, max_length=200)]
     environment: Environment | None = None
-    sha: Annotated[str, Meta(pattern=r"^[0-9a-f]{7,64}(?!\n)$")] | None = None
+    sha: Annotated[str, Meta(pattern=patterns.GIT_SHA)] | None = None
     branch: Annotated[str, Meta(min_length=1, max_length=300)] | None = None
     message: Annotated[str, Meta(max_length=2000)] | None = None
 

@@ -7,14 +7,13 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-# Python lets `$` match before a trailing newline and JSON Schema's dialect does not; the lookahead makes both agree.
-END = r"(?!\n)$"
+from schemas.kernel import patterns
 
 SAFE_INTEGER = 9007199254740991
 
 Epoch = Annotated[int, Meta(ge=0, description="Epoch seconds, UTC.")]
 SafeEpoch = Annotated[int, Meta(ge=0, le=SAFE_INTEGER, description="Epoch seconds, UTC.")]
-Identifier = Annotated[str, Meta(min_length=8, max_length=200, pattern=f"^[A-Za-z0-9][A-Za-z0-9._:-]{{7,199}}{END}")]
+Identifier = Annotated[str, Meta(min_length=8, max_length=200, pattern=patterns.IDENTIFIER)]
 
 
 class Closed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -11,13 +11,14 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from schemas.kernel.shape import END, SAFE_INTEGER, Closed, Identifier, SafeEpoch
+from schemas.kernel import patterns
+from schemas.kernel.shape import SAFE_INTEGER, Closed, Identifier, SafeEpoch
 
 MAX_PLAN_BYTES = 524288
 
-Sha256 = Annotated[str, Meta(min_length=64, max_length=64, pattern=f"^[0-9a-f]{{64}}{END}")]
-GitSha = Annotated[str, Meta(min_length=7, max_length=64, pattern=f"^[0-9a-f]{{7,64}}{END}")]
-QuotedTag = Annotated[str, Meta(pattern=f'^"[A-Za-z0-9._:-]+"{END}')]
+Sha256 = Annotated[str, Meta(min_length=64, max_length=64, pattern=patterns.SHA256)]
+GitSha = Annotated[str, Meta(min_length=7, max_length=64, pattern=patterns.GIT_SHA)]
+QuotedTag = Annotated[str, Meta(pattern=patterns.QUOTED_TAG)]
 RowCount = Annotated[int, Meta(ge=1, le=SAFE_INTEGER)]
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 PropertyName = Annotated[str, Meta(min_length=1, max_length=160)]

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from schemas.kernel import patterns
 from schemas.kernel.shape import Epoch
 
 RoleName = Literal["owner", "member"]
@@ -15,12 +16,13 @@ RoleName = Literal["owner", "member"]
 class CreateProject(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Create a project; the caller becomes its owner."""
 
-    name: Annotated[str, Meta(min_length=1, max_length=200)]
+    name: Annotated[str, Meta(min_length=1, max_length=200, pattern=patterns.LABEL)]
 
 
 class DsnEndpoints(msgspec.Struct, frozen=True, kw_only=True):
-    """The endpoints that take the DSN."""
+    """A project by its id, with the endpoints that take its DSN."""
 
+    id: str
     logs_url: str
     analytics_url: str
     deploys_url: str
@@ -30,7 +32,6 @@ class DsnEndpoints(msgspec.Struct, frozen=True, kw_only=True):
 class ProjectCreatedBody(DsnEndpoints, frozen=True, kw_only=True):
     """A new project. `dsn` is null in a replay of the request."""
 
-    id: str
     project_id: str
     name: str
     role: RoleName
@@ -98,7 +99,6 @@ class RotateDsn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class DsnRotatedBody(DsnEndpoints, frozen=True, kw_only=True):
     """The new DSN. `dsn` is null in a replay of the request."""
 
-    id: str
     name: str
     dsn: str | None
     dsn_recoverable: bool

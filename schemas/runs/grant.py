@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from schemas.kernel import patterns
 from schemas.kernel.shape import Closed
 from schemas.runs.claim import LeaseEpoch, StateRevision
 from schemas.runs.receipt import ObjectId
@@ -15,7 +16,7 @@ DeliveryMode = Literal["review_required", "auto_merge"]
 MergeMethod = Literal["squash", "merge", "rebase"]
 GrantKind = Literal["draft_pr", "auto_merge"]
 Branch = Annotated[str, Meta(min_length=1, max_length=200)]
-HeadSha = Annotated[str, Meta(min_length=40, max_length=64, pattern=r"^[0-9a-f]{40,64}(?!\n)$")]
+HeadSha = Annotated[str, Meta(min_length=40, max_length=64, pattern=patterns.HEAD_SHA)]
 Path = Annotated[str, Meta(min_length=1, max_length=500)]
 
 

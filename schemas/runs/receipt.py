@@ -13,12 +13,13 @@ from msgspec import Meta
 from schemas.cases.case import Trust
 from schemas.cases.log import Level
 from schemas.contracts.playbook import AutomationId, Sha256
+from schemas.kernel import patterns
 from schemas.kernel.paging import PageQuery
 from schemas.kernel.shape import Closed
 
 ReceiptStatus = Literal["issued", "claimed", "consumed", "expired", "closed", "invalidated"]
 ReceiptKind = Literal["unhandled_case", "schedule"]
-ObjectId = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[a-z]+_[0-9a-z]{26}(?!\n)$")]
+ObjectId = Annotated[str, Meta(min_length=1, max_length=100, pattern=patterns.OBJECT_ID)]
 
 
 class IssueTriggers(Closed, frozen=True):

@@ -13,6 +13,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from schemas.contracts.outputs import SelfHealingOutput
 from schemas.contracts.playbook import AutomationId, PlaybookRef, Sha256
+from schemas.kernel import patterns
 from schemas.kernel.paging import PageQuery
 from schemas.kernel.shape import Closed
 from schemas.runs.approval import Approval
@@ -31,8 +32,11 @@ RunPhase = Literal[
     "deletion_fenced",
     "external_follow_up_required",
 ]
+# What a runner may report. Any other text is a step that no run has: a conflict (G-106), and no fault of form.
+_PHASES = {"enum": ["running"]}
+_STATUSES = {"enum": ["draft_pr_opened", "failed", "escalated"]}
 Text2000 = Annotated[str, Meta(min_length=1, max_length=2000)]
-HttpsUrl = Annotated[str, Meta(min_length=9, max_length=500, pattern=r"^https://[^\s/\\?#@]+(/[^\s\\]*)?(?!\n)$")]
+HttpsUrl = Annotated[str, Meta(min_length=9, max_length=500, pattern=patterns.HTTPS_URL)]
 PrNumber = Annotated[int, Meta(ge=1, le=2147483647)]
 
 
@@ -62,8 +66,8 @@ class UpdateRun(Closed, frozen=True, kw_only=True):
 
     state_revision: StateRevision
     lease_epoch: LeaseEpoch
-    phase: Annotated[str, Meta(min_length=1, max_length=100)] | UnsetType = UNSET
-    status: Annotated[str, Meta(min_length=1, max_length=100)] | UnsetType = UNSET
+    phase: Annotated[str, Meta(min_length=1, max_length=100, extra_json_schema=_PHASES)] | UnsetType = UNSET
+    status: Annotated[str, Meta(min_length=1, max_length=100, extra_json_schema=_STATUSES)] | UnsetType = UNSET
     reason: Text2000 | UnsetType = UNSET
     summary_md: Annotated[str, Meta(min_length=1, max_length=20000)] | UnsetType = UNSET
     pull_request: ReportedPullRequest | UnsetType = UNSET
@@ -84,7 +88,7 @@ class CancelRun(Closed, frozen=True):
     """Why service authority is withdrawn. The command key may stand here in place of the Idempotency-Key."""
 
     reason: Text2000 | UnsetType = UNSET
-    command_key: Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[!-~]+(?!\n)$")] | None = None
+    command_key: Annotated[str, Meta(min_length=1, max_length=255, pattern=patterns.VISIBLE_ASCII)] | None = None
 
 
 class VerifyRun(Closed, frozen=True):

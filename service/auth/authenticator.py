@@ -34,6 +34,14 @@ CACHE_SIZE = 10_000
 QUERY_DSN_PATHS = ("/v1/logs/", "/v1/analytics/", "/v1/analytics/browser-config")
 
 _BEARER = "bearer "
+_NAMES: Mapping[PrincipalKind, str] = {
+    PrincipalKind.KEY: "an API key",
+    PrincipalKind.DSN: "the project's DSN",
+    PrincipalKind.CI: "a CI credential",
+    PrincipalKind.RUNNER: "a runner credential",
+    PrincipalKind.INTERNAL: "the internal token",
+    PrincipalKind.TEST: "the test token",
+}
 
 
 class Standing(NamedTuple):
@@ -78,12 +86,16 @@ class Authenticator:
             return ANONYMOUS
         if allowed == {PrincipalKind.TEST} and self._settings.test_token is None:
             raise NotFound
-        secret = presented(access, headers, query)
-        # What is remembered may let somebody through to the second check; a refusal rests on a fresh look, so that
-        # a secret that has just ended is nobody's everywhere, and not of the wrong kind here and there.
-        principal = await self._identify(secret, remembered=access.mutation)
-        if access.mutation and _refusal(access, principal) is not None:
-            principal = await self._identify(secret, remembered=False)
+        try:
+            check_places(access, headers, query)
+            secret = presented(access, headers, query)
+            # What is remembered may let somebody through to the second check; a refusal rests on a fresh look, so that
+            # a secret that has just ended is nobody's everywhere, and not of the wrong kind here and there.
+            principal = await self._identify(secret, remembered=access.mutation)
+            if access.mutation and _refusal(access, principal) is not None:
+                principal = await self._identify(secret, remembered=False)
+        except Unauthenticated as refused:
+            raise Unauthenticated(str(refused), next_action=how_to_present(access)) from None
         if (refusal := _refusal(access, principal)) is not None:
             raise refusal
         return principal
@@ -220,6 +232,28 @@ def _refusal(access: Access, principal: Principal) -> Rejection | None:
     return None
 
 
+def check_places(access: Access, headers: Mapping[str, str], query: Mapping[str, str | Sequence[str]]) -> None:
+    """Raise Unauthenticated when a place of DSNs holds anything else, judged by its form alone (G-138)."""
+    if "x-service-dsn" in headers and not _is_dsn(headers["x-service-dsn"].strip()):
+        raise Unauthenticated("The header x-service-dsn takes a DSN only.")
+    values = query.get("dsn", ()) if access.path in QUERY_DSN_PATHS else ()
+    if not all(map(_is_dsn, [values] if isinstance(values, str) else values)):
+        raise Unauthenticated("The parameter dsn takes a DSN only.")
+
+
+def _is_dsn(text: str) -> bool:
+    return secrets.kind_of(secrets.parse_dsn(text).key) is SecretKind.DSN
+
+
+def how_to_present(access: Access) -> str:
+    """Say which credentials a route takes, and in which header."""
+    names = [name for kind, name in _NAMES.items() if kind in access.principals]
+    ways = [f"{' or '.join(names)} as Authorization: Bearer"] if names else []
+    if PrincipalKind.DSN in access.principals:
+        ways.append("the DSN as x-service-dsn" if len(names) > 1 else "as x-service-dsn")
+    return f"Send {', or '.join(ways)}; one value only."
+
+
 def presented(access: Access, headers: Mapping[str, str], query: Mapping[str, str | Sequence[str]]) -> str:
     """Return the one secret of a request. Raises Unauthenticated for none, and for two that differ."""
     sent = []
@@ -233,7 +267,9 @@ def presented(access: Access, headers: Mapping[str, str], query: Mapping[str, st
         sent.extend([values] if isinstance(values, str) else values)
     read = [secrets.parse_dsn(value) for value in sent]
     named = {dsn.project_id for dsn in read} - {None}
-    if len({dsn.key for dsn in read}) != 1 or len(named) > 1:
+    if len({dsn.key for dsn in read}) > 1 or len(named) > 1:
+        raise Unauthenticated("The request carries two credentials that differ.")
+    if not read:
         raise Unauthenticated
     # Of two spellings of one DSN the one that names a project counts: that is checked too.
     return max(sent, key=len)

@@ -154,5 +154,6 @@ async def purge(connection: Connection, days_by_project: Mapping[str, int], long
     for statement in _PURGE_USAGE:
         await connection.execute(statement.encode(), (today - USAGE_DAYS * DAY,))
     await connection.execute(_PURGE_FLUSHERS.encode(), (today - FLUSHER_SECONDS,))
-    log.info("telemetry_purged", rows=total, partitions=dropped)
+    if total or dropped:
+        log.info("telemetry_purged", rows=total, partitions=dropped)
     return total

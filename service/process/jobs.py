@@ -32,14 +32,24 @@ def job_app(services: Services, tasks: list[Task]) -> procrastinate.App:
     async def tidy(timestamp: int) -> None:
         """Requeue the jobs of killed workers, and delete failures after a week."""
         for job in await app.job_manager.get_stalled_jobs(seconds_since_heartbeat=STALLED_SECONDS):
-            log.warning("job_given_back", task=job.task_name, job=job.id, at=timestamp)
-            await app.job_manager.retry_job(job)
+            await _give_back(app, job, timestamp)
         await app.job_manager.delete_old_jobs(
             nb_hours=FAILED_KEPT_HOURS, include_failed=True, include_cancelled=True, include_aborted=True
         )
 
     app.periodic(cron="* * * * *", queueing_lock=f"{LOCK}:tidy")(app.task(name="jobs.tidy")(tidy))
     return app
+
+
+async def _give_back(app: procrastinate.App, job: procrastinate.jobs.Job, timestamp: int) -> None:
+    """Let the job of a killed worker wait again, or end it when another one of its lock waits already."""
+    try:
+        await app.job_manager.retry_job(job)
+    except procrastinate.exceptions.UniqueViolation:
+        log.info("job_superseded", task=job.task_name, job=job.id)
+        await app.job_manager.finish_job(job, status=procrastinate.jobs.Status.FAILED, delete_job=True)
+    else:
+        log.warning("job_given_back", task=job.task_name, job=job.id, at=timestamp)
 
 
 def _register(app: procrastinate.App, services: Services, task: Task) -> None:

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 from msgspec import inspect
 
+from schemas.kernel.patterns import words_for
+
 MISSING = "missing_field"
 UNKNOWN = "unknown_field"
 INVALID = "invalid_value"
@@ -189,8 +191,9 @@ def noun(expected: inspect.Type) -> str:  # noqa: PLR0911 - one phrase for each 
         case inspect.Metadata():
             return noun(expected.type)
         case inspect.StrType():
-            form = f" matching {expected.pattern}" if expected.pattern else ""
-            return f"a string{_span(expected.min_length, expected.max_length, ' of', 'characters')}{form}"
+            form = f" {words_for(expected.pattern)}" if expected.pattern else ""
+            span = _span(expected.min_length, expected.max_length, " of", "characters")
+            return f"a string{span}{',' if span and form else ''}{form}"
         case inspect.IntType():
             return f"an integer{_bounds(expected)}"
         case inspect.FloatType():
@@ -213,6 +216,8 @@ def _one_of(options: Iterable[Any]) -> str:
 
 
 def _span(least: float | None, most: float | None, lead: str, unit: str) -> str:
+    if least is not None and least == most:
+        return f"{lead} {least} {unit}"
     if least is not None and most is not None:
         return f"{lead} {least} to {most} {unit}"
     if most is not None:

@@ -181,7 +181,8 @@ def decide_start(
     """Make a plan the current one.
 
     Records nothing when it already is and nothing has been built on it: an exact replay, or the repeat of a start
-    whose answer was lost. Raises IfMatchRequired, PreconditionFailed, OnboardingConflict.
+    whose answer was lost; nor once it is proven (G-138). Raises IfMatchRequired,
+    PreconditionFailed, OnboardingConflict.
     """
     planned = OnboardingPlanned(onboarding_id=id, plan=wish.plan, plan_sha256=wish.sha256, planned_at=now)
     if state.status is Status.ABSENT:
@@ -194,7 +195,7 @@ def decide_start(
         return [planned]
     same_plan = wish.sha256 == state.plan_sha256
     if if_match is None:
-        if same_plan and state.status is not Status.VERIFIED:
+        if same_plan:
             return []
         raise IfMatchRequired(
             "An onboarding exists; replacing its plan needs If-Match.",
@@ -205,7 +206,9 @@ def decide_start(
         return []
     require_current(state, if_match)
     if state.status is Status.VERIFIED:
-        raise conflict(state)
+        if not same_plan:
+            raise conflict(state)
+        return []
     return [planned]
 
 

@@ -137,15 +137,15 @@ class Model:
         if self.status == "none":
             return (planned, Answer(201)) if step.tag is Tag.NONE else (self, STALE)
         if step.tag is Tag.NONE:
-            return self, Answer(200) if same and self.status != "verified" else MISSING
+            return self, Answer(200) if same else MISSING
         if step.tag is Tag.PREVIOUS and self.status == "planned" and same:
             return self, Answer(200)
         if step.tag is not Tag.CURRENT:
             return self, STALE
+        if self.status in {"planned", "verified"} and same:
+            return self, Answer(200)
         if self.status == "verified":
             return self, CONFLICT
-        if self.status == "planned" and same:
-            return self, Answer(200)
         return planned, Answer(200)
 
     def _review(self, step: Approve | Replace) -> tuple[Model, Answer]:

@@ -40,6 +40,7 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _IDEMPOTENCY_KEY = re.compile(r"[\x21-\x7e]{1,255}")
 _ENTITY_TAG = re.compile(r'(?:W/)?"[\x21\x23-\x7e]*"')
 _JSON_TYPE = re.compile(r"application/(?:json|[a-z0-9!#$&^_.+-]+\+json)")
+_MEDIA_TYPE = re.compile(r"[a-z]{1,20}/[a-z0-9][a-z0-9.+-]{0,79}")
 _CHARSET = re.compile(r'charset="?([a-z0-9_-]+)"?')
 
 # Equal to no tag that the service issues, so a comparison that is not to be made fails (see `conditional`).
@@ -92,8 +93,9 @@ def matches_tag(if_none_match: str | None, etag: str) -> bool:
 
 def check_credential_headers(head: Head) -> None:
     """Refuse two credentials in one request. Raises Unauthenticated."""
-    if "authorization" in head.repeated or "x-service-dsn" in head.repeated:
-        raise Unauthenticated("More than one credential was presented.")
+    for name in ("authorization", "x-service-dsn"):
+        if name in head.repeated:
+            raise Unauthenticated(f"The header {name} came more than once.", next_action=f"Send {name} once.")
 
 
 def check_repeated_headers(head: Head) -> None:
@@ -144,9 +146,21 @@ def check_content(head: Head, *, text_plain: bool) -> None:
     """Refuse a body that is not uncompressed UTF-8 JSON by its own account. Raises UnsupportedMediaType (G-006)."""
     content_type = head.headers.get("content-type", "")
     if content_type != "application/json" and not _is_json(content_type.lower(), text_plain=text_plain):
-        raise UnsupportedMediaType
+        raise _not_json(content_type.lower())
     if head.headers.get("content-encoding", "identity").strip().lower() not in {"identity", ""}:
         raise UnsupportedMediaType("The body must not have a content coding.")
+
+
+def _not_json(content_type: str) -> UnsupportedMediaType:
+    """The refusal of a type, which its details name where it is a plain token: no other text is repeated."""
+    if not content_type.strip():
+        return UnsupportedMediaType("The request does not say that its body is JSON.")
+    kind = content_type.partition(";")[0].strip()
+    if not _MEDIA_TYPE.fullmatch(kind):
+        return UnsupportedMediaType("The Content-Type is not a media type.")
+    if _JSON_TYPE.fullmatch(kind):
+        return UnsupportedMediaType("The body must be in UTF-8.", content_type=kind)
+    return UnsupportedMediaType("The body must be JSON; details.content_type names what came.", content_type=kind)
 
 
 def _is_json(content_type: str, *, text_plain: bool) -> bool:

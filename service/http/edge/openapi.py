@@ -15,9 +15,10 @@ import msgspec
 from schemas.kernel.errors import CATALOGUE, ClosedErrorEnvelope, ErrorEnvelope
 from schemas.kernel.operations import documented_operations
 from service.auth.principals import PrincipalKind
-from service.http.edge.bound import TEST_CLOCK_PATH, Bound
+from service.http.edge.bound import STAND_IN, TEST_CLOCK_PATH, Bound
 from service.http.edge.headers import REQUEST_ID_HEADER
 from service.http.edge.operations import Operation
+from service.http.edge.published import publish
 from service.http.edge.schema_filters import select
 from service.http.edge.unbuilt import is_unbuilt
 
@@ -44,7 +45,7 @@ SECURITY_SCHEMES: Mapping[str, Json] = {
     "DsnAuth": {
         "type": "http",
         "scheme": "bearer",
-        "description": "The project's DSN (SERVICE_DSN). The header x-service-dsn takes it too.",
+        "description": "The project's DSN (SERVICE_DSN). The header x-service-dsn takes it too, and nothing else.",
     },
     "CiCredentialAuth": {
         "type": "http",
@@ -93,7 +94,8 @@ def build_document(endpoints: Iterable[Bound], base_url: str) -> Json:
     """Generate the whole document; `base_url` is the one server."""
     shown = [bound for bound in endpoints if bound.operation.path not in HIDDEN_PATHS]
     types = _types_of(shown)
-    schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
+    described = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
+    schemas, components = publish(list(described[0])), publish(described[1])
     schema_of = dict(zip(map(id, types), schemas, strict=True))
     paths: dict[str, Json] = {}
     for bound in shown:
@@ -141,7 +143,7 @@ def _operation(bound: Bound, schema_of: Mapping[int, Json], components: Json) ->
         "parameters": [
             *_path_parameters(operation),
             *_query_parameters(operation, schema_of, components),
-            *_headers(operation),
+            *_headers(bound),
         ],
         "responses": {
             **{str(status): _success(operation, status, schema_of) for status in operation.responses},
@@ -202,11 +204,16 @@ def _without_null(schema: Json) -> Json:
     return {**shown, **branches[0]} if len(branches) == 1 else {**shown, "anyOf": branches}
 
 
-def _headers(operation: Operation) -> list[Json]:
+def _headers(bound: Bound) -> list[Json]:
+    operation = bound.operation
     found = []
     if operation.idempotency != "none":
         schema = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"}
-        found.append(_header("Idempotency-Key", schema, required=operation.idempotency == "required"))
+        header = _header("Idempotency-Key", schema, required=operation.idempotency == "required")
+        if STAND_IN in getattr(bound.body_type, "__struct_fields__", ()):
+            said = f"Required unless {STAND_IN} in the body stands in for it; where both are given they are equal."
+            header |= {"required": False, "description": said}
+        found.append(header)
     if operation.if_match != "none":
         schema = {"type": "string", "pattern": '^(W/)?"[!#-~]*"$'}
         found.append(_header("If-Match", schema, required=operation.if_match == "required"))

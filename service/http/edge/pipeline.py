@@ -21,7 +21,7 @@ from service.auth.refusals import InvalidPayload, NotFound, ServiceUnavailable, 
 from service.eventstore.commands import Answer, Outcome
 from service.eventstore.loop import CAPACITY
 from service.http.edge.body_gate import check_body, read_body
-from service.http.edge.bound import TEST_CLOCK_PATH, Bound, is_id, is_project_id
+from service.http.edge.bound import STAND_IN, TEST_CLOCK_PATH, Bound, is_id, is_project_id
 from service.http.edge.call import Call
 from service.http.edge.errors import encode_failure, failure_of, log_failure
 from service.http.edge.headers import (
@@ -241,7 +241,7 @@ def _parse(call: Call[Any, Any], bound: Bound, head: Head, raw: bytes) -> None:
             call.body = raw
         else:
             call.body, value = _decode_body(bound, raw)
-    stand_in = getattr(call.body, "command_key", None)
+    stand_in = getattr(call.body, STAND_IN, None)
     if stand_in is not None:
         call.key = _reconcile(call.key, stand_in)
     require_key(call.key, operation.idempotency)
@@ -272,7 +272,7 @@ def _reconcile(key: str | None, stand_in: str) -> str:
     """The key of a body that may carry it in place of the header (G-113). Raises InvalidPayload when they differ."""
     if key is not None and key != stand_in:
         reason = "must equal the Idempotency-Key header"
-        raise InvalidPayload("The key is given twice and differs.", invalid=[("command_key", reason)])
+        raise InvalidPayload("The key is given twice and differs.", invalid=[(STAND_IN, reason)])
     return stand_in
 
 

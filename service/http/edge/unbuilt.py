@@ -6,7 +6,6 @@ schemas/kernel/operations.json.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,6 +15,7 @@ from service.eventstore.commands import Answer, Outcome
 from service.http.edge.call import Call
 from service.http.edge.declaring import Endpoint, Handler
 from service.http.edge.errors import NotBuiltYet
+from service.http.edge.naming import name_of
 from service.http.edge.operations import Operation, Presence
 
 INGEST_MAX_BODY = 262_144
@@ -61,13 +61,13 @@ def is_unbuilt(handler: Handler) -> bool:
 
 def operation_of(row: DocumentedOperation) -> Operation:
     """Declare an operation by what the table says of it."""
-    words = " ".join(re.findall(r"[a-z0-9]+", re.sub(r"^/v1/", "", row.path.lower())))
+    name = name_of(row.method, row.path)
     return Operation(
         method=row.method,
         path=row.path,
-        operation_id=f"{row.method.lower()}_{words.replace(' ', '_') or 'root'}",
+        operation_id=name,
         group=row.group,
-        summary=f"{row.method} {words or 'root'}",
+        summary=name.replace("_", " ").capitalize(),
         principals=PRINCIPALS[row.auth],
         responses=dict.fromkeys(row.success_status),
         owner=row.auth in {"owner", "owner_or_runner"},

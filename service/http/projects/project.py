@@ -47,7 +47,7 @@ async def list_projects(call: Call[None, PageQuery]) -> Answer:
     principals=KEY,
     responses={201: ProjectCreatedBody},
     idempotency="optional",
-    flows=frozenset({"install"}),
+    flows=frozenset({"install", "onboarding"}),
 )
 async def create_project(call: Call[CreateProject, None]) -> Outcome:
     """Make a project that the caller owns; a replay of the request shows everything but the DSN."""

@@ -206,6 +206,53 @@ async def test_a_dsn_in_every_place_and_two_that_differ(accounts):
         await door.authenticate(operation(KIND.KEY), {"x-service-dsn": dsn}, {})
 
 
+async def test_a_place_of_dsns_takes_nothing_else(accounts):
+    """Keys, credentials and operator tokens travel as Bearer, wherever else they are good (G-138)."""
+    door = authenticator(accounts)
+    ann = await admin.create_key(accounts, admin.email_identity("ann@example.com"))
+    ci = secrets.make(SecretKind.CI).text
+    for secret in (ann.api_key, ci, secrets.make(SecretKind.RUNNER).text, INTERNAL, TEST, "", "service_dsn_x"):
+        for kind in KIND:
+            if kind is KIND.ANONYMOUS:
+                continue
+            with pytest.raises(Unauthenticated, match=r"x-service-dsn takes a DSN only"):
+                await door.authenticate(operation(kind), {"x-service-dsn": secret}, {})
+        with pytest.raises(Unauthenticated, match=r"x-service-dsn takes a DSN only"):
+            await door.authenticate(operation(KIND.KEY), {**bearer(ann.api_key), "x-service-dsn": secret}, {})
+        with pytest.raises(Unauthenticated, match=r"parameter dsn takes a DSN only"):
+            await door.authenticate(operation(KIND.DSN, path="/v1/logs/"), {}, {"dsn": [secret]})
+
+
+@pytest.mark.parametrize(
+    ("kinds", "action"),
+    [
+        ([KIND.KEY], "Send an API key as Authorization: Bearer; one value only."),
+        ([KIND.KEY, KIND.RUNNER], "Send an API key or a runner credential as Authorization: Bearer; one value only."),
+        ([KIND.DSN], "Send the project's DSN as Authorization: Bearer, or as x-service-dsn; one value only."),
+        (
+            [KIND.DSN, KIND.CI],
+            (
+                "Send the project's DSN or a CI credential as Authorization: Bearer, or the DSN as x-service-dsn; "
+                "one value only."
+            ),
+        ),
+    ],
+)
+async def test_a_refusal_names_the_header_that_the_route_takes(accounts, kinds, action):
+    """Also for what is unknown; two values that differ are called so, and nothing that was sent is repeated."""
+    door = authenticator(accounts)
+    one, two = secrets.make(SecretKind.DSN).text, secrets.make(SecretKind.DSN).text
+    differ = "The request carries two credentials that differ."
+    route = operation(*kinds, path="/v1/logs/")
+    cases = [({}, {}, ""), (bearer(one), {}, ""), (bearer(one), {"dsn": [two]}, differ)]
+    if KIND.DSN in kinds:
+        cases.append(({**bearer(one), "x-service-dsn": two}, {}, differ))
+    for headers, query, message in cases:
+        with pytest.raises(Unauthenticated) as caught:
+            await door.authenticate(route, headers, query)
+        assert (str(caught.value), caught.value.next_action) == (message, action)
+
+
 async def test_what_is_remembered_never_serves_a_read_and_is_short_for_writes(accounts, monkeypatch):
     door = authenticator(accounts)
     ann = await admin.create_key(accounts, admin.email_identity("ann@example.com"))

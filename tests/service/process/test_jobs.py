@@ -103,6 +103,24 @@ async def test_a_job_of_a_killed_worker_is_given_back(services: Services):
     assert [args for _, args in ran] == [{"id": "abandoned"}]
 
 
+async def test_a_job_of_a_killed_worker_yields_to_one_that_waits(services: Services):
+    """Of jobs that wait at most once, the one that waits already does the work; the others are given back too."""
+    once = Job("test.note", {"id": "abandoned"}, once="the-one")
+    async with await psycopg.AsyncConnection.connect(services.settings.database_url, autocommit=True) as connection:
+        await defer(connection, once)
+        await defer(connection, Job("test.note", {"id": "other"}))
+        await connection.execute(
+            "with w as (insert into procrastinate_workers (last_heartbeat) values (now() - interval '1 hour') "
+            "returning id) update procrastinate_jobs set status = 'doing', worker_id = w.id from w"
+        )
+        await defer(connection, Job("jobs.tidy", {"timestamp": 0}))
+        await defer(connection, Job("test.note", {"id": "waiting"}, once="the-one"))
+        assert await work_off(services, [NOTE]) == []
+        cursor = await connection.execute("select count(*) from procrastinate_jobs where status = 'failed'")
+        assert await cursor.fetchone() == (0,)
+    assert sorted(args["id"] for _, args in ran) == ["other", "waiting"]
+
+
 def test_names_are_unique(monkeypatch: pytest.MonkeyPatch):
     """Two tasks of one name, or two reactions to one topic, stop the start."""
     tasks, _reactions = jobs_declared.declared()

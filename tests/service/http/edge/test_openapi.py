@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import httpx2
@@ -18,6 +18,7 @@ from service.http.discovery.entry import schema_document
 from service.http.edge.app import ALIASES, create_app
 from service.http.edge.bound import TEST_CLOCK_PATH
 from service.http.edge.headers import matches_tag
+from service.http.edge.naming import name_of
 from service.http.edge.routes import all_endpoints
 from service.http.edge.schema_filters import operations, select
 from service.http.edge.unbuilt import is_unbuilt
@@ -80,6 +81,37 @@ def test_it_says_what_is_not_built() -> None:
         assert "501" in OPERATIONS[name]["responses"]
 
 
+def test_operations_have_names_in_words() -> None:
+    """Also those that are not built: generated clients call them so. Each is there once, with its summary."""
+    names = [operation["operationId"] for operation in OPERATIONS.values()]
+    assert sorted(set(names)) == sorted(names)
+    for (method, path), operation in OPERATIONS.items():
+        name = operation["operationId"]
+        assert re.fullmatch(r"[a-z]+(_[a-z]+)*", name), name
+        assert not name.startswith(("post_", f"{method.lower()}_projects_project_id")), (path, name)
+        assert not re.search(r"_(project_id|id|[a-z]+_id)\b", name), (path, name)
+        if operation.get("x-not-built"):
+            assert operation["summary"].lower().replace(" ", "_") == name
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "name"),
+    [
+        ("GET", "/v1/projects/{project_id}/alerts", "list_alerts"),
+        ("GET", "/v1/projects/{project_id}/alerts/{id}", "get_alert"),
+        ("POST", "/v1/projects/{project_id}/alerts", "create_alert"),
+        ("POST", "/v1/projects/{project_id}/alerts/{id}/evaluate", "evaluate_alert"),
+        ("DELETE", "/v1/projects/{project_id}/public-queries/{publication_id}", "delete_public_query"),
+        ("PUT", "/v1/projects/{project_id}/signal-map", "put_signal_map"),
+        ("GET", "/v1/billing/status", "get_billing_status"),
+        ("GET", "/v1/cases/{case_id}/users", "list_case_users"),
+        ("DELETE", "/v1/projects/{project_id}", "delete_project"),
+    ],
+)
+def test_a_name_is_made_from_the_path(method: str, path: str, name: str) -> None:
+    assert name_of(method, path) == name
+
+
 def test_the_test_clock_is_not_in_it() -> None:
     """It is served for tests and never documented (G-120)."""
     assert TEST_CLOCK_PATH not in DOCUMENT["paths"]
@@ -137,10 +169,79 @@ def test_headers_are_those_of_the_table() -> None:
         }
         wanted = {}
         if row.idempotency_key:
-            wanted["Idempotency-Key"] = row.idempotency_key == "required"
+            stands_in = row.path == "/v1/automation-runs/{run_id}/cancel"
+            wanted["Idempotency-Key"] = row.idempotency_key == "required" and not stands_in
         if row.if_match:
             wanted["If-Match"] = row.if_match == "required"
         assert found == wanted, row.path
+
+
+def test_a_key_in_the_body_is_enough() -> None:
+    """A generated client need not send the header where the body carries its key (G-113)."""
+    [header] = [
+        p for p in OPERATIONS["POST", "/v1/automation-runs/{run_id}/cancel"]["parameters"] if p["in"] == "header"
+    ]
+    assert (header["name"], header["required"]) == ("Idempotency-Key", False)
+    assert "command_key" in header["description"]
+    assert "command_key" not in DOCUMENT["components"]["schemas"]["CancelRun"]["required"]
+
+
+def test_an_id_comes_first() -> None:
+    """In every answer that has one; the tag of a union alone may stand before it."""
+    for name, schema in DOCUMENT["components"]["schemas"].items():
+        members = [member for member in schema.get("properties", {}) if name != "Playbook" or member != "kind"]
+        assert "id" not in members or members[0] == "id", (name, members)
+
+
+def objects_in(part: Any, where: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every object of the document, with its place."""
+    if isinstance(part, dict):
+        yield where, part
+        for name, value in part.items():
+            yield from objects_in(value, f"{where}/{name}")
+    elif isinstance(part, list):
+        for index, value in enumerate(part):
+            yield from objects_in(value, f"{where}/{index}")
+
+
+def test_generators_read_every_schema() -> None:
+    """No pattern with a lookaround or an escape that RE2 lacks, items for every array, no default of null."""
+    for where, part in objects_in(DOCUMENT):
+        if isinstance(pattern := part.get("pattern"), str):
+            assert not re.search(r"\(\?|\\[uZzbB]", pattern), (where, pattern)
+        if part.get("type") == "array":
+            assert "items" in part or "prefixItems" in part, where
+        assert "default" not in part or part["default"] is not None, where
+
+
+def test_what_is_always_true_is_a_constant_that_is_sent() -> None:
+    """`ok` of an accepted record: a generator that takes it for optional, or for an enum of booleans, drops it."""
+    schemas = DOCUMENT["components"]["schemas"]
+    for name in ("LogAccepted", "AnalyticsAccepted", "DeployAccepted"):
+        assert schemas[name]["properties"]["ok"] == {"type": "boolean", "const": True}
+        assert "ok" in schemas[name]["required"]
+
+
+def test_members_with_a_default_are_optional() -> None:
+    for where, part in objects_in(DOCUMENT["components"]["schemas"]):
+        for name in part.get("required", []) if part.get("type") == "object" else []:
+            assert "default" not in part["properties"][name], (where, name)
+
+
+def test_a_step_of_a_run_is_enumerated() -> None:
+    """What a runner may report, and nothing else (G-106)."""
+    step = DOCUMENT["components"]["schemas"]["UpdateRun"]["properties"]
+    assert step["phase"]["enum"] == ["running"]
+    assert step["status"]["enum"] == ["draft_pr_opened", "failed", "escalated"]
+
+
+def test_prose_is_for_readers() -> None:
+    """Neither ids of rules nor the indentation of source code."""
+    for where, part in objects_in(DOCUMENT):
+        for name in ("description", "summary"):
+            if isinstance(text := part.get(name), str):
+                assert not re.search(r"\b(R-[A-Z]+-|G-)\d|\n |\bthreat \d", text), (where, text)
+                assert text == text.strip(), where
 
 
 def references(part: Any) -> set[str]:
@@ -180,6 +281,8 @@ async def test_filters_over_http(api: httpx2.AsyncClient) -> None:
         assert found["paths"]
         assert all(flow in operation["x-flows"] for _, _, operation in operations(found))
         assert [error.message for error in OpenAPIV31SpecValidator(found).iter_errors()] == []
+    onboarding = (await api.get("/v1/openapi.json", params={"flow": "onboarding"})).json()
+    assert "post" in onboarding["paths"]["/v1/projects"]  # the flow begins by making a project
     tagged = (await api.get("/v1/openapi.json", params={"tag": "credentials"})).json()
     assert {tag for _, _, operation in operations(tagged) for tag in operation["tags"]} == {"credentials"}
     assert tagged["tags"] == [{"name": "credentials"}]

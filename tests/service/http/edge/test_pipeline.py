@@ -322,6 +322,8 @@ async def test_cors_only_where_browsers_call(toy: Toy) -> None:
         await toy.send_as(None, "POST", "/v1/logs/", json={}),
     ):
         assert answer.headers["access-control-allow-origin"] == "*"
+        exposed = set(answer.headers["access-control-expose-headers"].split(", "))
+        assert {"ratelimit-limit", "ratelimit-remaining", "ratelimit-reset", "retry-after"} <= exposed
     other = await toy.options("/v1/things")
     assert (other.status_code, code(other)) == (405, "method_not_allowed")
     assert "access-control-allow-origin" not in (await toy.send_as("owner", "GET", "/v1/things")).headers
@@ -347,6 +349,26 @@ async def test_content_type(toy: Toy, content_type: str | None, status: int) -> 
     headers = {} if content_type is None else {"content-type": content_type}
     answer = await toy.send_as("owner", "POST", "/v1/things", content=json.dumps(THING).encode(), headers=headers)
     assert answer.status_code == status
+
+
+@pytest.mark.parametrize(
+    ("content_type", "named"),
+    [
+        ("text/plain", "text/plain"),
+        ("Application/X-WWW-Form-Urlencoded; charset=utf-8", "application/x-www-form-urlencoded"),
+        ("application/json; charset=latin-1", "application/json"),
+        ("text/<script>", None),
+        ("ignore all instructions", None),
+        (f"text/{'x' * 100}", None),
+        ("", None),
+    ],
+)
+async def test_a_refused_type_is_named(toy: Toy, content_type: str, named: str | None) -> None:
+    """In the details, where it is a plain token; no other text of the caller comes back."""
+    answer = await toy.send_as("owner", "POST", "/v1/things", content=b"{}", headers={"content-type": content_type})
+    assert (answer.status_code, code(answer)) == (415, "unsupported_media_type")
+    assert answer.json()["error"]["details"] == ({} if named is None else {"content_type": named})
+    assert not {"script", "instructions", "xxx"} & set(re.findall("[a-z]+", answer.text))
 
 
 async def test_ingest_takes_plain_text(toy: Toy) -> None:

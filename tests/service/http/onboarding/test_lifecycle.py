@@ -150,6 +150,8 @@ async def test_the_whole_way(world: World) -> None:
     assert receipt["error"]["observed_context"] == ["decline_code"]
     assert receipt["source_verified_at"] == verified["updated_at"]
     assert shown(await onb.read()) == verified
+    again = await onb.start(verified["plan"])  # a start that is sent again is shown what is there (G-138)
+    assert shown(again) == verified
     mapped = ok(await onb.owner.get(onb.map_path))
     assert (mapped["receipt"], mapped["evidence_status"]) == (receipt, verified["evidence_status"])
     text = (await onb.read()).text + (await onb.owner.get(onb.map_path)).text

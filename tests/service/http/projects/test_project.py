@@ -85,6 +85,44 @@ async def test_bad_bodies_are_named(world: World, body: Any):
     assert ok(await person.get("/v1/projects"))["projects"] == []
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        " ",
+        "\t",
+        "\u00a0\u2003",
+        "\u200b\u200d",
+        "\u3164",
+        "a\x1b[31m",
+        "a\nb",
+        "shop\n",
+        "a\x7f",
+        "a\u202egnp.exe",
+        "\u2066a",
+        "\ufeffa",
+    ],
+)
+async def test_names_that_mislead_are_refused(world: World, name: str):
+    """Blank ones, and those with control characters or with characters that turn the direction of what follows."""
+    person = await world.sign_in()
+    answer = refused(await person.post("/v1/projects", {"name": name}), 400, "invalid_payload")
+    assert answer["details"]["invalid_fields"] == [
+        {
+            "field": "name",
+            "reason": (
+                "must be a string of 1 to 200 characters, with at least one visible character, and without control or "
+                "direction characters"
+            ),
+        }
+    ]
+
+
+@pytest.mark.parametrize("name", ["Shop ✓", " a ", "متجر", "חנות", "👩\u200d💻", "e\u0301", "x" * 200])
+async def test_names_of_every_script_are_taken(world: World, name: str):
+    person = await world.sign_in()
+    assert (await person.create_project(name))["name"] == name
+
+
 async def test_verifying_a_dsn(world: World):
     person = await world.sign_in()
     mine, other = await person.create_project(), await person.create_project()
