@@ -12,6 +12,7 @@ import msgspec
 
 from schemas.contracts.outputs import (
     OutputAutoMergeReceipt,
+    OutputCheck,
     OutputDeploy,
     OutputProviderProof,
     OutputPullRequest,
@@ -205,6 +206,22 @@ def _code_delivery(delivery: Delivery) -> CodeDelivery:
     )
 
 
+def _output_proof(state: Run, latest: Proof) -> OutputProviderProof:
+    """The latest proof with the readiness that auto-merge was granted on; people merge without a proof of that."""
+    ready = state.proof("checks_passed")
+    if ready is None:
+        return OutputProviderProof(latest.proof_id, latest.observation, latest.head_sha, (), None, None, None)
+    return OutputProviderProof(
+        latest.proof_id,
+        latest.observation,
+        latest.head_sha,
+        tuple(OutputCheck(item.name, item.conclusion) for item in ready.required_status_checks),
+        ready.branch_protection_enforced,
+        ready.bypass_used,
+        ready.auto_merge_enabled,
+    )
+
+
 def _output(run_id: str, state: Run) -> SelfHealingOutput | None:
     """The closed output of R-AUT-46, once the run is over and has every part of it."""
     opened, proofs, deploy, verdict = state.pull_request, state.proofs, state.deploy, state.verdict
@@ -220,7 +237,7 @@ def _output(run_id: str, state: Run) -> SelfHealingOutput | None:
         pull_request=OutputPullRequest(
             opened.grant_id, state.terms.delivery.mode, opened.draft, opened.head_branch, opened.head_sha
         ),
-        provider_proof=OutputProviderProof(latest.proof_id, latest.observation, latest.head_sha),
+        provider_proof=_output_proof(state, latest),
         auto_merge_receipt=None
         if receipt_of_merge is None
         else OutputAutoMergeReceipt(
