@@ -27,7 +27,7 @@ from service.runs.show import approval, grant
 from statemachines.contracts.policy import Delivery
 from statemachines.runs import run as runs
 from statemachines.runs.book import Book
-from statemachines.runs.events import FollowUp, Proof, Sample, Verdict
+from statemachines.runs.events import FollowUp, OverdueCause, Proof, Sample, Verdict
 from statemachines.runs.ledger import Amounts, remaining
 from statemachines.runs.run import Run
 
@@ -43,6 +43,12 @@ _RUN_NEXT = {
 }
 _RUN_OUTSIDE = "Inspect every external follow-up; the service has not touched what is outside."
 _RUN_OVER = "The run is over; a later receipt starts a new one."
+_REASONS: dict[OverdueCause | None, str] = {
+    "lease_expired": "The lease of the run ended before its runner renewed it.",
+    "deadline_exceeded": "The run reached its deadline.",
+    "claim_not_active": "The claim of the run was released.",
+    "deploy_overdue": "No deploy of the proven commit came in time.",
+}
 _INSTRUCTIONS = {
     "inspect_pull_request": "Find out whether the pull request exists, and close it if it is not wanted.",
     "inspect_ci": "Find out whether CI runs for this commit, and stop it if it is not wanted.",
@@ -121,7 +127,7 @@ def run(book: Book, *, idempotent_replay: bool = False) -> run_wire.Run:
         verification=verification(state),
         report_id=None,
         output=_output(book.run_id, state),
-        reason=state.reason,
+        reason=state.reason or _REASONS.get(state.cause),
         external_follow_ups=follow_ups(state.follow_ups),
         idempotent_replay=idempotent_replay,
         next_action=_run_next(state),

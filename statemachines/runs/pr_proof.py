@@ -155,7 +155,9 @@ def _require_match(run: Run, observed: ObservedPr) -> None:
 def _require_auto_merge(run: Run) -> None:
     if run.terms.delivery.mode != "auto_merge":
         raise DeliveryModeMismatch(
-            "The policy leaves merging to people.", next_action="Prove that the pull request was merged, once it is."
+            "The policy leaves merging to people.",
+            next_action="Prove that the pull request was merged, once it is.",
+            **difference("delivery_mode", run.terms.delivery.mode, "auto_merge"),
         )
 
 
