@@ -1,7 +1,7 @@
 """What clients see of a run, as it truly stands now, in the shapes of the wire (G-106, G-107, G-111, G-113, R-AUT-46).
 
-Every `next_action` and `instruction` is one of the fixed sentences below; nothing a runner or provider wrote is part
-of one.
+Every `next_action` and `instruction` is a fixed sentence, here or in next_step; nothing a runner or provider wrote is
+part of one.
 """
 
 from __future__ import annotations
@@ -23,26 +23,14 @@ from schemas.contracts.outputs import (
 from schemas.contracts.playbook import AutoMerge, CodeDelivery, PlaybookRef, ReviewRequired
 from schemas.runs import grant as grant_wire
 from schemas.runs import run as run_wire
+from service.runs.next_step import next_step
 from service.runs.show import approval, grant
 from statemachines.contracts.policy import Delivery
-from statemachines.runs import run as runs
 from statemachines.runs.book import Book
 from statemachines.runs.events import FollowUp, OverdueCause, Proof, Sample, Verdict
 from statemachines.runs.ledger import Amounts, remaining
 from statemachines.runs.run import Run
 
-_RUN_NEXT = {
-    runs.Status.STARTED: "Charge usage before doing the work, then authorize one draft PR, escalate or fail.",
-    runs.Status.RUNNING: "Charge usage before doing the work; authorize one draft PR and consume its grant once.",
-    runs.Status.IN_REVIEW: "An owner decides the pending approval.",
-    runs.Status.PROOF_PENDING: "Open the one granted pull request; a CI credential proves pr_opened.",
-    runs.Status.PR_OPENED: "Record the deploy of the proven commit with a CI credential.",
-    runs.Status.VERIFYING: "Poll verify until it no longer answers 202.",
-    runs.Status.SUCCEEDED: "Nothing is left to do.",
-    runs.Status.FENCED: "The project is being deleted; inspect every external follow-up.",
-}
-_RUN_OUTSIDE = "Inspect every external follow-up; the service has not touched what is outside."
-_RUN_OVER = "The run is over; a later receipt starts a new one."
 _REASONS: dict[OverdueCause | None, str] = {
     "lease_expired": "The lease of the run ended before its runner renewed it.",
     "deadline_exceeded": "The run reached its deadline.",
@@ -70,7 +58,7 @@ def usage(book: Book) -> run_wire.UsageRecorded:
         charges=charges(run.charges),
         remaining=charges(remaining(run.terms.limits, run.charges)),
         state_revision=run.state_revision,
-        next_action=_RUN_NEXT.get(run.status, _RUN_OVER),
+        next_action=next_step(book).words,
     )
 
 
@@ -130,14 +118,8 @@ def run(book: Book, *, idempotent_replay: bool = False) -> run_wire.Run:
         reason=state.reason or _REASONS.get(state.cause),
         external_follow_ups=follow_ups(state.follow_ups),
         idempotent_replay=idempotent_replay,
-        next_action=_run_next(state),
+        next_action=next_step(book).words,
     )
-
-
-def _run_next(state: Run) -> str:
-    if state.status in runs.OUTSIDE or (state.status is runs.Status.CANCELLED and state.follow_ups):
-        return _RUN_OUTSIDE
-    return _RUN_NEXT.get(state.status, _RUN_OVER)
 
 
 def _pull_request(state: Run) -> run_wire.RunPullRequest | None:
@@ -268,5 +250,5 @@ def cancelled(book: Book) -> run_wire.CancelledRun:
         state_revision=state.state_revision,
         cancelled_at=state.finished_at or state.updated_at,
         external_follow_ups=follow_ups(state.follow_ups),
-        next_action=_run_next(state),
+        next_action=next_step(book).words,
     )
