@@ -22,8 +22,8 @@ from statemachines.runs.book import (
     digest,
     is_open,
     merge,
+    require_automation,
     require_not_rejected,
-    require_runner,
 )
 from statemachines.runs.change_scope import ScopeViolation, find_violations, to_details
 from statemachines.runs.grant import (
@@ -217,7 +217,7 @@ def consume(book: Book, token: FencingToken, kind: e.GrantKind, grant_id: str, n
 
 
 def require_runner_of(book: Book, token: FencingToken) -> None:
-    """Refuse a missing run, and every runner but the run's own, before an exact repeat is recognised."""
+    """Refuse a missing run, and a runner of another automation, before an exact repeat is recognised."""
     if book.run.status is runs.Status.ABSENT:
         raise RunNotFound("There is no such run.", next_action="List the runs of the project.")
-    require_runner(book.run, token.holder)
+    require_automation(book.run, token.holder)

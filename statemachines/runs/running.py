@@ -1,6 +1,6 @@
 """What a runner does in its run before and beside its grants: progress, charges, the pull request, handing over.
 
-Every runner command passes the same gates in the same order: the run is open, the runner is its own, the kill
+Every runner command passes the same gates in the same order: the run is open, the runner is of its automation, the kill
 switches are off (unless the command only reduces authority), and the fencing token is that of now.
 """
 
@@ -21,10 +21,10 @@ from statemachines.runs.book import (
     FencingToken,
     carried,
     merge,
+    require_automation,
     require_current,
     require_not_rejected,
     require_open,
-    require_runner,
 )
 from statemachines.runs.closing import end_run, find_follow_ups, settle_review
 from statemachines.runs.ledger import Amounts
@@ -50,10 +50,10 @@ class ReportedPullRequest(msgspec.Struct, frozen=True):
 def enter(book: Book, token: FencingToken, now: int, *, reduces_authority: bool = False) -> tuple[Book, Effects]:
     """Pass the gates of a runner command. Returns the book with a lapsed review ended, and the events that say so.
 
-    Raises what require_open, require_runner, require_enabled and require_current raise.
+    Raises what require_open, require_automation, require_enabled and require_current raise.
     """
     require_open(book, now)
-    require_runner(book.run, token.holder)
+    require_automation(book.run, token.holder)
     if not reduces_authority:
         require_enabled(book.authority, book.run.policy_sha256)
     require_current(book, token, now)
