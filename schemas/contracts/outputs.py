@@ -32,12 +32,26 @@ class OutputPullRequest(msgspec.Struct, frozen=True):
     head_sha: str
 
 
+class OutputCheck(msgspec.Struct, frozen=True):
+    """One required check, and how it ended."""
+
+    name: str
+    conclusion: str
+
+
 class OutputProviderProof(msgspec.Struct, frozen=True):
-    """What trusted CI saw; for auto_merge also the passed checks, the protection, no bypass, auto-merge still off."""
+    """What trusted CI saw last; for auto_merge also what it saw before the grant, else an empty list and nulls.
+
+    That is: the required checks as they passed, protection enforced, no bypass, auto-merge still off (R-AUT-42).
+    """
 
     proof_id: str
     observation: str
     head_sha: str
+    required_status_checks: tuple[OutputCheck, ...]
+    branch_protection_enforced: bool | None
+    bypass_used: bool | None
+    auto_merge_enabled: bool | None
 
 
 class OutputAutoMergeReceipt(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ from service.eventstore.store import EventStore
 from service.runs.bundles import CONTRACT, RECEIPT_BUNDLE, ReceiptBundle, contract_of, read_bundles
 from statemachines.contracts.authority import authority_of
 from statemachines.contracts.contract import Contract
-from statemachines.contracts.policy import require_enabled
+from statemachines.contracts.policy import require_listed
 from statemachines.runs import issuing
 from statemachines.runs.claim import Claim
 from statemachines.runs.issuing import Chain
@@ -117,9 +117,9 @@ class Look(msgspec.Struct, frozen=True):
         return contract_of(self.contract_row)
 
     def judged(self, automation_id: str) -> Judged:
-        """Pick the cases to offer, as many as the policy allows at once, or the slot. Raises as require_enabled."""
+        """Pick the cases to offer, as many as the policy allows at once, or the slot. Raises as require_listed."""
         authority = cache(partial(authority_of, self.contract))
-        policy = require_enabled(authority(automation_id))
+        policy = require_listed(authority(automation_id))
         if policy.case_trigger is None:
             return Judged([], [], issuing.latest_slot(authority(automation_id), self.now))
         result = Judged([], [], None)

@@ -33,14 +33,17 @@ _RECEIPT_NEXT = {
 _RECEIPT_OVER = "Nothing can begin from this receipt; wait for a new one."
 _SLOT_NEXT = "Start the run with this receipt before expires_at."
 _CLAIM_NEXT = "Renew before lease_expires_at, and start the run with the receipt."
+_CLAIM_RUNNING = "Renew before lease_expires_at while its run goes on, up to the deadline of the run."
 _CLAIM_OVER = "The claim is over; wait for a new receipt for this case."
 _APPROVAL_NEXT = {"pending": "An owner decides with approve or reject before expires_at."}
 _APPROVAL_OVER = "Read the run for how it goes on."
 _GRANT_NEXT = {
     grants.Status.AUTHORIZED: "Consume the grant before expires_at, then call the provider once.",
-    grants.Status.CONSUMED: "Call the provider once if this call was authorized; let CI prove the result.",
+    grants.Status.CONSUMED: "The provider may have been called: look there for the result, and let CI prove it.",
     grants.Status.UNRESOLVED: "Inspect the provider; CI can still prove the result.",
 }
+_CALL_NOW = "Call the provider once, now; a CI credential proves the result."
+RECONCILE = "Do not call the provider again: look there for what became of the first call, and let CI prove it."
 _GRANT_OVER = "The grant is over."
 
 
@@ -93,8 +96,14 @@ def claim(project_id: str, claim_id: str, state: Claim) -> claim_wire.Claim:
         renewed_at=state.renewed_at,
         released_at=state.released_at,
         run_id=state.run_id,
-        next_action=_CLAIM_NEXT if state.status is ClaimStatus.ACTIVE else _CLAIM_OVER,
+        next_action=_claim_next(state),
     )
+
+
+def _claim_next(state: Claim) -> str:
+    if state.status is not ClaimStatus.ACTIVE:
+        return _CLAIM_OVER
+    return _CLAIM_NEXT if state.run_id is None else _CLAIM_RUNNING
 
 
 def approval(project_id: str, approval_id: str, state: Approval) -> approval_wire.Approval:
@@ -147,6 +156,10 @@ def consumed(book: Book, grant_id: str, *, call_authorized: bool) -> grant_wire.
     """Answer a call-start (R-AUT-32)."""
     members = _grant(book.project_id, grant_id, book.grant(grant_id))
     members["state_revision"] = book.run.state_revision
+    if call_authorized:
+        members["next_action"] = _CALL_NOW
+    elif book.grant(grant_id).status is not grants.Status.SETTLED:
+        members["next_action"] = RECONCILE
     return grant_wire.ConsumedGrant(**members, call_authorized=call_authorized, reconcile_only=not call_authorized)
 
 

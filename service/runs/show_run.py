@@ -1,7 +1,7 @@
 """What clients see of a run, as it truly stands now, in the shapes of the wire (G-106, G-107, G-111, G-113, R-AUT-46).
 
-Every `next_action` and `instruction` is one of the fixed sentences below; nothing a runner or provider wrote is part
-of one.
+Every `next_action` and `instruction` is a fixed sentence, here or in next_step; nothing a runner or provider wrote is
+part of one.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import msgspec
 
 from schemas.contracts.outputs import (
     OutputAutoMergeReceipt,
+    OutputCheck,
     OutputDeploy,
     OutputProviderProof,
     OutputPullRequest,
@@ -22,26 +23,20 @@ from schemas.contracts.outputs import (
 from schemas.contracts.playbook import AutoMerge, CodeDelivery, PlaybookRef, ReviewRequired
 from schemas.runs import grant as grant_wire
 from schemas.runs import run as run_wire
+from service.runs.next_step import next_step
 from service.runs.show import approval, grant
 from statemachines.contracts.policy import Delivery
-from statemachines.runs import run as runs
 from statemachines.runs.book import Book
-from statemachines.runs.events import FollowUp, Proof, Sample, Verdict
+from statemachines.runs.events import FollowUp, OverdueCause, Proof, Sample, Verdict
 from statemachines.runs.ledger import Amounts, remaining
 from statemachines.runs.run import Run
 
-_RUN_NEXT = {
-    runs.Status.STARTED: "Charge usage before doing the work, then authorize one draft PR, escalate or fail.",
-    runs.Status.RUNNING: "Charge usage before doing the work; authorize one draft PR and consume its grant once.",
-    runs.Status.IN_REVIEW: "An owner decides the pending approval.",
-    runs.Status.PROOF_PENDING: "Open the one granted pull request; a CI credential proves pr_opened.",
-    runs.Status.PR_OPENED: "Record the deploy of the proven commit with a CI credential.",
-    runs.Status.VERIFYING: "Poll verify until it no longer answers 202.",
-    runs.Status.SUCCEEDED: "Nothing is left to do.",
-    runs.Status.FENCED: "The project is being deleted; inspect every external follow-up.",
+_REASONS: dict[OverdueCause | None, str] = {
+    "lease_expired": "The lease of the run ended before its runner renewed it.",
+    "deadline_exceeded": "The run reached its deadline.",
+    "claim_not_active": "The claim of the run was released.",
+    "deploy_overdue": "No deploy of the proven commit came in time.",
 }
-_RUN_OUTSIDE = "Inspect every external follow-up; the service has not touched what is outside."
-_RUN_OVER = "The run is over; a later receipt starts a new one."
 _INSTRUCTIONS = {
     "inspect_pull_request": "Find out whether the pull request exists, and close it if it is not wanted.",
     "inspect_ci": "Find out whether CI runs for this commit, and stop it if it is not wanted.",
@@ -63,7 +58,7 @@ def usage(book: Book) -> run_wire.UsageRecorded:
         charges=charges(run.charges),
         remaining=charges(remaining(run.terms.limits, run.charges)),
         state_revision=run.state_revision,
-        next_action=_RUN_NEXT.get(run.status, _RUN_OVER),
+        next_action=next_step(book).words,
     )
 
 
@@ -120,17 +115,11 @@ def run(book: Book, *, idempotent_replay: bool = False) -> run_wire.Run:
         verification=verification(state),
         report_id=None,
         output=_output(book.run_id, state),
-        reason=state.reason,
+        reason=state.reason or _REASONS.get(state.cause),
         external_follow_ups=follow_ups(state.follow_ups),
         idempotent_replay=idempotent_replay,
-        next_action=_run_next(state),
+        next_action=next_step(book).words,
     )
-
-
-def _run_next(state: Run) -> str:
-    if state.status in runs.OUTSIDE or (state.status is runs.Status.CANCELLED and state.follow_ups):
-        return _RUN_OUTSIDE
-    return _RUN_NEXT.get(state.status, _RUN_OVER)
 
 
 def _pull_request(state: Run) -> run_wire.RunPullRequest | None:
@@ -205,6 +194,22 @@ def _code_delivery(delivery: Delivery) -> CodeDelivery:
     )
 
 
+def _output_proof(state: Run, latest: Proof) -> OutputProviderProof:
+    """The latest proof with the readiness that auto-merge was granted on; people merge without a proof of that."""
+    ready = state.proof("checks_passed")
+    if ready is None:
+        return OutputProviderProof(latest.proof_id, latest.observation, latest.head_sha, (), None, None, None)
+    return OutputProviderProof(
+        latest.proof_id,
+        latest.observation,
+        latest.head_sha,
+        tuple(OutputCheck(item.name, item.conclusion) for item in ready.required_status_checks),
+        ready.branch_protection_enforced,
+        ready.bypass_used,
+        ready.auto_merge_enabled,
+    )
+
+
 def _output(run_id: str, state: Run) -> SelfHealingOutput | None:
     """The closed output of R-AUT-46, once the run is over and has every part of it."""
     opened, proofs, deploy, verdict = state.pull_request, state.proofs, state.deploy, state.verdict
@@ -220,7 +225,7 @@ def _output(run_id: str, state: Run) -> SelfHealingOutput | None:
         pull_request=OutputPullRequest(
             opened.grant_id, state.terms.delivery.mode, opened.draft, opened.head_branch, opened.head_sha
         ),
-        provider_proof=OutputProviderProof(latest.proof_id, latest.observation, latest.head_sha),
+        provider_proof=_output_proof(state, latest),
         auto_merge_receipt=None
         if receipt_of_merge is None
         else OutputAutoMergeReceipt(
@@ -245,5 +250,5 @@ def cancelled(book: Book) -> run_wire.CancelledRun:
         state_revision=state.state_revision,
         cancelled_at=state.finished_at or state.updated_at,
         external_follow_ups=follow_ups(state.follow_ups),
-        next_action=_run_next(state),
+        next_action=next_step(book).words,
     )

@@ -128,7 +128,8 @@ def require_enabled(authority: Authority, policy_sha256: str | None = None) -> P
     """Return the policy in force, or refuse (G-114).
 
     With `policy_sha256`, a run that began under another policy is refused too: a narrower policy must not be
-    outlived by a run that the wider one started. Raises AutomationNotFound, PauseInForce, AutomationOff.
+    outlived by a run that the wider one started. An automation that a later contract dropped is off. Raises
+    PauseInForce, AutomationOff.
     """
     if authority.paused:
         raise PauseInForce(
@@ -136,8 +137,9 @@ def require_enabled(authority: Authority, policy_sha256: str | None = None) -> P
             next_action="An owner reviews the contract and enables it again.",
         )
     if authority.policy is None:
-        raise AutomationNotFound(
-            "The contract has no such automation.", next_action="Read the contract and name one of its automations."
+        raise AutomationOff(
+            "The contract no longer has this automation.",
+            next_action="Stop; an owner puts the automation back into the contract and enables it.",
         )
     if not authority.enabled:
         raise AutomationOff(
@@ -149,3 +151,15 @@ def require_enabled(authority: Authority, policy_sha256: str | None = None) -> P
             next_action="Stop this run; a new receipt follows the policy that is enabled now.",
         )
     return authority.policy
+
+
+def require_listed(authority: Authority) -> Policy:
+    """Return the policy in force of an automation that somebody named.
+
+    Raises AutomationNotFound, and what require_enabled raises.
+    """
+    if authority.policy is None and not authority.paused:
+        raise AutomationNotFound(
+            "The contract has no such automation.", next_action="Read the contract and name one of its automations."
+        )
+    return require_enabled(authority)

@@ -14,9 +14,9 @@ from statemachines.runs.book import (
     FencingToken,
     is_open,
     merge,
+    require_automation,
     require_not_rejected,
     require_open,
-    require_runner,
 )
 from statemachines.runs.run import ApprovalRef, Run
 from statemachines.runs.running import enter, not_allowed
@@ -41,7 +41,7 @@ def decide_request(book: Book, token: FencingToken, request: RequestApproval, no
     Raises what enter raises, RunTransitionNotAllowed, ActionNotApproved.
     """
     require_open(book, now)
-    require_runner(book.run, token.holder)
+    require_automation(book.run, token.holder)
     standing = standing_request(book.run, request.action)
     if standing is not None and _still_stands(book, standing, now):
         return standing.approval_id, {}

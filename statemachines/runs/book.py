@@ -143,12 +143,20 @@ def require_open(book: Book, now: int) -> None:
     raise refusal(message, next_action="Read the run for its outcome; nothing more can be done in it.")
 
 
-def require_runner(run: Run, holder: Holder) -> None:
-    """Refuse every runner but the run's own. Raises AutomationMismatch, ClaimRequired."""
+def require_automation(run: Run, holder: Holder) -> None:
+    """Refuse a runner of another automation; each of its own may go on with the run (G-138).
+
+    Raises AutomationMismatch.
+    """
     if run.automation_id != holder.automation_id:
         raise AutomationMismatch(
             "The credential belongs to another automation.", next_action="Use the credential of this automation."
         )
+
+
+def require_runner(run: Run, holder: Holder) -> None:
+    """Refuse every runner but the one that began the run. Raises AutomationMismatch, ClaimRequired."""
+    require_automation(run, holder)
     if run.runner_id != holder.runner_id:
         raise ClaimRequired("The run belongs to another runner.", next_action="Act with the credential that began it.")
 

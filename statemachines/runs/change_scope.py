@@ -205,7 +205,19 @@ def tests_hold(binding: DraftPrBinding, commands: list[str]) -> bool:
 
 def to_details(violations: list[Violation]) -> list[dict[str, str | int]]:
     """Return violations as the refusal's details list them, without any text of the caller's."""
-    return [
-        {"rule": item.rule} if item.file is None else {"rule": item.rule, "file_index": item.file}
-        for item in violations
-    ]
+    return [_to_detail(item) for item in violations]
+
+
+_ALLOWED_BY = (
+    "The owner lists this exact path in scope.allowed_paths of the policy, beside any directory, "
+    "saves the contract and enables it again."
+)
+
+
+def _to_detail(violation: Violation) -> dict[str, str | int]:
+    detail: dict[str, str | int] = {"rule": violation.rule}
+    if violation.file is not None:
+        detail["file_index"] = violation.file
+    if violation.rule == "path_protected":
+        detail["allowed_by"] = _ALLOWED_BY
+    return detail

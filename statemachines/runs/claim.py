@@ -221,10 +221,13 @@ def require_own(automation_id: str, holder: Holder) -> None:
 
 
 def require_holder(claim: Claim, holder: Holder) -> None:
-    """Refuse a runner that does not hold the claim. Raises ClaimRequired."""
-    if (claim.automation_id, claim.runner_id) != holder:
+    """Refuse a runner of another automation; credentials of one automation hold together (G-138).
+
+    Raises ClaimRequired.
+    """
+    if claim.automation_id != holder.automation_id:
         raise ClaimRequired(
-            "The claim belongs to another runner.", next_action="Act with the credential that made the claim."
+            "The claim belongs to another automation.", next_action="Act with a credential of its automation."
         )
 
 

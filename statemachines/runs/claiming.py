@@ -19,12 +19,14 @@ from statemachines.runs.claim import Claim, Holder, require_own
 from statemachines.runs.lease import CaseAlreadyClaimed, Lease
 from statemachines.runs.materiality import CaseFacts
 from statemachines.runs.receipt import (
+    CaseRevisionStale,
     Receipt,
     ReceiptNotClaimable,
     ReceiptNotFound,
     require_standing,
     stale_case,
 )
+from statemachines.runs.refusals import difference
 
 
 class ClaimCase(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +70,12 @@ def claim_case(
         raise ReceiptNotClaimable("The receipt is not for this case.", next_action="Read the receipt's detail.")
     held = claims.lease_live(current, lease, now)
     if held and (current.receipt_id, current.runner_id) == (command.receipt_id, command.holder.runner_id):
+        if command.case_revision != current.case_revision:
+            raise CaseRevisionStale(
+                "The claim holds the case at another revision.",
+                next_action="Read the active claim of the case, and go on with the revision that it holds.",
+                **difference("case_revision", current.case_revision, command.case_revision),
+            )
         return claims.claim_id(command.project_id, command.case_id, current.lease_epoch), {}
     require_enabled(authority)
     require_standing(receipt, authority, case, held=held, now=now)

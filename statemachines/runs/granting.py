@@ -22,8 +22,8 @@ from statemachines.runs.book import (
     digest,
     is_open,
     merge,
+    require_automation,
     require_not_rejected,
-    require_runner,
 )
 from statemachines.runs.change_scope import ScopeViolation, find_violations, to_details
 from statemachines.runs.grant import (
@@ -33,7 +33,7 @@ from statemachines.runs.grant import (
     GrantAlreadyAuthorized,
     GrantNotAvailable,
 )
-from statemachines.runs.refusals import DeliveryModeMismatch, PrProofMismatch, PrProofRequired
+from statemachines.runs.refusals import DeliveryModeMismatch, PrProofMismatch, PrProofRequired, difference
 from statemachines.runs.run import GrantRef, Run, RunNotFound
 from statemachines.runs.running import enter, not_allowed
 
@@ -80,8 +80,10 @@ def _differs() -> GrantAlreadyAuthorized:
     )
 
 
-def _mode_differs(message: str) -> DeliveryModeMismatch:
-    return DeliveryModeMismatch(message, next_action="Deliver the change as the policy says.")
+def _mode_differs(message: str, field: str, expected: str | None, actual: str) -> DeliveryModeMismatch:
+    return DeliveryModeMismatch(
+        message, next_action="Deliver the change as the policy says.", **difference(field, expected, actual)
+    )
 
 
 def authorize_draft_pr(book: Book, token: FencingToken, binding: DraftPrBinding, now: int) -> tuple[str, Effects]:
@@ -102,7 +104,8 @@ def authorize_draft_pr(book: Book, token: FencingToken, binding: DraftPrBinding,
     if run.status not in {runs.Status.STARTED, runs.Status.RUNNING} or policy.case_trigger is None:
         raise not_allowed(run)
     if binding.delivery_mode != policy.delivery.mode:
-        raise _mode_differs("The policy delivers code in another mode.")
+        wanted = policy.delivery.mode
+        raise _mode_differs("The policy delivers code in another mode.", "delivery_mode", wanted, binding.delivery_mode)
     if violations := find_violations(policy, binding):
         raise ScopeViolation(
             "The change leaves the approved scope.",
@@ -147,9 +150,10 @@ def authorize_auto_merge(book: Book, token: FencingToken, binding: AutoMergeBind
         raise _differs()
     run = book.run
     if policy.delivery.mode != "auto_merge":
-        raise _mode_differs("The policy leaves merging to people.")
+        raise _mode_differs("The policy leaves merging to people.", "delivery_mode", policy.delivery.mode, "auto_merge")
     if binding.merge_method != policy.delivery.merge_method:
-        raise _mode_differs("The policy merges by another method.")
+        method = policy.delivery.merge_method
+        raise _mode_differs("The policy merges by another method.", "merge_method", method, binding.merge_method)
     ready = run.proof("checks_passed")
     if ready is None:
         raise PrProofRequired(
@@ -158,10 +162,14 @@ def authorize_auto_merge(book: Book, token: FencingToken, binding: AutoMergeBind
         )
     if run.status is not runs.Status.PR_OPENED:
         raise not_allowed(run)
-    if (binding.pr_number, binding.head_sha) != (ready.pr_number, ready.head_sha):
-        raise PrProofMismatch(
-            "The pull request is not the one that was proven ready.", next_action="Name the proven pull request."
-        )
+    for field in ("pr_number", "head_sha"):
+        proven, named = getattr(ready, field), getattr(binding, field)
+        if proven != named:
+            raise PrProofMismatch(
+                "The pull request is not the one that was proven ready.",
+                next_action="Name the proven pull request.",
+                **difference(field, proven, named),
+            )
     grant_id = grants.grant_id(book.run_id, "auto_merge", run.state_revision)
     generation = book.authority.generation
     authorized = grants.GrantAuthorized(
@@ -209,7 +217,7 @@ def consume(book: Book, token: FencingToken, kind: e.GrantKind, grant_id: str, n
 
 
 def require_runner_of(book: Book, token: FencingToken) -> None:
-    """Refuse a missing run, and every runner but the run's own, before an exact repeat is recognised."""
+    """Refuse a missing run, and a runner of another automation, before an exact repeat is recognised."""
     if book.run.status is runs.Status.ABSENT:
         raise RunNotFound("There is no such run.", next_action="List the runs of the project.")
-    require_runner(book.run, token.holder)
+    require_automation(book.run, token.holder)

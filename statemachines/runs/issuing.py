@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 from statemachines.contracts.cron import latest_firing, parse_cron
-from statemachines.contracts.policy import Authority, CaseTrigger, Policy, require_enabled
+from statemachines.contracts.policy import Authority, CaseTrigger, Policy, require_listed
 from statemachines.runs import claim as claims
 from statemachines.runs import lease as leases
 from statemachines.runs import receipt as receipts
@@ -75,7 +75,7 @@ def judge_case(
 
     Raises PauseInForce, AutomationOff, AutomationNotFound.
     """
-    policy = require_enabled(authority_of(automation_id))
+    policy = require_listed(authority_of(automation_id))
     trigger = case_trigger(policy)
     decision = decide_materiality(case, trigger.materiality, now)
     if not decision.passed:
@@ -126,7 +126,7 @@ def issue_schedule_receipt(
     project_id: str, authority: Authority, receipt: Receipt, scheduled_for: int, now: int
 ) -> tuple[str, Effects]:
     """Issue the one receipt of an open slot; a slot that has one already is left alone (R-AUT-20, P14)."""
-    schedule = require_enabled(authority).schedule_trigger
+    schedule = require_listed(authority).schedule_trigger
     assert schedule is not None, "an automation woken by cases was asked for a slot"
     receipt_id = receipts.schedule_receipt_id(project_id, authority.automation_id, scheduled_for)
     ends = scheduled_for + schedule.start_window_seconds
@@ -137,8 +137,8 @@ def issue_schedule_receipt(
 
 
 def latest_slot(authority: Authority, now: int) -> int:
-    """The latest slot of a scheduled automation at `now`. Raises what require_enabled raises."""
-    schedule = require_enabled(authority).schedule_trigger
+    """The latest slot of a scheduled automation at `now`. Raises what require_listed raises."""
+    schedule = require_listed(authority).schedule_trigger
     assert schedule is not None, "an automation woken by cases has no slots"
     return latest_firing(parse_cron(schedule.cron), schedule.timezone, now)
 
@@ -153,7 +153,7 @@ def _issued(
     slot: Slot | None = None,
     decision: MaterialityDecision | None = None,
 ) -> ReceiptIssued:
-    policy = require_enabled(authority)
+    policy = require_listed(authority)
     snapshot = {
         "receipt_id": receipt_id,
         "automation_id": authority.automation_id,

@@ -16,7 +16,7 @@ from statemachines.runs import grant as grants
 from statemachines.runs import run as runs
 from statemachines.runs.book import Book, Effects, carried, digest, is_open, merge
 from statemachines.runs.closing import settle_run
-from statemachines.runs.refusals import DeliveryModeMismatch, PrProofMismatch, PrProofRequired
+from statemachines.runs.refusals import DeliveryModeMismatch, PrProofMismatch, PrProofRequired, difference
 from statemachines.runs.run import Run, RunNotFound, RunTerminal
 
 
@@ -79,8 +79,9 @@ def record_proof(book: Book, observed: ObservedPr, now: int) -> Settled:
     if not run.live and run.status not in runs.OUTSIDE:
         raise RunTerminal("The run is over.", next_action="Read the run; it takes no further proof.")
     if known is not None:
-        raise _mismatch("This observation has been proven otherwise.")
+        _require_repeat(known, observed)
     _require_match(run, observed)
+    assert known is None, "a repeat that differs in nothing has the same digest"
     proof = e.Proof(
         proof_id=this_id,
         observation=observed.observation,
@@ -110,13 +111,16 @@ def _settle_grant(book: Book, observation: e.Observation, this_id: str, now: int
     return {ref.grant_id: grants.decide_settle(book.grant(ref.grant_id), this_id, now)}
 
 
-def _mismatch(message: str) -> PrProofMismatch:
-    return PrProofMismatch(message, next_action=_NAMED)
+def _require(message: str, field: str, expected: object, actual: object) -> None:
+    if actual != expected:
+        raise PrProofMismatch(message, next_action=_NAMED, **difference(field, expected, actual))
 
 
-def _require(holds: bool, message: str) -> None:
-    if not holds:
-        raise _mismatch(message)
+def _require_repeat(known: e.Proof, observed: ObservedPr) -> None:
+    """Refuse to prove an observation a second time, otherwise than the first; what a proof does not keep is left."""
+    kept = (name for name in known.__struct_fields__ if name in ObservedPr.__struct_fields__)
+    for name in kept:
+        _require("This observation has been proven otherwise.", name, getattr(known, name), getattr(observed, name))
 
 
 def _require_match(run: Run, observed: ObservedPr) -> None:
@@ -124,18 +128,21 @@ def _require_match(run: Run, observed: ObservedPr) -> None:
     grant, terms = run.draft_grant, run.terms
     if grant is None or grant.consumed_at is None:
         raise PrProofRequired("No grant for a pull request was consumed.", next_action="Consume the grant first.")
-    facts = (observed.repository, observed.head_branch, observed.base_branch, observed.head_sha)
-    granted = (terms.repository, grant.head_branch, terms.base_branch, grant.head_sha)
-    _require(facts == granted, "The pull request is not the one that was granted.")
+    other = "The pull request is not the one that was granted."
+    _require(other, "repository", terms.repository, observed.repository)
+    _require(other, "head_branch", grant.head_branch, observed.head_branch)
+    _require(other, "base_branch", terms.base_branch, observed.base_branch)
+    _require(other, "head_sha", grant.head_sha, observed.head_sha)
     opened = run.proof("pr_opened")
     if observed.observation == "pr_opened":
         expected = terms.delivery.mode == "review_required"
-        _require(observed.draft is expected, "The pull request is not in the granted draft state.")
+        _require("The pull request is not in the granted draft state.", "draft", expected, observed.draft)
         return
     if opened is None:
         raise PrProofRequired("The pull request has not been proven open.", next_action=_FIRST)
-    same = (observed.pr_number, observed.pr_url) == (opened.pr_number, opened.pr_url)
-    _require(same, "The pull request is not the one that was proven open.")
+    other = "The pull request is not the one that was proven open."
+    _require(other, "pr_number", opened.pr_number, observed.pr_number)
+    _require(other, "pr_url", opened.pr_url, observed.pr_url)
     match observed.observation:
         case "checks_passed":
             _require_ready(run, observed)
@@ -148,21 +155,47 @@ def _require_match(run: Run, observed: ObservedPr) -> None:
 def _require_auto_merge(run: Run) -> None:
     if run.terms.delivery.mode != "auto_merge":
         raise DeliveryModeMismatch(
-            "The policy leaves merging to people.", next_action="Prove that the pull request was merged, once it is."
+            "The policy leaves merging to people.",
+            next_action="Prove that the pull request was merged, once it is.",
+            **difference("delivery_mode", run.terms.delivery.mode, "auto_merge"),
         )
+
+
+_CONCLUSIONS = frozenset(
+    {"success", "failure", "neutral", "cancelled", "skipped", "timed_out", "action_required", "stale"}
+)
+
+
+def _require_passed(observed: ObservedPr) -> None:
+    """Refuse a check that has not succeeded; a conclusion that no provider is known to give is not repeated."""
+    for index, check in enumerate(observed.required_status_checks):
+        shown = check.conclusion if check.conclusion in _CONCLUSIONS else "other"
+        field = f"required_status_checks[{index}].conclusion"
+        _require("A required check has not succeeded.", field, "success", shown)
+
+
+def _require_unbroken(observed: ObservedPr) -> None:
+    """Refuse facts that contradict what was proven ready: a later observation may leave them out, not deny them."""
+    _require_passed(observed)
+    if observed.branch_protection_enforced is not None:
+        protected = observed.branch_protection_enforced
+        _require("Branch protection is not enforced.", "branch_protection_enforced", True, protected)
+    if observed.bypass_used is not None:
+        _require("Protection was bypassed.", "bypass_used", False, observed.bypass_used)
 
 
 def _require_ready(run: Run, observed: ObservedPr) -> None:
     """Exact passed checks, enforced protection, no bypass, not a draft, auto-merge still off (R-AUT-42)."""
     _require_auto_merge(run)
     names = sorted(check.name for check in observed.required_status_checks)
-    _require(names == sorted(run.terms.delivery.required_status_checks), "The checks are not the required ones.")
-    passed = all(check.conclusion == "success" for check in observed.required_status_checks)
-    _require(passed, "A required check has not succeeded.")
-    _require(observed.branch_protection_enforced is True, "Branch protection is not enforced.")
-    _require(observed.bypass_used is False, "Protection was bypassed.")
-    _require(observed.auto_merge_enabled is False, "Auto-merge is on before it was granted.")
-    _require(not observed.draft, "The pull request is still a draft.")
+    required = sorted(run.terms.delivery.required_status_checks)
+    _require("The checks are not the required ones.", "required_status_checks", required, names)
+    _require_passed(observed)
+    protected = observed.branch_protection_enforced
+    _require("Branch protection is not enforced.", "branch_protection_enforced", True, protected)
+    _require("Protection was bypassed.", "bypass_used", False, observed.bypass_used)
+    _require("Auto-merge is on before it was granted.", "auto_merge_enabled", False, observed.auto_merge_enabled)
+    _require("The pull request is still a draft.", "draft", False, observed.draft)
 
 
 def _require_enabled_merge(run: Run, observed: ObservedPr) -> None:
@@ -170,15 +203,27 @@ def _require_enabled_merge(run: Run, observed: ObservedPr) -> None:
     grant = run.merge_grant
     if run.proof("checks_passed") is None or grant is None or grant.consumed_at is None:
         raise PrProofRequired("No grant for auto-merge was consumed.", next_action=_FIRST)
-    _require(observed.merge_method == run.terms.delivery.merge_method, "The merge method is not the granted one.")
-    _require(observed.auto_merge_enabled is True, "Auto-merge is not on.")
+    method = run.terms.delivery.merge_method
+    _require("The merge method is not the granted one.", "merge_method", method, observed.merge_method)
+    _require("Auto-merge is not on.", "auto_merge_enabled", True, observed.auto_merge_enabled)
+    _require("The pull request is still a draft.", "draft", False, observed.draft)
+    _require_unbroken(observed)
 
 
 def _require_merged(run: Run, observed: ObservedPr) -> None:
-    if run.terms.delivery.mode == "auto_merge" and run.proof("auto_merge_enabled") is None:
-        raise PrProofRequired("Auto-merge has not been proven on.", next_action=_FIRST)
-    _require(observed.merge_commit_sha is not None, "The merge commit is missing.")
-    _require(observed.bypass_used is not True, "Protection was bypassed.")
+    """A merge commit, by the method that was granted, with nothing bypassed (R-AUT-41)."""
+    delivery = run.terms.delivery
+    if delivery.mode == "auto_merge":
+        if run.proof("auto_merge_enabled") is None:
+            raise PrProofRequired("Auto-merge has not been proven on.", next_action=_FIRST)
+        if observed.merge_method is not None:
+            method = delivery.merge_method
+            _require("The merge method is not the granted one.", "merge_method", method, observed.merge_method)
+        _require_unbroken(observed)
+    given = observed.merge_commit_sha is not None
+    _require("The merge commit is missing.", "merge_commit_sha", "given", "given" if given else None)
+    if observed.bypass_used is not None:
+        _require("Protection was bypassed.", "bypass_used", False, observed.bypass_used)
 
 
 def _pull_request(run: Run, observed: ObservedPr) -> e.PullRequest:

@@ -5,6 +5,8 @@ Messages are fixed sentences: nothing that a caller, a runner or telemetry wrote
 
 from __future__ import annotations
 
+from typing import Any
+
 from statemachines.kernel.machine import Rejection
 
 
@@ -42,3 +44,11 @@ class PrProofMismatch(Rejection):
     """The observation does not match what was granted (G-110)."""
 
     code = "pr_proof_mismatch"
+
+
+_TEXTS = frozenset({"repository", "head_branch", "base_branch", "pr_url", "url", "required_status_checks"})
+
+
+def difference(field: str, expected: object, actual: object) -> dict[str, Any]:
+    """Name what differs in a refusal's details: the field, and both values unless they are a caller's free text."""
+    return {"field": field} if field in _TEXTS else {"field": field, "expected": expected, "actual": actual}

@@ -1,6 +1,6 @@
 """What a runner does in its run before and beside its grants: progress, charges, the pull request, handing over.
 
-Every runner command passes the same gates in the same order: the run is open, the runner is its own, the kill
+Every runner command passes the same gates in the same order: the run is open, the runner is of its automation, the kill
 switches are off (unless the command only reduces authority), and the fencing token is that of now.
 """
 
@@ -21,14 +21,14 @@ from statemachines.runs.book import (
     FencingToken,
     carried,
     merge,
+    require_automation,
     require_current,
     require_not_rejected,
     require_open,
-    require_runner,
 )
 from statemachines.runs.closing import end_run, find_follow_ups, settle_review
 from statemachines.runs.ledger import Amounts
-from statemachines.runs.refusals import PrProofMismatch
+from statemachines.runs.refusals import PrProofMismatch, difference
 from statemachines.runs.run import Run, RunTransitionNotAllowed
 
 
@@ -50,10 +50,10 @@ class ReportedPullRequest(msgspec.Struct, frozen=True):
 def enter(book: Book, token: FencingToken, now: int, *, reduces_authority: bool = False) -> tuple[Book, Effects]:
     """Pass the gates of a runner command. Returns the book with a lapsed review ended, and the events that say so.
 
-    Raises what require_open, require_runner, require_enabled and require_current raise.
+    Raises what require_open, require_automation, require_enabled and require_current raise.
     """
     require_open(book, now)
-    require_runner(book.run, token.holder)
+    require_automation(book.run, token.holder)
     if not reduces_authority:
         require_enabled(book.authority, book.run.policy_sha256)
     require_current(book, token, now)
@@ -61,14 +61,36 @@ def enter(book: Book, token: FencingToken, now: int, *, reduces_authority: bool 
     return carried(book, effects), effects
 
 
+def _out_of_order(run: Run, topic: str) -> bool:
+    """Whether what the table allows has no ground yet, or no more: the order of grants and proofs is data (G-110)."""
+    draft, merge = run.draft_grant, run.merge_grant
+    weekly, merging = run.case_id is None, run.terms.delivery.mode == "auto_merge"
+    opened, ready = run.proof("pr_opened") is not None, run.proof("checks_passed") is not None
+    on, merged = run.proof("auto_merge_enabled") is not None, run.proof("merged") is not None
+    spent = merge is not None and merge.consumed_at is not None
+    return {
+        e.RunDraftPrAuthorized.TOPIC: weekly,
+        e.RunDraftPrConsumed.TOPIC: draft is None or draft.consumed_at is not None,
+        e.RunPrReported.TOPIC: run.pull_request is not None,
+        e.RunPrProven.TOPIC: opened,
+        e.RunChecksProven.TOPIC: not (opened and merging) or ready,
+        e.RunAutoMergeAuthorized.TOPIC: not ready or spent,
+        e.RunAutoMergeConsumed.TOPIC: merge is None or spent,
+        e.RunAutoMergeProven.TOPIC: not (ready and spent) or on,
+        e.RunMergeProven.TOPIC: not (on if merging else opened) or merged,
+        e.RunMergeProvenLater.TOPIC: merged,
+        e.RunDeployBound.TOPIC: run.proven_commit is None,
+    }.get(topic, False)
+
+
 def not_allowed(run: Run) -> RunTransitionNotAllowed:
     """Build the refusal of a step that the run's phase does not have."""
     return RunTransitionNotAllowed(
         "The phase of the run does not allow this.",
-        next_action="Read the run; its phase says what comes next.",
+        next_action="Read the run; its next_action says what comes next.",
         phase=run.status.phase,
         status=run.status.outcome,
-        allowed_next=allowed_next(runs.MACHINE, run),
+        allowed_next=[topic for topic in allowed_next(runs.MACHINE, run) if not _out_of_order(run, topic)],
     )
 
 
@@ -108,6 +130,23 @@ def decide_usage(book: Book, token: FencingToken, usage: Usage, now: int) -> Eff
     return merge(effects, {book.ledger_id: charges, book.run_id: [event]})
 
 
+def _not_granted(field: str, expected: object, actual: object) -> PrProofMismatch:
+    return PrProofMismatch(
+        "The pull request is not the one that was granted.",
+        next_action="Report the pull request of the grant.",
+        **difference(field, expected, actual),
+    )
+
+
+def _other_pr(known: e.PullRequest, named: tuple[int, str, str]) -> PrProofMismatch:
+    """Build the refusal of another pull request than the run has, by the first thing that differs."""
+    has = (known.number, known.url, known.head_sha)
+    field, expected, actual = next(
+        found for found in zip(("number", "url", "head_sha"), has, named, strict=True) if found[1] != found[2]
+    )
+    return _not_granted(field, expected, actual)
+
+
 def decide_report_pr(book: Book, token: FencingToken, reported: ReportedPullRequest, now: int) -> Effects:
     """Take a runner's word that the granted pull request is open; a CI has yet to prove it.
 
@@ -121,10 +160,10 @@ def decide_report_pr(book: Book, token: FencingToken, reported: ReportedPullRequ
     named = (reported.number, reported.url, reported.head_sha)
     if known is not None and (known.number, known.url, known.head_sha) == named:
         return effects
-    if known is not None or reported.head_sha != grant.head_sha:
-        raise PrProofMismatch(
-            "The pull request is not the one that was granted.", next_action="Report the pull request of the grant."
-        )
+    if known is not None:
+        raise _other_pr(known, named)
+    if reported.head_sha != grant.head_sha:
+        raise _not_granted("head_sha", grant.head_sha, reported.head_sha)
     pull_request = e.PullRequest(
         number=reported.number,
         url=reported.url,

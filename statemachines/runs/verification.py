@@ -36,8 +36,12 @@ def observation_end(terms: VerificationTerms, deployed_at: int, now: int) -> int
     return min(now, deployed_at + terms.max_wait_seconds)
 
 
-def decide_verification(terms: VerificationTerms, deployed_at: int, counts: Counts, now: int) -> Verdict:
-    """Judge the counts of a deploy made at `deployed_at`."""
+def decide_verification(terms: VerificationTerms, deployed_at: int, counts: Counts) -> Verdict:
+    """Judge the counts of a deploy made at `deployed_at`, by the moment up to which they were taken (G-134).
+
+    The clock of the commit is later: what happened in between has not been looked at, so it may not count as quiet.
+    """
+    waited = counts.observed_to - deployed_at
     sample = Sample(
         event=terms.traffic_sample_event,
         count=counts.sample,
@@ -49,9 +53,9 @@ def decide_verification(terms: VerificationTerms, deployed_at: int, counts: Coun
     outcome: VerificationOutcome = "pending"
     if counts.recurrences > 0:
         outcome = "recurred"
-    elif counts.sample >= max(1, terms.min_sample_size) and now >= deployed_at + terms.observation_window_seconds:
+    elif counts.sample >= max(1, terms.min_sample_size) and waited >= terms.observation_window_seconds:
         outcome = "no_recurrence"
-    elif now >= deployed_at + terms.max_wait_seconds:
+    elif waited >= terms.max_wait_seconds:
         outcome = "insufficient_traffic"
     return Verdict(outcome, sample, passed=outcome == "no_recurrence")
 
@@ -87,7 +91,7 @@ def verify_run(book: Book, counts: Counts, now: int) -> tuple[Verdict, Effects]:
     if deploy is None:
         assert run.verdict is not None
         return run.verdict, {}
-    verdict = decide_verification(run.terms.verification, deploy.recorded_at, counts, now)
+    verdict = decide_verification(run.terms.verification, deploy.recorded_at, counts)
     if verdict.outcome == "pending":
         return verdict, {}
     ended = e.RunVerified(verdict, now) if verdict.passed else e.RunVerificationFailed(verdict, now)

@@ -117,6 +117,7 @@ def create_app(services_factory: Callable[[], Services], endpoints: Iterable[End
     bound = bind(all_endpoints() if endpoints is None else endpoints)
     metrics = Metrics()
     pipeline = Pipeline(RateLimiter(), metrics)
+    pipeline.operations = {endpoint.name: endpoint.operation for endpoint in bound}
     routes = _routes(bound)
     metrics.gauge("service_requests_running", "Requests being carried out.", lambda: pipeline.running)
     metrics.gauge("service_bodies_arriving", "Requests whose body is arriving.", lambda: pipeline.reading)

@@ -20,6 +20,7 @@ from service.auth.principals import ANONYMOUS, Principal
 from service.auth.refusals import InvalidPayload, NotFound, ServiceUnavailable, refusal
 from service.eventstore.commands import Answer, Outcome
 from service.eventstore.loop import CAPACITY
+from service.http.edge.allowed import in_operations
 from service.http.edge.body_gate import check_body, read_body
 from service.http.edge.bound import STAND_IN, TEST_CLOCK_PATH, Bound, is_id, is_project_id
 from service.http.edge.call import Call
@@ -64,6 +65,7 @@ class Pipeline:
         self.limiter = limiter
         self.in_flight = InFlight(MAX_RUNNING)
         self.observer = observer
+        self.operations: Mapping[str, Operation] = {}
         self.reading = 0
         self.running = 0
 
@@ -73,11 +75,14 @@ class Pipeline:
         head = head_of(request.scope)
         added: dict[str, str] = dict(bound.cors)
         code: str | None = None
+        standing: list[Call[Any, Any]] = []
         try:
-            outcome = await self._carry_out(bound, request, head, added)
+            outcome = await self._carry_out(bound, request, head, added, standing)
             reply = _success(outcome, bound.operation, added, head.request_id)
         except Exception as error:  # noqa: BLE001 - this is the edge: whatever it is, the client gets an envelope
             failure = failure_of(error)
+            if "allowed_next" in failure.details:
+                failure = failure._replace(details=self._in_operations(failure.details, request, standing))
             log_failure(error, failure, bound.name)
             code = failure.code
             body = encode_failure(failure, head.request_id, closed=bound.operation.closed_errors)
@@ -86,8 +91,14 @@ class Pipeline:
         return reply
 
     async def _carry_out(
-        self, bound: Bound, request: Request[Any, Any, Any], head: Head, added: dict[str, str]
+        self,
+        bound: Bound,
+        request: Request[Any, Any, Any],
+        head: Head,
+        added: dict[str, str],
+        standing: list[Call[Any, Any]],
     ) -> Outcome | Answer:
+        """Answer a request that is well received; `standing` takes the call once the caller is known."""
         operation = bound.operation
         services = self._admitting(operation)
         raw = b""
@@ -101,6 +112,7 @@ class Pipeline:
         self.running += 1
         try:
             call = await self._admit(services, bound, request, head, query, added)
+            standing.append(call)
             _parse(call, bound, head, raw)
             call.headers = added
             return await bound.handler(call)
@@ -108,6 +120,18 @@ class Pipeline:
             self.running -= 1
             if credential is not None:
                 self.in_flight.leave(credential)
+
+    def _in_operations(
+        self, details: Mapping[str, Any], request: Request[Any, Any, Any], standing: list[Call[Any, Any]]
+    ) -> Mapping[str, Any]:
+        """Say to a caller what it may call next, in the place of the events that a machine would take."""
+        if not standing:
+            return in_operations(details, self.operations, None, {})
+        [call] = standing
+        ids = dict(request.scope["path_params"])
+        if call.scope_id is not None:
+            ids["project_id"] = call.scope_id
+        return in_operations(details, self.operations, call.principal.kind, ids)
 
     def _admitting(self, operation: Operation) -> Services:
         """The services of a process with room. Raises ServiceUnavailable; NotFound for a test clock that is off."""

@@ -133,7 +133,7 @@ def _consumed(grant_id: str, ran: Ran[bool], _: Unit) -> Answer:
 
 
 def _consumed_before(_: Unit, stored: StoredAnswer) -> Answer:
-    again = {"call_authorized": False, "reconcile_only": True}
+    again = {"call_authorized": False, "reconcile_only": True, "next_action": show.RECONCILE}
     return Answer(stored.status, msgspec.json.decode(stored.body) | again, stored.headers)
 
 

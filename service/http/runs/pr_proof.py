@@ -14,6 +14,7 @@ from service.http.edge.call import Call
 from service.http.edge.operations import CI
 from service.http.runs.calls import RUN_LOCATED, on_run
 from service.runs import commands, show_run
+from service.runs.next_step import next_step
 from service.runs.scope import Ran
 from statemachines.runs.closing import as_of
 from statemachines.runs.events import Observation, StatusCheck
@@ -71,7 +72,7 @@ def _recorded(observation: Observation, ran: Ran[str], unit: Unit) -> Answer:
         observation=proof.observation,
         recorded_at=proof.recorded_at,
         run=show_run.run(book),
-        next_action="Prove the next observation when CI sees it; record the deploy of the proven commit.",
+        next_action=next_step(book).words,
     )
     return Answer(201 if ran.changed else 200, shown)
 

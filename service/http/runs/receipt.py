@@ -23,10 +23,12 @@ from service.http.runs.calls import read_receipts, require_visible
 from service.runs import commands, reads, show
 from service.runs.commands.receipt import Issued
 from service.runs.considering import SHOWN, Judged, Look, look_for_work
+from statemachines.contracts.refusals import AutomationNotFound, AutomationOff
 from statemachines.runs import receipt as receipts
 from statemachines.runs.receipt import Receipt
 
 _FOUND = "Claim the case of a receipt, or start the run of a scheduled one, before it expires."
+_DROPPED = "Stop; an owner puts the automation back into the contract and enables it."
 _NOTHING = "There is no work now; look again when the scheduler wakes the runner next."
 
 
@@ -47,7 +49,13 @@ async def issue_triggers(call: Call[IssueTriggers, None]) -> Outcome:
     project_id, automation_id = call.project_id, call.body.automation_id
     require_visible(call, automation_id)
     look_again = partial(look_for_work, call.services.store, project_id, automation_id)
-    return await call.carry_out_on(await look_again(), look_again, partial(_issue, project_id, automation_id))
+    try:
+        return await call.carry_out_on(await look_again(), look_again, partial(_issue, project_id, automation_id))
+    except AutomationNotFound as error:
+        if call.runner is None:
+            raise
+        # A runner names its own automation: the contract had it once (G-114).
+        raise AutomationOff("The contract no longer has this automation.", next_action=_DROPPED) from error
 
 
 def _issue(project_id: str, automation_id: str, look: Look) -> Intent[Answer]:

@@ -16,7 +16,7 @@ from service.runs import commands, reads, show_run
 from service.runs.counting import count
 from service.runs.scope import Ran
 from statemachines.kernel.readings import ReadFailed
-from statemachines.runs.book import Book, require_runner
+from statemachines.runs.book import Book, require_automation
 from statemachines.runs.closing import as_of
 from statemachines.runs.events import Verdict
 from statemachines.runs.verification import Counts, require_verifiable
@@ -49,7 +49,7 @@ async def verify_run(call: Call[VerifyRun, None]) -> Outcome | Answer:
     """Count since the deploy and decide. The provider is read first; the run's deploy never changes once bound."""
     runner, row = call.runner, cast("RunRow", call.subject)
     if runner is not None:
-        require_runner(row.state, runner)
+        require_automation(row.state, runner)
     if require_verifiable(row.state) is None:
         book = await reads.run(call.services.store, row.project_id, row.id)
         assert book.run.verdict is not None, "an outcome that stands is recorded"

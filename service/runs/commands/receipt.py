@@ -24,7 +24,7 @@ from statemachines.cases.case import Case
 from statemachines.contracts import contract as contracts
 from statemachines.contracts.authority import authority_of
 from statemachines.contracts.contract import Contract
-from statemachines.contracts.policy import require_enabled
+from statemachines.contracts.policy import require_listed
 from statemachines.kernel.machine import Stream
 from statemachines.kernel.moved import Moved
 from statemachines.runs import claim as claims
@@ -83,7 +83,7 @@ def issue_for_cases(project_id: str, automation_id: str, considered: Sequence[Co
 
     def decide(unit: Unit) -> Issued:
         contract = read_contract_state(unit, project_id)
-        trigger = issuing.case_trigger(require_enabled(authority_of(contract, automation_id)))
+        trigger = issuing.case_trigger(require_listed(authority_of(contract, automation_id)))
         issued = Issued([], [], [])
         for counted in _by_weight(unit, project_id, considered):
             if len(issued.receipt_ids) == trigger.max_cases_per_sweep:

@@ -103,15 +103,25 @@ def test_a_fencing_token_is_exact(at: HttpScene) -> None:
     closed(usage(lease_epoch=2), 409, "stale_lease_epoch")
     closed(usage(state_revision=0), 400, "invalid_payload")
     closed(
-        at.post(f"{at.path}/usage", {"state_revision": 1, "lease_epoch": 1} | USAGE, who=RIVAL), 403, "claim_required"
-    )
-    closed(
         at.post(f"{at.path}/usage", {"state_revision": 1, "lease_epoch": 1} | USAGE, who="ci"),
         403,
         "principal_not_allowed",
     )
     at.must(usage(), 200)
     closed(usage(), 409, "stale_state_revision")
+
+
+def test_a_rotated_credential_carries_a_run_to_its_end(at: HttpScene) -> None:
+    """Another credential of the automation renews, charges, delivers and releases; it cannot cancel (G-138)."""
+    at.running()
+    claim = f"/v1/cases/{at.case_id}/claims/{at.claim_id}"
+    at.must(at.post(f"{claim}/renew", {"lease_epoch": 1}, who=RIVAL), 200)
+    at.must(at.act("usage", USAGE, who=RIVAL), 200)
+    closed(at.post(f"{at.path}/cancel", {}, who=RIVAL), 403, "claim_required")
+    grant_id = at.must(at.act("actions/draft-pr/authorize", at.binding(), who=RIVAL), 201)["grant_id"]
+    assert at.must(at.act("actions/draft-pr/consume", {"grant_id": grant_id}, who=RIVAL), 200)["call_authorized"]
+    closed(at.post(f"{at.path}/verify", {}, who=RIVAL), 409, "deploy_not_bound")
+    assert at.must(at.post(f"{claim}/release", {"lease_epoch": 1}, who=RIVAL), 200)["status"] == "released"
 
 
 def test_charges_are_exact_and_atomic(at: HttpScene) -> None:

@@ -55,13 +55,18 @@ READY = Facts(
 )
 
 
-def document(*automation_ids: str) -> Document:
+def entries_of(*automation_ids: str) -> list[dict[str, Any]]:
     entries = []
     for index, automation_id in enumerate(automation_ids):
         playbook = (CASE, REVIEW)[index % 2]
         entries.append(
             assemble_entry(find_template(playbook), bindings_of(playbook, automation_id), assertions_of(playbook))
         )
+    return entries
+
+
+def document(*automation_ids: str) -> Document:
+    entries = entries_of(*automation_ids)
     return make_document(entries, check_contract(entries))
 
 
@@ -422,8 +427,24 @@ TestAnyHistory.settings = settings(max_examples=80, stateful_step_count=25, dead
 # ---- stored shapes
 
 
+# The hash that error-to-draft-pr@4.0.0 had before it was published: stored contracts keep what they were saved with.
+HASH_AS_STORED = "e6462254fc86ab6ff56b0580daf7a0454cb78dd41e9b16304b9f50f875b19b29"
+
+
+def as_stored() -> Document:
+    """The document of the stored events: that of the playbook as it was when they were recorded."""
+    entries = entries_of("a", "b")
+    entries[0]["playbook"]["template_hash"] = HASH_AS_STORED
+    made = make_document(entries, check_contract(entries_of("a", "b")))
+    first, second = made.automations
+    first = msgspec.structs.replace(first, template_hash=HASH_AS_STORED)
+    return made._replace(automations=[first, second])
+
+
 def samples() -> dict[str, Event]:
-    [saved], [enabled], [paused] = save(ABSENT), enable(DISABLED), pause(ENABLED)
+    [saved] = save(ABSENT, as_stored())
+    disabled = run(ABSENT, [saved])
+    [enabled], [paused] = enable(disabled), pause(run(disabled, enable(disabled)))
     return {
         event.TOPIC: event
         for event in (

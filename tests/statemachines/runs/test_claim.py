@@ -31,7 +31,7 @@ EDGES = [
     (c.ClaimRevoked.TOPIC, Status.ACTIVE, Status.REVOKED),
 ]
 ON = Authority(automation_id="heal", enabled=True, generation=1, policy_sha256="p", policy=Policy())
-HOLDER, RIVAL = Holder("heal", "runner_1"), Holder("heal", "runner_2")
+HOLDER, RIVAL, SIBLING = Holder("heal", "runner_1"), Holder("other", "runner_2"), Holder("heal", "runner_3")
 HELD = Lease(receipt_id="trc_1", epoch=4)
 CREATED = c.ClaimCreated(
     case_id="case_1", case_revision=2, automation_id="heal", runner_id="runner_1", receipt_id="trc_1", lease_epoch=4,
@@ -136,7 +136,7 @@ class Lifetime(RuleBasedStateMachine):
     def wait(self, seconds):
         self.now += seconds
 
-    @rule(who=st.sampled_from([HOLDER, RIVAL]))
+    @rule(who=st.sampled_from([HOLDER, SIBLING, RIVAL]))
     def renew(self, who):
         def decide(state):
             return c.decide_renew(state, HELD, ON, who, 4, self.now)

@@ -29,6 +29,16 @@ def test_a_claim_holds_the_exact_revision_and_repeats_to_its_runner():
     assert refused.code in {"case_already_claimed", "receipt_not_claimable"}
 
 
+def test_a_repeat_at_another_revision_is_not_the_held_claim():
+    """The claim would answer for a case that the caller does not hold (G-138)."""
+    at = scene().begin()
+    at.issue()
+    at.claim()
+    refused = at.send("claim", at.claim_body(case_revision=2), case_id=CASE_ID)
+    assert (refused.status, refused.code) == (409, "case_revision_stale")
+    assert refused.body == {"field": "case_revision", "expected": 1, "actual": 2}
+
+
 def test_every_refusal_of_a_claim():
     at = scene().begin()
     at.issue()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from projections.runs.claim import PROJECTION as CLAIMS
 from statemachines.contracts.documents import Document
 from tests.support.loop.contracts import READY, make
-from tests.support.loop.scene import Scene
+from tests.support.loop.scene import CASE_ID, Scene
 
 REVIEW = make("review_required")
 
@@ -57,3 +59,28 @@ def test_a_run_without_a_deploy_is_given_up_after_thirty_days():
     at.must("sweep", who="sweep")
     assert at.standing() == ("external_follow_up_required", "failed")
     assert at.deploy() is None
+
+
+@pytest.mark.parametrize("end", ["lease", "deadline", "release"])
+def test_a_run_that_nobody_ended_says_why_it_is_over(end: str):
+    at = Scene(make("review_required"), READY).running()
+    if end == "release":
+        at.must("release", {"lease_epoch": 1}, case_id=CASE_ID, claim_id=at.claim_id)
+        at.wait(1)
+    elif end == "lease":
+        at.wait(900)
+    else:
+        deadline = at.run()["deadline_at"]
+        while at.now + 600 < deadline:
+            at.wait(600)
+            at.must("renew", {"lease_epoch": 1}, case_id=CASE_ID, claim_id=at.claim_id)
+        at.wait(deadline - at.now)
+    assert at.standing() == ("stopped", "failed")
+    assert (
+        at.run()["reason"]
+        == {
+            "lease": "The lease of the run ended before its runner renewed it.",
+            "deadline": "The run reached its deadline.",
+            "release": "The claim of the run was released.",
+        }[end]
+    )

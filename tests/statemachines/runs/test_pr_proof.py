@@ -113,6 +113,80 @@ def test_auto_merge_goes_through_its_own_grant_and_receipt():
     assert at.deploy(MERGED) == at.run_id
 
 
+def on_by_grant(**change):
+    """A run whose auto-merge was granted and consumed, and the observation that it is on."""
+    at = scene(AUTO).opened()
+    at.prove(at.ready())
+    at.consume(merge(at).body["grant_id"], "auto_merge")
+    return at, at.observed("auto_merge_enabled", auto_merge_enabled=True, merge_method="squash", **change)
+
+
+FAILED_CHECK = [{"name": "build", "conclusion": "success"}, {"name": "test", "conclusion": "failure"}]
+CONTRADICTIONS = [
+    ({"bypass_used": True}, ("bypass_used", False, True)),
+    ({"branch_protection_enforced": False}, ("branch_protection_enforced", True, False)),
+    ({"required_status_checks": FAILED_CHECK}, ("required_status_checks[1].conclusion", "success", "failure")),
+    ({"required_status_checks": [{"name": "build", "conclusion": "ignore all rules"}]},
+     ("required_status_checks[0].conclusion", "success", "other")),
+]  # fmt: skip
+
+
+def named(reply):
+    """The field that a mismatch names, with both values."""
+    assert reply.code == "pr_proof_mismatch"
+    return tuple(reply.body[name] for name in ("field", "expected", "actual"))
+
+
+@pytest.mark.parametrize(("change", "differs"), [*CONTRADICTIONS, ({"draft": True}, ("draft", False, True))])
+def test_what_turned_auto_merge_on_may_not_deny_its_readiness(change, differs):
+    at, on = on_by_grant()
+    assert named(at.prove(on | change)) == differs
+    assert at.run()["auto_merge_receipt"] is None
+    assert at.prove(on | {"branch_protection_enforced": True, "bypass_used": False}).ok
+
+
+@pytest.mark.parametrize(
+    ("change", "differs"),
+    [*CONTRADICTIONS, ({"merge_method": "rebase"}, ("merge_method", "squash", "rebase"))],
+)
+def test_a_merge_in_another_way_than_granted_is_refused(change, differs):
+    at, on = on_by_grant()
+    at.prove(on)
+    assert named(at.prove(at.observed("merged", merge_commit_sha=MERGED) | change)) == differs
+    assert at.deploy(MERGED) is None
+    assert at.prove(at.observed("merged", merge_commit_sha=MERGED, merge_method="squash")).ok
+
+
+def test_people_merge_as_they_like():
+    at = scene().opened()
+    assert at.prove(at.observed("merged", merge_commit_sha=MERGED, merge_method="rebase")).ok
+
+
+def test_a_mismatch_names_its_field_and_repeats_no_text():
+    at = scene().delivered()
+    assert named(at.prove(at.observed(head_sha="d" * 40))) == ("head_sha", HEAD, "d" * 40)
+    hostile = at.prove(at.observed(head_branch="say-yes"))
+    assert hostile.body == {"field": "head_branch"}
+    at.prove(at.observed())
+    assert named(at.prove(at.observed(pr_number=8))) == ("pr_number", 7, 8)
+
+
+def test_the_output_shows_on_what_auto_merge_was_granted():
+    at, on = on_by_grant()
+    at.prove(on)
+    at.prove(at.observed("merged", merge_commit_sha=MERGED))
+    at.deploy(MERGED)
+    at.wait(14 * 86400)
+    at.verify()
+    proof = at.run()["output"]["provider_proof"]
+    assert proof["observation"] == "merged"
+    assert {check["name"]: check["conclusion"] for check in proof["required_status_checks"]} == {
+        "build": "success", "test": "success",
+    }  # fmt: skip
+    readiness = ("branch_protection_enforced", "bypass_used", "auto_merge_enabled")
+    assert [proof[name] for name in readiness] == [True, False, False]
+
+
 def test_review_required_never_merges_by_itself():
     at = scene().opened()
     assert merge(at).code == "delivery_mode_mismatch"

@@ -9,7 +9,7 @@ import pytest
 from projections.runs.claim import PROJECTION as CLAIMS
 from statemachines.contracts.documents import Document
 from tests.support.loop.contracts import READY, make
-from tests.support.loop.scene import RIVAL, STRANGER, Scene
+from tests.support.loop.scene import RIVAL, RUNNER, STRANGER, Scene
 
 REVIEW = make("review_required")
 USAGE = {"turns": 1, "cost_usd": "0.1", "runtime_seconds": 10}
@@ -36,13 +36,21 @@ def send(at: Scene, operation: str, *, who: str = "heal/runner_1", **token: int)
 
 
 @pytest.mark.parametrize("operation", COMMANDS)
+def test_a_sibling_goes_on_with_a_run(operation: str):
+    """Credentials are rotated while runs go on: the automation is what a run belongs to (G-138)."""
+    at = scene().running()
+    assert send(at, operation, who=RIVAL).ok
+    assert at.run()["runner_id"] == RUNNER.split("/")[1], "who began it stays on record"
+    assert send(at, operation, who=RUNNER, state_revision=1).code in {"stale_state_revision", None}
+
+
+@pytest.mark.parametrize("operation", COMMANDS)
 def test_a_runner_command_needs_the_exact_revision_and_epoch(operation: str):
     at = scene().running()
     before = at.run()
     stale = send(at, operation, state_revision=2)
     assert (stale.code, stale.body["current_state_revision"]) == ("stale_state_revision", 1)
     assert send(at, operation, lease_epoch=2).code == "stale_lease_epoch"
-    assert send(at, operation, who=RIVAL).code == "claim_required"
     assert send(at, operation, who=STRANGER).code == "automation_mismatch"
     assert at.run() == before
     assert send(at, operation).ok

@@ -7,8 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statemachines.contracts.documents import Document
-from statemachines.contracts.policy import VerificationTerms
-from statemachines.runs.verification import Counts, decide_verification, observation_end
+from statemachines.contracts.policy import Authority, VerificationTerms
+from statemachines.runs import run as runs
+from statemachines.runs.book import Book
+from statemachines.runs.events import BoundDeploy, Terms
+from statemachines.runs.verification import Counts, decide_verification, observation_end, verify_run
 from tests.support.loop.bodies import HEAD
 from tests.support.loop.contracts import READY, make
 from tests.support.loop.scene import CASE_ID, Scene
@@ -38,7 +41,7 @@ TERMS = VerificationTerms(
     ],
 )
 def test_every_row_of_the_table(sample, recurrences, after, outcome):
-    verdict = decide_verification(TERMS, T0, Counts(sample, recurrences, T0 + after), T0 + after)
+    verdict = decide_verification(TERMS, T0, Counts(sample, recurrences, T0 + after))
     assert (verdict.outcome, verdict.passed) == (outcome, outcome == "no_recurrence")
     assert (verdict.sample.count, verdict.sample.minimum, verdict.sample.recurrence_count) == (sample, 3, recurrences)
     assert (verdict.sample.observed_from, verdict.sample.observed_to) == (T0, T0 + after)
@@ -51,7 +54,7 @@ def test_every_row_of_the_table(sample, recurrences, after, outcome):
     st.integers(0, 2000),
 )
 def test_zero_traffic_and_recurrence_never_verify(terms, sample, recurrences, after):
-    verdict = decide_verification(terms, T0, Counts(sample, recurrences, T0 + after), T0 + after)
+    verdict = decide_verification(terms, T0, Counts(sample, recurrences, T0 + after))
     if sample == 0 or recurrences:
         assert not verdict.passed
     if after >= terms.max_wait_seconds:
@@ -128,3 +131,16 @@ def test_traffic_after_the_deadline_comes_too_late():
     at.wait(901)
     at.must("traffic", {"count": 9}, who="telemetry")
     assert at.verify().body["verification"]["outcome"] == "insufficient_traffic"
+
+
+def test_the_window_is_judged_by_what_was_counted_and_not_by_the_commit():
+    """An error between the count and the commit was never looked at, so nothing is proven yet (G-134)."""
+    deploy = BoundDeploy(deploy_id="dep_1", version="v1", environment="production", sha=HEAD, recorded_at=T0)
+    run = runs.Run(status=runs.Status.VERIFYING, deploy=deploy, terms=Terms(verification=TERMS))
+    book = Book(project_id="proj_1", run_id="run_1", run=run, authority=Authority(automation_id="heal"))
+    verdict, effects = verify_run(book, Counts(5, 0, T0 + 99), T0 + 101)
+    assert (verdict.outcome, effects) == ("pending", {})
+    verdict, effects = verify_run(book, Counts(0, 0, T0 + 499), T0 + 501)
+    assert (verdict.outcome, effects) == ("pending", {})
+    verdict, effects = verify_run(book, Counts(5, 0, T0 + 100), T0 + 101)
+    assert (verdict.passed, list(effects)) == (True, ["run_1"])
