@@ -17,10 +17,9 @@ from schemas.contracts.contract import EnableReceipt
 from statemachines.contracts.documents import POLICY_VERSION, Document, SavedAutomation
 from statemachines.contracts.readiness import Facts, find_gaps
 from statemachines.contracts.refusals import AutomationNotFound
+from statemachines.kernel.if_match import require_given, require_none, require_same
 from statemachines.kernel.machine import (
     Event,
-    IfMatchRequired,
-    PreconditionFailed,
     Rejection,
     StateMachine,
     Stream,
@@ -216,20 +215,12 @@ def decide_save(
 ) -> list[Event]:
     """Save a checked contract with everything off (R-AUT-02, R-AUT-03). Raises IfMatchRequired, PreconditionFailed."""
     if state.status is Status.ABSENT:
-        if if_match is not None:
-            raise PreconditionFailed(
-                "There is no contract whose revision could match.",
-                next_action="Send the first contract without If-Match.",
-                current_etag=None,
-            )
-    elif if_match is None:
-        raise IfMatchRequired(
-            "A contract exists; replacing it needs If-Match.",
-            next_action="Read the contract, decide whether to replace it, and send its etag as If-Match.",
-            current_etag=state.etag,
-        )
+        message = "There is no contract whose revision could match."
+        require_none(if_match, message, "Send the first contract without If-Match.")
     else:
-        _require_current(state, if_match)
+        message = "A contract exists; replacing it needs If-Match."
+        read_first = "Read the contract, decide whether to replace it, and send its etag as If-Match."
+        _require_current(state, require_given(if_match, state.etag, message, read_first))
     return [
         ContractSaved(
             contract_id=contract_id,
@@ -333,12 +324,8 @@ def _require_automation(state: Contract, automation_id: str) -> Automation:
 
 
 def _require_current(state: Contract, if_match: str | None) -> None:
-    if if_match != state.etag:
-        raise PreconditionFailed(
-            "The contract has moved on since it was read.",
-            next_action="Read the contract again, review it, and repeat only if the wish still holds.",
-            current_etag=state.etag,
-        )
+    read_again = "Read the contract again, review it, and repeat only if the wish still holds."
+    require_same(if_match, state.etag, "The contract has moved on since it was read.", read_again)
 
 
 def evolve(state: Contract, event: Any) -> Contract:

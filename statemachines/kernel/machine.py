@@ -63,18 +63,6 @@ class Rejection(Exception):
         self.details: dict[str, Any] = details
 
 
-class PreconditionFailed(Rejection):
-    """The If-Match names another revision than the current one (R-ERR-11)."""
-
-    code = "precondition_failed"
-
-
-class IfMatchRequired(Rejection):
-    """The request changes something that exists and names no revision of it."""
-
-    code = "if_match_required"
-
-
 @runtime_checkable
 class HasStatus(Protocol):
     """A state: a frozen struct whose `status` is a member of its machine's enum."""

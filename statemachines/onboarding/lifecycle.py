@@ -15,10 +15,9 @@ import msgspec
 from schemas.onboarding.lifecycle import DeployReceipt, Receipt
 from schemas.onboarding.plan import Plan, SourceSnapshot
 from schemas.onboarding.proof import Remaining
+from statemachines.kernel.if_match import PreconditionFailed, require_given, require_none, require_same
 from statemachines.kernel.machine import (
     Event,
-    IfMatchRequired,
-    PreconditionFailed,
     Rejection,
     StateMachine,
     Stream,
@@ -186,22 +185,16 @@ def decide_start(
     """
     planned = OnboardingPlanned(onboarding_id=id, plan=wish.plan, plan_sha256=wish.sha256, planned_at=now)
     if state.status is Status.ABSENT:
-        if if_match is not None:
-            raise PreconditionFailed(
-                "There is no onboarding whose revision could match.",
-                next_action="Send the start without If-Match.",
-                current_etag=None,
-            )
+        message = "There is no onboarding whose revision could match."
+        require_none(if_match, message, "Send the start without If-Match.")
         return [planned]
     same_plan = wish.sha256 == state.plan_sha256
-    if if_match is None:
-        if same_plan:
-            return []
-        raise IfMatchRequired(
-            "An onboarding exists; replacing its plan needs If-Match.",
-            next_action="Read the onboarding, decide whether to replace its plan, and send its etag as If-Match.",
-            current_etag=state.etag,
-        )
+    if if_match is None and same_plan:
+        return []
+    read_first = "Read the onboarding, decide whether to replace its plan, and send its etag as If-Match."
+    if_match = require_given(
+        if_match, state.etag, "An onboarding exists; replacing its plan needs If-Match.", read_first
+    )
     if state.status is Status.PLANNED and same_plan and if_match in {state.etag, state.previous_etag}:
         return []
     require_current(state, if_match)
@@ -307,14 +300,10 @@ def require_current(state: Onboarding, if_match: str | None) -> None:
             "No onboarding has been started for this project.",
             next_action="Start one with a plan.",
         )
-    if if_match is None:
-        raise IfMatchRequired(
-            "This step needs If-Match.",
-            next_action="Read the onboarding and send its etag as If-Match.",
-            current_etag=state.etag,
-        )
-    if if_match != state.etag:
-        raise stale(state)
+    read_first = "Read the onboarding and send its etag as If-Match."
+    require_same(
+        require_given(if_match, state.etag, "This step needs If-Match.", read_first), state.etag, _MOVED, _READ_AGAIN
+    )
 
 
 def require_reviewable(state: Onboarding, plan_sha256: str, if_match: str | None) -> None:
@@ -330,13 +319,13 @@ def require_reviewable(state: Onboarding, plan_sha256: str, if_match: str | None
         )
 
 
+_MOVED = "The onboarding has moved on since that etag was read."
+_READ_AGAIN = "Read the onboarding again and repeat the step only if it still applies."
+
+
 def stale(state: Onboarding) -> PreconditionFailed:
     """Make the refusal of a tag that is not the current one."""
-    return PreconditionFailed(
-        "The onboarding has moved on since that etag was read.",
-        next_action="Read the onboarding again and repeat the step only if it still applies.",
-        current_etag=state.etag,
-    )
+    return PreconditionFailed(_MOVED, next_action=_READ_AGAIN, current_etag=state.etag)
 
 
 def conflict(state: Onboarding) -> OnboardingConflict:

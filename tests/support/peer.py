@@ -30,7 +30,8 @@ from service.eventstore.commands import (
 )
 from service.eventstore.sequencer import Sequencer
 from service.eventstore.store import EventStore
-from statemachines.kernel.machine import PreconditionFailed, Rejection
+from statemachines.kernel.if_match import PreconditionFailed
+from statemachines.kernel.machine import Rejection
 from tests.support import toy
 
 ROOT = Path(__file__).parents[2]

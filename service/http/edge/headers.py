@@ -15,7 +15,8 @@ from service.auth.refusals import IdempotencyKeyRequired, InvalidPayload, Unauth
 from service.http.edge.errors import InvalidIfMatch, UnsupportedMediaType
 from service.http.edge.operations import Presence
 from service.ids import new_id
-from statemachines.kernel.machine import IfMatchRequired, Rejection
+from statemachines.kernel.if_match import IfMatchRequired
+from statemachines.kernel.machine import Rejection
 
 REQUEST_ID_HEADER = "x-service-request-id"
 

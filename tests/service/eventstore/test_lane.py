@@ -14,7 +14,7 @@ from service.eventstore.commands import Answer, CommandFailed, CommandNotDone, K
 from service.eventstore.lane import CAPACITY, FenceLane
 from service.eventstore.sequencer import Sequencer
 from service.eventstore.store import EventStore
-from statemachines.kernel.machine import PreconditionFailed
+from statemachines.kernel.if_match import PreconditionFailed
 from tests.support import toy
 from tests.support.proxy import Fault, PostgresProxy, in_order
 from tests.support.rounds import body, count, head, history, holding, name, wait_until

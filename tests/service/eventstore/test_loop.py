@@ -31,7 +31,7 @@ from service.eventstore.commands import (
 from service.eventstore.connection import NOTICE_SILENCE, connect
 from service.eventstore.loop import CAPACITY, PER_STREAM
 from service.eventstore.store import EventStore
-from statemachines.kernel.machine import PreconditionFailed
+from statemachines.kernel.if_match import PreconditionFailed
 from tests.support import toy
 from tests.support.proxy import Fault, PostgresProxy, in_order
 from tests.support.rounds import body, count, head, history, holding, name

@@ -40,7 +40,8 @@ from statemachines.contracts.documents import Document, check_contract, make_doc
 from statemachines.contracts.playbook import assemble_entry, canonical, find_template
 from statemachines.contracts.readiness import Facts
 from statemachines.contracts.refusals import AutomationNotFound
-from statemachines.kernel.machine import Event, IfMatchRequired, PreconditionFailed, Recorded, apply, replay
+from statemachines.kernel.if_match import IfMatchRequired, PreconditionFailed
+from statemachines.kernel.machine import Event, Recorded, apply, replay
 from tests.support.playbook_samples import CASE, REVIEW, assertions_of, bindings_of
 
 PROJECT = "proj_01aaaaaaaaaaaaaaaaaaaaaaaa"

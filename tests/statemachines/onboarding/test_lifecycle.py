@@ -12,16 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from projections.onboarding.lifecycle import OnboardingRow, fold
 from schemas.onboarding.lifecycle import Receipt
-from statemachines.kernel.machine import (
-    Event,
-    IfMatchRequired,
-    PreconditionFailed,
-    Recorded,
-    Rejection,
-    apply,
-    permits,
-    replay,
-)
+from statemachines.kernel.if_match import IfMatchRequired, PreconditionFailed
+from statemachines.kernel.machine import Event, Recorded, Rejection, apply, permits, replay
 from statemachines.onboarding.lifecycle import (
     MACHINE,
     SESSION_SECONDS,

@@ -13,7 +13,8 @@ from schemas.kernel.errors import CATALOGUE, ClosedErrorEnvelope, ErrorEnvelope
 from service.auth.refusals import refusal
 from service.eventstore.commands import CommandFailed, CommandNotDone, KeyInProgress, KeyReused, OutcomeUnknown
 from service.http.edge.errors import encode_failure, failure_of
-from statemachines.kernel.machine import PreconditionFailed, Rejection
+from statemachines.kernel.if_match import PreconditionFailed
+from statemachines.kernel.machine import Rejection
 from tests.service.http.edge.toy_api import THING, Toy
 
 RETRYABLE_400 = {"authorization_pending", "slow_down"}

@@ -23,7 +23,8 @@ from service.http.edge.call import Call
 from service.http.edge.declaring import Endpoint, Group
 from service.http.edge.operations import Method, Subject
 from service.services import Services
-from statemachines.kernel.machine import PreconditionFailed, Rejection
+from statemachines.kernel.if_match import PreconditionFailed
+from statemachines.kernel.machine import Rejection
 from tests.service.http.edge.fakes import FakeStore, fake_services
 
 KEY = frozenset({Kind.KEY})
