@@ -27,7 +27,7 @@ demo: setup  ## carry a small product through the whole job, then stop everythin
 	@$(BIN)/service demo
 
 test: setup  ## run the tests (real PostgreSQL, real server processes)
-	@status=0; $(BIN)/pytest -n 2 --dist loadfile -m "not alone" || status=1; $(BIN)/pytest -m alone || status=1; exit $$status
+	@status=0; $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not alone" || status=1; $(BIN)/pytest -m alone || status=1; exit $$status
 
 check: setup  ## lint, formatting, strict types, import contracts
 	$(BIN)/ruff check .
