@@ -34,7 +34,7 @@ class Size:
 SHORT = {
     "store": Size(
         40,
-        10,
+        20,
         gaps=(0.5, 1.5),
         least={"ok": 1_000, "fail": 130, "doubts": 33, "killed": 1, "stopped": 1, "eaten": 3, "zombie": 1},
     ),
