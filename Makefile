@@ -3,31 +3,52 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+RUNTIME := $(VENV)/.installed-runtime
+CLIENTS := .clients
+PIN := $(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --allow-unsafe --strip-extras
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test check bench torture diagrams lock clean
+.PHONY: help setup run demo test image clients check bench torture diagrams lock clean
 
 help:  ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP)  ## create the virtual environment from the hashed lock
 
-$(STAMP): requirements/lock.txt pyproject.toml requirements/runtime.in
+# What the service runs on alone. It is part of the whole, pin for pin, so that either may come first.
+$(RUNTIME): requirements/runtime.txt pyproject.toml requirements/runtime.in
 	@test -x $(BIN)/python || $(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed; set PYTHON=/path/to/python3.11") if sys.version_info < (3, 11) else 0'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --require-hashes -r requirements/lock.txt
+	$(BIN)/pip install --quiet --require-hashes -r requirements/runtime.txt
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation -e .
+	@touch $(RUNTIME)
+
+$(STAMP): $(RUNTIME) requirements/lock.txt
+	$(BIN)/pip install --quiet --require-hashes -r requirements/lock.txt
 	@touch $(STAMP)
 
-run: setup  ## start the service to stay, on its embedded PostgreSQL
+run: $(RUNTIME)  ## start the service to stay, on its embedded PostgreSQL
 	@$(BIN)/service serve
 
-demo: setup  ## carry a small product through the whole job, then stop everything
+demo: $(RUNTIME)  ## carry a small product through the whole job, then stop everything
 	@$(BIN)/service demo
 
 test: setup  ## run the tests (real PostgreSQL, real server processes)
-	@status=0; $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not alone" || status=1; $(BIN)/pytest -m alone || status=1; exit $$status
+	@status=0; $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not alone and not image and not clients" || status=1; $(BIN)/pytest -m alone || status=1; exit $$status
+
+image: setup  ## carry out the Dockerfile's steps in an empty root, and start what they make
+	$(BIN)/pytest -m image tests/deploy
+
+clients: setup $(CLIENTS)/.installed  ## let three generators make clients, and try each on a real server
+	$(BIN)/pytest -m clients
+
+$(CLIENTS)/.installed: requirements/clients.txt tests/clients/package.json tests/clients/package-lock.json
+	@test -x $(CLIENTS)/venv/bin/python || $(BIN)/python -m venv $(CLIENTS)/venv
+	$(CLIENTS)/venv/bin/pip install --quiet --require-hashes -r requirements/clients.txt
+	@cp tests/clients/package.json tests/clients/package-lock.json tests/clients/.npmrc $(CLIENTS)
+	cd $(CLIENTS) && npm ci --no-fund --no-audit --ignore-scripts
+	@touch $@
 
 check: setup  ## lint, formatting, strict types, import contracts
 	$(BIN)/ruff check .
@@ -45,7 +66,10 @@ diagrams: setup  ## draw every state machine from its table into docs/machines
 	$(BIN)/service machines diagram --all --out docs/machines
 
 lock: setup  ## pin and hash the requirements again
-	$(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --allow-unsafe --strip-extras --output-file requirements/lock.txt requirements/dev.in
+	$(PIN) --output-file requirements/lock.txt requirements/dev.in
+	$(PIN) --constraint requirements/lock.txt --output-file requirements/runtime.txt requirements/runtime.in requirements/build.in
+	$(PIN) --output-file requirements/clients.txt requirements/clients.in
+	cd tests/clients && npm install --package-lock-only --ignore-scripts
 
 clean:  ## remove the virtual environment and caches (never .data)
-	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(CLIENTS) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

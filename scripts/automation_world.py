@@ -14,6 +14,8 @@ AUTOMATION = "heal"
 TRAFFIC = "paid"
 REPOSITORY = "https://code.example/acme/shop"
 BASE = "main"
+SETTLING = 3
+"""Seconds after which what was received counts: a moment more than verification stays behind now."""
 OBSERVATION_SECONDS = 60
 HEAD = "d" * 40
 BUDGETS: dict[str, Any] = {
@@ -117,22 +119,26 @@ def bindings(**changes: Any) -> dict[str, Any]:
     }
 
 
-def enable(world: worlds.Service, project_id: str, **changes: Any) -> None:
-    """Render, save and enable the contract."""
-    project, owner = f"/v1/projects/{project_id}", world.owner_key
-    path = f"{project}/automation-playbooks/{PLAYBOOK}"
+def wish(world: worlds.Service, **changes: Any) -> dict[str, Any]:
+    """Make what is rendered: the playbook's version, bindings and what the owner has confirmed."""
     playbook = world.call("GET", f"/v1/automation-playbooks/{PLAYBOOK}", None, None)
     assertions = (
         "repository_pull_request_access_confirmed",
         "ci_proof_callback_configured",
         "deploy_ingest_configured",
     )
-    wish = {
+    return {
         "version": playbook["version"],
         "bindings": bindings(**changes),
         "readiness_assertions": dict.fromkeys(assertions, True),
     }
-    rendered = world.call("POST", f"{path}/render", wish, owner)
+
+
+def enable(world: worlds.Service, project_id: str, **changes: Any) -> None:
+    """Render, save and enable the contract."""
+    project, owner = f"/v1/projects/{project_id}", world.owner_key
+    path = f"{project}/automation-playbooks/{PLAYBOOK}"
+    rendered = world.call("POST", f"{path}/render", wish(world, **changes), owner)
     contract = f"{project}/automation-contract"
     saved = world.call("PUT", contract, rendered["contract_input"], owner)
     key = secrets.token_hex(8)

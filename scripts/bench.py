@@ -8,25 +8,40 @@ what was promised. Prints a table; exits 1 when a ratio falls short.
 from __future__ import annotations
 
 import argparse
+import asyncio
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from contextlib import ExitStack
 from copy import copy
+from dataclasses import replace
 from pathlib import Path
-from statistics import median
+from statistics import median, quantiles
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from scripts import chains, contention, durable, loadgen, stock, worlds
+from scripts import chains, contention, durable, loadgen, loads, stock, worlds
+from service.embedded.layout import temporary_directory
+from statemachines.kernel.topics import EVENTS, declare, known_topics, lifts, parse_topic
+from tests.support.cluster import TestCluster
+from tests.torture.neighbours import storm as neighbours
+from tests.torture.neighbours.attacks import SHAPES
+from tests.torture.neighbours.storm import Marks, Verdict, street
+from tests.torture.neighbours.world import SHORT as EXTENT
 
 console = Console(width=118)
+RESTARTS = 20
 GROWTH_TURNS = 4  # of two loads that are compared, after one to warm up
 INGEST_TURNS = 16
-PARTS = ("transitions", "ingest", "chains", "claims", "rebuild", "growth", "start")
+LIFTED_TURNS = 5
+OLDER = "bench."  # before the topics of a history whose events are all lifted
+LEAST_IDLE = 0.010  # seconds
+STEADY = ("write", "read", "log")  # what a neighbour does all the time; a fence has a promise of its own
+PARTS = ("transitions", "ingest", "chains", "claims", "rebuild", "growth", "loads", "start", "neighbours")
 
 
 class Figures:
@@ -163,6 +178,47 @@ def measure_rebuild(figures: Figures, world: worlds.World, runner_rate: float, e
     )
 
 
+def measure_lifted_rebuild(figures: Figures, world: worlds.World, events: int) -> None:
+    """Rebuild the same read model from events that are all one version old, beside one from events of the latest.
+
+    No event of the product has a second version yet. So the bench declares older topics for those of the generated
+    history, and the step that lifts each: it copies the payload and adds a member, as steps do. Both in turns.
+    """
+    from service.eventstore.rebuild import rebuild
+    from service.registry import read_models
+
+    model = read_models()["cases"]
+    rates: dict[str, list[float]] = {"": [], OLDER: []}
+    urls: dict[str, str] = {}
+    for topics in rates:
+        world.use_database(f"history_{topics.rstrip('.') or 'latest'}")
+        world.generate_history(events, topics)
+        urls[topics] = world.database_url
+    _declare_older([topic for topic in known_topics() if topic.startswith("case.")])
+    for _ in range(LIFTED_TURNS):
+        for topics, url in urls.items():
+            began = time.perf_counter()
+            receipt = rebuild(url, model)
+            rates[topics].append(receipt.events / (time.perf_counter() - began))
+            assert (receipt.events, receipt.old_digest == receipt.new_digest) == (events, len(rates[topics]) > 1)
+    for topics, found in rates.items():
+        console.print(f"  {topics or 'latest'}: {', '.join(f'{rate:,.0f}' for rate in found)} events/s")
+    figures.add(
+        f"rebuild, every event one version old, {events:,} events (steps of the bench)",
+        median(rates[OLDER]),
+        "ev/s",
+        yardstick=median(rates[""]),
+        promised=0.9,
+    )
+
+
+def _declare_older(topics: list[str]) -> None:
+    """Let each event have a first version under a name of the bench, which a step lifts to the class it has."""
+    for topic in topics:
+        declare(f"{OLDER}{parse_topic(topic).at(2)}", EVENTS[topic])
+        lifts(f"{OLDER}{parse_topic(topic).at(1)}")(lambda payload: payload | {"lifted": True})
+
+
 def measure_growth(figures: Figures, world: worlds.World, seconds: float, events: int) -> None:
     """Compare the median of fenced transitions on a log of 1,000 events with that on a thousandfold one.
 
@@ -199,28 +255,97 @@ def _grown(stack: ExitStack, world: worlds.World, events: int) -> tuple[worlds.W
     return side, projects
 
 
+def measure_loads(figures: Figures, world: worlds.World) -> None:
+    """Load the heaviest stream cold, and fill caches of states beyond their bound."""
+    found = loads.measure(world.database_url)
+    figures.add("cold load of the heaviest stream", found.cold, "ms", yardstick=50, promised=1, most=True)
+    figures.add("memory by a cache of heavy states", found.heavy, "x", yardstick=1, promised=1.3, most=True)
+    figures.add("memory by a cache of small states", found.small, "x", yardstick=1, promised=1.3, most=True)
+
+
 def measure_start(figures: Figures) -> None:
-    """Start `service serve` on an existing embedded database; measure the memory of its idle API process."""
-    with tempfile.TemporaryDirectory(prefix="service-bench-") as directory:
-        environment = worlds.service_environment(Path(directory), port := worlds.free_port())
+    """Start `service serve` on an existing embedded database; measure the memory of its idle API process.
+
+    Then kill it again and again, with its database, and measure how long it takes to be ready.
+    """
+    directory = temporary_directory("service-bench-")
+    environment = worlds.service_environment(directory, port := worlds.free_port())
+    process = None
+    try:
         times, weights = [], []
         for attempt in range(4):
             began = time.perf_counter()
-            process = subprocess.Popen(
-                [sys.executable, "-m", "service", "serve"], env=environment, stderr=subprocess.DEVNULL
-            )
-            try:
-                worlds.wait_until_ready(port, process, path="/health/live")
-                if attempt:  # The first start makes the database.
-                    times.append(time.perf_counter() - began)
-                worlds.wait_until_ready(port, process)
-                time.sleep(2)
-                weights.append(max(worlds.pss_of_api(process.pid)))
-            finally:
-                process.terminate()
-                process.wait(30)
+            process = _serve(environment)
+            worlds.wait_until_ready(port, process, path="/health/live")
+            if attempt:  # The first start makes the database.
+                times.append(time.perf_counter() - began)
+            worlds.wait_until_ready(port, process)
+            time.sleep(2)
+            weights.append(max(worlds.pss_of_api(process.pid)))
+            process.terminate()
+            process.wait(30)
         figures.add("start to first 2xx, existing database", max(times), "s", yardstick=1, promised=3, most=True)
         figures.add("idle API process (PSS)", min(weights), "MB", yardstick=1, promised=140, most=True)
+        process = _serve(environment)
+        times = []
+        for _ in range(RESTARTS):
+            worlds.wait_until_ready(port, process)
+            time.sleep(0.5)
+            worlds.kill_everything(process, directory)
+            began = time.perf_counter()
+            process = _serve(environment)
+            worlds.wait_until_ready(port, process)
+            times.append(time.perf_counter() - began)
+        slow = quantiles(times, n=20, method="inclusive")[-1]
+        console.print(f"  restarts: median {median(times):.2f} s, slowest {max(times):.2f} s")
+        figures.add("restart after a kill of all, p95", slow, "s", yardstick=1, promised=3, most=True)
+    finally:
+        if process is not None:
+            process.terminate()
+            process.wait(30)
+        shutil.rmtree(directory)
+
+
+def _serve(environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "service", "serve"]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def measure_neighbours(figures: Figures, seconds: float) -> None:
+    """Let one tenant do the worst that is legal, in each shape; measure the p95 of the others beside their idle one.
+
+    The slowest kind of request counts. Ten milliseconds are the least yardstick: five times less is nothing anybody
+    could see.
+    """
+    marks = replace(neighbours.FULL, idle=seconds, attack=seconds, through=10, memory_back=False)
+    with tempfile.TemporaryDirectory(prefix="service-bench-") as directory, ExitStack() as stack:
+        Path(directory).chmod(0o711)
+        cluster = TestCluster(Path(directory) / "data")
+        stack.callback(cluster.close)
+        verdicts = asyncio.run(_attacked(cluster, Path(directory), marks))
+    for verdict in verdicts:
+        if not verdict.built:
+            console.print(f"  {verdict.shape}: not built")
+            continue
+        kind = max(STEADY, key=lambda kind: verdict.attacked[kind] / max(verdict.idle[kind], LEAST_IDLE))
+        figures.add(
+            f"neighbours' p95 under {verdict.shape}, {kind}s",
+            1000 * verdict.attacked[kind],
+            "ms",
+            yardstick=1000 * max(verdict.idle[kind], LEAST_IDLE),
+            promised=5,
+            most=True,
+        )
+
+
+async def _attacked(cluster: TestCluster, directory: Path, marks: Marks) -> list[Verdict]:
+    async with street(cluster, directory, EXTENT) as built:
+        idle = await built.quiet(marks)
+        verdicts = []
+        for shape in SHAPES:
+            verdicts.append(await built.attack(shape, idle, marks))
+            console.print(f"  {verdicts[-1]}")
+        return verdicts
 
 
 def main() -> int:
@@ -256,10 +381,16 @@ def main() -> int:
             runner_rate = stock.stock_projection(world.fresh_database("runner"))
             console.print(f"[bold]the library's ProjectionRunner[/bold]\n  {runner_rate:,.0f} events/s")
             measure_rebuild(figures, world, runner_rate, 100_000)
+            measure_lifted_rebuild(figures, world, 100_000)
         if "growth" in wanted:
             measure_growth(figures, world, arguments.seconds, arguments.growth_events)
+        if "loads" in wanted:
+            world.use_database("loads")
+            measure_loads(figures, world)
         if "start" in wanted:
             measure_start(figures)
+        if "neighbours" in wanted:
+            measure_neighbours(figures, arguments.seconds)
     console.print(figures.table)
     return 1 if figures.short else 0
 

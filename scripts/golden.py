@@ -1,7 +1,8 @@
 """Add new files to tests/golden: an example of each event, the names of what is found by import, and the interface.
 
-A golden event is what the released code has written: it may be in somebody's history, and must stay readable. So this
-only ever adds files. An event that must look different gets a new topic and an upcaster.
+A golden event is what the released code has written: it may be in somebody's history, and must stay readable. There is
+one file for each version of a topic, and this only ever adds files: when an event gets another version, with a step
+that lifts the older one, the file of the older one stays and is read through that step.
 
 Machines, read models, endpoints, tasks and topics are found wherever a module declares them. A module that is not found
 would take its part along without a word, so names too are only ever added here: one that goes is taken out by hand.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import sys
 import types
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -26,7 +28,7 @@ from service.http.edge.routes import built_endpoints  # noqa: E402
 from service.jobs.declared import declared  # noqa: E402
 from service.registry import machines, read_models  # noqa: E402
 from statemachines.kernel.machine import Event  # noqa: E402
-from statemachines.kernel.topics import EVENTS  # noqa: E402
+from statemachines.kernel.topics import EVENTS, LIFTS, Lift  # noqa: E402
 
 GOLDEN = ROOT / "tests" / "golden" / "events"
 NAMES = ROOT / "tests" / "golden" / "names"
@@ -40,6 +42,17 @@ def events() -> dict[str, type[Event]]:
     return {topic: event for topic, event in sorted(EVENTS.items()) if event.__module__.startswith("statemachines.")}
 
 
+def lifted() -> dict[str, Lift]:
+    """Every older version of an event of the product by topic, with the step that lifts it."""
+    machines()  # Imports every module that declares some.
+    return {topic: step for topic, step in sorted(LIFTS.items()) if step.__module__.startswith("statemachines.")}
+
+
+def versions(latest: Iterable[str], older: Mapping[str, Lift]) -> set[str]:
+    """Every topic under which a history may hold an event: each has its golden file."""
+    return {*latest, *older}
+
+
 def found() -> dict[str, set[str]]:
     """The declared names of the rooms, by kind."""
     tasks, reactions = declared()
@@ -49,7 +62,7 @@ def found() -> dict[str, set[str]]:
         "read_models": set(read_models()),
         "endpoints": {f"{operation.method} {operation.path} {operation.operation_id}" for operation in endpoints},
         "tasks": {task.name for task in tasks} | {f"on {topic}" for topic in reactions},
-        "topics": set(events()),
+        "topics": versions(events(), lifted()),
     }
 
 

@@ -76,7 +76,9 @@ def _operation(operation: Json) -> Json:
         return shown
     body = operation.get("requestBody")
     if body is not None:
-        shown["body"] = {"required": body.get("required", False), "content": _contents(body)}
+        content = _contents(body)
+        content |= dict.fromkeys(operation.get("x-also-takes", ()), content.get("application/json", {}))
+        shown["body"] = {"required": body.get("required", False), "content": content}
     shown["bytes"] = operation["x-max-body-bytes"]
     shown["responses"] = {
         status: _contents(response) for status, response in operation["responses"].items() if status < "4"

@@ -1,6 +1,6 @@
-"""The storms at full size: kills, lost answers, rivals, twins, readers of the log, and the races of automation.
+"""The storms at full size: kills, lost answers, rivals, twins, readers of the log, races of automation, two releases.
 
-    scripts/torture.py [P1 P3 P4 P5 P6 P7 P10 P11 P12 P18 P19 P23] [--scale 0.2]
+    scripts/torture.py [store P1 … P27 releases lists P25 P25-lists …] [--scale 0.2]
 
 Each runs a service of its own on an embedded PostgreSQL, checks every promise over what its clients saw (P8, that read
 models are the replay of their history, after each), and stops by itself. The exit code is 0 when all promises held.
@@ -12,7 +12,6 @@ import argparse
 import asyncio
 import shutil
 import sys
-import tempfile
 import time
 from dataclasses import replace
 from math import ceil
@@ -21,12 +20,15 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+from service.embedded.layout import temporary_directory  # noqa: E402
 from tests.support.cluster import TestCluster  # noqa: E402
-from tests.torture import automation, edge, runs  # noqa: E402
+from tests.torture import automation, edge, fairness, plans, releases, runs  # noqa: E402
+from tests.torture.neighbours import runs as neighbours  # noqa: E402
 from tests.torture.runs import Size, Theatre  # noqa: E402
 
-RUNS = {**runs.RUNS, **automation.RUNS, **edge.RUNS}
-FULL = {**runs.FULL, **automation.FULL, **edge.FULL}
+RUNS = {**runs.RUNS, **automation.RUNS, **edge.RUNS, **fairness.RUNS, **releases.RUNS, **plans.RUNS, **neighbours.RUNS}
+CHOICES = {**RUNS, **neighbours.EACH}
+FULL = {**runs.FULL, **automation.FULL, **edge.FULL, **fairness.FULL, **releases.FULL, **plans.FULL, **neighbours.FULL}
 
 
 def scaled(size: Size, scale: float) -> Size:
@@ -37,12 +39,12 @@ def scaled(size: Size, scale: float) -> Size:
 
 def run(name: str, scale: float, directory: Path) -> bool:
     """Run one storm; returns whether every promise held."""
-    print(f"{name}  {(RUNS[name].__doc__ or '').strip()}", flush=True)
+    print(f"{name}  {(CHOICES[name].__doc__ or '').strip()}", flush=True)
     began = time.monotonic()
     cluster = TestCluster(directory / "data")
     try:
         theatre = Theatre(cluster, directory, lambda line: print(f"    {line}", flush=True))
-        wrong = asyncio.run(RUNS[name](theatre, scaled(FULL[name], scale)))
+        wrong = asyncio.run(CHOICES[name](theatre, scaled(FULL[name], scale)))
     except AssertionError as failure:
         wrong = [str(failure)]
     finally:
@@ -56,17 +58,16 @@ def run(name: str, scale: float, directory: Path) -> bool:
 def main() -> int:
     """Run the requested storms, one after the other."""
     parser = argparse.ArgumentParser(description="Run the storms at full size.")
-    parser.add_argument("storms", nargs="*", metavar="STORM", help=f"some of {' '.join(RUNS)}; all without any")
+    parser.add_argument("storms", nargs="*", metavar="STORM", help=f"some of {' '.join(CHOICES)}; all without any")
     parser.add_argument("--scale", type=float, default=1.0, help="share of the full time and of what must happen in it")
     parser.add_argument("--keep", action="store_true", help="keep logs and journals when all promises held, too")
     chosen = parser.parse_args()
-    unknown = set(chosen.storms) - set(RUNS)
+    unknown = set(chosen.storms) - set(CHOICES)
     if unknown:
         parser.error(f"there is no storm {', '.join(sorted(unknown))}")
     broken = []
     for name in chosen.storms or list(RUNS):
-        directory = Path(tempfile.mkdtemp(prefix=f"torture-{name}-"))
-        directory.chmod(0o711)
+        directory = temporary_directory(f"torture-{name}-")
         held = run(name, chosen.scale, directory)
         if held and not chosen.keep:
             shutil.rmtree(directory, ignore_errors=True)

@@ -1,12 +1,11 @@
 """Check the proof of an automation run without the service: `verify_proof.py [FILE]` (standard input without one).
 
 Takes the document of `GET /v1/automation-runs/{run_id}/proof` and recomputes, from nothing but its facts, each
-event's payload hash and leaf, each stream's chain from revision 1 to its head, and the links by which the streams
-name one another. Prints a line for each stream and then OK, exit code 0; or the first thing that is wrong, exit
-code 1. Needs Python 3.11 and its standard library, and shares no code with the service.
-
-A document that was forged as a whole passes too. To rule that out, compare a head with one that was noted
-earlier, or with the output of `service events show` for its stream.
+event's payload hash and leaf, each stream's chain from revision 1 to its head, and the links between the streams.
+Prints the first thing that is wrong, exit code 1; or the streams and HEADS NOT AUTHENTICATED, exit code 3: what is
+shown hangs together. That nothing was cut off the end of a stream, that positions are the log's and that the whole
+is not made up, only a signed checkpoint could show, which no document carries yet; 0 is kept for that. Until then
+compare the heads with ones noted earlier, or with `service events show`. Needs only the standard library.
 """
 
 import argparse
@@ -26,7 +25,7 @@ STREAM = {"project_id", "stream_id", "kind", "head", "events"}
 DOCUMENT = {"format", "project_id", "run_id", "made_at", "streams", "links", "next_action", "document_sha256"}
 OBJECTS = ("receipt", "claim", "run", "automation_run", "approval", "grant", "deploy", "report")
 NAMING = {f"{thing}_id" for thing in OBJECTS}
-NAMING_LISTS = {"expired", "cancelled"}
+NUMBERS = {"revision", "recorded_at", "made_at"}
 START = bytes(32)
 
 
@@ -40,11 +39,14 @@ def require(condition: object, message: str) -> None:
         raise Wrong(message)
 
 
-def has_members(value: Any, names: set[str], what: str) -> None:
-    """Require an object with exactly these members."""
+def has_members(value: Any, names: set[str], what: str, *inner: str) -> None:
+    """Require an object with exactly these members: text or integers (true is none), except for the `inner` ones."""
     require(isinstance(value, dict), f"{what} is not an object")
     odd = sorted(names ^ value.keys())
     require(not odd, f"{what} lacks, or should not have: {', '.join(odd)}")
+    for name in sorted(names.difference(inner)):
+        kind = int if name in NUMBERS else str
+        require(type(value[name]) is kind, f"{what}: {name} is not {'a number' if kind is int else 'text'}")
 
 
 def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -84,12 +86,12 @@ def sha256(*parts: bytes) -> bytes:
 
 def check_event(event: Any, stream: dict[str, Any], revision: int, previous: bytes, place: str) -> bytes:
     """Recompute one event's hashes; returns its chain hash."""
-    has_members(event, EVENT, place)
+    has_members(event, EVENT, place, "position", "payload")
     for name in ("project_id", "stream_id", "kind"):
         require(event[name] == stream[name], f"{place}: {name} is not that of its stream")
     require(event["revision"] == revision, f"{place}: another revision stands in its place")
     require(isinstance(event["payload"], dict), f"{place}: the payload is missing")
-    require(re.fullmatch("([0-9a-f]{2})*", str(event["salt"])), f"{place}: the salt is not in hex")
+    require(re.fullmatch("([0-9a-f]{2})*", event["salt"]), f"{place}: the salt is not in hex")
     payload_hash = sha256(bytes.fromhex(event["salt"]), canonical(event["payload"])).hex()
     require(event["payload_hash"] == payload_hash, f"{place}: payload, salt or payload_hash was altered")
     leaf = sha256(b"\x00", canonical({name: event[name] for name in ENVELOPE}))
@@ -101,20 +103,19 @@ def check_event(event: Any, stream: dict[str, Any], revision: int, previous: byt
 
 def check_stream(stream: Any, project_id: str) -> None:
     """Check one stream from its first event to its head."""
-    has_members(stream, STREAM, "a stream")
+    has_members(stream, STREAM, "a stream", "head", "events")
     name, events, head = stream["stream_id"], stream["events"], stream["head"]
-    require(isinstance(name, str) and isinstance(events, list) and events, "a stream has no name or no events")
+    require(isinstance(events, list) and events, f"{name}: it has no events")
+    has_members(head, {"revision", "chain"}, f"{name}: its head")
     require(stream["project_id"] == project_id, f"{name}: it belongs to another project")
     chain, last = START, 0
     for revision, event in enumerate(events, 1):
         place = f"{name} revision {revision}"
         chain = check_event(event, stream, revision, chain, place)
         position = event["position"]
-        if position is not None:
-            follows = isinstance(position, int) and last is not None and position > last
-            require(follows, f"{place}: its position does not follow the one before it")
+        follows = type(position) is int and last is not None and position > last
+        require(follows or position is None, f"{place}: its position does not follow the one before it")
         last = position
-    has_members(head, {"revision", "chain"}, f"{name}: its head")
     require(
         head == {"revision": len(events), "chain": chain.hex()},
         f"{name} revision {len(events)}: this is not its head; events are missing, or the head was altered",
@@ -128,7 +129,7 @@ def names_in(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         inside = f"{path}.{name}" if path else str(name)
         if name in NAMING and item is not None:
             yield inside, item
-        elif name in NAMING_LISTS and isinstance(item, list):
+        elif name in {"expired", "cancelled"} and isinstance(item, list):
             yield from ((f"{inside}.{index}", named) for index, named in enumerate(item))
         else:
             yield from names_in(item, inside)
@@ -138,7 +139,7 @@ def check_links(document: dict[str, Any]) -> None:
     """Check that each stream that an event names is there, that all of them hang on the run, and the list of links."""
     run, streams = document["run_id"], {stream["stream_id"]: stream for stream in document["streams"]}
     require(len(streams) == len(document["streams"]), "a stream is there twice")
-    require(isinstance(run, str) and run in streams, "the run itself is missing")
+    require(run in streams, "the run itself is missing")
     require([stream["kind"] for stream in streams.values()].count("run") == 1, "there are several runs")
     links: dict[bytes, str] = {}
     tied: dict[str, set[str]] = {name: set() for name in streams}
@@ -168,7 +169,7 @@ def check_links(document: dict[str, Any]) -> None:
 
 def check(document: Any) -> None:
     """Check a whole document. Raises Wrong for the first thing that is wrong."""
-    has_members(document, DOCUMENT, "the document")
+    has_members(document, DOCUMENT, "the document", "streams", "links")
     require(document["format"] == FORMAT, f"the format is not {FORMAT}")
     require(isinstance(document["streams"], list), "streams is no list")
     for stream in document["streams"]:
@@ -191,8 +192,8 @@ def main() -> int:
         return 1
     for stream in document["streams"]:
         print(f"{stream['stream_id']}  revision {stream['head']['revision']}  chain {stream['head']['chain']}")
-    print(f"OK: {document['run_id']}, {len(document['streams'])} streams, all as they were recorded")
-    return 0
+    print(f"HEADS NOT AUTHENTICATED: {document['run_id']}, {len(document['streams'])} streams that hang together")
+    return 3
 
 
 if __name__ == "__main__":

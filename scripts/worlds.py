@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,7 +20,7 @@ import psycopg
 
 from scripts import loadgen
 from service.embedded.attach import Attachment
-from service.embedded.layout import ADMIN, ROLE, Layout
+from service.embedded.layout import ADMIN, ROLE, Layout, temporary_directory
 from service.eventstore import migrations
 from service.eventstore.connection import connect
 from service.eventstore.sequencer import sequence_all
@@ -66,6 +66,19 @@ def wait_until_ready(port: int, process: subprocess.Popen[bytes], path: str = "/
         else:
             return
     raise SystemExit("the service was not ready within a minute")
+
+
+def kill_everything(process: subprocess.Popen[bytes], data_dir: Path) -> None:
+    """End a service and its embedded PostgreSQL with SIGKILL, as a machine that runs out of memory would."""
+    pid_file = data_dir / "postgres" / "postmaster.pid"
+    postmaster = psutil.Process(int(pid_file.read_text().splitlines()[0]))
+    left = [postmaster, *postmaster.children(recursive=True), *psutil.Process(process.pid).children(recursive=True)]
+    process.kill()
+    for other in left:
+        with suppress(psutil.NoSuchProcess):
+            other.kill()
+    process.wait()
+    psutil.wait_procs(left, timeout=10)
 
 
 def pss_of_api(supervisor: int) -> list[float]:
@@ -142,8 +155,7 @@ class World(Service):
 
     def __init__(self) -> None:
         super().__init__(0, "", secrets.token_urlsafe(32), secrets.token_urlsafe(32))
-        self._directory = tempfile.TemporaryDirectory(prefix="service-bench-")
-        self.data_dir = Path(self._directory.name)
+        self.data_dir = temporary_directory("service-bench-")
 
     def __enter__(self) -> Self:
         self._attachment = Attachment(Layout(self.data_dir))
@@ -153,7 +165,7 @@ class World(Service):
 
     def __exit__(self, *_: object) -> None:
         self._attachment.release()
-        self._directory.cleanup()
+        shutil.rmtree(self.data_dir)
 
     def fresh_database(self, name: str) -> str:
         """Make a database; returns its address."""
@@ -204,10 +216,13 @@ class World(Service):
         self.query("checkpoint", admin=True)
         time.sleep(2)
 
-    def generate_history(self, events: int) -> None:
-        """Add generated cases (opened, resolved and regressed in turn) to the log, numbered and with their heads."""
+    def generate_history(self, events: int, topics: str = "") -> None:
+        """Add generated cases (opened, resolved and regressed in turn) to the log, numbered and with their heads.
+
+        `topics` comes before the name of each topic: other ones are stored than those of the product.
+        """
         streams = max(1, events // EVENTS_PER_CASE)
-        self.query(_GENERATE_EVENTS, streams, EVENTS_PER_CASE)
+        self.query(_GENERATE_EVENTS, topics, streams, EVENTS_PER_CASE)
         self.query(_GENERATE_HEADS)
         with connect(self.database_url, application="bench", transaction_timeout_ms=60_000) as connection:
             connection.execute("set statement_timeout = 0")  # the disk is still busy with the generated events
@@ -219,6 +234,7 @@ with e as (
     insert into events (project_id, stream_id, revision, kind, topic, payload, event_id, command_id, actor_kind,
         actor_id, request_id, correlation_id, causation_id, recorded_at, salt, payload_hash, leaf, chain)
     select 'proj_made_' || n %% 500, 'case_made_' || md5(n::text || clock_timestamp()::text), r, 'case',
+        %s::text ||
         case when r = 1 then 'case.opened.v1' when r %% 2 = 0 then 'case.resolved.v1' else 'case.regressed.v1' end,
         case when r = 1 then jsonb_build_object('fingerprint', md5(n::text), 'grouping_version', 1, 'opened_at', r)
              when r %% 2 = 0 then jsonb_build_object('suppression_id', null, 'run_id', 'run_made', 'resolved_at', r)

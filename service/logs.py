@@ -16,7 +16,7 @@ from typing import Any
 
 import structlog
 
-QUIET = ("procrastinate", "psycopg", "httpx2", "httpcore2", "asyncio", "_granian")
+QUIET = ("procrastinate", "httpx2", "httpcore2", "asyncio", "_granian")
 REMOVED = "[removed]"
 SECRET_NAMES = ("authorization", "secret", "password", "token", "api_key", "dsn", "cookie", "payload", "body")
 
@@ -58,8 +58,12 @@ def stdlib_config(level: str, process: str) -> dict[str, Any]:
         },
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json", "stream": "ext://sys.stderr"}},
         "root": {"handlers": ["stderr"], "level": level.upper()},
-        # These tell of every job, pool connection and outgoing request; only their warnings are of use.
-        "loggers": {name: {"level": quiet} for name in QUIET},
+        # These tell of every job and outgoing request; only their warnings are of use. The driver tells of each try
+        # to connect, where eventstore/outage.py tells of the outage.
+        "loggers": {
+            **{name: {"level": quiet} for name in QUIET},
+            "psycopg": {"level": "DEBUG" if level == "debug" else "CRITICAL"},
+        },
     }
 
 

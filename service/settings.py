@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,6 +30,7 @@ from service.settingvalues import (
     key_32,
     log_level,
     names,
+    networks,
     one_to,
     plans,
     rate_limits,
@@ -51,7 +53,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that configures a process. `repr` shows no secret.
 
     `database_url` is always filled: in embedded mode (`embedded`) with the address of the server in `data_dir`.
-    Keys are raw bytes. A test clock exists only beside a test token (G-120).
+    Keys are raw bytes; commands that carry out nothing which they seal or sign have those alone that were given. A
+    test clock exists only beside a test token (G-120).
     """
 
     database_url: str
@@ -65,7 +68,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     internal_token: str | None
     test_token: str | None
     encryption_key: bytes | None
-    signing_key: bytes
+    signing_key: bytes | None
     provider_client_id: str | None
     provider_client_secret: str | None
     provider_us_url: str
@@ -75,9 +78,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     payment_webhook_secret: str | None
     plans: dict[str, Plan]
     scrub_names: tuple[str, ...] | None
+    new_cases_per_hour: int
     webhook_allow_private: bool
     rate_limits: dict[str, int]
     max_in_flight: int
+    trusted_proxies: tuple[IPv4Network | IPv6Network, ...] | None
+    idle_seconds: int
     log_level: str
     test_clock: bool
 
@@ -168,7 +174,7 @@ VARIABLES: tuple[Variable, ...] = (
         "signing_key",
         key_32,
         None,
-        "32 bytes, as base64 or hex: the Ed25519 seed that signs checkpoints of the audit log.",
+        "32 bytes, as base64 or hex: the Ed25519 seed kept for signing checkpoints of the log. It signs nothing yet.",
         secret=True,
         made=32,
         optional=False,
@@ -232,6 +238,13 @@ VARIABLES: tuple[Variable, ...] = (
         "More names, separated by commas, whose values are hidden in telemetry before it is stored.",
     ),
     Variable(
+        "SERVICE_NEW_CASES_PER_HOUR",
+        "new_cases_per_hour",
+        one_to(1_000_000),
+        "500",
+        "Cases that errors of a project open in an hour; what is new beyond that is counted in one case of the hour.",
+    ),
+    Variable(
         "SERVICE_WEBHOOK_ALLOW_PRIVATE",
         "webhook_allow_private",
         flag,
@@ -253,6 +266,22 @@ VARIABLES: tuple[Variable, ...] = (
         one_to(1024),
         "256",
         "Requests of one credential that an API process carries out at once; one more is answered 429.",
+    ),
+    Variable(
+        "SERVICE_TRUSTED_PROXIES",
+        "trusted_proxies",
+        networks,
+        None,
+        "Networks of the reverse proxies in front, separated by commas, like `10.0.0.0/8,2001:db8::/32`: what they say "
+        "of a client's address (`X-Forwarded-For` or `Forwarded`) is believed. Unset: nobody's word is.",
+    ),
+    Variable(
+        "SERVICE_IDLE_SECONDS",
+        "idle_seconds",
+        one_to(600),
+        "15",
+        "A connection is closed that has not sent the whole head of a request for so long. Behind a proxy that keeps "
+        "connections open: longer than it keeps them.",
     ),
     Variable("SERVICE_LOG_LEVEL", "log_level", log_level, "info", "`debug`, `info`, `warning` or `error`."),
     Variable(
@@ -277,11 +306,11 @@ CLIENT_VARIABLES = frozenset(
 )
 
 
-def load_settings(env: Mapping[str, str] | None = None) -> Settings:
+def load_settings(env: Mapping[str, str] | None = None, *, secrets: bool = True) -> Settings:
     """Read the environment (the process's own by default). Raises SettingsError with all problems at once.
 
-    In embedded mode this makes missing secrets under `<data dir>/secrets` (mode 0600). An empty variable counts as
-    unset.
+    In embedded mode this makes missing secrets under `<data dir>/secrets` (mode 0600); without `secrets` it makes none
+    and requires none, and creates nothing. An empty variable counts as unset.
     """
     env = os.environ if env is None else env
     problems: list[str] = []
@@ -296,7 +325,7 @@ def load_settings(env: Mapping[str, str] | None = None) -> Settings:
         raise SettingsError(problems)
     embedded = values["database_url"] is None
     for variable in VARIABLES:
-        if variable.made and values[variable.field] is None:
+        if secrets and variable.made and values[variable.field] is None:
             _make(variable, values, embedded, problems)
     if problems:
         raise SettingsError(problems)

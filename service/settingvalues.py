@@ -6,6 +6,7 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Mapping
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from urllib.parse import urlsplit
 
 import msgspec
@@ -54,6 +55,17 @@ def names(value: str) -> tuple[str, ...]:
     found = tuple(name.strip() for name in value.split(",") if name.strip())
     if not found:
         raise BadValue("must be one or more names, separated by commas")
+    return found
+
+
+def networks(value: str) -> tuple[IPv4Network | IPv6Network, ...]:
+    """Networks in CIDR form, or single addresses, separated by commas; none of them is everybody."""
+    try:
+        found = tuple(ip_network(part.strip()) for part in value.split(",") if part.strip())
+    except ValueError as error:
+        raise BadValue("must be networks like 10.0.0.0/8 or 2001:db8::/32, separated by commas") from error
+    if not found or any(network.prefixlen == 0 for network in found):
+        raise BadValue("must be one or more networks, none of which is everybody")
     return found
 
 

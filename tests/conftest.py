@@ -1,5 +1,8 @@
 """Fixtures that every test may use, and the servers' logs beside a failure."""
 
+import os
+import shutil
+import tempfile
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -18,7 +21,57 @@ from tests.support.server import ServerFactory, ServerHandle, server, server_fac
 
 LOG_CHARACTERS = 6000
 TESTS = Path(__file__).parent
+PASSABLE = 0o711
+OWN = pytest.StashKey[Path]()
+MEMORY = Path("/dev/shm")  # noqa: S108
+MEMORY_BYTES = 6 * 1024**3
 ALONE = (TESTS / "torture", TESTS / "faults", TESTS / "service" / "process")
+
+
+def in_memory() -> str | None:
+    """Where files cost no disk, when there is room: making databases and syncing them took half of the tests' time.
+
+    What a kill may lose is the same there; only a power failure would tell the difference, and no test makes one.
+    """
+    if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= MEMORY_BYTES:
+        return str(MEMORY)
+    return None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep temporary files in memory, and where others can pass: root's databases run as another user.
+
+    pytest's usual place is closed to others, again with each session that begins.
+    """
+    if config.option.basetemp is None:
+        config.stash[OWN] = directory = Path(tempfile.mkdtemp(prefix="service-tests-", dir=in_memory()))
+        directory.chmod(PASSABLE)
+        config.option.basetemp = str(directory / "t")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove the temporary files: what a failed test has to show is in its report. `--basetemp` keeps them."""
+    if directory := config.stash.get(OWN, None):
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def tmp_path_factory(tmp_path_factory: pytest.TempPathFactory) -> pytest.TempPathFactory:
+    """Temporary directories that others can pass, without being able to list them."""
+    make = tmp_path_factory.mktemp
+
+    def mktemp(basename: str, *, numbered: bool = True) -> Path:
+        made = make(basename, numbered=numbered)
+        made.chmod(PASSABLE)
+        return made
+
+    if os.geteuid() == 0:
+        base = tmp_path_factory.getbasetemp()
+        for directory in [base, base.parent] if "PYTEST_XDIST_WORKER" in os.environ else [base]:
+            directory.chmod(PASSABLE)  # a worker's lies in that of the session
+        tmp_path_factory.mktemp = mktemp  # type: ignore[method-assign]
+    return tmp_path_factory
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

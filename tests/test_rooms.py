@@ -49,7 +49,7 @@ MACHINERY = {
     },
     "service/http": {"edge"},
 }
-BESIDE = {"support", "docs", "faults", "e2e", "torture", "golden", "scripts"}
+BESIDE = {"clients", "deploy", "support", "docs", "faults", "e2e", "torture", "golden", "scripts"}
 """The folders of tests that mirror no room."""
 
 

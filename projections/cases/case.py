@@ -13,6 +13,7 @@ from statemachines.cases.case import (
     CaseOpened,
     CaseOpenedIgnored,
     CaseOpenedResolved,
+    CaseOverflowOpened,
     CaseRegressed,
     CaseResolved,
 )
@@ -20,7 +21,7 @@ from statemachines.kernel.machine import Recorded
 
 
 class CaseRow(Row, frozen=True, kw_only=True):
-    """A case. `case_revision` is the revision that clients see; `status` is open, resolved or ignored."""
+    """A case. `case_revision` is the revision that clients see; `status` is open, resolved, ignored or overflow."""
 
     case_revision: int
     status: str
@@ -65,7 +66,10 @@ def trust_of(*, unmarked: bool) -> Literal["customer_provider", "synthetic"]:
     return "customer_provider" if unmarked else "synthetic"
 
 
-def _opened(recorded: Recorded, status: str, event: CaseOpened | CaseOpenedIgnored | CaseOpenedResolved) -> CaseRow:
+_Opening = CaseOpened | CaseOpenedIgnored | CaseOpenedResolved | CaseOverflowOpened
+
+
+def _opened(recorded: Recorded, status: str, event: _Opening) -> CaseRow:
     return CaseRow(
         project_id=recorded.project_id,
         id=recorded.originator_id,
@@ -73,8 +77,8 @@ def _opened(recorded: Recorded, status: str, event: CaseOpened | CaseOpenedIgnor
         case_revision=1,
         status=status,
         fingerprint=event.fingerprint,
-        grouping_version=event.grouping_version,
-        suppression_id=None if isinstance(event, CaseOpened) else event.suppression_id,
+        grouping_version=0 if isinstance(event, CaseOverflowOpened) else event.grouping_version,
+        suppression_id=event.suppression_id if isinstance(event, CaseOpenedIgnored | CaseOpenedResolved) else None,
         opened_at=event.opened_at,
         resolved_at=event.opened_at if isinstance(event, CaseOpenedResolved) else None,
     )
@@ -89,6 +93,8 @@ def fold(row: CaseRow | None, recorded: Recorded) -> CaseRow | None:
             return _opened(recorded, "ignored", event)
         case CaseOpenedResolved() as event:
             return _opened(recorded, "resolved", event)
+        case CaseOverflowOpened() as event:
+            return _opened(recorded, "overflow", event)
         case CaseRegressed() if row:
             status, rule_id, resolved_at = "open", None, None
         case CaseIgnored() as event if row:

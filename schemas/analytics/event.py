@@ -9,7 +9,10 @@ from msgspec import Meta
 
 
 class AnalyticsEvent(msgspec.Struct, frozen=True):
-    """A product event. Names are opaque; unknown keys are ignored (R-ONB-10)."""
+    """A product event. Names are opaque; unknown keys are ignored (R-ONB-10).
+
+    Odd numbers, characters and depth are adjusted, not refused, and so are more than 5000 values (G-133).
+    """
 
     event: Annotated[str, Meta(min_length=1, max_length=200)]
     distinct_id: Annotated[str, Meta(min_length=1, max_length=200)]
@@ -17,13 +20,14 @@ class AnalyticsEvent(msgspec.Struct, frozen=True):
 
 
 class AnalyticsAccepted(msgspec.Struct, frozen=True):
-    """The event is stored."""
+    """The event is stored. `adjusted`: in how many places it was changed so that it could be taken (G-133)."""
 
     id: str
     project_id: str
     received_at: int
     event: str
     next_action: str
+    adjusted: Annotated[int, Meta(ge=1)] | msgspec.UnsetType = msgspec.UNSET
     ok: Literal[True] = True
     accepted: Literal[True] = True
 

@@ -39,23 +39,28 @@ class LogUser(msgspec.Struct, frozen=True):
 
 
 class LogEvent(msgspec.Struct, frozen=True):
-    """A log event. Unknown keys are ignored; null stands for an absent optional key.
+    """A log event. Unknown keys are ignored; null stands for an absent optional key, also for a tag.
+
+    Odd numbers, characters and depth are adjusted, not refused, and so are more than 5000 values (G-133).
 
     `extra` holds at most 65536 bytes when written as JSON; `extra.exception` (`type`, `frames` of `file`, `function`,
     `in_app`) refines the grouping.
     """
 
     message: Annotated[str, Meta(min_length=1, max_length=8192)]
-    level: Literal["debug", "info", "warning", "warn", "error", "fatal", "critical"] = "error"
+    level: Literal["debug", "info", "warning", "warn", "error", "fatal", "critical"] | None = "error"
     environment: Environment | None = None
     release: Release | None = None
     user: LogUser | None = None
-    tags: Annotated[dict[TagName, TagValue], Meta(max_length=50)] | None = None
+    tags: Annotated[dict[TagName, TagValue | None], Meta(max_length=50)] | None = None
     extra: dict[str, Any] | None = None
 
 
 class LogAccepted(msgspec.Struct, frozen=True):
-    """The event is stored and counted in its case. `case_id` and `fingerprint` are null below error level."""
+    """The event is stored and counted in its case. `case_id` and `fingerprint` are null below error level.
+
+    `adjusted`: in how many places the event was changed so that it could be taken; absent when in none (G-133).
+    """
 
     id: str
     project_id: str
@@ -64,5 +69,6 @@ class LogAccepted(msgspec.Struct, frozen=True):
     case_id: str | None
     fingerprint: str | None
     next_action: str
+    adjusted: Annotated[int, Meta(ge=1)] | msgspec.UnsetType = msgspec.UNSET
     ok: Literal[True] = True
     accepted: Literal[True] = True

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from schemas.kernel import patterns
+from schemas.kernel.paging import PageQuery
 from schemas.kernel.shape import Epoch
 
 CredentialKind = Literal["ci_deploy", "automation_runner"]
@@ -72,10 +73,17 @@ class CredentialReplay(CredentialMetadata, frozen=True, kw_only=True):
     idempotent_replay: bool = True
 
 
+class CredentialQuery(PageQuery, frozen=True):
+    """A page holds as many credentials as any project is likely to have."""
+
+    limit: Annotated[int, Meta(ge=1, le=200)] = 200
+
+
 class CredentialList(msgspec.Struct, frozen=True, kw_only=True):
-    """The project's credentials, newest first."""
+    """A page of the project's credentials, newest first."""
 
     credentials: list[CredentialMetadata]
+    next_cursor: str | None = None
     next_action: str
 
 

@@ -24,7 +24,10 @@ class DeployEvent(msgspec.Struct, frozen=True):
 
 
 class DeployAccepted(msgspec.Struct, frozen=True):
-    """The deploy is recorded. `automation_run_id` names the run it is bound to, or is null."""
+    """The deploy is recorded. `automation_run_id` names the run it is bound to, or is null.
+
+    A deploy elsewhere than where a run waits for its commit binds nothing: `awaited_environment` says where that is.
+    """
 
     id: str
     project_id: str
@@ -32,6 +35,7 @@ class DeployAccepted(msgspec.Struct, frozen=True):
     trusted: bool
     onboarding_proof_matched: bool
     automation_run_id: str | None
+    awaited_environment: str | None
     next_action: str
     ok: Literal[True] = True
     accepted: Literal[True] = True

@@ -57,3 +57,7 @@ HTTPS_HOST = form(
     "https://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[A-Za-z0-9._~/-]*)?",
     "that is an https URL of a host, at most with port and path",
 )
+MAIL_ADDRESS = form(
+    f"{_VISIBLE[:-1]}@]+@{_VISIBLE[:-1]}@]+",
+    "that is a mail address: one '@', and neither blanks nor control characters",
+)

@@ -22,6 +22,18 @@ class UsageThisMonth(msgspec.Struct, frozen=True, kw_only=True):
     deploys: Count
 
 
+class NewCases(msgspec.Struct, frozen=True, kw_only=True):
+    """How many cases errors have opened in the current hour, of as many as may be (G-136).
+
+    What is new beyond `limit` is counted in the case that `overflow_case_id` names, if there is one yet.
+    """
+
+    hour_started_at: Epoch
+    opened: Count
+    limit: Count
+    overflow_case_id: str | None
+
+
 class WebhookHealth(msgspec.Struct, frozen=True, kw_only=True):
     """How the latest delivery of a webhook went."""
 
@@ -40,5 +52,6 @@ class ProjectHealth(msgspec.Struct, frozen=True, kw_only=True):
     open_cases: Count
     events_last_hour: Count
     usage_this_month: UsageThisMonth
+    new_cases: NewCases
     webhooks: list[WebhookHealth]
     next_action: str

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from schemas.kernel.origins import Origins, originated, origins, told
 from schemas.kernel.paging import PageQuery
 from schemas.kernel.shape import Closed
 from schemas.runs.claim import LeaseEpoch, StateRevision
@@ -42,6 +43,14 @@ class ApprovalQuery(PageQuery, frozen=True):
     run_id: ObjectId | None = None
 
 
+APPROVAL_ORIGINS = origins(
+    server="approval_id project_id run_id automation_id status requested_at expires_at decided_at decided_by reason "
+    "next_action",
+    runner="action summary evidence",
+)
+
+
+@originated
 class Approval(msgspec.Struct, frozen=True, kw_only=True):
     """A request and its result."""
 
@@ -59,6 +68,7 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
     decided_by: str | None
     reason: str | None
     next_action: str
+    origins: Annotated[Origins, told(APPROVAL_ORIGINS)]
 
 
 class ApprovalList(msgspec.Struct, frozen=True):

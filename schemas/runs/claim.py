@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from schemas.kernel.origins import Origins, originated, origins, told
 from schemas.kernel.shape import Closed
 from schemas.runs.receipt import ObjectId
 
@@ -34,6 +35,13 @@ class ReleaseClaim(Closed, frozen=True):
     reason: Annotated[str, Meta(min_length=1, max_length=2000)] | UnsetType = UNSET
 
 
+CLAIM_ORIGINS = origins(
+    server="claim_id project_id case_id case_revision automation_id runner_id trigger_receipt_id status lease_epoch "
+    "lease_expires_at claimed_at renewed_at released_at run_id next_action"
+)
+
+
+@originated
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """A claim as its runner and members see it."""
 
@@ -52,3 +60,4 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     released_at: int | None
     run_id: str | None
     next_action: str
+    origins: Annotated[Origins, told(CLAIM_ORIGINS)]

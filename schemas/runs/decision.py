@@ -1,7 +1,7 @@
-"""Wire contract of automation decisions: why a case was, or no longer was, reason enough for work (R-AUT-22, R-AUT-23).
+"""Wire contract of automation decisions: why a case was, or was not, reason enough for work (R-AUT-22, G-137).
 
-A decision shows its inputs, its thresholds and each check, so that it can be recomputed. None of its inputs is
-a text of telemetry.
+A decision shows its inputs, its thresholds and each check, so that it can be recomputed. None of its inputs is a
+text of telemetry (R-AUT-23).
 """
 
 from __future__ import annotations
@@ -12,12 +12,17 @@ import msgspec
 
 from schemas.contracts.playbook import AutomationId, Sha256
 from schemas.kernel.paging import PageQuery
+from schemas.runs.receipt import ObjectId
+
+Verdict = Literal["passed", "passed_over"]
 
 
 class DecisionQuery(PageQuery, frozen=True):
     """Filters of the list."""
 
     automation_id: AutomationId | None = None
+    case_id: ObjectId | None = None
+    verdict: Verdict | None = None
 
 
 class DecisionInputs(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,11 +54,20 @@ class DecisionCheck(msgspec.Struct, frozen=True):
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """One decision: at issue of a receipt, or at the start of its run."""
+    """One decision on one case: whether to issue a receipt for it, or to start the run of its receipt.
 
+    A case that passed has `code` null; `code` says why another was passed over. `receipt_id` is empty where no receipt
+    followed. `look` is what looked, `asked_by` the kind of caller behind it. `passed` tells of the thresholds alone.
+    """
+
+    decision_id: str
     automation_id: str
     receipt_id: str
     stage: Literal["issue", "start"]
+    look: Literal["sweep", "issue", "start"]
+    asked_by: str
+    verdict: Verdict
+    code: str | None
     policy_sha256: Sha256
     decided_at: int
     inputs: DecisionInputs
@@ -64,7 +78,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DecisionList(msgspec.Struct, frozen=True):
-    """A page of decisions, by receipts, newest first."""
+    """A page of decisions, newest first."""
 
     project_id: str
     decisions: list[Decision]

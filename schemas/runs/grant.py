@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from schemas.kernel import patterns
+from schemas.kernel.origins import Origins, originated, origins, told
 from schemas.kernel.shape import Closed
 from schemas.runs.claim import LeaseEpoch, StateRevision
 from schemas.runs.receipt import ObjectId
@@ -79,6 +80,15 @@ class GrantBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     merge_method: MergeMethod | None = None
 
 
+_GRANT_FACTS = (
+    "grant_id project_id run_id automation_id kind status approval_id authorized_at expires_at consumed_at settled_at "
+    "state_revision next_action"
+)
+GRANT_ORIGINS = origins(server=_GRANT_FACTS, runner="binding")
+CONSUMED_ORIGINS = origins(server=f"{_GRANT_FACTS} call_authorized reconcile_only", runner="binding")
+
+
+@originated
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
     """A grant and its state."""
 
@@ -96,10 +106,13 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     settled_at: int | None
     state_revision: int
     next_action: str
+    origins: Annotated[Origins, told(GRANT_ORIGINS)]
 
 
+@originated
 class ConsumedGrant(Grant, frozen=True, kw_only=True):
     """The answer to a consume: only the first may call the provider, every other only reconciles (R-AUT-32)."""
 
     call_authorized: bool
     reconcile_only: bool
+    origins: Annotated[Origins, told(CONSUMED_ORIGINS)]

@@ -14,6 +14,7 @@ from schemas.cases.case import Trust
 from schemas.cases.log import Level
 from schemas.contracts.playbook import AutomationId, Sha256
 from schemas.kernel import patterns
+from schemas.kernel.origins import Origins, originated, origins, told
 from schemas.kernel.paging import PageQuery
 from schemas.kernel.shape import Closed
 
@@ -68,6 +69,21 @@ class ReceiptMateriality(msgspec.Struct, frozen=True):
     passed: Literal[True] = True
 
 
+RECEIPT_ORIGINS = origins(
+    server="receipt_id project_id automation_id kind status policy_sha256 contract_revision issued_at expires_at "
+    "schedule materiality claim_id consumed_run_id snapshot_sha256 next_action",
+    below={
+        "case": origins(
+            server="case_id case_revision fingerprint status trust event_count first_seen_at last_seen_at",
+            telemetry="title level",
+        )
+    },
+)
+ISSUED_ORIGINS = origins(server="project_id automation_id server_time count skipped next_action")
+RECEIPTS_ORIGINS = origins(server="project_id count next_cursor next_action")
+
+
+@originated
 class TriggerReceipt(msgspec.Struct, frozen=True, kw_only=True):
     """The server's authorization to begin one chain of work. Exactly one of `case` and `schedule` is set."""
 
@@ -87,6 +103,7 @@ class TriggerReceipt(msgspec.Struct, frozen=True, kw_only=True):
     consumed_run_id: str | None
     snapshot_sha256: Sha256
     next_action: str
+    origins: Annotated[Origins, told(RECEIPT_ORIGINS)]
 
 
 class Skipped(msgspec.Struct, frozen=True):
@@ -97,6 +114,7 @@ class Skipped(msgspec.Struct, frozen=True):
     scheduled_for: int | None = None
 
 
+@originated
 class IssuedTriggers(msgspec.Struct, frozen=True, kw_only=True):
     """The receipts that are open for the automation now, new and older ones."""
 
@@ -107,8 +125,10 @@ class IssuedTriggers(msgspec.Struct, frozen=True, kw_only=True):
     count: int
     skipped: list[Skipped]
     next_action: str
+    origins: Annotated[Origins, told(ISSUED_ORIGINS)]
 
 
+@originated
 class TriggerReceiptList(msgspec.Struct, frozen=True):
     """A page of receipts, newest first."""
 
@@ -117,3 +137,4 @@ class TriggerReceiptList(msgspec.Struct, frozen=True):
     count: int
     next_cursor: str | None
     next_action: str
+    origins: Annotated[Origins, told(RECEIPTS_ORIGINS)]

@@ -14,6 +14,7 @@ from msgspec import UNSET, Meta, UnsetType
 from schemas.contracts.outputs import SelfHealingOutput
 from schemas.contracts.playbook import AutomationId, PlaybookRef, Sha256
 from schemas.kernel import patterns
+from schemas.kernel.origins import Origins, originated, origins, told
 from schemas.kernel.paging import PageQuery
 from schemas.kernel.shape import Closed
 from schemas.runs.approval import Approval
@@ -192,6 +193,10 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
     passed: bool
 
 
+FOLLOW_UP_ORIGINS = origins(server="kind grant_id instruction", runner="reference")
+
+
+@originated
 class FollowUp(msgspec.Struct, frozen=True, kw_only=True):
     """Something outside the service that a person has to look at; the service has not touched it (R-AUT-51)."""
 
@@ -199,10 +204,65 @@ class FollowUp(msgspec.Struct, frozen=True, kw_only=True):
     grant_id: str | None
     reference: str
     instruction: str
+    origins: Annotated[Origins, told(FOLLOW_UP_ORIGINS)]
 
 
+_SAMPLE_ORIGINS = origins(server="event minimum recurrence_count observed_from observed_to", provider="count")
+_VERIFICATION_ORIGINS = origins(server="outcome passed", below={"sample": _SAMPLE_ORIGINS})
+# Of what a CI told, all but ids and times is what it read at the code host.
+RUN_ORIGINS = origins(
+    server="run_id project_id automation_id playbook policy_sha256 trigger_receipt_id case_id case_revision claim_id "
+    "runner_id phase status state_revision lease_epoch lease_expires_at started_at deadline_at updated_at finished_at "
+    "limits charges scope_checked report_id idempotent_replay next_action",
+    runner="reason",
+    below={
+        "pull_request": origins(
+            server="repository base_branch draft delivery_mode grant_id",
+            provider="merge_commit_sha",
+            runner="number url head_branch head_sha",
+        ),
+        "provider_proof": origins(
+            server="proof_id trusted recorded_at",
+            provider="observation pr_number head_sha draft required_status_checks branch_protection_enforced "
+            "bypass_used auto_merge_enabled",
+        ),
+        "auto_merge_receipt": origins(
+            server="grant_id proof_id recorded_at", provider="pr_number head_sha merge_method"
+        ),
+        "deploy": origins(server="deploy_id recorded_at", provider="version environment sha"),
+        "verification": _VERIFICATION_ORIGINS,
+        "output": origins(
+            server="run_id status code_delivery",
+            below={
+                "pull_request": origins(server="grant_id delivery_mode draft", runner="head_branch head_sha"),
+                "provider_proof": origins(
+                    server="proof_id",
+                    provider="observation head_sha required_status_checks branch_protection_enforced bypass_used "
+                    "auto_merge_enabled",
+                ),
+                "auto_merge_receipt": origins(server="grant_id", provider="head_sha merge_method"),
+                "deploy": origins(server="deploy_id", provider="sha environment"),
+                "verification": origins(
+                    server="outcome passed", below={"sample": origins(server="event minimum", provider="count")}
+                ),
+            },
+        ),
+    },
+)
+RUNS_ORIGINS = origins(server="project_id count next_cursor next_action")
+USAGE_ORIGINS = origins(server="run_id charges remaining state_revision idempotent_replay next_action")
+CANCELLED_ORIGINS = origins(server="run_id phase status state_revision cancelled_at next_action")
+VERIFIED_ORIGINS = origins(
+    server="run_id status poll_after_seconds deadline_at next_action", below={"verification": _VERIFICATION_ORIGINS}
+)
+
+
+@originated
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """A run in full. `status` is null until one of its six values applies; `output` until the run has all its parts."""
+    """A run in full. `status` is null until one of its six values applies; `output` until the run has all its parts.
+
+    `scope_checked` is true once a CI listed the files of the pull request and each was within the contract's scope.
+    """
 
     run_id: str
     project_id: str
@@ -229,6 +289,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     grants: list[Grant]
     pull_request: RunPullRequest | None
     provider_proof: RunProviderProof | None
+    scope_checked: bool
     auto_merge_receipt: RunAutoMergeReceipt | None
     deploy: RunDeploy | None
     verification: Verification | None
@@ -238,8 +299,10 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     external_follow_ups: list[FollowUp]
     idempotent_replay: bool
     next_action: str
+    origins: Annotated[Origins, told(RUN_ORIGINS)]
 
 
+@originated
 class RunList(msgspec.Struct, frozen=True):
     """A page of runs, newest first."""
 
@@ -248,8 +311,10 @@ class RunList(msgspec.Struct, frozen=True):
     count: int
     next_cursor: str | None
     next_action: str
+    origins: Annotated[Origins, told(RUNS_ORIGINS)]
 
 
+@originated
 class UsageRecorded(msgspec.Struct, frozen=True, kw_only=True):
     """What the run has used, and what it may still use."""
 
@@ -259,8 +324,10 @@ class UsageRecorded(msgspec.Struct, frozen=True, kw_only=True):
     state_revision: int
     idempotent_replay: bool = False
     next_action: str
+    origins: Annotated[Origins, told(USAGE_ORIGINS)]
 
 
+@originated
 class CancelledRun(msgspec.Struct, frozen=True, kw_only=True):
     """Service authority is closed; what is left outside has to be inspected by a person."""
 
@@ -271,8 +338,10 @@ class CancelledRun(msgspec.Struct, frozen=True, kw_only=True):
     cancelled_at: int
     external_follow_ups: list[FollowUp]
     next_action: str
+    origins: Annotated[Origins, told(CANCELLED_ORIGINS)]
 
 
+@originated
 class VerificationAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The state of verification; `poll_after_seconds` is set with 202, `run` with 200."""
 
@@ -283,3 +352,4 @@ class VerificationAnswer(msgspec.Struct, frozen=True, kw_only=True):
     deadline_at: int | None
     run: Run | UnsetType = UNSET
     next_action: str
+    origins: Annotated[Origins, told(VERIFIED_ORIGINS)]

@@ -14,6 +14,7 @@ import msgspec
 
 from projections.analytics.connection import CONNECTIONS, GRANTS, ConnectionRow, GrantRow
 from schemas.analytics.connection import ConnectRequest
+from schemas.kernel.published import body_schema
 from service.analytics.oauth import DeviceAuthorization, ProviderOAuth, Secret, Tokens
 from service.auth.refusals import InvalidPayload, Refusal, ServiceUnavailable, refusal
 from service.eventstore.commands import CommandNotDone, Lookup, Unit
@@ -57,7 +58,7 @@ async def connect(oauth: ProviderOAuth, wish: ConnectRequest) -> Intent[Asked]:
         raise InvalidPayload(
             "The provider's address cannot be used.",
             invalid=[("host", "must lead to public addresses")],
-            schema=msgspec.json.schema(ConnectRequest),
+            schema=body_schema(ConnectRequest),
         )
     device = await oauth.start(host)
     if isinstance(device, ReadFailed):

@@ -14,7 +14,7 @@ import structlog
 from psycopg_pool import PoolTimeout
 
 from service.analytics.probes import ROWS_PER_EVENT, STRAY_ROWS, ErrorProbe, EventProbe
-from service.eventstore.commands import CommandNotDone
+from service.eventstore.commands import CommandNotDone, ReadNotDone
 from service.eventstore.store import EventStore
 from statemachines.kernel.readings import Cause, ReadFailed
 from statemachines.onboarding.proof import FAILURE_KEY, ErrorSighting, EventSighting
@@ -122,6 +122,8 @@ class LocalAnalytics:
 
 def failed(error: Exception) -> ReadFailed:
     """Turn a database error into a failed read, and log it."""
-    cause: Cause = "timeout" if isinstance(error, psycopg.errors.QueryCanceled | PoolTimeout) else "unreachable"
+    cause: Cause = (
+        "timeout" if isinstance(error, psycopg.errors.QueryCanceled | PoolTimeout | ReadNotDone) else "unreachable"
+    )
     log.warning("telemetry_read_failed", cause=cause, error=type(error).__name__)
     return ReadFailed(cause)

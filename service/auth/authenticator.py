@@ -11,9 +11,11 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from projections.accounts import key as keys
 from projections.credentials import credential as credentials
-from projections.projects import project as projects
+from projections.credentials.credential import CredentialRow
 from service.auth import secrets
 from service.auth.access import Access
 from service.auth.authority import fence_reaches
@@ -32,6 +34,16 @@ from statemachines.projects.project import ProjectDeletionInProgress, ProjectNot
 CACHE_SECONDS = 1.0
 CACHE_SIZE = 10_000
 QUERY_DSN_PATHS = ("/v1/logs/", "/v1/analytics/", "/v1/analytics/browser-config")
+
+_CREDENTIAL = (
+    "select row_to_json(t)::text, "  # noqa: S608 - a constant
+    "coalesce(paying_account(project => t.project_id, maker => p.created_by), t.project_id) "
+    "from credentials t left join projects p on p.project_id = t.project_id and p.id = t.project_id "
+    f"where t.secret_hash = %s and t.revoked_at is null and t.expires_at > {NOW_SECONDS} limit 1"
+)
+_DSN = (
+    "select p.id, paying_account(project => p.id, maker => p.created_by) from projects p where p.dsn_hash = %s limit 1"
+)
 
 _BEARER = "bearer "
 _NAMES: Mapping[PrincipalKind, str] = {
@@ -112,7 +124,7 @@ class Authenticator:
             return found[1]
         if principal.kind is PrincipalKind.KEY:
             assert principal.user_id is not None
-            rows = await self._store.fetch(
+            rows = await self._store.doors.fetch(
                 "select m.role, p.status from memberships m join projects p "
                 "on p.project_id = m.project_id and p.id = m.project_id where m.project_id = %s and m.id = %s",
                 project_id,
@@ -120,7 +132,7 @@ class Authenticator:
             )
         elif principal.project_id == project_id:
             role = "dsn" if principal.kind is PrincipalKind.DSN else "credential"
-            rows = await self._store.fetch(
+            rows = await self._store.doors.fetch(
                 "select %s, p.status from projects p where p.project_id = %s and p.id = %s",
                 role,
                 project_id,
@@ -188,17 +200,21 @@ class Authenticator:
 
     async def _key(self, digest: str) -> Principal:
         where = "t.key_hash = %s and t.revoked_at is null"
-        for row in await self._store.find(keys.PROJECTION.table, where, digest, limit=1):
-            return Principal(PrincipalKind.KEY, row.id, scope_id=row.user_id, user_id=row.user_id, secret_hash=digest)
+        for row in await self._store.doors.find(keys.PROJECTION.table, where, digest, limit=1):
+            user_id = row.user_id
+            return Principal(
+                PrincipalKind.KEY, row.id, scope_id=user_id, account=user_id, user_id=user_id, secret_hash=digest
+            )
         raise Unauthenticated
 
     async def _credential(self, digest: str) -> Principal:
-        where = f"t.secret_hash = %s and t.revoked_at is null and t.expires_at > {NOW_SECONDS}"
-        for row in await self._store.find(credentials.PROJECTION.table, where, digest, limit=1):
+        for text, account in await self._store.doors.fetch(_CREDENTIAL, digest):
+            row = msgspec.json.decode(text, type=CredentialRow)
             return Principal(
                 PrincipalKind.RUNNER if row.kind == RUNNER else PrincipalKind.CI,
                 row.id,
                 scope_id=row.project_id,
+                account=account,
                 project_id=row.project_id,
                 scopes=frozenset(row.scopes),
                 automation_id=row.automation_id,
@@ -208,8 +224,15 @@ class Authenticator:
         raise Unauthenticated
 
     async def _dsn(self, digest: str) -> Principal:
-        for row in await self._store.find(projects.PROJECTION.table, "t.dsn_hash = %s", digest, limit=1):
-            return Principal(PrincipalKind.DSN, row.id, scope_id=row.id, project_id=row.id, secret_hash=digest)
+        for project_id, account in await self._store.doors.fetch(_DSN, digest):
+            return Principal(
+                PrincipalKind.DSN,
+                project_id,
+                scope_id=project_id,
+                account=account,
+                project_id=project_id,
+                secret_hash=digest,
+            )
         raise Unauthenticated
 
     def _note(self, principal: Principal) -> None:

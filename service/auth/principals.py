@@ -24,18 +24,25 @@ class Principal:
     """An authenticated caller.
 
     `id` is the key id, credential id or project id (DSN); `scope_id` is the project_id column of the row that proves
-    it (the user id for a key). `secret_hash` is the hex SHA-256 that was presented, re-read under the gates.
+    it (the user id for a key). `account` is whose share of the process its requests take: the person of a key, who
+    pays for the project of anything else. `secret_hash` is the hex SHA-256 that was presented, re-read under the gates.
     """
 
     kind: PrincipalKind
     id: str
     scope_id: str = ""
+    account: str = ""
     user_id: str | None = None
     project_id: str | None = None
     scopes: frozenset[str] = frozenset()
     automation_id: str | None = None
     runner_id: str | None = None
     secret_hash: str = ""
+
+    @property
+    def tenant(self) -> str:
+        """Who is served in turn with others: the account, of a caller without one what it is."""
+        return self.account or self.id
 
 
 ANONYMOUS = Principal(PrincipalKind.ANONYMOUS, "anonymous")

@@ -5,6 +5,8 @@ Titles, messages, tags and users come from telemetry. They are handed on as evid
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import msgspec
@@ -30,6 +32,7 @@ select c.id, c.fingerprint, s.title, s.level, c.status, c.case_revision, s.unmar
 from cases c join case_stats s on s.project_id = c.project_id and s.id = c.id
 where c.project_id = %s and (c.opened_at, c.id) < (%s, %s)
 """  # noqa: S608 - a constant
+_MARKS = "case_marks(project => s.project_id, environments => s.environments, releases => s.releases)"
 _LIST_ORDER = " order by c.opened_at desc, c.id desc limit %s"
 _RECORD = f"""
 select json_build_object('now', {NOW_SECONDS}, 'case', row_to_json(c), 'stats', row_to_json(s), 'lease', row_to_json(l),
@@ -85,17 +88,27 @@ class ListedCase(NamedTuple):
 async def list_cases(
     store: EventStore, project_id: str, wanted: CaseFilter, start: Place, limit: int
 ) -> list[ListedCase]:
-    """Read cases by the time they were opened, newest first, after a place."""
-    filters: list[tuple[str, Any]] = [
-        ("c.status = %s", wanted.status),
-        ("s.environments @> array[%s]::text[]", wanted.environment),
-        ("s.releases @> array[%s]::text[]", wanted.release),
-        ("s.last_seen_at >= %s", wanted.since),
+    """Read cases by the time they were opened, newest first, after a place.
+
+    Which of the filters leaves the fewest cases differs from one project to the next, so each page is planned anew.
+    """
+    marks = _marks(project_id, wanted)
+    filters: list[tuple[str, Sequence[Any]]] = [
+        (" and replace(c.status, 'overflow', 'open') = %s", [wanted.status]),
+        (f" and {_MARKS} @> %s::text[]", [marks or None]),
+        (" and s.last_seen_hour >= %s / 3600 and s.last_seen_at >= %s", [wanted.since, wanted.since]),
     ]
-    used = [(condition, value) for condition, value in filters if value is not None]
-    statement = _LIST + "".join(f" and {condition}" for condition, _ in used) + _LIST_ORDER
-    values = (value for _, value in used)
-    return [ListedCase(*row) for row in await store.fetch(statement, project_id, start.at, start.id, *values, limit)]
+    used = [(condition, values) for condition, values in filters if values[0] is not None]
+    statement = _LIST + "".join(condition for condition, _ in used) + _LIST_ORDER
+    values = chain.from_iterable(values for _, values in used)
+    rows = await store.fetch_planned(statement, project_id, start.at, start.id, *values, limit)
+    return [ListedCase(*row) for row in rows]
+
+
+def _marks(project_id: str, wanted: CaseFilter) -> list[str]:
+    """What case_marks makes of the cases that are wanted."""
+    named = (("environment", wanted.environment), ("release", wanted.release))
+    return [f"{project_id} {name} {value}" for name, value in named if value is not None]
 
 
 class CaseBundle(msgspec.Struct, frozen=True):

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import msgspec
+
 from projections.cases.case import trust_of
-from schemas.cases.case import CaseClaim, CaseHint, CaseItem, CaseRecord
+from schemas.cases.case import CASE_ORIGINS, CaseClaim, CaseHint, CaseItem, CaseRecord, CaseWork
 from service.cases.reads import CaseBundle, ListedCase
+from statemachines.cases.case import is_overflow
 from statemachines.cases.suppressions import Action, matches
 
 _NEXT = {
     "open": "Find the cause, or record what was done about it.",
     "resolved": "Nothing has to be done unless the error comes back.",
     "ignored": "Nothing has to be done.",
+    "overflow": "Find what makes errors that are all different. Cases open again for new ones in an hour with room.",
 }
+_SHOWN_AS = {"overflow": "open"}
 
 
 def item(project_id: str, case: ListedCase) -> CaseItem:
@@ -25,7 +30,7 @@ def item(project_id: str, case: ListedCase) -> CaseItem:
         fingerprint=case.fingerprint,
         title=case.title,
         level=case.level,
-        status=case.status,
+        status=cast("Any", _SHOWN_AS.get(case.status, case.status)),
         revision=case.revision,
         trust=trust_of(unmarked=case.unmarked),
         environment=case.environment,
@@ -36,6 +41,7 @@ def item(project_id: str, case: ListedCase) -> CaseItem:
         last_seen_at=case.last_seen_at,
         suppression_id=case.suppression_id,
         claimed=case.claimed,
+        overflow=is_overflow(case.fingerprint) or msgspec.UNSET,
     )
 
 
@@ -48,8 +54,8 @@ def hints(bundle: CaseBundle) -> list[CaseHint]:
     ]
 
 
-def record(bundle: CaseBundle) -> CaseRecord:
-    """A case in full."""
+def record(bundle: CaseBundle, work: CaseWork) -> CaseRecord:
+    """A case in full; `work` says what automation makes of it."""
     row, stats, held, latest = bundle.case, bundle.stats, bundle.held, bundle.latest_event
     return CaseRecord(
         id=row.id,
@@ -58,7 +64,7 @@ def record(bundle: CaseBundle) -> CaseRecord:
         fingerprint=row.fingerprint,
         title=stats.title,
         level=cast("Any", stats.level),
-        status=cast("Any", row.status),
+        status=cast("Any", _SHOWN_AS.get(row.status, row.status)),
         revision=row.case_revision,
         trust=cast("Any", stats.trust),
         environment=stats.environment,
@@ -69,6 +75,7 @@ def record(bundle: CaseBundle) -> CaseRecord:
         last_seen_at=stats.last_seen_at,
         suppression_id=row.suppression_id,
         claimed=held is not None,
+        overflow=is_overflow(row.fingerprint) or msgspec.UNSET,
         message=stats.message,
         culprit=stats.culprit,
         environments=stats.environments,
@@ -78,6 +85,8 @@ def record(bundle: CaseBundle) -> CaseRecord:
         hints=hints(bundle),
         agent_runs=[],
         claim=None if held is None else CaseClaim(held.id, held.automation_id, held.lease_expires_at),
+        work=work,
         resolved_at=row.resolved_at,
         next_action=_NEXT[row.status],
+        origins=CASE_ORIGINS,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from typing import Any
 
 import click
@@ -57,9 +58,20 @@ class Commands(click.Group):
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="service", message="%(version)s")
-def main() -> None:
+@click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False),
+    help="Directory of the embedded database and its secrets, instead of SERVICE_DATA_DIR.",
+)
+def main(data_dir: str | None) -> None:
     """Observe a software product and coordinate bounded automation around it.
 
     Settings come from the environment (SERVICE_*), see README. Without SERVICE_DATABASE_URL each command finds, or
-    starts for its own time, the PostgreSQL in SERVICE_DATA_DIR.
+    starts for its own time, the PostgreSQL in the data directory. Only `serve`, `db migrate`, `db restore` and `demo`
+    make one where there is none.
     """
+    if data_dir is None:
+        return
+    if named := [name for name in ("SERVICE_DATABASE_URL", "SERVICE_DATABASE_URL_FILE") if os.environ.get(name)]:
+        raise click.UsageError(f"--data-dir means the embedded database, but {named[0]} names another one; unset it.")
+    os.environ["SERVICE_DATA_DIR"] = os.path.abspath(data_dir)  # noqa: PTH100 (pathlib would be loaded for help, too)

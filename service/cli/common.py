@@ -6,7 +6,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -29,24 +29,38 @@ json_option: Callable[[F], F] = click.option("--json", "as_json", is_flag=True, 
 
 
 @contextmanager
-def database(*, current: bool = True) -> Iterator[Settings]:
-    """Settings whose database runs for the block. With `current` its schema must be up to date (MigrationError)."""
-    from service.cli.lookups import require_current
+def database(*, current: bool = True, makes: bool = False, tells: bool = True) -> Iterator[Settings]:
+    """Settings whose database runs for the block; `tells` on stderr which one that is.
+
+    With `current` its schema must be up to date (MigrationError). Only a command that `makes` a database makes one
+    where there is none (else ClickException); no command from here makes or needs a secret.
+    """
+    from service.cli.lookups import place_of, require_current
     from service.embedded.attach import attached
     from service.embedded.layout import Layout
     from service.logs import configure
 
-    settings = load_settings()
+    settings = load_settings(secrets=False)
+    if not makes:
+        require_database(settings)
     configure("warning" if settings.log_level == "info" else settings.log_level, "cli")
-    if not settings.embedded:
+    if tells:
+        click.echo(f"Database: {place_of(settings)}", err=True)
+    with attached(Layout(settings.data_dir)) if settings.embedded else nullcontext():
         if current:
             require_current(settings)
         yield settings
-        return
-    with attached(Layout(settings.data_dir)):
-        if current:
-            require_current(settings)
-        yield settings
+
+
+def require_database(settings: Settings) -> None:
+    """Raise ClickException when the data directory holds no database: most likely it is not where the data is."""
+    from service.embedded.layout import Layout
+
+    if settings.embedded and not Layout(settings.data_dir).cluster.is_dir():
+        raise click.ClickException(
+            f"There is no database in {settings.data_dir}. Name the directory where the service keeps its data with "
+            "--data-dir or SERVICE_DATA_DIR, or a database with SERVICE_DATABASE_URL; `service serve` makes a new one."
+        )
 
 
 @contextmanager

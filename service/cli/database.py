@@ -19,7 +19,7 @@ def migrate() -> None:
     """Bring the schema up to date. Safe beside running processes and other runs."""
     from service.eventstore import functions, migrations
 
-    with database(current=False) as settings:
+    with database(current=False, makes=True) as settings:
         files = len(migrations.discover()) + len(functions.discover())
         with progress("Migrations") as report:
             done: list[str] = []
@@ -37,46 +37,52 @@ def migrate() -> None:
 @db.command()
 @json_option
 def status(as_json: bool) -> None:
-    """Show each migration and each SQL function, and how it stands. Exit code 0 only when all are applied."""
+    """Show each migration and each SQL function, and how it stands. Exit code 0 only when all are applied.
+
+    Those of a later release that this one can work beside are shown too (later), and are no hindrance.
+    """
     import psycopg
 
     from service.eventstore import migrations
-    from service.eventstore.migrations import Standing
 
     with (
         database(current=False) as settings,
         psycopg.connect(settings.database_url, autocommit=True) as connection,
     ):
-        rows = [{"migration": name, "status": standing.value} for name, standing in migrations.status(connection)]
+        standings = migrations.status(connection)
+    rows = [{"migration": name, "status": standing.value} for name, standing in standings]
     show(rows, ("migration", "status"), as_json=as_json)
-    if any(row["status"] != Standing.APPLIED.value for row in rows):
+    if not migrations.serves(standings):
         raise SystemExit(1)
 
 
 @db.command()
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-def backup(file: Path) -> None:
+@click.option("--force", is_flag=True, help="Replace FILE when there is one already.")
+def backup(file: Path, *, force: bool) -> None:
     """Write everything in the database into FILE, as it is at this moment, while the service runs.
 
-    Keys that seal data are not in it: keep SERVICE_ENCRYPTION_KEY and SERVICE_SIGNING_KEY (or the secrets in the data
-    directory) with it, or what they sealed cannot be read again.
+    FILE is then read back: it has to hold every row and every head of that moment, or it is not kept. Every supported
+    server takes it, older ones too. Keys that seal data are not in it: keep SERVICE_ENCRYPTION_KEY and
+    SERVICE_SIGNING_KEY (or the secrets in the data directory) with it, or what they sealed cannot be read again.
     """
     from service.cli.copies import back_up
 
     with database() as settings, progress("Tables") as report:
-        back_up(settings, file, report)
-    click.echo(f"Wrote {file} ({file.stat().st_size} bytes).")
+        extent = back_up(settings, file, report, force=force)
+    click.echo(f"Wrote {file} ({file.stat().st_size} bytes) and read it back.")
+    click.echo(f"Log in it: {extent}")
 
 
 @db.command()
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 def restore(file: Path) -> None:
     """Fill an empty database from FILE, whole or not at all; then bring its schema up to date."""
-    from service.cli.copies import bring_back
+    from service.cli.copies import bring_back, extent_of
     from service.cli.lookups import has_tables
     from service.eventstore import migrations
 
-    with database(current=False) as settings:
+    with database(current=False, makes=True) as settings:
         if has_tables(settings):
             raise click.ClickException(
                 "The database is not empty. Restore into a new one: set SERVICE_DATA_DIR to a new directory, or "
@@ -85,5 +91,7 @@ def restore(file: Path) -> None:
         with progress("Tables") as report:
             bring_back(settings, file, report)
         done = migrations.migrate(settings.database_url)
+        extent = extent_of(settings)
     print_table([{"migration": name} for name in done], ("migration",), empty="The schema was up to date.")
     click.echo(f"Restored {file}.")
+    click.echo(f"Log in it: {extent}")

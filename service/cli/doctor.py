@@ -12,15 +12,23 @@ import click
 import psycopg
 
 from service.cli.common import database, json_option, show
-from service.eventstore import migrations
+from service.cli.failures import explain
+from service.cli.lookups import place_of
+from service.embedded.errors import EmbeddedError
+from service.eventstore import migrations, newer
+from service.eventstore.audit import damaged_streams
 from service.eventstore.clock import NOW
+from service.eventstore.connection import CONNECT_SECONDS, answering_within
 from service.eventstore.migrations import Standing
 from service.eventstore.startup import server_problems
+from service.registry import machines
 from service.settings import Settings, unknown_variables
 
 OK, WARNING, WRONG = "ok", "warning", "wrong"
+ANSWER_SECONDS = 5.0
 FREE_BYTES = 1_000_000_000
 UNNUMBERED_SECONDS = 5
+MOST_NAMED = 20  # streams that a finding names
 LOCKS_A_PROCESS = 64 * 100  # a full batch of commands that each create many streams
 
 
@@ -37,16 +45,29 @@ class Finding(NamedTuple):
 def doctor(as_json: bool) -> None:
     """Look at settings, database, schema, log and jobs. Exit code 0 only when nothing is wrong (warnings pass)."""
     findings = [*_surroundings()]
-    with database(current=False) as settings:
-        findings += _files(settings)
-        with psycopg.connect(settings.database_url, autocommit=True) as connection:
-            findings += _server(connection, settings)
-            findings += _schema(connection)
-            if all(finding.result != WRONG for finding in findings):
-                findings += _contents(connection, settings)
+    try:
+        with database(current=False) as settings:
+            findings += _files(settings)
+            findings += _database(settings)
+    except (click.ClickException, EmbeddedError, psycopg.OperationalError) as error:
+        findings.append(Finding("database", WRONG, explain(error) or str(error)))
     show([finding._asdict() for finding in findings], Finding._fields, as_json=as_json)
     if any(finding.result == WRONG for finding in findings):
         raise SystemExit(1)
+
+
+def _database(settings: Settings) -> list[Finding]:
+    """What is in the database. Raises psycopg.OperationalError when it does not answer within ANSWER_SECONDS."""
+    with (
+        psycopg.connect(settings.database_url, autocommit=True, connect_timeout=CONNECT_SECONDS) as connection,
+        answering_within(connection, ANSWER_SECONDS),
+    ):
+        findings = [Finding("database", OK, place_of(settings))]
+        findings += _server(connection, settings)
+        findings += _schema(connection)
+        if all(finding.result != WRONG for finding in findings):
+            findings += _contents(connection, settings)
+    return findings
 
 
 def _surroundings() -> Iterator[Finding]:
@@ -64,7 +85,7 @@ def _files(settings: Settings) -> Iterator[Finding]:
         return
     free = shutil.disk_usage(settings.data_dir).free
     yield Finding("disk", OK if free > FREE_BYTES else WARNING, f"{free // 1_000_000} MB free")
-    open_files = [path.name for path in (settings.data_dir / "secrets").iterdir() if path.stat().st_mode & 0o077]
+    open_files = [path.name for path in (settings.data_dir / "secrets").glob("*") if path.stat().st_mode & 0o077]
     detail = f"readable by others: {', '.join(open_files)}; chmod 600 them" if open_files else "readable by their owner"
     yield Finding("secrets", WRONG if open_files else OK, detail)
 
@@ -92,13 +113,13 @@ def _server(connection: psycopg.Connection[Any], settings: Settings) -> Iterator
 
 def _schema(connection: psycopg.Connection[Any]) -> Iterator[Finding]:
     """The migrations."""
-    wrong = [
-        f"{name} {standing.value}"
-        for name, standing in migrations.status(connection)
-        if standing is not Standing.APPLIED
-    ]
+    standings = migrations.status(connection)
+    wrong = [f"{name} {standing.value}" for name, standing in standings if not migrations.serves([(name, standing)])]
     detail = f"{', '.join(wrong)}; run `service db migrate`" if wrong else "up to date"
     yield Finding("schema", WRONG if wrong else OK, detail)
+    later = [name for name, standing in standings if standing is Standing.LATER]
+    if later:
+        yield Finding("release", WARNING, f"a later one works on this database too: {', '.join(later)}")
 
 
 def _contents(connection: psycopg.Connection[Any], settings: Settings) -> Iterator[Finding]:
@@ -113,5 +134,24 @@ def _contents(connection: psycopg.Connection[Any], settings: Settings) -> Iterat
     late = age > UNNUMBERED_SECONDS
     detail = f"{waiting} events wait for their position" + (f", {age} s by now: is a worker running?" if late else "")
     yield Finding("log", WARNING if late else OK, detail)
+    yield _newer_streams(connection)
+    damaged = damaged_streams(connection, MOST_NAMED)
+    detail = (
+        f"head and log differ: {', '.join(damaged)}; `service events verify` tells more"
+        if damaged
+        else "as their heads say"
+    )
+    yield Finding("heads", WRONG if damaged else OK, detail)
     [[failed]] = connection.execute("select count(*) from procrastinate_jobs where status = 'failed'").fetchall()
     yield Finding("jobs", WARNING if failed else OK, f"{failed} failed in the last week")
+
+
+def _newer_streams(connection: psycopg.Connection[Any]) -> Finding:
+    """Streams that hold events of a later release (G-149)."""
+    machines()  # Imports every module that declares topics.
+    unknown = connection.execute(newer.UNKNOWN.encode(), newer.known()).fetchall()
+    if not unknown:
+        return Finding("streams", OK, "this release can read all of them")
+    wanted = newer.asked(unknown)
+    [[count]] = connection.execute(newer.COUNT.encode(), wanted).fetchall()
+    return Finding("streams", WARNING, newer.describe(wanted.topics, count))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -134,6 +135,33 @@ def verify(as_json: bool) -> None:
     )
     if problems:
         raise SystemExit(1)
+
+
+@events.command("schemas")
+@click.argument("topics", nargs=-1)
+@json_option
+def schemas_(topics: tuple[str, ...], as_json: bool) -> None:
+    """Print what is stored under each topic (all without TOPICS); with --json the JSON Schema of each."""
+    from service.registry import machines
+    from statemachines.kernel.topics import schemas
+
+    machines()  # Imports every module that declares topics.
+    found = schemas()
+    if unknown := sorted(set(topics) - set(found)):
+        raise click.UsageError(f"no event of this release is stored as {', '.join(unknown)}")
+    chosen = {topic: schema for topic, schema in found.items() if not topics or topic in topics}
+    if as_json:
+        print_json(chosen)
+    else:
+        rows = [{"topic": topic, "members": _members(schema)} for topic, schema in chosen.items()]
+        show(rows, ("topic", "members"), as_json=False)
+
+
+def _members(schema: Mapping[str, Any]) -> str:
+    """The members of a payload; those that may be absent with a question mark."""
+    shape = schema["$defs"][schema["$ref"].rpartition("/")[2]]
+    required = set(shape.get("required", ()))
+    return " ".join(name if name in required else f"{name}?" for name in shape["properties"])
 
 
 def envelope(event: StoredEvent) -> dict[str, Any]:

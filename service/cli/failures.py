@@ -5,14 +5,16 @@ from __future__ import annotations
 import psycopg
 from psycopg_pool import PoolTimeout
 
-from service.embedded.programs import EmbeddedError
+from service.embedded.errors import EmbeddedError
 from service.eventstore.commands import CommandNotDone, OutcomeUnknown
+from service.eventstore.faults import StreamFault, StreamIsNewer
 from service.eventstore.migrations import MigrationError
-from service.eventstore.rebuild import RebuildRunning
+from service.eventstore.rebuild import RebuildRunning, TableIsNewer
 from service.eventstore.startup import UnfitDatabase
 from service.process.children import CannotListen
 from service.settings import SettingsError
 from statemachines.kernel.machine import Rejection
+from statemachines.kernel.topics import UnknownTopic
 
 
 def explain(error: Exception) -> str | None:
@@ -24,12 +26,18 @@ def explain(error: Exception) -> str | None:
             sentence = str(error)
         case Rejection():
             sentence = " ".join(filter(None, (str(error), error.next_action, f"({error.code})")))
+        case StreamIsNewer(topic=topic) | UnknownTopic(topic=topic):
+            sentence = f"A later release of the service wrote this ({topic}). Use that release, or a later one."
+        case StreamFault():
+            sentence = str(error)
         case CommandNotDone():
             sentence = "The database was too busy; nothing was done. Try again."
         case OutcomeUnknown():
             sentence = "The database did not confirm; look whether it was done before trying again."
         case RebuildRunning():
             sentence = f"The read model is in use, or another process is rebuilding it: {error}"
+        case TableIsNewer():
+            sentence = f"A later release gave this read model columns; rebuild it with that release: {error}"
         case psycopg.OperationalError() | PoolTimeout():
             sentence = f"The database cannot be reached: {str(error).strip()}"
         case OSError(strerror=str(reason), filename=str() | bytes() as name):

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import click
 
+from schemas.kernel.patterns import MAIL_ADDRESS, words_for
 from service.cli.common import json_option, print_json, show, with_store
 
 if TYPE_CHECKING:
     from service.accounts.reads import ListedKey
     from service.eventstore.store import EventStore
+
+
+def mail_address(_: click.Context, __: click.Parameter, value: str) -> str:
+    """Take a mail address as the interface does. Raises BadParameter for anything else."""
+    if not re.match(MAIL_ADDRESS, value):
+        raise click.BadParameter(f"must be text {words_for(MAIL_ADDRESS)}.")
+    return value
 
 
 @click.group()
@@ -19,7 +28,7 @@ def keys() -> None:
 
 
 @keys.command()
-@click.option("--email", required=True, help="Whose key: the person is made when there is none.")
+@click.option("--email", required=True, callback=mail_address, help="Whose key: the person is made when there is none.")
 @click.option("--name", help="The person's name.")
 @json_option
 def create(email: str, name: str | None, as_json: bool) -> None:
@@ -86,7 +95,9 @@ def sign_ins(as_json: bool) -> None:
 
 @keys.command()
 @click.argument("user_code")
-@click.option("--email", required=True, help="Who signs in: the person is made when there is none.")
+@click.option(
+    "--email", required=True, callback=mail_address, help="Who signs in: the person is made when there is none."
+)
 @click.option("--name", help="The person's name.")
 def authorize(user_code: str, email: str, name: str | None) -> None:
     """Let a person stand behind the USER_CODE that a device shows; the device then gets its key."""

@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 
 from service.eventstore import migrations
 from service.eventstore.migrations import MigrationError, Standing
 from service.settings import Settings
 
 
+def place_of(settings: Settings) -> str:
+    """Where the data is, for people: the data directory, or the database without its password."""
+    if settings.embedded:
+        return f"PostgreSQL in {settings.data_dir}"
+    parts = conninfo_to_dict(settings.database_url)
+    place = ":".join(str(parts[name]) for name in ("host", "port") if parts.get(name)) or "the default host"
+    return f"{parts.get('dbname') or parts.get('user') or 'the default database'} at {place}"
+
+
 def require_current(settings: Settings) -> None:
-    """Raise MigrationError unless the schema is the one of this version."""
+    """Raise MigrationError unless the schema is the one of this version, or of a later one that it can work on."""
     with psycopg.connect(settings.database_url, autocommit=True) as connection:
-        wrong = [
-            (name, standing) for name, standing in migrations.status(connection) if standing is not Standing.APPLIED
-        ]
+        standings = migrations.status(connection)
+    wrong = [found for found in standings if not migrations.serves([found])]
+    if wrong and all(standing is Standing.PENDING for _, standing in standings):
+        raise MigrationError(
+            f"There is nothing of the service in {place_of(settings)}. Name the database that holds its data, or run "
+            "`service db migrate` or `service serve` to begin in this one."
+        )
     if wrong:
         name, standing = wrong[0]
         raise MigrationError(

@@ -49,7 +49,7 @@ def save(project_id: str, document: Document, *, if_match: str | None, saved_by:
         unit.append(stream, events)
         return Saved(_row(unit, project_id), state.status is Status.ABSENT)
 
-    return Intent([stream], decide, fence=True)
+    return Intent([stream], decide, fence=True, saves=True)
 
 
 async def enable(store: EventStore, project_id: str, wish: EnableWish, *, enabled_by: str) -> Intent[Enabled]:

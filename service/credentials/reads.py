@@ -6,16 +6,17 @@ import msgspec
 
 from projections.credentials.credential import CredentialRow
 from service.credentials.show import Standing
+from service.eventstore.pages import Place
 from service.eventstore.store import EventStore
 
 _CREDENTIALS_OF = (
     "select row_to_json(t)::text, u.last_used_at from credentials t left join credential_uses u using (project_id, id) "
-    "where t.project_id = %s order by t.created_at desc, t.id desc"
+    "where t.project_id = %s and (t.created_at, t.id) < (%s, %s) order by t.created_at desc, t.id desc limit %s"
 )
 
 
-async def credentials_of(store: EventStore, project_id: str) -> list[Standing]:
-    """List all credentials of a project as they stand now, newest first."""
+async def credentials_of(store: EventStore, project_id: str, after: Place, limit: int) -> list[Standing]:
+    """List at most `limit` credentials of a project that come after a place, as they stand now, newest first."""
     now = await store.now()
-    rows = await store.fetch(_CREDENTIALS_OF, project_id)
+    rows = await store.fetch(_CREDENTIALS_OF, project_id, after.at, after.id, limit)
     return [Standing(msgspec.json.decode(text, type=CredentialRow), used, now) for text, used in rows]

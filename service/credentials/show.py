@@ -40,10 +40,11 @@ def credential_replay(standing: Standing) -> CredentialReplay:
     return CredentialReplay(**metadata_of(*standing))
 
 
-def credential_list(credentials: Sequence[Standing]) -> CredentialList:
-    """The credentials of a project."""
+def credential_list(credentials: Sequence[Standing], cursor: str | None) -> CredentialList:
+    """A page of the credentials of a project."""
     items = [CredentialMetadata(**metadata_of(*standing)) for standing in credentials]
-    return CredentialList(credentials=items, next_action="Revoke a credential that leaked or is no longer needed.")
+    next_action = "Revoke a credential that leaked or is no longer needed."
+    return CredentialList(credentials=items, next_cursor=cursor, next_action=next_action)
 
 
 def credential_revoked(standing: Standing) -> CredentialRevokedBody:

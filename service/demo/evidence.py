@@ -13,6 +13,8 @@ from service.demo.scene import Scene, require
 HERE = Path(__file__).parent
 VERIFIERS = (HERE.parents[1] / "scripts" / "verify_proof.py", HERE / "verify_proof.py")
 """The verifier in a checkout, and in an installed package, where the link beside this file has become a copy of it."""
+WHOLE, WRONG = 3, 1
+"""Its exit codes: what is shown hangs together, though nothing signed says that it is all; something is wrong."""
 ACTORS = {"key": "a person", "runner": "the runner", "ci": "CI"}
 
 
@@ -22,11 +24,11 @@ def prove_run(scene: Scene, run_id: str) -> None:
     bundle = scene.owner.call("GET", f"/v1/automation-runs/{run_id}/proof")
     tell_chain(scene, bundle)
     code, said = check(scene, bundle)
-    require(code == 0, f"The proof does not hold: {said}")
+    require(code == WHOLE, f"The proof does not hold: {said}")
     scene.stage.show("verify_proof.py", said.splitlines()[-1])
     charge(bundle)["turns"] += 1
     code, said = check(scene, bundle)
-    require(code == 1, "A forged proof was accepted.")
+    require(code == WRONG, "A forged proof was accepted.")
     scene.stage.show("with one more turn in a charge", said.splitlines()[-1])
 
 

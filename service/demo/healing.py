@@ -6,7 +6,7 @@ from typing import Any
 
 from service.demo.contract import await_receipt, set_up
 from service.demo.opening import check_out_empty
-from service.demo.policy import MATERIAL_EVENTS, WINDOW
+from service.demo.policy import MATERIAL_EVENTS, SETTLING, WINDOW
 from service.demo.scene import Scene, require
 from service.demo.workshop import CHECK, REPOSITORY, Workshop
 
@@ -139,6 +139,7 @@ def observe_traffic(scene: Scene) -> None:
 def verify(scene: Scene, run: dict[str, Any]) -> None:
     """Poll until verification ends: 202 within the window, then the outcome."""
     scene.stage.step("The service verifies: traffic, and no recurrence")
+    scene.move_clock(SETTLING, "nothing received before can still be under way.")
     poll(scene, run, expect=202)
     scene.move_clock(WINDOW, "the observation window passes.")
     verdict = poll(scene, run, expect=200)

@@ -12,6 +12,8 @@ MATERIAL_EVENTS = 5
 MINUTE = 60
 WINDOW = 2 * MINUTE
 MAX_WAIT = 10 * MINUTE
+SETTLING = 3
+"""Seconds after which what was received counts: a moment more than verification stays behind now."""
 SAMPLE = 3
 
 REVIEWED = {"mode": "review_required"}

@@ -6,7 +6,7 @@ from typing import Any
 
 from service.demo.contract import await_receipt
 from service.demo.healing import deploy, poll, prove, work
-from service.demo.policy import MAX_WAIT, WINDOW
+from service.demo.policy import MAX_WAIT, SETTLING, WINDOW
 from service.demo.scene import Scene, require
 from service.demo.stage import Api
 
@@ -92,7 +92,7 @@ def deploy_unused(scene: Scene, run: dict[str, Any]) -> None:
     poll(scene, run, expect=202)
     scene.move_clock(WINDOW, "the window is over, the deadline is not.")
     poll(scene, run, expect=202)
-    scene.move_clock(MAX_WAIT - WINDOW, "the deadline passes.")
+    scene.move_clock(MAX_WAIT - WINDOW + SETTLING, "the deadline passes.")
     verdict = poll(scene, run, expect=200)
     require(verdict["status"] == "failed", f"Without traffic the run ended as {verdict['status']}.")
     case = scene.owner.call("GET", f"/v1/cases/{run['case_id']}")

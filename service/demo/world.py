@@ -11,7 +11,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any, Self
@@ -19,6 +18,7 @@ from typing import Any, Self
 import httpx2
 
 from service.demo.stage import DemoFailed
+from service.embedded.layout import temporary_directory
 
 PRODUCT = Path(__file__).parent / "product"
 NODE_MAJOR = 20
@@ -70,7 +70,7 @@ class World:
     """
 
     def __init__(self) -> None:
-        self.directory = Path(tempfile.mkdtemp(prefix="service-demo-"))
+        self.directory = temporary_directory("service-demo-")
         self.repository = self.directory / "shop"
         self.port = free_port()
         self.base_url = f"http://127.0.0.1:{self.port}"

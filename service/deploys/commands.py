@@ -13,11 +13,12 @@ from service.eventstore.intents import Intent
 from service.eventstore.store import EventStore
 from service.ids import new_id
 from service.runs.commands.pr_proof import WaitingRun
-from service.runs.reads import waiting_run
+from service.runs.reads import waiting_runs
 from statemachines.deploys import deploy
 from statemachines.deploys.deploy import RecordDeploy, decide_record
 from statemachines.kernel.machine import Stream
 from statemachines.onboarding import lifecycle as onboarding
+from statemachines.runs.deploy_binding import binds
 from statemachines.runs.events import BoundDeploy
 
 
@@ -38,8 +39,22 @@ class Report(NamedTuple):
     marker_sha256: str | None
 
 
-async def record(store: EventStore, project_id: str, report: Report) -> Intent[DeployRow]:
-    """Record a deploy under a new id, and bind a trusted one to the run that waits for its commit.
+class Recorded(NamedTuple):
+    """A recorded deploy. `awaited` is where a run waits for its commit instead, when it was deployed elsewhere."""
+
+    row: DeployRow
+    awaited: str | None
+
+
+class _Waiting(NamedTuple):
+    """The run that a deploy is for, and where the oldest run that waits for its commit elsewhere wants it."""
+
+    run: WaitingRun | None
+    elsewhere: str | None
+
+
+async def record(store: EventStore, project_id: str, report: Report) -> Intent[Recorded]:
+    """Record a deploy under a new id, and bind a trusted one to the run that waits for its commit where it went.
 
     A proof marker is looked at and never decides whether the deploy is recorded. The decision raises Moved when that
     run has moved on since it was looked up.
@@ -49,7 +64,7 @@ async def record(store: EventStore, project_id: str, report: Report) -> Intent[D
     waiting = await _find_waiting(store, project_id, report)
     looks_at_session = report.credential_id is not None and report.marker_sha256 is not None
 
-    def decide(unit: Unit) -> DeployRow:
+    def decide(unit: Unit) -> Recorded:
         matched = _matched(unit.state(session), report.marker_sha256 or "", unit.now) if looks_at_session else None
         wish = RecordDeploy(
             version=report.version,
@@ -59,15 +74,15 @@ async def record(store: EventStore, project_id: str, report: Report) -> Intent[D
             credential_id=report.credential_id,
             proof_marker_hash=report.marker_sha256,
             proof_session_id=matched,
-            automation_run_id=_bind(unit, waiting, stream.id, report),
+            automation_run_id=_bind(unit, waiting.run, stream.id, report),
         )
         unit.append(stream, decide_record(unit.state(stream), wish, unit.now))
         _put_facts(unit, stream, report, account_id)
         row = unit.row(PROJECTION.table, project_id, stream.id)
         assert row is not None, "a recorded deploy has a row"
-        return row
+        return Recorded(row, waiting.elsewhere if row.automation_run_id is None else None)
 
-    scope = None if waiting is None else waiting.scope
+    scope = None if waiting.run is None else waiting.run.scope
     return Intent(
         [stream, *(scope.streams if scope else [])],
         decide,
@@ -75,12 +90,14 @@ async def record(store: EventStore, project_id: str, report: Report) -> Intent[D
     )
 
 
-async def _find_waiting(store: EventStore, project_id: str, report: Report) -> WaitingRun | None:
+async def _find_waiting(store: EventStore, project_id: str, report: Report) -> _Waiting:
     """Find the run that a deploy is waited for by; none waits for one that is not trusted or names no commit."""
     if report.credential_id is None or report.sha is None:
-        return None
-    row = await waiting_run(store, project_id, report.sha, report.environment)
-    return None if row is None else WaitingRun.of(row)
+        return _Waiting(None, None)
+    rows = await waiting_runs(store, project_id, report.sha)
+    here = next((row for row in rows if binds(row.state, report.sha, report.environment)), None)
+    elsewhere = None if here is not None or not rows else rows[0].state.terms.environment
+    return _Waiting(None if here is None else WaitingRun.of(here), elsewhere)
 
 
 def _bind(unit: Unit, waiting: WaitingRun | None, deploy_id: str, report: Report) -> str | None:

@@ -13,9 +13,10 @@ from service.eventstore.store import EventStore
 _NEWEST = """
 select row_to_json(d)::text, n.message from deploys d
 left join deploy_notes n on n.project_id = d.project_id and n.id = d.id
-where d.project_id = %s and (d.recorded_at, d.id) < (%s, %s) and (%s::text is null or d.environment = %s)
-order by d.recorded_at desc, d.id desc limit %s
+where d.project_id = %s and (d.recorded_at, d.id) < (%s, %s)
 """
+_OF_ENVIRONMENT = " and d.environment = %s"
+_NEWEST_ORDER = " order by d.recorded_at desc, d.id desc limit %s"
 
 
 class Noted(NamedTuple):
@@ -32,5 +33,6 @@ class Noted(NamedTuple):
 
 async def newest(store: EventStore, project_id: str, environment: str | None, after: Place, limit: int) -> list[Noted]:
     """Read at most `limit` deploys of a project after a place, newest first; of one environment, or of all (None)."""
-    found = await store.fetch(_NEWEST, project_id, after.at, after.id, environment, environment, limit)
+    only, values = ("", ()) if environment is None else (_OF_ENVIRONMENT, (environment,))
+    found = await store.fetch(_NEWEST + only + _NEWEST_ORDER, project_id, after.at, after.id, *values, limit)
     return [Noted(msgspec.json.decode(text, type=DeployRow), message) for text, message in found]

@@ -10,12 +10,17 @@ from service.deploys.reads import Noted
 
 _NEXT_TRUSTED = "Nothing has to be done. Record the next deploy after it has succeeded."
 _NEXT_UNTRUSTED = "Nothing has to be done. For trusted attribution, record deploys with a CI credential."
+_NEXT_ELSEWHERE = (
+    "This deploy verifies nothing: the run that waits for this commit waits for its deploy to awaited_environment. "
+    "Record that one too, once it has succeeded."
+)
 _NEXT_OF_SOME = "Compare a case's first_seen_at with the deploys before it."
 _NEXT_OF_NONE = "Record deploys from CI with POST /v1/deploys/ after each that succeeded."
 
 
-def accepted(row: DeployRow) -> DeployAccepted:
-    """Show a deploy to the sender that has just recorded it."""
+def accepted(row: DeployRow, awaited: str | None) -> DeployAccepted:
+    """Show a deploy to the sender that has just recorded it. `awaited` is where a run waits for it instead (G-134)."""
+    following = _NEXT_TRUSTED if row.trusted else _NEXT_UNTRUSTED
     return DeployAccepted(
         id=row.id,
         project_id=row.project_id,
@@ -23,7 +28,8 @@ def accepted(row: DeployRow) -> DeployAccepted:
         trusted=row.trusted,
         onboarding_proof_matched=row.onboarding_proof,
         automation_run_id=row.automation_run_id,
-        next_action=_NEXT_TRUSTED if row.trusted else _NEXT_UNTRUSTED,
+        awaited_environment=awaited,
+        next_action=following if awaited is None else _NEXT_ELSEWHERE,
     )
 
 

@@ -1,39 +1,51 @@
-"""Whether the process can serve: its database, the migrations, and how far the log is behind."""
+"""Whether the process can serve: its database, the migrations, how far the log is behind, how long a turn takes."""
 
 from __future__ import annotations
 
+import asyncio
 from functools import cache
 from typing import Any
 
 import psycopg
+from psycopg_pool import PoolTimeout
 
 from schemas.discovery.health import Check, Ready
 from service.auth.refusals import ServiceUnavailable
-from service.eventstore import migrations
+from service.eventstore import migrations, newer
 from service.eventstore.clock import NOW
-from service.eventstore.migrations import Applied, Migration, Standing
+from service.eventstore.commands import CommandNotDone
+from service.eventstore.migrations import Migration, Standing
 from service.eventstore.store import EventStore
+from service.runs import sweep, turns
+from service.runs.turns import Wait
 
+ANSWER_SECONDS = 1.5
 UNNUMBERED_SECONDS = 30  # older committed events without a position: nobody numbers them
 
 _LAG = (
     f"select count(*), coalesce(extract(epoch from {NOW} - min(e.recorded_at)), 0)::bigint "  # noqa: S608 - a constant
     "from (select seq from unsequenced order by seq limit 1000) u join events e on e.seq = u.seq"
 )
+_DECISIONS = "select n_live_tup from pg_stat_user_tables where relname = 'automation_decisions'"
 _BEHIND = "select c.name, s.size - c.position from checkpoints c, log_state s order by c.name"
 
 
 async def readiness(store: EventStore) -> Ready:
-    """Check database, migrations and log. Raises ServiceUnavailable when requests cannot be served."""
+    """Check database, migrations and log, within ANSWER_SECONDS and the moment that it takes to give a read up.
+
+    Raises ServiceUnavailable when requests cannot be served. Streams that a later release wrote to degrade the process
+    and no more: all others are served (G-149).
+    """
     try:
-        needed = [await _schema_check(store)]
-        lagging = await _log_checks(store)
-    except psycopg.Error as error:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            schema = await _schema_check(store)
+            further = await _further_checks(store) if schema.ok else []
+    except (psycopg.Error, CommandNotDone, TimeoutError) as error:
         raise ServiceUnavailable(
-            "The database cannot be used.", checks=[{"name": "database", "ok": False, "detail": type(error).__name__}]
+            "The database cannot be used.", checks=[{"name": "database", "ok": False, "detail": _reason(error)}]
         ) from error
-    checks = [Check("database", ok=True, detail="reachable"), *needed, *lagging]
-    if not all(check.ok for check in needed):
+    checks = [Check("database", ok=True, detail="reachable"), schema, *further]
+    if not schema.ok:
         raise ServiceUnavailable(
             "The database is not migrated to this version.",
             next_action="Run the migrations of this version, then ask again.",
@@ -42,20 +54,57 @@ async def readiness(store: EventStore) -> Ready:
     return Ready("ready" if all(check.ok for check in checks) else "degraded", checks)
 
 
+def _reason(error: Exception) -> str:
+    """Why the database cannot be used: it is silent, none of its connections is to be had, or it said an error."""
+    if isinstance(error, PoolTimeout):
+        return "no connection to it is to be had"
+    return type(error).__name__ if isinstance(error, psycopg.Error) else f"no answer within {ANSWER_SECONDS} s"
+
+
+async def figures(store: EventStore) -> list[tuple[str, str, float]]:
+    """Read what /metrics shows of the database: name, description and value of each; none while it cannot be read."""
+    try:
+        found = await _waits(store)
+        [[decisions]] = await store.fetch(_DECISIONS)
+    except (psycopg.Error, CommandNotDone):
+        return []
+    waited = "Seconds that the object due longest has waited for its turn in this step of the sweep."
+    due = "Objects that this step of the sweep takes up in turn."
+    return [
+        *((f"service_sweep_{wait.step}_longest_wait_seconds", waited, wait.longest) for wait in found),
+        *((f"service_sweep_{wait.step}_due", due, wait.objects) for wait in found),
+        (
+            "service_automation_decisions",
+            "Records of decisions that are kept, as the database estimates them.",
+            decisions,
+        ),
+    ]
+
+
+async def _waits(store: EventStore) -> list[Wait]:
+    return await turns.waits(store, (turns.ENABLED, turns.VERIFYING), sweep.AT_MOST)
+
+
+def _turn_check(wait: Wait) -> Check:
+    detail = f"{wait.objects} are due, the longest for {wait.longest} s of at most {wait.allowed} s"
+    return Check(f"sweep {wait.step}", ok=not wait.late, detail=detail)
+
+
 @cache
 def _migrations() -> list[Migration]:
     return migrations.discover()
 
 
 async def _schema_check(store: EventStore) -> Check:
-    rows = await store.fetch("select name, checksum, detail from schema_migrations")
-    applied = {name: Applied(name, checksum, detail) for name, checksum, detail in rows}
-    wrong = [
-        f"{name} {standing.value}"
-        for name, standing in migrations.compare(applied, _migrations())
-        if standing is not Standing.APPLIED
-    ]
-    return Check("migrations", ok=not wrong, detail=", ".join(wrong) or "up to date")
+    applied = migrations.ledger(await store.fetch(migrations.LEDGER))
+    standings = migrations.compare(applied, _migrations())
+    others = [f"{name} {standing.value}" for name, standing in standings if standing is not Standing.APPLIED]
+    return Check("migrations", ok=migrations.serves(standings), detail=", ".join(others) or "up to date")
+
+
+async def _further_checks(store: EventStore) -> list[Check]:
+    """Check what this release can only look at in a schema that fits: the log, its streams, the turns of the sweep."""
+    return [*await _log_checks(store), await _newer_check(store), *map(_turn_check, await _waits(store))]
 
 
 async def _log_checks(store: EventStore) -> list[Check]:
@@ -63,3 +112,12 @@ async def _log_checks(store: EventStore) -> list[Check]:
     numbered = Check("sequencer", ok=age <= UNNUMBERED_SECONDS, detail=f"{waiting} events wait, the oldest {age} s")
     behind: list[tuple[Any, ...]] = await store.fetch(_BEHIND)
     return [numbered, *(Check(f"reader {name}", ok=True, detail=f"{count} events behind") for name, count in behind)]
+
+
+async def _newer_check(store: EventStore) -> Check:
+    unknown: list[tuple[Any, ...]] = await store.fetch(newer.UNKNOWN, *newer.known())
+    if not unknown:
+        return Check("streams", ok=True, detail="this release can read all of them")
+    wanted = newer.asked([(topic, position) for topic, position in unknown])
+    [[count]] = await store.fetch(newer.COUNT, *wanted)
+    return Check("streams", ok=False, detail=newer.describe(wanted.topics, count))

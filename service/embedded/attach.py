@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from service.embedded.cluster import Cluster
+from service.embedded.errors import EmbeddedError
 from service.embedded.layout import Layout
 from service.embedded.locks import Busy, FileLock, held
-from service.embedded.programs import EmbeddedError
 
 CHANGE_WAIT_SECONDS = 150.0  # another process may be making the cluster, or recovering it
 

@@ -11,13 +11,15 @@ import secrets
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import time
 from contextlib import suppress
 from pathlib import Path
 
+from service.embedded.errors import EmbeddedError
 from service.embedded.layout import ADMIN, DATABASE, ROLE, Layout
-from service.embedded.programs import EmbeddedError, Programs, end_session, programs_for
+from service.embedded.programs import Programs, end_session, programs_for
 
 # Settings for durability and privacy are passed on the command line, where no configuration file changes them.
 OPTIONS = {
@@ -33,6 +35,13 @@ OPTIONS = {
     "log_min_error_statement": "panic",  # a failed statement may hold payload: only its error is logged
     "log_error_verbosity": "terse",
 }
+# Whoever gets to the socket is the server's user or root: its directory is closed to others. Which of them may be the
+# superuser is asked of the kernel all the same.
+RULES = f"""\
+local  all          {ADMIN}  peer map=keeper
+local  replication  {ADMIN}  peer map=keeper
+local  all          all       trust
+"""
 LOG_BYTES = 10_000_000
 START_SECONDS = 120.0  # recovery after a crash may replay a lot
 RETRY_SECONDS = 10.0  # processes of a killed server take a moment to release its shared memory
@@ -53,6 +62,9 @@ class Cluster:
     def ensure(self) -> None:
         """Make the cluster when there is none and start it when it does not run. Raises EmbeddedError."""
         programs = programs_for(self.layout, self._directory)
+        self._check_socket_dir(programs)
+        if not self.alive():
+            programs.require_reach()
         self._remove_drafts()
         if not self.layout.cluster.is_dir():
             self._make(programs)
@@ -73,7 +85,7 @@ class Cluster:
             probe.settimeout(1)
             try:
                 probe.connect(str(self.layout.socket))
-            except TimeoutError:
+            except (TimeoutError, BlockingIOError):
                 return True  # its queue is full: a server is listening
             except OSError:
                 return False
@@ -116,7 +128,7 @@ class Cluster:
             "initdb",
             [
                 *("-D", str(draft), "-U", ADMIN, "--encoding=UTF8", "--locale=C", *builtin),
-                *("--data-checksums", "--auth-local=trust", "--auth-host=reject"),
+                *("--data-checksums", "--auth-local=peer", "--auth-host=reject"),
             ],
         )
         # The service is no superuser: what triggers forbid, it cannot switch off by a setting.
@@ -144,9 +156,15 @@ class Cluster:
     def _start(self, programs: Programs) -> None:
         """Start the server and wait until it listens. Raises EmbeddedError with the end of its log."""
         self._make_socket_dir(programs)
+        self._write_rules(programs)
         if self._process is not None:
             self._process.wait(RETRY_SECONDS)  # the last one has ended, or it would listen: collect its exit code
-        options = {**OPTIONS, "unix_socket_directories": str(self.layout.socket_dir)}
+        options = {
+            **OPTIONS,
+            "unix_socket_directories": str(self.layout.socket_dir),
+            "hba_file": str(self.layout.rules),
+            "ident_file": str(self.layout.names),
+        }
         arguments = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
         if self.layout.log.exists() and self.layout.log.stat().st_size > LOG_BYTES:
             self.layout.log.replace(self.layout.log.with_suffix(".log.1"))
@@ -177,14 +195,34 @@ class Cluster:
             time.sleep(0.01)
         raise EmbeddedError(f"PostgreSQL is not ready after {START_SECONDS:.0f} s; see {self.layout.log}.")
 
+    def _write_rules(self, programs: Programs) -> None:
+        """Write who may connect as whom, for this start and this user."""
+        names = "".join(f'keeper  "{user}"  {ADMIN}\n' for user in sorted({programs.user, "root"}))
+        for path, text in ((self.layout.rules, RULES), (self.layout.names, names)):
+            path.write_text(text, encoding="utf-8")
+            path.chmod(0o644)
+
+    def _check_socket_dir(self, programs: Programs) -> None:
+        """Refuse a directory in which somebody else may have put a server, before anything connects to it."""
+        directory = self.layout.socket_dir
+        try:
+            found = directory.lstat()
+        except FileNotFoundError:
+            return
+        ours = found.st_uid in {os.geteuid(), programs.uid}
+        if not stat.S_ISDIR(found.st_mode) or not ours or stat.S_IMODE(found.st_mode) & 0o077:
+            raise EmbeddedError(
+                f"{directory} is not trusted with the database's socket: it is a link, belongs to someone else, or is "
+                "open to others. Remove it, or choose another data directory."
+            )
+
     def _make_socket_dir(self, programs: Programs) -> None:
         """Make the socket's directory, private to the server's user, and empty: no server listens in it."""
         directory = self.layout.socket_dir
-        directory.mkdir(mode=0o700, exist_ok=True)
-        if directory.is_symlink() or directory.stat().st_uid not in {os.geteuid(), programs.uid}:
-            raise EmbeddedError(f"{directory} belongs to someone else; remove it or choose another data directory.")
-        directory.chmod(0o700)
-        os.chown(directory, programs.uid, programs.gid)
+        with suppress(FileExistsError):
+            directory.mkdir(mode=0o700)
+        self._check_socket_dir(programs)
+        os.chown(directory, programs.uid, programs.gid, follow_symlinks=False)
         for leftover in (self.layout.socket, self.layout.socket.with_name(self.layout.socket.name + ".lock")):
             leftover.unlink(missing_ok=True)
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
+import pwd
 import re
 import tempfile
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from urllib.parse import quote
+
+from service.embedded.owner import owner_of
 
 # A socket address holds 107 bytes, and PostgreSQL appends "/.s.PGSQL.5432" to the directory.
 SOCKET_DIR_BYTES = 90
@@ -36,6 +39,21 @@ class Layout:
     def cluster(self) -> Path:
         """The PostgreSQL data directory."""
         return self.data_dir / "postgres"
+
+    @property
+    def rules(self) -> Path:
+        """Who may connect as whom (the server's hba_file). Ours, not the server's, which could be made to write it."""
+        return self.data_dir / "pg_hba.conf"
+
+    @property
+    def names(self) -> Path:
+        """Which users of the machine are which roles (its ident_file)."""
+        return self.data_dir / "pg_ident.conf"
+
+    @property
+    def user(self) -> pwd.struct_passwd:
+        """The user that the server runs as. Raises EmbeddedError when there is none."""
+        return owner_of(self.data_dir, self.cluster)
 
     @property
     def log(self) -> Path:
@@ -76,8 +94,9 @@ class Layout:
         return self.address(ADMIN, "postgres")
 
     def address(self, role: str, database: str) -> str:
-        """URL of a database of this server."""
-        return f"postgresql://{role}@/{database}?host={quote(str(self.socket_dir), safe='')}&port={PORT}"
+        """URL of a database of this server. Who connects to it refuses a socket that another user listens on."""
+        host, user = quote(str(self.socket_dir), safe=""), quote(self.user.pw_name, safe="")
+        return f"postgresql://{role}@/{database}?host={host}&port={PORT}&requirepeer={user}"
 
     def make(self) -> None:
         """Create the data directory and its plain parts.
@@ -89,6 +108,13 @@ class Layout:
             self.data_dir.mkdir(parents=True, exist_ok=True)
             self.data_dir.chmod(0o711)
         self.locks.mkdir(mode=0o700, exist_ok=True)
+
+
+def temporary_directory(prefix: str) -> Path:
+    """Make a temporary directory for data directories: started as root, their servers' user has to pass through it."""
+    directory = Path(tempfile.mkdtemp(prefix=prefix))
+    directory.chmod(0o711)
+    return directory
 
 
 def _fits_a_socket(directory: Path) -> bool:

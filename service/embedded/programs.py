@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import pwd
 import signal
 import subprocess
 import sys
@@ -14,13 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from service.embedded.errors import EmbeddedError
 from service.embedded.layout import Layout
 
 LAUNCH = Path(__file__).with_name("launch.py")
-
-
-class EmbeddedError(Exception):
-    """The embedded server cannot be made, started or reached; the message says why and what to do."""
 
 
 def wheel_programs() -> Path:
@@ -33,15 +29,34 @@ def wheel_programs() -> Path:
 
 @dataclass(frozen=True)
 class Programs:
-    """Runs programs from one directory as one user.
-
-    `needs` are the paths that user has to reach besides the programs.
-    """
+    """Runs programs from one directory as one user, on one data directory."""
 
     directory: Path
+    user: str
     uid: int
     gid: int
-    needs: tuple[Path, ...]
+    data_dir: Path
+
+    def require_reach(self) -> None:
+        """Raise EmbeddedError, naming the folder, when the user cannot get to the programs or to the data.
+
+        Only root runs programs as somebody else. Nothing is made passable for it, neither by a capability, which would
+        open every file of the machine to the server, nor by the modes of folders that are not ours.
+        """
+        if os.geteuid() != 0:
+            return
+        for path, remedy in (
+            (self.directory / "postgres", "move the installation to a place that every user can reach"),
+            (self.data_dir, "set SERVICE_DATA_DIR to a place that every user can reach"),
+        ):
+            asked = subprocess.run([*self._becoming(), "reach", str(path)], capture_output=True, text=True, check=False)
+            if asked.returncode != 0:
+                closed = asked.stderr.strip()
+                raise EmbeddedError(
+                    f"{closed} is closed to the user {self.user}, as whom PostgreSQL runs when the service is started "
+                    f"as root. Either {remedy}, or let that user pass (chmod o+x {closed}), or start the service as "
+                    "another user."
+                )
 
     def start(
         self,
@@ -56,14 +71,8 @@ class Programs:
 
         A session of its own keeps the terminal's Ctrl-C from the server: its supervisor stops it last.
         """
-        program = str(self.directory / name)
         return subprocess.Popen(
-            [
-                *(sys.executable, "-I", "-S", str(LAUNCH)),
-                *(str(self.uid), str(self.gid), str(int(bind))),
-                *(program, *map(str, self.needs)),
-                *("--", program, *arguments),
-            ],
+            [*self._becoming(), "run", str(int(bind)), str(self.directory / name), *arguments],
             stdin=stdin,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -71,6 +80,10 @@ class Programs:
             env={"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"},
             start_new_session=True,
         )
+
+    def _becoming(self) -> list[str]:
+        """The command that becomes the user."""
+        return [sys.executable, "-I", "-S", str(LAUNCH), str(self.uid), str(self.gid)]
 
     def run(self, name: str, arguments: Sequence[str], *, given: str = "") -> str:
         """Run a program to its end with `given` as its input; returns its output. Raises EmbeddedError."""
@@ -93,30 +106,7 @@ def end_session(process: subprocess.Popen[bytes]) -> None:
 
 
 def programs_for(layout: Layout, directory: Path | None = None) -> Programs:
-    """Programs for a data directory: as this user; as root, as the one who owns the data or a fixed other one."""
-    uid, gid = os.geteuid(), os.getegid()
-    if uid == 0:
-        uid, gid = _other_user(layout)
-    return Programs(directory or wheel_programs(), uid, gid, (layout.data_dir,))
-
-
-def _other_user(layout: Layout) -> tuple[int, int]:
-    """User and group for the server when we are root.
-
-    Whoever owns an existing cluster goes on owning it. For a new one: the owner of the data directory, so that a
-    later start as that user finds its own; else `postgres`, else `nobody`. It needs a name, which initdb looks up.
-    """
-    with suppress(FileNotFoundError):
-        found = layout.cluster.stat()
-        return found.st_uid, found.st_gid
-    owner = layout.data_dir.stat()
-    with suppress(KeyError):
-        if owner.st_uid != 0:
-            return owner.st_uid, pwd.getpwuid(owner.st_uid).pw_gid
-    for name in ("postgres", "nobody"):
-        with suppress(KeyError):
-            user = pwd.getpwnam(name)
-            return user.pw_uid, user.pw_gid
-    raise EmbeddedError(
-        "As root, PostgreSQL needs a user named postgres or nobody; make one, or start as another user."
-    )
+    """Programs for a data directory, run as its user. Raises EmbeddedError when there is none."""
+    user = layout.user
+    gid = user.pw_gid if os.geteuid() == 0 else os.getegid()
+    return Programs(directory or wheel_programs(), user.pw_name, user.pw_uid, gid, layout.data_dir)

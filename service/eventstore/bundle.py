@@ -15,7 +15,8 @@ import msgspec
 from schemas.runs.proof import ProofEvent, ProofHead, ProofLink, ProofStream
 from service.eventstore.audit import envelope_of
 from service.eventstore.history import EVENT_COLUMNS, StoredEvent
-from service.eventstore.store import AsyncConnection, EventStore
+from service.eventstore.reader import AsyncConnection
+from service.eventstore.store import EventStore
 
 StreamName = tuple[str, str]
 """Project id and stream id."""

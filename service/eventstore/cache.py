@@ -1,6 +1,7 @@
-"""States a loop has already folded, checked against the locked head before they are used.
+"""States that a writer has already folded, checked against the locked head before they are used.
 
-Filled only after COMMIT was answered, and emptied on every error: a cached state is never ahead of the log.
+Filled only after COMMIT was answered, or from what was read outside of a transaction, and emptied on every error: a
+cached state is never ahead of the log.
 """
 
 from __future__ import annotations
@@ -8,32 +9,85 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, NamedTuple
+
+from service.eventstore.weighing import weigh
+from service.weighted import Weighted
 
 StreamName = tuple[str, str]
+
+MEBIBYTE: Final = 1024 * 1024
+ENTRY: Final = 1024
+"""Bytes of memory that a stream costs beside its state and rows: names, hashes, and its places in the maps."""
+PER_BYTE: Final = 6
+"""Bytes of memory that a byte of JSON becomes, at most, in a state and its rows of the usual kind."""
+GUESSED: Final = 16 * 1024
+"""Bytes of weight that may be guessed by PER_BYTE before a stream is weighed: weighing a small one costs too much."""
+
+LENT: Final = 4
+"""Streams too heavy to keep that are held for the commands that wait for them."""
+
+
+class Mark(NamedTuple):
+    """A place in a stream: a revision, and the bytes of payload that its head had counted there (-1: not counted)."""
+
+    revision: int = 0
+    bytes: int = 0
+
+
+START: Final = Mark()
+
+
+class Weight(NamedTuple):
+    """Bytes of memory, and how many of them are guessed."""
+
+    bytes: int
+    guessed: int = 0
+
+    def grown(self, json_bytes: int, state: Any, rows: Mapping[str, Any]) -> Weight:
+        """The weight after events (or whatever was read) of so many bytes; weighs anew when too much is guessed."""
+        guess = PER_BYTE * json_bytes
+        if self.guessed + guess <= max(GUESSED, (self.bytes - self.guessed) // 4):
+            return Weight(self.bytes + guess, self.guessed + guess)
+        return Weight(ENTRY + weigh(state, rows))
+
+
+NOTHING: Final = Weight(ENTRY)
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A stream as it stood at `revision`: its chain, its state, and its read-model rows by table name."""
+    """A stream as it stood at `mark`: its chain, its state, and its read-model rows by table name."""
 
-    revision: int
+    mark: Mark
     chain: bytes
     state: Any
     rows: dict[str, Any]
-    size: int  # bytes of payload folded in, as a measure of weight
-    snapshot_revision: int = 0  # revision of the newest stored snapshot
+    weight: Weight
+    snapshot: Mark = START  # the newest stored snapshot
+
+    @property
+    def revision(self) -> int:
+        """The revision of `state`."""
+        return self.mark.revision
 
 
 class StateCache:
-    """A bounded map from stream to `Known`, least recently used out first."""
+    """A map from stream to `Known` that is bounded by weight, least recently used out first.
 
-    def __init__(self, max_entries: int = 20_000, max_bytes: int = 32 * 1024 * 1024) -> None:
-        self._entries: OrderedDict[StreamName, Known] = OrderedDict()
-        self._max_entries = max_entries
-        self._max_bytes = max_bytes
-        self._bytes = 0
+    A stream heavier than `max_entry` is refused: it would drive out too many others.
+    """
+
+    def __init__(
+        self, max_entries: int = 20_000, max_bytes: int = 32 * MEBIBYTE, max_entry: int = 8 * MEBIBYTE
+    ) -> None:
+        self._entries: Weighted[StreamName, Known] = Weighted(
+            lambda known: known.weight.bytes, max_bytes=max_bytes, max_entry=max_entry, max_entries=max_entries
+        )
+        self._lent: OrderedDict[StreamName, Known] = OrderedDict()
         self._tables: dict[str, int] = {}
+        self.faults: dict[StreamName, Exception] = {}
+        """What is wrong with streams that could not be loaded, for those that wait for them."""
 
     def keeps_to(self, tables: Mapping[str, int]) -> bool:
         """Check that the read models are still the tables (name to oid) whose rows are kept here.
@@ -48,28 +102,38 @@ class StateCache:
 
     def get(self, name: StreamName) -> Known | None:
         """Return what is known of a stream."""
-        known = self._entries.get(name)
-        if known is not None:
-            self._entries.move_to_end(name)
-        return known
+        return self._entries.get(name) or self._lent.get(name)
 
     def peek(self, name: StreamName) -> Known | None:
         """Return what is known of a stream without counting as use: from any thread."""
-        return self._entries.get(name)
+        return self._entries.peek(name)
 
-    def put(self, name: StreamName, known: Known) -> None:
-        """Remember a committed stream; forgets the least recently used beyond the bounds."""
-        previous = self._entries.pop(name, None)
-        self._bytes += known.size - (previous.size if previous else 0)
-        self._entries[name] = known
-        while self._entries and (len(self._entries) > self._max_entries or self._bytes > self._max_bytes):
-            _, dropped = self._entries.popitem(last=False)
-            self._bytes -= dropped.size
+    def put(self, name: StreamName, known: Known) -> bool:
+        """Remember a stream; forgets the least recently used beyond the bounds. False: refused as too heavy."""
+        self._lent.pop(name, None)
+        return self._entries.put(name, known)
+
+    def lend(self, name: StreamName, known: Known) -> None:
+        """Take in what was loaded outside of a transaction, unless a later state is here already.
+
+        What is too heavy to keep stays until a round has used it, or LENT others came after it.
+        """
+        here = self.get(name)
+        if (here is None or here.revision < known.revision) and not self.put(name, known):
+            self._lent[name] = known
+            if len(self._lent) > LENT:
+                self._lent.popitem(last=False)
 
     def clear(self) -> None:
         """Forget everything."""
         self._entries.clear()
-        self._bytes = 0
+        self._lent.clear()
+        self.faults.clear()
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of memory held."""
+        return self._entries.bytes
 
     def __len__(self) -> int:
         return len(self._entries)

@@ -119,6 +119,8 @@ class Command:
     lookups: Sequence[Lookup] = ()
     gates: Sequence[str] = ()  # held shared: the project, and the account whose key is used
     exclusive: Sequence[str] = ()  # held exclusively: makes this a fence, carried out by the lane
+    saves: bool = False  # a fence that puts something in place: those that stop or take away come before it
+    tenant: str = ""  # the account it counts for, which queues and the lane serve in turn; "": its first gate
     authorize: Callable[[Unit], None] | None = None  # runs first: principal and fence flags under the gates
     key: str | None = None  # Idempotency-Key; the server makes one when absent
     request_hash: str = ""  # hex SHA-256 of the canonical request
@@ -127,6 +129,10 @@ class Command:
 
 class CommandNotDone(Exception):
     """The command certainly did not run (queue full, deadline, too many waiting): 503, safe to retry."""
+
+
+class ReadNotDone(CommandNotDone):
+    """A read had no turn or no end in time: 503 to its caller alone, safe to repeat."""
 
 
 class KeyInProgress(Exception):

@@ -1,13 +1,22 @@
-"""Connections that write, with every timeout that bounds what a stalled peer can hold."""
+"""Connections, with every timeout that bounds what a stalled peer can hold and how long a silent server is heard."""
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Self
 
 import psycopg
 from psycopg import sql
 from psycopg.abc import Params, QueryNoTemplate
+from psycopg.pq import TransactionStatus
 from psycopg.types.numeric import Int8Dumper
+
+from service.eventstore.outage import OUTAGE
 
 Row = tuple[Any, ...]
 Connection = psycopg.Connection[Row]
@@ -22,18 +31,29 @@ NOTICE_SILENCE: dict[str, Any] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 5000,
 }
+CONNECT_SECONDS = 2
+CANCEL_SECONDS = 0.7  # a server that has not ended a cancelled statement by then is stopped, or nobody hears it
 TRANSACTION_TIMEOUT_FROM = 170000  # the first server version that has transaction_timeout
 
 
 class WritingConnection(psycopg.Connection[Row]):
     """A connection that keeps the cursor of each prepared statement: to make one costs as much as to run it.
 
-    It runs no template strings. What a statement brought back is gone when the same statement runs again.
+    It runs no template strings. What a statement brought back is gone when the same statement runs again. `ended_by` is
+    the SQLSTATE with which the server has ended the session.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._kept: dict[QueryNoTemplate, psycopg.Cursor[Row]] = {}
+        self.ended_by = ""
+        # What the server says while nothing is asked of it comes as a notice; whoever asks next only finds the
+        # connection closed.
+        self.add_notice_handler(self._hear)
+
+    def _hear(self, notice: psycopg.errors.Diagnostic) -> None:
+        if notice.severity_nonlocalized in {"FATAL", "PANIC"}:
+            self.ended_by = notice.sqlstate or ""
 
     def execute(  # type: ignore[override]
         self, query: QueryNoTemplate, params: Params | None = None, *, prepare: bool | None = None, binary: bool = False
@@ -47,27 +67,84 @@ class WritingConnection(psycopg.Connection[Row]):
         return cursor.execute(query, params, prepare=True)
 
 
+class ReadingConnection(psycopg.AsyncConnection[Row]):
+    """A connection whose reader may be cancelled at any time, and has it back at once.
+
+    The driver asks the server to end the statement and waits until it has: for up to ten seconds, when the server is
+    stopped or the network is dead. Here such a connection is cut.
+    """
+
+    @classmethod
+    async def connect(cls, conninfo: str = "", **more: Any) -> Self:
+        """Open one. Raises psycopg.OperationalError."""
+        try:
+            connection = await super().connect(conninfo, **more)
+        except psycopg.OperationalError as error:
+            OUTAGE.began(error)
+            raise
+        OUTAGE.ended()
+        return connection
+
+    async def cancel_safe(self, *, timeout: float = CANCEL_SECONDS) -> None:  # noqa: ASYNC109 (the driver's signature)
+        """Ask the server to end the statement that runs, and cut the connection unless it does so soon."""
+        asyncio.get_running_loop().call_later(CANCEL_SECONDS, self._cut_if_active)
+        await super().cancel_safe(timeout=min(timeout, CANCEL_SECONDS))
+
+    def _cut_if_active(self) -> None:
+        if not self.closed and self.info.transaction_status is TransactionStatus.ACTIVE:
+            OUTAGE.began(TimeoutError())
+            cut(self)
+
+
+def cut(connection: AnyConnection) -> None:
+    """End a connection under whoever waits on it, who then gets psycopg.OperationalError."""
+    with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as end:
+        end.shutdown(socket.SHUT_RDWR)
+
+
+@contextmanager
+def answering_within(connection: Connection, seconds: float) -> Iterator[None]:
+    """Cut a connection unless the block is over in time, however silent its server is."""
+    watch = threading.Timer(seconds, cut, [connection])
+    watch.daemon = True
+    watch.start()
+    try:
+        yield
+    finally:
+        watch.cancel()
+
+
 def connect(conninfo: str, *, application: str, transaction_timeout_ms: int = 2000) -> Connection:
     """Open a connection for writing; `conninfo` is a libpq string or URL.
 
     Raises psycopg.OperationalError when the database is not there.
     """
-    connection = WritingConnection.connect(conninfo, **_options(application))
-    for statement in _adapt(connection, transaction_timeout_ms):
-        connection.execute(statement)
+    try:
+        connection = WritingConnection.connect(conninfo, **_options(application))
+        for statement in _adapt(connection, transaction_timeout_ms):
+            connection.execute(statement)
+    except psycopg.OperationalError as error:
+        OUTAGE.began(error)
+        raise
+    OUTAGE.ended()
     return connection
 
 
 async def connect_async(conninfo: str, *, application: str, transaction_timeout_ms: int = 2000) -> AsyncConnection:
     """Open such a connection for the event loop. Raises psycopg.OperationalError when the database is not there."""
-    connection = await psycopg.AsyncConnection.connect(conninfo, **_options(application))
-    for statement in _adapt(connection, transaction_timeout_ms):
-        await connection.execute(statement)
+    try:
+        connection = await psycopg.AsyncConnection.connect(conninfo, **_options(application))
+        for statement in _adapt(connection, transaction_timeout_ms):
+            await connection.execute(statement)
+    except psycopg.OperationalError as error:
+        OUTAGE.began(error)
+        raise
+    OUTAGE.ended()
     return connection
 
 
 def _options(application: str) -> dict[str, Any]:
-    return {"autocommit": True, "application_name": application, "connect_timeout": 2, **NOTICE_SILENCE}
+    return {"autocommit": True, "application_name": application, "connect_timeout": CONNECT_SECONDS, **NOTICE_SILENCE}
 
 
 def _adapt(connection: AnyConnection, transaction_timeout_ms: int) -> list[sql.Composed]:

@@ -15,6 +15,7 @@ from service.ids import new_id
 from statemachines.kernel.machine import Rejection
 
 DEADLINE = 2.5  # seconds a command may wait before it is given up, not below transaction_timeout + 0.5
+SILENCE = 3.5  # further seconds for what was begun: a server that lives has ended its transaction by then
 DOUBT_DEADLINE = 10.0  # further seconds a commit in doubt is pursued
 
 RecordName = tuple[str, str, str, str]  # project_id, principal, operation, key
@@ -36,8 +37,8 @@ class Entry:
     """One submission of a command.
 
     `command_id` is made once per submission, so a re-run after a lost acknowledgement recognises its own record;
-    `kept` is what its caller is told once the attempt is known to have committed: no stored record holds a one-time
-    secret or a refusal, this does.
+    `begun` says that it may be under way: set by whoever takes it, before its deadline. `kept` is what its caller is
+    told once the attempt is known to have committed: no stored record holds a one-time secret or a refusal, this does.
     """
 
     command: Command
@@ -45,11 +46,14 @@ class Entry:
     deadline: float = field(default_factory=lambda: time.monotonic() + DEADLINE)
     command_id: str = field(default_factory=lambda: new_id("cmd"))
     in_doubt: bool = False
+    alone: bool = False  # its batch was lost once: it runs in rounds of its own, so that no poison takes others along
     kept: Outcome | Rejection | None = None
     record: RecordName = field(init=False)
     key_name: str = field(init=False)
     writes: tuple[StreamName, ...] = field(init=False)
+    tenant: str = field(init=False)
     blocked_by_key: bool = False
+    begun: bool = False
 
     def __post_init__(self) -> None:
         command, origin = self.command, self.command.origin
@@ -57,6 +61,7 @@ class Entry:
         principal = f"{origin.actor_kind}:{origin.actor_id}"
         self.record = (scope, principal, origin.operation, command.key or self.command_id)
         self.key_name = names.key(*self.record)
+        self.tenant = command.tenant or scope or principal
         self.writes = tuple(dict.fromkeys(stream.name for stream in command.streams))
 
     @property

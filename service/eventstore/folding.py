@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -13,7 +13,7 @@ from projections.kernel.projection import AnyProjection
 from service.eventstore.cache import StreamName
 from service.eventstore.codec import canonical
 from statemachines.kernel.machine import Recorded
-from statemachines.kernel.topics import decode_event
+from statemachines.kernel.topics import UnknownTopic, decode_event, known_topics
 
 PAGE = 20_000  # events read at a time
 _MODULUS = 1 << 256
@@ -31,14 +31,23 @@ _READ_STREAMS = (
     "join events e on e.project_id = h.project_id and e.stream_id = h.stream_id and e.revision > h.have "
     "order by e.project_id, e.stream_id, e.revision"
 )
+_NEWER = (
+    "select distinct e.project_id, e.stream_id from unnest(%s::text[], %s::text[]) h(project_id, stream_id) "
+    "join events e on e.project_id = h.project_id and e.stream_id = h.stream_id "
+    "where e.topic <> all(%s::text[]) and e.payload is not null"
+)
 
 
 class Folded(NamedTuple):
-    """One stream folded to its end: its name, its row (None: it has none), how many events that took."""
+    """One stream folded to its end: its name, its row (None: it has none), how many events that took.
+
+    A stream that holds an event of a later release is not folded: it has no row here, and is `newer`.
+    """
 
     name: StreamName
     row: Any
     events: int
+    newer: bool = False
 
 
 class RowDigest:
@@ -90,31 +99,45 @@ def fold_history(
     fold = projection.fold
     place: tuple[str, str, int] = (*after, 1 << 62)
     name: StreamName | None = None
-    row, count = None, 0
+    row, count, newer = None, 0, False
     query = _READ.encode()
     while page := connection.execute(query, (list(projection.kinds), *place, PAGE), prepare=True).fetchall():
         for project_id, stream_id, revision, topic, payload, at, actor in page:
             if name != (project_id, stream_id):
                 if name is not None:
-                    yield Folded(name, row, count)
-                name, row, count = (project_id, stream_id), None, 0
-            if payload is not None:  # An erased event has left nothing to fold.
-                event = decode_event(topic, payload)
-                row = fold(row, Recorded(stream_id, revision, event, project_id, at, actor))
+                    yield Folded(name, row, count, newer)
+                name, row, count, newer = (project_id, stream_id), None, 0, False
             count += 1
+            if payload is None or newer:  # An erased event has left nothing to fold.
+                continue
+            try:
+                event = decode_event(topic, payload)
+            except UnknownTopic:
+                row, newer = None, True
+            else:
+                row = fold(row, Recorded(stream_id, revision, event, project_id, at, actor))
         place = (project_id, stream_id, revision)
         if on_page is not None:
             on_page(len(page))
         if len(page) < PAGE:
             break
     if name is not None:
-        yield Folded(name, row, count)
+        yield Folded(name, row, count, newer)
+
+
+def newer_among(connection: psycopg.Connection[Any], streams: Collection[StreamName]) -> set[StreamName]:
+    """Which of these streams hold an event of a later release, wherever in their history."""
+    columns = ([name[0] for name in streams], [name[1] for name in streams], known_topics())
+    return set(connection.execute(_NEWER.encode(), columns).fetchall())
 
 
 def fold_tails(
     connection: psycopg.Connection[Any], projection: AnyProjection, rows: dict[StreamName, Any]
 ) -> dict[StreamName, Any]:
-    """Bring rows (None for streams without one) up to the end of their streams; returns the new rows."""
+    """Bring rows (None for streams without one) up to the end of their streams; returns the new rows.
+
+    Raises UnknownTopic for streams that hold an event of a later release.
+    """
     fold, result = projection.fold, dict(rows)
     columns = (
         [name[0] for name in rows],

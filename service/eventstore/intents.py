@@ -30,7 +30,8 @@ class Intent(Generic[T_co]):
 
     `decide` runs under the locks; its result is what the door shows. Refused instead commits what was appended and
     then refuses. `fence` makes it a fence of its project (True) or of another gate (its name, such as a user id):
-    once it is answered, nothing that began before it under that gate can commit.
+    once it is answered, nothing that began before it under that gate can commit. Fences that stop or take away come
+    before those that put something in place (`saves`).
     """
 
     streams: Sequence[Stream]
@@ -38,6 +39,7 @@ class Intent(Generic[T_co]):
     reads: Sequence[Stream] = ()
     lookups: Sequence[Lookup] = ()
     fence: bool | str = False
+    saves: bool = False
 
     def shown_by(self, render: Callable[[T_co, Unit], A]) -> Intent[A]:
         """The same intent, whose result is what `render` makes of it in the unit."""
@@ -46,7 +48,7 @@ class Intent(Generic[T_co]):
             result = self.decide(unit)
             return result if isinstance(result, Refused) else render(result, unit)
 
-        return Intent(self.streams, decide, self.reads, self.lookups, self.fence)
+        return Intent(self.streams, decide, self.reads, self.lookups, self.fence, self.saves)
 
 
 async def retry_moved(attempt: Callable[[], Awaitable[T]]) -> T:
@@ -91,5 +93,6 @@ def system_command(
         lookups=[*intent.lookups, *lookups],
         gates=gates,
         exclusive=exclusive,
+        saves=intent.saves,
         authorize=authorize,
     )

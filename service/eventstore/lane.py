@@ -2,13 +2,13 @@
 
 They do not queue behind the loop, and they *wait* for the exclusive gate: while one waits, every tried shared lock
 fails, so nothing new starts and draining cannot starve. A session that still holds the gate after the patience is
-over is ended; its batch runs again and meets the fence.
+over is ended; its batch runs again and meets the fence. Tenants are served in turn (fencequeue.py): nobody's fences
+can keep another's waiting for longer than one of them takes.
 """
 
 from __future__ import annotations
 
 import asyncio
-import queue
 import random
 import threading
 import time
@@ -19,11 +19,11 @@ import psycopg
 import structlog
 
 from service.eventstore import names, statements
-from service.eventstore.cache import StateCache
 from service.eventstore.commands import Command, CommandNotDone, Outcome
 from service.eventstore.connection import Connection
 from service.eventstore.entry import Entry
 from service.eventstore.faults import Meaning, judge
+from service.eventstore.fencequeue import FenceQueue
 from service.eventstore.loop import Answers
 from service.eventstore.round import Round
 from service.eventstore.session import WritingSession
@@ -33,6 +33,7 @@ log = structlog.get_logger()
 
 THREADS = 2
 CAPACITY = 64
+PER_TENANT = 16
 PAUSE = 0.02  # seconds after a connection was lost
 PATIENCE_MS = 1200  # how long the gate is waited for before its holders are ended
 
@@ -43,8 +44,7 @@ class FenceLane:
     def __init__(self, conninfo: str, registry: Registry) -> None:
         self._conninfo = conninfo
         self._registry = registry
-        self._queue: queue.Queue[Entry | None] = queue.Queue(CAPACITY)
-        self._stopping = threading.Event()
+        self._queue = FenceQueue(capacity=CAPACITY, per_tenant=PER_TENANT)
         self._threads = [
             threading.Thread(target=self._main, name=f"service-fence-{n}", daemon=True) for n in range(THREADS)
         ]
@@ -55,36 +55,46 @@ class FenceLane:
             thread.start()
 
     def stop(self) -> None:
-        """Finish what runs and stop."""
-        self._stopping.set()
-        for _ in self._threads:
-            self._queue.put(None)
+        """Finish what waits and stop."""
+        self._queue.close()
         for thread in self._threads:
             if thread.is_alive():
                 thread.join(timeout=3)
 
-    def submit(self, command: Command, waiter: asyncio.Future[Outcome] | Future[Outcome]) -> None:
-        """Queue a fence command. Raises CommandNotDone when the lane is full or stopping."""
-        if self._stopping.is_set():
+    @property
+    def depth(self) -> int:
+        """Fences waiting."""
+        return len(self._queue)
+
+    def submit(self, command: Command, waiter: asyncio.Future[Outcome] | Future[Outcome]) -> Entry:
+        """Queue a fence command; returns its entry.
+
+        Raises CommandNotDone when the lane, or its tenant's share, is full or stopping.
+        """
+        entry = Entry(command, waiter)
+        if not self._queue.put(entry):
             raise CommandNotDone
-        try:
-            self._queue.put_nowait(Entry(command, waiter))
-        except queue.Full:
-            raise CommandNotDone from None
+        return entry
+
+    def begun(self, entry: Entry) -> bool:
+        """Whether an entry may be under way. One that is not, past its deadline, never will be."""
+        return entry.begun
 
     def _main(self) -> None:
         session = WritingSession(self._conninfo, "service-fence", transaction_timeout_ms=2 * PATIENCE_MS)
-        while (entry := self._queue.get()) is not None:
+        while (entry := self._queue.take()) is not None:
             answers = Answers()
             answers.add(entry, self._carry_out(session, entry))
             answers.send()
+            self._queue.done(entry)
         session.close()
 
     def _carry_out(self, session: WritingSession, entry: Entry) -> Outcome | Exception:
         """Try until the command is answered or its time is over."""
+        entry.begun = True  # before the deadline is looked at: whoever finds it false may say that nothing was done
         while not entry.overdue:
             try:
-                answer = self._attempt(session.open(), entry)
+                answer = self._attempt(session, entry)
             except Exception as error:  # noqa: BLE001 - whatever it is, the lane must survive
                 answer = self._after(error, session, entry)
             else:
@@ -105,6 +115,9 @@ class FenceLane:
                 session.close()
                 time.sleep(PAUSE)
                 return None
+            case Meaning.OUT_OF_TIME:
+                session.close()
+                return None
             case Meaning.TRY_AGAIN:
                 session.rollback()
                 if isinstance(error, psycopg.errors.LockNotAvailable):
@@ -118,13 +131,13 @@ class FenceLane:
                 session.close()
         return fault.told
 
-    def _attempt(self, connection: Connection, entry: Entry) -> Outcome | Exception | None:
-        """Run one round of one command; None when a name was held by someone else."""
-        # A cache of its own, empty each time: fences are rare, and another process may have written meanwhile.
-        round_ = Round(self._registry, StateCache())
+    def _attempt(self, session: WritingSession, entry: Entry) -> Outcome | Exception | None:
+        """Run one round of one command; None when a name was held by someone else, or a stream had to be loaded."""
+        connection, round_ = session.open(), Round(self._registry, session.cache)
         result = round_.run(connection, [entry], wait_ms=PATIENCE_MS, exclusive=entry.command.exclusive)
         for _, answer in result.done:
             return answer
+        round_.load(connection, result)
         return None
 
 

@@ -4,34 +4,58 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
+import structlog
 
 from projections.kernel.projection import Table
 from service.eventstore import names, statements
 from service.eventstore.arrays import array, columns
-from service.eventstore.cache import StateCache, StreamName
+from service.eventstore.cache import Mark, StateCache, StreamName
 from service.eventstore.commands import Lookup
 from service.eventstore.connection import Connection
+from service.eventstore.documents import read_documents
 from service.eventstore.entry import Entry, RecordName
+from service.eventstore.faults import StreamDamaged, StreamFault, StreamIsNewer
 from service.eventstore.idempotency import Record
 from service.eventstore.unit import Registry, RowName, Working, fold_rows
 from statemachines.kernel.machine import Recorded, Stream
-from statemachines.kernel.topics import decode_event
+from statemachines.kernel.topics import UnknownTopic, decode_event
+
+log = structlog.get_logger()
+
+
+_NO_ROWS: Mapping[str, Any] = {}
+TailRow = tuple[int, str, str | None, Any, str]  # revision, topic, payload, recorded_at, actor
+
+
+class Head(NamedTuple):
+    """The head of a stream: `bytes` of payload appended so far (-1: not counted), and what documents brought lately."""
+
+    revision: int
+    chain: bytes = b""
+    bytes: int = -1
+    documents: str | None = None
 
 
 @dataclass(slots=True)
 class Loaded:
-    """What the first pipeline brought back."""
+    """What the first pipeline brought back.
+
+    `heavy` streams were not loaded, whatever was locked: reading them would hold up the batch. `read` counts the bytes
+    that came of each stream that was.
+    """
 
     gates: set[str] = field(default_factory=set)
     names: set[str] = field(default_factory=set)
-    heads: dict[StreamName, tuple[int, bytes]] = field(default_factory=dict)  # locked: revision, chain
+    heads: dict[StreamName, Head] = field(default_factory=dict)  # locked
     seen: dict[StreamName, int] = field(default_factory=dict)  # visible, locked or not
     records: dict[RecordName, Record] = field(default_factory=dict)
-    tails: dict[StreamName, list[tuple[Any, ...]]] = field(default_factory=dict)
-    snapshots: dict[StreamName, tuple[int, str]] = field(default_factory=dict)
+    heavy: set[StreamName] = field(default_factory=set)
+    tails: dict[StreamName, list[TailRow]] = field(default_factory=dict)
+    snapshots: dict[StreamName, tuple[Mark, str]] = field(default_factory=dict)
+    read: dict[StreamName, int] = field(default_factory=dict)
     rows: dict[RowName, Any] = field(default_factory=dict)
 
 
@@ -71,18 +95,18 @@ class Footprint:
         # A stream in the cache exists; any other may have to be created, which takes the lock of its name.
         to_create = [names.new_stream(*stream.name) for stream in cold if stream.name in self.writes]
         self.names = sorted({*names_wanted, *to_create})
-        self.have: list[tuple[str, str, int, int]] = []
-        for name, stream in self.streams.items():
-            at = known[name]
-            version = stream.machine.version if at is None and stream.machine.snapshots else 0
-            self.have.append((*name, at.revision if at else 0, version))
-        self.snapshots = [(p, s, version) for p, s, _, version in self.have if version]
+        self.have = [
+            (*name, *at.mark, 0) if at else (*name, 0, 0, self.streams[name].machine.snapshot_version)
+            for name, at in known.items()
+        ]
         self.rows: dict[Table[Any], dict[StreamName, None]] = {}
         for table, project_id, row_id in lookups:
             self.rows.setdefault(table, {})[(project_id, row_id)] = None
+        self.cold_rows: dict[Table[Any], list[tuple[str, str, int, int, int]]] = {}
         for stream in cold:
             for projection in registry.inline.get(stream.machine.kind, ()):
-                self.rows.setdefault(projection.table, {})[stream.name] = None
+                wanted = (*stream.name, 0, 0, stream.machine.snapshot_version)
+                self.cold_rows.setdefault(projection.table, []).append(wanted)
 
     @classmethod
     def of_commands(
@@ -127,16 +151,18 @@ def lock_and_load(connection: Connection, footprint: Footprint, wait_ms: int | N
         if footprint.shared:
             cursors["reads"] = execute(statements.SHARE_HEADS, columns(footprint.shared, 2), prepare=True)
         if footprint.streams:
-            cursors["seen"] = execute(statements.SEE_HEADS, columns(footprint.streams, 2), prepare=True)
+            cursors["seen"] = execute(statements.SEE_STREAMS, columns(footprint.have, 5), prepare=True)
         if footprint.records:
             cursors["records"] = execute(statements.RECORDS, columns(footprint.records, 4), prepare=True)
         if footprint.streams:
-            cursors["tails"] = execute(statements.TAILS, columns(footprint.have, 4), prepare=True)
-        if footprint.snapshots:
-            cursors["snapshots"] = execute(statements.SNAPSHOTS, columns(footprint.snapshots, 3), prepare=True)
+            cursors["tails"] = execute(statements.TAILS, columns(footprint.have, 5), prepare=True)
         rows = [
             (table, ids, execute(statements.load_rows(table), columns(ids, 2), prepare=True))
             for table, ids in footprint.rows.items()
+        ]
+        cold_rows = [
+            (table, execute(statements.load_light_rows(table), columns(wanted, 5), prepare=True))
+            for table, wanted in footprint.cold_rows.items()
         ]
         if footprint.tables:
             cursors["tables"] = execute(statements.TABLES, (array(footprint.tables),), prepare=True)
@@ -150,6 +176,11 @@ def lock_and_load(connection: Connection, footprint: Footprint, wait_ms: int | N
         for (text,) in cursor:
             row = msgspec.json.decode(text, type=table.row)
             loaded.rows[(table.name, row.project_id, row.id)] = row
+    for table, cursor in cold_rows:
+        for (text,) in cursor:
+            row = msgspec.json.decode(text, type=table.row)
+            loaded.rows[(table.name, row.project_id, row.id)] = row
+            loaded.read[(row.project_id, row.id)] = loaded.read.get((row.project_id, row.id), 0) + len(text)
     return loaded
 
 
@@ -157,43 +188,104 @@ def _collect(cursors: Mapping[str, Iterable[tuple[Any, ...]]]) -> Loaded:
     """Sort what came back about streams and records."""
     loaded = Loaded()
     for part in ("writes", "reads"):
-        loaded.heads.update({(p, s): (revision, bytes(chain)) for p, s, revision, chain in cursors.get(part, ())})
-    loaded.seen = {(p, s): revision for p, s, revision, _ in cursors.get("seen", ())}
+        for p, s, revision, chain, counted, documents in cursors.get(part, ()):
+            loaded.heads[(p, s)] = Head(revision, bytes(chain), counted, documents)
+    for p, s, revision, light, snapshot, counted, state in cursors.get("seen", ()):
+        loaded.seen[(p, s)] = revision
+        if not light:
+            loaded.heavy.add((p, s))
+        elif state is not None:
+            loaded.snapshots[(p, s)] = (Mark(snapshot, counted), state)
+            loaded.read[(p, s)] = len(state)
     for p, principal, operation, key, request_hash, command_id, status, body, headers in cursors.get("records", ()):
         loaded.records[(p, principal, operation, key)] = Record(
             request_hash, command_id, status, bytes(body or b""), msgspec.json.decode(headers or "{}")
         )
-    for p, s, *tail in cursors.get("tails", ()):
-        loaded.tails.setdefault((p, s), []).append(tuple(tail))
-    for p, s, revision, state in cursors.get("snapshots", ()):
-        loaded.snapshots[(p, s)] = (revision, state)
+    for p, s, revision, topic, payload, recorded_at, actor in cursors.get("tails", ()):
+        loaded.tails.setdefault((p, s), []).append((revision, topic, payload, recorded_at, actor))
+        loaded.read[(p, s)] = loaded.read.get((p, s), 0) + len(payload or "")
     return loaded
 
 
+def fold_streams(
+    registry: Registry, cache: StateCache, streams: Iterable[Stream], loaded: Loaded
+) -> tuple[dict[StreamName, Working], dict[StreamName, StreamFault]]:
+    """Bring streams to their locked heads; beside them the faults of those that cannot be."""
+    folded: dict[StreamName, Working] = {}
+    faults: dict[StreamName, StreamFault] = {}
+    for stream in streams:
+        if stream.name in folded or stream.name in faults:
+            continue
+        try:
+            folded[stream.name] = fold_stream(registry, cache, stream, loaded)
+        except StreamFault as found:
+            faults[stream.name] = found
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with one stream must not fail its neighbours
+            faults[stream.name] = StreamDamaged(stream, repr(error))
+    for fault in faults.values():
+        log.error(fault.code, stream=str(fault))
+    return folded, faults
+
+
 def fold_stream(registry: Registry, cache: StateCache, stream: Stream, loaded: Loaded) -> Working:
-    """Bring a stream to its locked head: from the cache, a snapshot or the beginning, plus the tail."""
+    """Bring a stream to its locked head: from the cache, a snapshot or the beginning, plus the tail.
+
+    Raises StreamIsNewer, StreamDamaged when its events do not lead there, and whatever reading one of them raises; of a
+    heavy stream the fault with which it could not be loaded.
+    """
     machine, name = stream.machine, stream.name
     if name not in loaded.heads:
         # Absent. A stream that is only read may be created between two statements: what came after that is not ours.
         return Working(stream, 0, machine.initial, {})
-    known = cache.get(name)
-    revision, state = 0, machine.initial
-    rows: Mapping[str, Any] = {}
+    if name in loaded.heavy:
+        raise cache.faults.pop(name)
+    known, tail = cache.get(name), loaded.tails.get(name, ())
+    head = loaded.heads[name]
+    read, documents = loaded.read.get(name, 0), read_documents(head.documents)
     if known is not None:
-        revision, state, rows = known.revision, known.state, known.rows
+        revision, state, rows = fold_tail(stream, known.revision, known.state, tail, registry, known.rows)
     else:
-        if name in loaded.snapshots:
-            revision, text = loaded.snapshots[name]
-            state = msgspec.json.decode(text, type=machine.state_type)
-        rows = {p.table.name: loaded.rows[(p.table.name, *name)] for p in registry.inline.get(machine.kind, ())}
-    for tail_revision, topic, payload, recorded_at, actor in loaded.tails.get(name, ()):
-        event = decode_event(topic, payload)
-        state = machine.evolve(state, event)
-        revision = tail_revision
-        if known is not None:  # A cold stream's rows were read whole, under the same lock.
-            at = int(recorded_at.timestamp())
-            recorded = Recorded(stream.id, revision, event, stream.project_id, at, actor)
-            rows = fold_rows(registry, machine.kind, rows, recorded)
-    head_revision, _ = loaded.heads[name]
-    assert revision == head_revision, f"{stream.id} folds to {revision}, its head says {head_revision}"
-    return Working(stream, revision, state, rows)
+        mark, text = loaded.snapshots.get(name, (Mark(), None))
+        state = machine.initial if text is None else msgspec.json.decode(text, type=machine.state_type)
+        revision, state, _ = fold_tail(stream, mark.revision, state, tail)
+        # Rows were read whole, under the same lock.
+        rows = {p.table.name: loaded.rows.get((p.table.name, *name)) for p in registry.inline.get(machine.kind, ())}
+    check_head(stream, revision, head.revision)
+    return Working(stream, revision, state, rows, read, documents)
+
+
+def fold_tail(
+    stream: Stream,
+    revision: int,
+    state: Any,
+    tail: Iterable[TailRow],
+    registry: Registry | None = None,
+    rows: Mapping[str, Any] = _NO_ROWS,
+) -> tuple[int, Any, Mapping[str, Any]]:
+    """Fold the events that follow `revision` into the state, and into the rows when a registry is given.
+
+    An erased event has left nothing to fold. Raises StreamIsNewer at an event of a later release (G-149), StreamDamaged
+    for a gap, and whatever reading an event raises.
+    """
+    evolve, kind = stream.machine.evolve, stream.machine.kind
+    for next_revision, topic, payload, at, actor in tail:
+        if next_revision != revision + 1:
+            raise StreamDamaged(stream, f"event {next_revision} follows event {revision}")
+        revision = next_revision
+        if payload is None:
+            continue
+        try:
+            event = decode_event(topic, payload)
+        except UnknownTopic as unknown:
+            raise StreamIsNewer(stream, unknown.topic) from None
+        state = evolve(state, event)
+        if registry is not None:
+            recorded = Recorded(stream.id, revision, event, stream.project_id, int(at.timestamp()), actor)
+            rows = fold_rows(registry, kind, rows, recorded)
+    return revision, state, rows
+
+
+def check_head(stream: Stream, revision: int, head: int) -> None:
+    """Raise StreamDamaged unless the events of a stream lead to its head."""
+    if revision != head:
+        raise StreamDamaged(stream, f"its events end at {revision}, its head says {head}")

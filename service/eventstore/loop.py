@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 
 import psycopg
@@ -19,15 +19,18 @@ from service.eventstore.cache import Known, StateCache, StreamName
 from service.eventstore.commands import Command, CommandNotDone, Outcome
 from service.eventstore.entry import DEADLINE, Entry, tell
 from service.eventstore.faults import Fault, Meaning, judge
+from service.eventstore.outage import OUTAGE
 from service.eventstore.parking import Parking
 from service.eventstore.round import Round, RoundResult
 from service.eventstore.session import WritingSession
 from service.eventstore.unit import Registry
+from service.eventstore.warming import Warmer
 
 log = structlog.get_logger()
 
 BATCH = 64
 CAPACITY = 1024
+PER_TENANT = 256
 PER_STREAM = 32
 W_MIN, W_MAX = 0.050, 0.250
 
@@ -71,10 +74,11 @@ class CommandLoop:
         application: str = "service-loop",
         make_round: Callable[[Registry, StateCache], Round] = Round,
     ) -> None:
-        self._session = WritingSession(conninfo, application)
         self._cache = StateCache()
+        self._session = WritingSession(conninfo, application, cache=self._cache)
         self._round = make_round(registry, self._cache)
-        self._parking = Parking(capacity=CAPACITY, per_stream=PER_STREAM)
+        self._warmer = Warmer(conninfo, registry, f"{application}-warm")
+        self._parking = Parking(capacity=CAPACITY, per_tenant=PER_TENANT, per_stream=PER_STREAM)
         self._wake = threading.Condition()
         self._stopping = False
         self._thread = threading.Thread(target=self._main, name=application, daemon=True)
@@ -89,6 +93,7 @@ class CommandLoop:
     def start(self) -> None:
         """Start the committer thread."""
         self._thread.start()
+        self._warmer.start()
 
     def stop(self) -> None:
         """Refuse new commands, finish what runs, answer the rest with CommandNotDone."""
@@ -97,23 +102,38 @@ class CommandLoop:
             self._wake.notify()
         if self._thread.is_alive():
             self._thread.join(timeout=DEADLINE + 1)
+        self._warmer.stop()
 
     def last_known(self, name: StreamName) -> Known | None:
         """Return what the loop last committed or loaded of a stream, as long as it keeps it."""
         return self._cache.peek(name)
 
     @property
+    def kept_bytes(self) -> int:
+        """Memory of the states that are kept, in bytes."""
+        return self._cache.bytes
+
+    @property
     def depth(self) -> int:
         """Commands waiting."""
         return len(self._parking)
 
-    def submit(self, command: Command, waiter: asyncio.Future[Outcome] | Future[Outcome]) -> None:
-        """Queue a command. Raises CommandNotDone when the queue, or that of one of its streams, is full."""
+    def begun(self, entry: Entry) -> bool:
+        """Whether an entry may be under way. One that is not, past its deadline, never will be."""
+        with self._wake:
+            return entry.begun
+
+    def submit(self, command: Command, waiter: asyncio.Future[Outcome] | Future[Outcome]) -> Entry:
+        """Queue a command; returns its entry.
+
+        Raises CommandNotDone when the queue, or the share of its tenant or of one of its streams, is full.
+        """
         entry = Entry(command, waiter)
         with self._wake:
             if self._stopping or not self._parking.admit(entry):
                 raise CommandNotDone
             self._wake.notify()
+        return entry
 
     # -- the committer thread ----------------------------------------------------------------------------------
 
@@ -129,17 +149,34 @@ class CommandLoop:
                     left = self._parking.drain()
                     break
                 batch, overdue = self._parking.take(BATCH)
+                for entry in batch:
+                    entry.begun = True
             answers = Answers()
             for entry in overdue:
                 answers.add(entry, entry.given_up)
             answers.send()
             if batch:
-                self._carry_out(batch)
+                self._share_out(batch)
         answers = Answers()
         for entry in left:
             answers.add(entry, entry.given_up)
         answers.send()
         self._session.close()
+
+    def _share_out(self, batch: list[Entry]) -> None:
+        """Run what can be run: those that have to be alone first, for they are the older ones, then the rest."""
+        self._warmer.deliver(self._cache)
+        loading = self._warmer.loading
+        together = []
+        for entry in batch:
+            if loading and (awaited := [name for name in _streams(entry) if name in loading]):
+                self._park([entry], ["/".join(name) for name in awaited])
+            elif entry.alone:
+                self._carry_out([entry])
+            else:
+                together.append(entry)
+        if together:
+            self._carry_out(together)
 
     def _carry_out(self, batch: list[Entry]) -> None:
         """Run a batch until each of its commands is answered or parked."""
@@ -168,6 +205,7 @@ class CommandLoop:
         else:
             self._average += 0.1 * (time.monotonic() - began - self._average)
         self._watch(result)
+        self._warmer.ask(result.heavy.values())
         self.rounds += 1
         self.commands += len(result.done)
         return result
@@ -196,20 +234,27 @@ class CommandLoop:
         with self._wake:
             for entry, _ in result.done:
                 self._parking.got(entry)
-            self._parking.put_back(result.busy)
+            self._put_back(result.busy)
 
-    def _park(self, batch: Iterable[Entry]) -> None:
-        """Put a whole batch back; gives up those that ran out of time."""
+    def _park(self, batch: Iterable[Entry], blockers: Sequence[str] = ()) -> None:
+        """Put a whole batch back, behind names that hold it up or each behind its key; gives up the overdue ones."""
         answers = Answers()
         waiting = []
         for entry in batch:
             if entry.overdue:
                 answers.add(entry, entry.given_up)
             else:
-                waiting.append((entry, [entry.key_name]))
+                waiting.append((entry, blockers or [entry.key_name]))
         with self._wake:
-            self._parking.put_back(waiting)
+            self._put_back(waiting)
         answers.send()
+
+    def _put_back(self, waiting: Iterable[tuple[Entry, Iterable[str]]]) -> None:
+        """Let entries wait again. The lock is held."""
+        listed = list(waiting)
+        for entry, _ in listed:
+            entry.begun = entry.in_doubt
+        self._parking.put_back(listed)
 
     def _after(self, fault: Fault, batch: list[Entry]) -> None:
         """Park the batch after an error, or find the command at fault."""
@@ -217,14 +262,21 @@ class CommandLoop:
             case Meaning.NOT_CONNECTED:
                 self._park(batch)
             case Meaning.IN_DOUBT:
-                log.warning("connection_lost", size=len(batch), sqlstate=fault.sqlstate)
+                OUTAGE.began(fault.error, in_doubt=len(batch))
                 for entry in batch:
                     entry.in_doubt = True
                 self._session.close()
-                self._park(batch)
+                self._park_apart(batch)
+            case Meaning.OUT_OF_TIME:
+                log.warning("transaction_out_of_time", size=len(batch), sqlstate=fault.sqlstate)
+                self._session.close()
+                if batch[0].alone:
+                    self._fail(batch[0], batch[0].given_up, fault)
+                else:
+                    self._park_apart(batch)
             case Meaning.TRY_AGAIN:
                 self._session.rollback()
-                self._park(batch)
+                self._park_apart(batch)
             case Meaning.CALLERS_DATA | Meaning.UNEXPECTED:
                 self._session.rollback()
                 self._one_by_one(batch, fault)
@@ -238,9 +290,27 @@ class CommandLoop:
         if len(batch) > 1:
             for entry in batch:
                 self._carry_out([entry])
-            return
-        operation = batch[0].command.origin.operation.split(" ")[0]
+        else:
+            self._fail(batch[0], fault.told, fault)
+
+    def _park_apart(self, batch: list[Entry]) -> None:
+        """Park a batch whose transaction was lost; each of its commands runs in rounds of its own from now on.
+
+        One of them may be what ended the transaction, and would end that of its neighbours each time.
+        """
+        for entry in batch:
+            entry.alone = True
+        self._park(batch)
+
+    def _fail(self, entry: Entry, told: Exception, fault: Fault) -> None:
+        """Answer the one command at fault."""
+        operation = entry.command.origin.operation.split(" ")[0]
         log.error("command_failed", operation=operation, sqlstate=fault.sqlstate)
         answers = Answers()
-        answers.add(batch[0], fault.told)
+        answers.add(entry, told)
         answers.send()
+
+
+def _streams(entry: Entry) -> Iterable[StreamName]:
+    """What a command writes and reads."""
+    return (stream.name for stream in (*entry.command.streams, *entry.command.reads))

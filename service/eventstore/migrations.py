@@ -4,6 +4,10 @@ The runner holds an advisory lock, so any number of processes may start at once.
 waits for table locks at most half a second at a time and then steps back, because whatever queues behind a waiting
 ALTER TABLE waits too.
 
+The release before may run beside this one, and be started again there. A file says in a line of its head whether it
+can: `-- compatible: yes`. That is recorded with it, and read by releases that do not have the file: a start goes on
+when every file that it does not know is marked so, and refuses by name otherwise.
+
 Two things stand outside of the numbered order: the schema of the job library (jobschema.py), whose text is read from
 the installed package, and the SQL functions (functions.py), which are replaced whenever their text changes.
 """
@@ -14,7 +18,7 @@ import hashlib
 import random
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from importlib import resources
 from typing import Any, NamedTuple
@@ -34,6 +38,12 @@ RUNNER_WAIT_SECONDS = 120.0
 DDL_WAIT = "500ms"
 DDL_ATTEMPTS = 60
 NAME = re.compile(r"\d{4}_[a-z0-9_]+")
+_MARK = re.compile(r"^-- compatible: (yes|no)$", re.MULTILINE)
+
+LEDGER = (
+    "select name, checksum, detail, coalesce((to_jsonb(m) ->> 'compatible')::boolean, false) from schema_migrations m"
+)
+"""Reads the ledger, also one from before there were marks; its rows are what `ledger` takes."""
 
 
 class MigrationError(Exception):
@@ -51,6 +61,12 @@ class Migration(NamedTuple):
     checksum: str
     detail: str = ""
 
+    @property
+    def compatible(self) -> bool:
+        """Whether the release before can run on the schema that this file makes, started before or after it."""
+        mark = _MARK.search(self.sql)
+        return mark is not None and mark[1] == "yes"
+
 
 class Standing(Enum):
     """How a migration stands in a database."""
@@ -59,6 +75,7 @@ class Standing(Enum):
     PENDING = "pending"
     CHANGED = "changed"  # applied, but the file is another one now
     UNKNOWN = "unknown"  # applied, but this version of the service has no such file
+    LATER = "later"  # the same, but marked as compatible: made by a later release, and no hindrance to this one
 
 
 class Applied(NamedTuple):
@@ -67,6 +84,7 @@ class Applied(NamedTuple):
     name: str
     checksum: str
     detail: str
+    compatible: bool = False
 
 
 def discover() -> list[Migration]:
@@ -102,9 +120,7 @@ def migrate(
     with psycopg.connect(conninfo, autocommit=True, application_name="service-migrate") as connection:
         connection.execute("set statement_timeout = 0")
         _lock(connection)
-        ledger = resources.files("service.eventstore").joinpath("sql", "ledger.sql").read_bytes()
-        if connection.execute("select to_regclass('schema_migrations')").fetchall() == [(None,)]:
-            connection.execute(ledger)
+        _make_ledger(connection)
         done = []
         for migration in _to_apply(migrations, _applied(connection)):
             _patiently(connection, migration)
@@ -128,8 +144,8 @@ def _apply(connection: Connection, functions: list[Function]) -> list[str]:
 
 def status(connection: Connection, migrations: list[Migration] | None = None) -> list[tuple[str, Standing]]:
     """How each migration stands, in order, then each function; reads only. Given migrations come without functions."""
-    [[ledger]] = connection.execute("select to_regclass('schema_migrations')::text").fetchall()
-    applied = _applied(connection) if ledger else {}
+    [[there]] = connection.execute("select to_regclass('schema_migrations')::text").fetchall()
+    applied = _applied(connection) if there else {}
     if migrations is not None:
         return compare(applied, migrations)
     functions = sqlfunctions.discover()
@@ -142,7 +158,7 @@ def status(connection: Connection, migrations: list[Migration] | None = None) ->
 
 def compare(applied: dict[str, Applied], migrations: list[Migration]) -> list[tuple[str, Standing]]:
     """Set the ledger beside the files."""
-    standings: dict[str, Standing] = dict.fromkeys(applied, Standing.UNKNOWN)
+    standings = {name: Standing.LATER if row.compatible else Standing.UNKNOWN for name, row in applied.items()}
     for migration in migrations:
         found = applied.get(migration.name)
         if found is None:
@@ -150,9 +166,32 @@ def compare(applied: dict[str, Applied], migrations: list[Migration]) -> list[tu
         elif found.checksum == migration.checksum:
             standings[migration.name] = Standing.APPLIED
         else:
-            upgrade = migration.detail and jobschema.is_older(found.detail, migration.detail)
-            standings[migration.name] = Standing.PENDING if upgrade else Standing.CHANGED
+            standings[migration.name] = _standing_of_another(migration, found)
     return sorted(standings.items())
+
+
+def _standing_of_another(migration: Migration, found: Applied) -> Standing:
+    """How a migration stands whose recorded text is not that of its file."""
+    if migration.detail and jobschema.is_older(found.detail, migration.detail):
+        return Standing.PENDING
+    if migration.detail and jobschema.is_older(migration.detail, found.detail):
+        return Standing.UNKNOWN  # The library of a later release; its steps bear no mark of ours.
+    return Standing.CHANGED
+
+
+def serves(standings: Sequence[tuple[str, Standing]]) -> bool:
+    """Whether a release can work on a database in which its migrations stand so."""
+    return all(standing in {Standing.APPLIED, Standing.LATER} for _, standing in standings)
+
+
+def of_later_releases(connection: Connection) -> list[str]:
+    """Names of the migrations of later releases that this one goes on beside; reads only."""
+    return [name for name, standing in compare(_applied(connection), discover()) if standing is Standing.LATER]
+
+
+def ledger(rows: Iterable[tuple[Any, ...]]) -> dict[str, Applied]:
+    """The rows of LEDGER by name."""
+    return {name: Applied(name, checksum, detail, compatible) for name, checksum, detail, compatible in rows}
 
 
 def _to_apply(migrations: list[Migration], applied: dict[str, Applied]) -> list[Migration]:
@@ -164,11 +203,13 @@ def _to_apply(migrations: list[Migration], applied: dict[str, Applied]) -> list[
                 f"Migration {name} was changed after it was applied to this database. Restore the file and put the "
                 "change into a new one."
             )
-        if standing is Standing.UNKNOWN:
-            raise MigrationError(
-                f"This database has migration {name}, which this version of the service does not know. Run the "
-                "version that made it, or a later one: migrations only go forward."
-            )
+    unknown = [name for name, standing in standings.items() if standing is Standing.UNKNOWN]
+    if unknown:
+        raise MigrationError(
+            f"This database has migration {', '.join(unknown)}, which this version of the service does not know, and "
+            "which is not marked as compatible with it. Run the version that made it, or a later one: migrations only "
+            "go forward."
+        )
     pending = [migration for migration in migrations if standings[migration.name] is Standing.PENDING]
     # The number of the job library's schema is only a part of its recorded name, no place in the order of our files.
     last = max((name for name in applied if name != jobschema.NAME), default="")
@@ -190,10 +231,10 @@ def _patiently(connection: Connection, migration: Migration) -> None:
                 connection.execute(sql.SQL("set local lock_timeout = {}").format(DDL_WAIT))
                 connection.execute(migration.sql.encode())
                 connection.execute(
-                    "insert into schema_migrations (name, checksum, detail) values (%s, %s, %s) "
+                    "insert into schema_migrations (name, checksum, detail, compatible) values (%s, %s, %s, %s) "
                     "on conflict (name) do update set checksum = excluded.checksum, detail = excluded.detail, "
-                    "applied_at = excluded.applied_at",
-                    (migration.name, migration.checksum, migration.detail),
+                    "compatible = excluded.compatible, applied_at = excluded.applied_at",
+                    (migration.name, migration.checksum, migration.detail, migration.compatible),
                 )
                 return
         except (LockNotAvailable, DeadlockDetected) as error:
@@ -214,10 +255,16 @@ def _lock(connection: Connection) -> None:
         time.sleep(0.05)
 
 
+def _make_ledger(connection: Connection) -> None:
+    """Make the ledger, or bring one forward that has no marks: to alter a table waits for whoever reads it."""
+    query = "select count(*) from pg_attribute where attrelid = to_regclass('schema_migrations') and attname = %s"
+    if connection.execute(query, ("compatible",)).fetchall() == [(0,)]:
+        connection.execute(resources.files("service.eventstore").joinpath("sql", "ledger.sql").read_bytes())
+
+
 def _applied(connection: Connection) -> dict[str, Applied]:
     """The ledger by name."""
-    rows = connection.execute("select name, checksum, detail from schema_migrations").fetchall()
-    return {name: Applied(name, checksum, detail) for name, checksum, detail in rows}
+    return ledger(connection.execute(LEDGER).fetchall())
 
 
 def _library_migration() -> Migration:

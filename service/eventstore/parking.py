@@ -1,6 +1,6 @@
-"""Commands that wait: a bounded queue in arrival order, and a short back-off per name that was found held.
+"""Commands that wait: a bounded queue that serves tenants in turn, and a short back-off per name that was found held.
 
-Not thread-safe; its owner holds a lock.
+The commands of one tenant keep their order of arrival. Not thread-safe; its owner holds a lock.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from service.eventstore import names
 from service.eventstore.cache import StreamName
 from service.eventstore.entry import Entry
+from service.eventstore.turns import fair_shares
 
 FIRST_BACKOFF = 0.001
 LAST_BACKOFF = 0.032
@@ -26,26 +28,55 @@ class _Backoff:
 
 
 class Parking:
-    """Fresh commands and parked ones, handed out in batches that keep the order per name."""
+    """Fresh commands and parked ones, handed out in batches that keep the order per name.
 
-    def __init__(self, *, capacity: int, per_stream: int) -> None:
-        self._fresh: deque[Entry] = deque()
+    At most `capacity` wait, `per_tenant` of one tenant and `per_stream` for one stream.
+    """
+
+    def __init__(self, *, capacity: int, per_tenant: int, per_stream: int) -> None:
+        self._fresh: dict[str, deque[Entry]] = {}  # by tenant, in the order of their next turns
+        self._fresh_count = 0
         self._parked: deque[Entry] = deque()
         self._backoffs: dict[str, _Backoff] = {}
         self._waiting: Counter[StreamName] = Counter()
+        self._of_tenant: dict[str, int] = {}
         self._capacity = capacity
+        self._per_tenant = per_tenant
         self._per_stream = per_stream
 
     def __len__(self) -> int:
-        return len(self._fresh) + len(self._parked)
+        return self._fresh_count + len(self._parked)
 
     def admit(self, entry: Entry) -> bool:
-        """Queue a new command; False when the queue, or the queue of one of its streams, is full."""
-        if len(self) >= self._capacity or any(self._waiting[name] >= self._per_stream for name in entry.writes):
+        """Queue a new command; False when the queue, its tenant's share, or that of one of its streams is full."""
+        if (
+            len(self) >= self._capacity
+            or self._of_tenant.get(entry.tenant, 0) >= self._per_tenant
+            or any(self._waiting[name] >= self._per_stream for name in entry.writes)
+        ):
             return False
-        self._fresh.append(entry)
-        self._waiting.update(entry.writes)
+        line = self._fresh.get(entry.tenant)
+        if line is None:
+            line = self._fresh[entry.tenant] = deque()
+        line.append(entry)
+        self._fresh_count += 1
+        self._count_in(entry)
         return True
+
+    def _count_in(self, entry: Entry) -> None:
+        self._waiting.update(entry.writes)
+        self._of_tenant[entry.tenant] = self._of_tenant.get(entry.tenant, 0) + 1
+
+    def _count_out(self, entries: Iterable[Entry]) -> None:
+        for entry in entries:
+            self._waiting.subtract(entry.writes)
+            left = self._of_tenant[entry.tenant] - 1
+            if left:
+                self._of_tenant[entry.tenant] = left
+            else:
+                del self._of_tenant[entry.tenant]
+        if len(self._waiting) > 4 * self._capacity:
+            self._waiting = +self._waiting
 
     def put_back(self, held: Sequence[tuple[Entry, Iterable[str]]]) -> None:
         """Park commands of one batch that found names held, and lengthen the back-off of these (1 to 32 ms, jitter).
@@ -55,7 +86,7 @@ class Parking:
         self._parked.extendleft(entry for entry, _ in reversed(held))
         now = time.monotonic()
         for entry, blockers in held:
-            self._waiting.update(entry.writes)
+            self._count_in(entry)
             self._lengthen(blockers, now)
 
     def _lengthen(self, blockers: Iterable[str], now: float) -> None:
@@ -76,39 +107,55 @@ class Parking:
         """Choose the next batch: (runnable, overdue).
 
         Parked commands come first but fill at most half a batch; one that needs a name which is not due, or which
-        an older one still waits for, stays, so that the order per name is kept.
+        an older one still waits for, stays, so that the order per name is kept. Of both kinds tenants get equal
+        shares as long as they have enough to fill them.
         """
         now = time.monotonic()
         held_up = {name for name, backoff in self._backoffs.items() if backoff.due > now}
         batch: list[Entry] = []
         overdue: list[Entry] = []
+        if self._parked:
+            self._take_parked(size // 2, held_up, batch, overdue)
+        while self._fresh and len(batch) < size:
+            turn = max(1, (size - len(batch)) // len(self._fresh))
+            for tenant in list(self._fresh):
+                if len(batch) >= size:
+                    break
+                self._take_fresh(tenant, min(turn, size - len(batch)), held_up, batch, overdue)
+        self._count_out(batch)
+        self._count_out(overdue)
+        return batch, overdue
+
+    def _take_parked(self, size: int, held_up: set[str], batch: list[Entry], overdue: list[Entry]) -> None:
+        """Move at most `size` parked commands to the batch, the oldest first; the names of the others are held up."""
+        left = fair_shares(Counter(entry.tenant for entry in self._parked).items(), size)
         stay: deque[Entry] = deque()
-        for _ in range(len(self._parked)):
-            entry = self._parked.popleft()
-            needed = _needs(entry)
+        for entry in self._parked:
             if entry.overdue:
                 overdue.append(entry)
-            elif len(batch) >= size // 2 or not held_up.isdisjoint(needed):
+            elif not left[entry.tenant] or not held_up.isdisjoint(_needs(entry)):
                 stay.append(entry)
                 held_up |= _keeps(entry)
             else:
+                left[entry.tenant] -= 1
                 batch.append(entry)
         self._parked = stay
-        while self._fresh and len(batch) < size:
-            entry = self._fresh.popleft()
-            needed = _needs(entry) if held_up else frozenset()
+
+    def _take_fresh(self, tenant: str, turn: int, held_up: set[str], batch: list[Entry], overdue: list[Entry]) -> None:
+        """Give a tenant its turn of so many commands; what is held up is parked. It is the last one afterwards."""
+        line = self._fresh.pop(tenant)
+        for _ in range(min(turn, len(line))):
+            entry = line.popleft()
+            self._fresh_count -= 1
             if entry.overdue:
                 overdue.append(entry)
-            elif held_up and not held_up.isdisjoint(needed):
-                stay.append(entry)
+            elif held_up and not held_up.isdisjoint(_needs(entry)):
+                self._parked.append(entry)
                 held_up |= _keeps(entry)
             else:
                 batch.append(entry)
-        for entry in (*batch, *overdue):
-            self._waiting.subtract(entry.writes)
-        if len(self._waiting) > 4 * self._capacity:
-            self._waiting = +self._waiting
-        return batch, overdue
+        if line:
+            self._fresh[tenant] = line
 
     def next_due(self) -> float | None:
         """Seconds until parked commands are worth another look; None when there are none."""
@@ -123,10 +170,12 @@ class Parking:
 
     def drain(self) -> list[Entry]:
         """Take everything out."""
-        left = [*self._parked, *self._fresh]
+        left = [*self._parked, *chain.from_iterable(self._fresh.values())]
         self._parked.clear()
         self._fresh.clear()
+        self._fresh_count = 0
         self._waiting.clear()
+        self._of_tenant.clear()
         return left
 
 

@@ -9,6 +9,8 @@ import psycopg
 import structlog
 
 from service.eventstore.connection import Connection
+from service.eventstore.faults import Meaning, judge
+from service.eventstore.outage import OUTAGE
 from service.eventstore.session import WritingSession
 
 log = structlog.get_logger()
@@ -56,8 +58,10 @@ class Repeating(ABC):
         self._session.close()
 
     def _log(self, error: Exception) -> None:
-        """Say that a database went away without its stack; anything else is a bug."""
-        if isinstance(error, psycopg.Error):
+        """Say that the database went away or refused, without a stack; anything else is a bug."""
+        if judge(error, self._session.connection).meaning in {Meaning.NOT_CONNECTED, Meaning.IN_DOUBT}:
+            OUTAGE.began(error)
+        elif isinstance(error, psycopg.Error):
             log.warning("interrupted", thread=self._name, error=type(error).__name__, sqlstate=error.sqlstate)
         else:
             log.error("turn_failed", thread=self._name, exc_info=error)

@@ -3,12 +3,15 @@
 The log is folded into a shadow table, stream by stream and resumable; what was appended meanwhile is folded on top
 until little is left; then the swap locks out the table's writers for a moment, folds the rest (what is committed but
 not yet numbered too), and renames. A writer that waited meanwhile resolves the name again and finds the new table.
+
+A stream that holds an event of a later release is not folded (G-149). Its row is taken over as that release has left
+it in the table, in the swap at the latest: whoever writes it writes it there.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import msgspec
@@ -16,13 +19,21 @@ import psycopg
 import structlog
 from psycopg import sql
 
-from projections.kernel.projection import AnyProjection
+from projections.kernel.projection import AnyProjection, Table
 from service.eventstore import names, statements
 from service.eventstore.cache import StreamName
 from service.eventstore.clock import NOW_SECONDS
 from service.eventstore.commands import Command
 from service.eventstore.fold_digest import fold_digest
-from service.eventstore.folding import Folded, RowDigest, fold_history, fold_tails, keep_to_the_index, row_values
+from service.eventstore.folding import (
+    Folded,
+    RowDigest,
+    fold_history,
+    fold_tails,
+    keep_to_the_index,
+    newer_among,
+    row_values,
+)
 from service.eventstore.intents import Intent, system_command
 from statemachines.audit import rebuild as rebuilds
 from statemachines.audit.rebuild import ProjectionRebuilt
@@ -42,6 +53,10 @@ class RebuildRunning(Exception):
     """Another process is rebuilding this read model."""
 
 
+class TableIsNewer(Exception):
+    """A later release has given the table columns that this one would leave empty: rebuild it with that release."""
+
+
 class _Rebuild:
     """One rebuild in progress; its cursor lives in the table `rebuilds` so that another process can go on."""
 
@@ -56,7 +71,11 @@ class _Rebuild:
         self.after: StreamName = ("", "")
 
     def open(self) -> None:
-        """Start, or take up what a killed rebuild left if it folded by the same code into the same table."""
+        """Start, or take up what a killed rebuild left if it folded by the same code into the same table.
+
+        Raises TableIsNewer.
+        """
+        self._check_columns()
         folding_by = fold_digest(self.connection, self.projection)
         found = self.connection.execute(
             "select position, project_id, stream_id, rows, events, digest, started_at from rebuilds "
@@ -77,6 +96,16 @@ class _Rebuild:
                 (self.table.name, self.position, self.started_at, folding_by),
             )
 
+    def _check_columns(self) -> None:
+        found = self.connection.execute(
+            "select column_name::text from information_schema.columns "
+            "where table_schema = current_schema() and table_name = %s",
+            (self.table.name,),
+        )
+        unknown = {name for (name,) in found.fetchall()} - set(self.table.columns)
+        if unknown:
+            raise TableIsNewer(f"{self.table.name} has {', '.join(sorted(unknown))}")
+
     def fold_everything(self) -> None:
         """Fold all history after the cursor into the shadow table."""
         [total] = self._one("select count(*) from events where kind = any(%s)", list(self.projection.kinds))
@@ -93,12 +122,14 @@ class _Rebuild:
 
     def _copy(self, pending: list[Folded]) -> None:
         columns = self.table.columns
+        kept = self._rows(self.table, [folded.name for folded in pending if folded.newer])
         with self.connection.transaction():
             target = sql.SQL("copy {} ({}) from stdin").format(
                 sql.Identifier(self.shadow), sql.SQL(", ").join(map(sql.Identifier, columns))
             )
             with self.connection.cursor().copy(target) as copy:
-                for _, row, _ in pending:
+                for name, folded, _, newer in pending:
+                    row = kept.get(name) if newer else folded
                     if self._shows(row):
                         copy.write_row(row_values(row, columns))
                         self.digest.add(row)
@@ -140,11 +171,11 @@ class _Rebuild:
         if not stale:
             return
         shadow = self.table._replace(name=self.shadow)
-        ids = tuple(map(list, zip(*stale, strict=True)))
-        for (text,) in self.connection.execute(statements.load_rows(shadow), ids).fetchall():
-            row = msgspec.json.decode(text, type=self.table.row)
-            stale[(row.project_id, row.id)] = row
-        folded = fold_tails(self.connection, self.projection, stale)
+        stale.update(self._rows(shadow, stale))
+        newer = newer_among(self.connection, stale)
+        readable = {name: row for name, row in stale.items() if name not in newer}
+        folded = fold_tails(self.connection, self.projection, readable)
+        folded.update({**dict.fromkeys(newer), **self._rows(self.table, newer)})
         fresh = {name: row if self._shows(row) else None for name, row in folded.items()}
         changed = [name for name in stale if fresh[name] != stale[name]]
         for name in changed:
@@ -160,6 +191,15 @@ class _Rebuild:
             self.connection.execute(statements.upsert_rows(shadow), (msgspec.json.encode(upserts).decode(),))
         if gone:
             self.connection.execute(statements.delete_rows(shadow), tuple(map(list, zip(*gone, strict=True))))
+
+    def _rows(self, table: Table[Any], streams: Collection[StreamName]) -> dict[StreamName, Any]:
+        """The rows that a table has for these streams."""
+        if not streams:
+            return {}
+        ids = tuple(map(list, zip(*streams, strict=True)))
+        found = self.connection.execute(statements.load_rows(table), ids).fetchall()
+        rows = (msgspec.json.decode(text, type=table.row) for (text,) in found)
+        return {(row.project_id, row.id): row for row in rows}
 
     def swap(self) -> None:
         """Lock out writers, fold the rest, rename; tries again while the table is in use."""
@@ -239,7 +279,8 @@ class _Rebuild:
 def rebuild(conninfo: str, projection: AnyProjection, progress: Progress = lambda *_: None) -> ProjectionRebuilt:
     """Rebuild one read model; safe under load, resumable after a kill. Returns the receipt: what was done.
 
-    Raises RebuildRunning when another process rebuilds it, or when every attempt to swap found the table in use.
+    Raises RebuildRunning when another process rebuilds it, or when every attempt to swap found the table in use, and
+    TableIsNewer when a later release must do it.
     """
     with psycopg.connect(conninfo, autocommit=True, application_name="service-rebuild") as connection:
         keep_to_the_index(connection)

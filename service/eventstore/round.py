@@ -26,11 +26,13 @@ from service.eventstore.cache import StateCache, StreamName
 from service.eventstore.commands import Answer, KeyReused, Outcome, Refused, StoredAnswer
 from service.eventstore.connection import Connection
 from service.eventstore.entry import Entry
+from service.eventstore.faults import StreamFault
 from service.eventstore.idempotency import Record, replay
-from service.eventstore.loading import Footprint, Loaded, fold_stream, lock_and_load
-from service.eventstore.unit import Batch, Registry, UnitOfWork, Working
+from service.eventstore.loading import Footprint, Loaded, fold_streams, lock_and_load
+from service.eventstore.unit import Batch, Registry, UnitOfWork
+from service.eventstore.warming import load_into
 from service.eventstore.writing import Accepted, write
-from statemachines.kernel.machine import Rejection
+from statemachines.kernel.machine import Rejection, Stream
 
 _encode = msgspec.json.Encoder().encode
 
@@ -42,6 +44,7 @@ class RoundResult:
     done: list[tuple[Entry, Outcome | Exception]] = field(default_factory=list)
     busy: list[tuple[Entry, list[str]]] = field(default_factory=list)
     busy_streams: dict[StreamName, int] = field(default_factory=dict)  # revision seen, for the stall detection
+    heavy: dict[StreamName, Stream] = field(default_factory=dict)  # to be loaded first, for some that are busy
 
 
 class Round:
@@ -66,13 +69,19 @@ class Round:
         assert isinstance(moment, datetime)
         result = RoundResult()
         runnable = self._sort_out_busy(entries, loaded, result)
-        batch = Batch(self._registry, moment, self._fold(runnable, loaded), loaded.rows)
+        touched = (stream for e in runnable for stream in (*e.command.streams, *e.command.reads))
+        streams, faults = fold_streams(self._registry, self._cache, touched, loaded)
+        batch = Batch(self._registry, moment, streams, loaded.rows, faults)
         accepted = self._decide(runnable, batch, loaded, result)
         if accepted:
             write(connection, batch, loaded, accepted, self._cache, self.write_more)
         else:
             connection.execute("rollback")
         return result
+
+    def load(self, connection: Connection, result: RoundResult) -> None:
+        """Load what a round found too heavy, outside of any transaction. Raises psycopg.Error."""
+        load_into(connection, self._registry, self._cache, result.heavy.values())
 
     def write_more(self, connection: Connection, batch: Batch) -> None:
         """Add statements of one's own just before COMMIT (the intake's telemetry and counters)."""
@@ -84,8 +93,12 @@ class Round:
             blockers = [n for n in map(names.gate, command.gates) if n not in loaded.gates]
             if entry.key_name not in loaded.names:
                 blockers.append(entry.key_name)
-            held = (s.name for s in (*command.streams, *command.reads) if s.name in loaded.seen)
-            blockers += ["/".join(name) for name in held if name not in loaded.heads]
+            for stream in (*command.streams, *command.reads):
+                if stream.name in loaded.heavy and stream.name not in self._cache.faults:
+                    result.heavy[stream.name] = stream
+                    blockers.append("/".join(stream.name))
+                elif stream.name in loaded.seen and stream.name not in loaded.heads:
+                    blockers.append("/".join(stream.name))
             for stream in command.streams:
                 new_name = names.new_stream(*stream.name)
                 if stream.name not in loaded.seen:
@@ -100,13 +113,6 @@ class Round:
             else:
                 runnable.append(entry)
         return runnable
-
-    def _fold(self, runnable: Sequence[Entry], loaded: Loaded) -> dict[StreamName, Working]:
-        streams: dict[StreamName, Working] = {}
-        for stream in (s for e in runnable for s in (*e.command.streams, *e.command.reads)):
-            if stream.name not in streams:
-                streams[stream.name] = fold_stream(self._registry, self._cache, stream, loaded)
-        return streams
 
     def _decide(self, runnable: Sequence[Entry], batch: Batch, loaded: Loaded, result: RoundResult) -> list[Accepted]:
         """Run the units in order; returns what goes into the log. Everything is answered in `result`."""
@@ -126,7 +132,7 @@ class Round:
                     result.done.append((entry, repeated))
                     continue
                 told, record = _lay_out(entry, entry.command.decide(unit))
-            except (Rejection, KeyReused) as refusal:
+            except (Rejection, KeyReused, StreamFault) as refusal:
                 result.done.append((entry, refusal))
                 continue
             except Exception as bug:  # noqa: BLE001 - one command's bug must not fail its neighbours

@@ -6,8 +6,10 @@ import time
 
 import psycopg
 
+from service.eventstore.cache import MEBIBYTE, StateCache
 from service.eventstore.connection import Connection, connect
 
+CACHE_BYTES = 8 * MEBIBYTE
 RECONNECT_PAUSE = 0.05  # seconds; nobody is refused meanwhile: what waits is parked until its deadline
 
 
@@ -15,11 +17,21 @@ class WritingSession:
     """Keeps one connection. Belongs to one thread.
 
     `first` is a statement that comes first on each connection; a transaction is ended by the server after
-    `transaction_timeout_ms` (milliseconds, where the server has such a setting).
+    `transaction_timeout_ms` (milliseconds, where the server has such a setting). `cache` is emptied when a transaction
+    fails or the connection is lost.
     """
 
-    def __init__(self, conninfo: str, application: str, *, first: str = "", transaction_timeout_ms: int = 2000) -> None:
+    def __init__(
+        self,
+        conninfo: str,
+        application: str,
+        *,
+        first: str = "",
+        transaction_timeout_ms: int = 2000,
+        cache: StateCache | None = None,
+    ) -> None:
         self.application = application
+        self.cache = StateCache(max_bytes=CACHE_BYTES) if cache is None else cache
         self.connection: Connection | None = None
         self.pid = 0  # of the last connection
         self._conninfo = conninfo
@@ -50,6 +62,7 @@ class WritingSession:
 
     def rollback(self) -> None:
         """End a transaction that failed; a connection that cannot is closed."""
+        self.cache.clear()
         try:
             if self.connection is not None:
                 self.connection.execute("rollback")
@@ -58,6 +71,7 @@ class WritingSession:
 
     def close(self) -> None:
         """Close the connection, and forget it."""
+        self.cache.clear()
         connection, self.connection = self.connection, None
         if connection is not None:
             connection.close()

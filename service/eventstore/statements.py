@@ -16,13 +16,38 @@ WAIT_GATE = "select pg_advisory_xact_lock(%s::bigint)"
 TRY_NAMES = "select n, pg_try_advisory_xact_lock(n) from unnest(%s::bigint[]) n"
 
 _HEADS = (
-    "select h.project_id, h.stream_id, h.revision, h.chain from stream_heads h "
+    "select h.project_id, h.stream_id, h.revision, h.chain, h.bytes, h.documents from stream_heads h "
     "where (h.project_id, h.stream_id) in (select * from unnest(%s::text[], %s::text[]))"
 )
 WAIT_HEADS = _HEADS + " order by h.project_id, h.stream_id for no key update of h"
 TRY_HEADS = WAIT_HEADS + " skip locked"
 SHARE_HEADS = _HEADS + " order by h.project_id, h.stream_id for share of h skip locked"
-SEE_HEADS = _HEADS
+
+LIGHT = 32 * 1024
+"""Bytes (snapshot and payload) that a round loads of one stream at most; a heavier one is loaded before it begins."""
+LIGHT_EVENTS = 200
+"""Events that a round loads of one stream at most."""
+
+# What is known of each stream is given: its revision, the bytes counted there, and, of a stream that is not known, the
+# version of its snapshots. `light` is worked out from counts alone: nothing is read to know what reading would cost.
+# "offset 0" keeps the planner from taking this apart: `start` is then a bound of the index over events.
+_WANTED = (
+    "from (select w.project_id, w.stream_id, h.revision, b.start, "  # noqa: S608 - constants only
+    "s.revision as snapshot, s.bytes as counted, s.state, "
+    "h.revision = w.have or (h.bytes >= 0 and b.counted >= 0 "
+    f"and h.bytes - b.counted + coalesce(s.size, 0) <= {LIGHT} and h.revision - b.start <= {LIGHT_EVENTS}) as light "
+    "from unnest(%s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::int[]) "
+    "w(project_id, stream_id, have, bytes, version) "
+    "join stream_heads h on h.project_id = w.project_id and h.stream_id = w.stream_id "
+    "left join snapshots s on s.project_id = w.project_id and s.version = w.version "
+    "and s.stream_id = case when w.version > 0 then w.stream_id end "
+    "cross join lateral (select greatest(w.have, coalesce(s.revision, 0)) as start, "
+    "case when w.have > 0 then w.bytes else coalesce(s.bytes, 0) end as counted) b offset 0) w "
+)
+SEE_STREAMS = (
+    "select w.project_id, w.stream_id, w.revision, w.light, w.snapshot, w.counted, "
+    f"case when w.light then w.state::text end {_WANTED}"
+)
 
 RECORDS = (
     "select i.project_id, i.principal, i.operation, i.key, i.fingerprint, i.command_id, i.status, i.body, "
@@ -30,20 +55,16 @@ RECORDS = (
     "(select * from unnest(%s::text[], %s::text[], %s::text[], %s::text[]))"
 )
 
+_EVENT = "e.revision, e.topic, e.payload::text, e.recorded_at, e.actor_kind || ':' || e.actor_id"
 TAILS = (
-    "select e.project_id, e.stream_id, e.revision, e.topic, e.payload::text, e.recorded_at, "
-    "e.actor_kind || ':' || e.actor_id "
-    "from unnest(%s::text[], %s::text[], %s::bigint[], %s::int[]) h(project_id, stream_id, have, version) "
-    "join events e on e.project_id = h.project_id and e.stream_id = h.stream_id and e.revision > "
-    "greatest(h.have, coalesce((select s.revision from snapshots s where s.project_id = h.project_id "
-    "and s.stream_id = h.stream_id and s.version = h.version), 0)) "
+    f"select e.project_id, e.stream_id, {_EVENT} {_WANTED}"
+    "join events e on w.light and w.revision > w.start "
+    "and e.project_id = w.project_id and e.stream_id = w.stream_id and e.revision > w.start "
     "order by e.project_id, e.stream_id, e.revision"
 )
-
-SNAPSHOTS = (
-    "select s.project_id, s.stream_id, s.revision, s.state::text "
-    "from unnest(%s::text[], %s::text[], %s::int[]) h(project_id, stream_id, version) "
-    "join snapshots s on s.project_id = h.project_id and s.stream_id = h.stream_id and s.version = h.version"
+PAGE = (
+    f"select {_EVENT} from events e where e.project_id = %s and e.stream_id = %s "  # noqa: S608 - constants only
+    "and e.revision > %s::bigint and e.revision <= %s::bigint order by e.revision limit %s::bigint"
 )
 
 # Which tables the names stand for: the swap of a rebuild changes that. By the catalog as this statement's snapshot
@@ -85,22 +106,42 @@ INSERT_EVENTS = (
     "insert into unsequenced select seq from e"
 )
 
+# The statement itself fails (SH001) when a head is not where it was: what follows it, COMMIT too, is not carried out.
 UPDATE_HEADS = (
-    "update stream_heads h set revision = u.revision, chain = u.chain "
-    "from unnest(%s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::bytea[]) "
-    "u(project_id, stream_id, old, revision, chain) "
-    "where h.project_id = u.project_id and h.stream_id = u.stream_id and h.revision = u.old"
+    "with updated as (update stream_heads h set revision = u.revision, chain = u.chain, bytes = u.bytes, "
+    "documents = coalesce(nullif(u.documents, ''), h.documents) "
+    "from unnest(%s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::bytea[], %s::bigint[], %s::text[]) "
+    "u(project_id, stream_id, old, revision, chain, bytes, documents) "
+    "where h.project_id = u.project_id and h.stream_id = u.stream_id and h.revision = u.old returning 1) "
+    "select all_heads_updated(updated => (select count(*) from updated), wanted => %s::bigint)"
 )
 INSERT_HEADS = (
-    "insert into stream_heads (project_id, stream_id, kind, revision, chain) "
-    "select * from unnest(%s::text[], %s::text[], %s::text[], %s::bigint[], %s::bytea[])"
+    "insert into stream_heads (project_id, stream_id, kind, revision, chain, bytes, documents) "
+    "select a, b, c, d, e, f, nullif(g, '') from unnest(%s::text[], %s::text[], %s::text[], %s::bigint[], "
+    "%s::bytea[], %s::bigint[], %s::text[]) u(a, b, c, d, e, f, g)"
+)
+_SNAPSHOT = "project_id, stream_id, revision, version, state, bytes, size"
+_KEEP_SNAPSHOT = (
+    " on conflict (project_id, stream_id) do update set revision = excluded.revision, version = excluded.version, "
+    "state = excluded.state, bytes = excluded.bytes, size = excluded.size"
 )
 UPSERT_SNAPSHOTS = (
-    "insert into snapshots (project_id, stream_id, revision, version, state) "
-    "select u.a, u.b, u.c, u.d, u.e::jsonb "
-    "from unnest(%s::text[], %s::text[], %s::bigint[], %s::int[], %s::text[]) u(a, b, c, d, e) "
-    "on conflict (project_id, stream_id) do update "
-    "set revision = excluded.revision, version = excluded.version, state = excluded.state"
+    f"insert into snapshots ({_SNAPSHOT}) "  # noqa: S608 - constants only
+    "select u.a, u.b, u.c, u.d, u.e::jsonb, u.f, u.g "
+    "from unnest(%s::text[], %s::text[], %s::bigint[], %s::int[], %s::text[], %s::bigint[], %s::int[]) "
+    f"u(a, b, c, d, e, f, g){_KEEP_SNAPSHOT}"
+)
+# Outside of a round, for a stream that nobody is writing: who holds its head keeps its snapshot. The count of bytes
+# begins here if it had not begun.
+KEEP_SNAPSHOT = (
+    "with given as (select %s::text as project_id, %s::text as stream_id, %s::bigint as revision, %s::bigint as bytes, "  # noqa: S608 - constants only
+    "%s::int as version, %s::jsonb as state, %s::int as size), "
+    "held as (select h.project_id, h.stream_id from stream_heads h join given g on g.project_id = h.project_id "
+    "and g.stream_id = h.stream_id and g.revision = h.revision for no key update of h skip locked), "
+    "counted as (update stream_heads h set bytes = g.bytes from given g, held where h.project_id = held.project_id "
+    "and h.stream_id = held.stream_id and h.bytes <> g.bytes) "
+    f"insert into snapshots ({_SNAPSHOT}) select g.project_id, g.stream_id, g.revision, g.version, g.state, g.bytes, "
+    f"g.size from given g, held{_KEEP_SNAPSHOT} returning revision"
 )
 _RECORDS = (
     "jsonb_to_recordset(%s::jsonb) u(project_id text, principal text, operation text, key text, fingerprint text, "
@@ -135,6 +176,16 @@ def load_rows(table: Table[Any]) -> str:
     return (
         f"select row_to_json(t)::text from {table.name} t "  # noqa: S608 - names come from declarations
         "where (t.project_id, t.id) in (select * from unnest(%s::text[], %s::text[]))"
+    )
+
+
+@cache
+def load_light_rows(table: Table[Any]) -> str:
+    """Select the rows of streams that are light enough to be loaded, each as JSON."""
+    assert table.key == ("project_id", "id")
+    return (
+        f"select row_to_json(t)::text {_WANTED}"
+        f"join {table.name} t on w.light and t.project_id = w.project_id and t.id = w.stream_id"
     )
 
 

@@ -3,65 +3,54 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
-from functools import cache
 from typing import Any, TypeVar, cast
 
 import msgspec
-import psycopg
-from psycopg_pool import AsyncConnectionPool
 
 from projections.kernel.projection import Table
 from service.eventstore.clock import NOW_SECONDS
-from service.eventstore.commands import Command, CommandNotDone, Outcome, OutcomeUnknown
-from service.eventstore.connection import NOTICE_SILENCE
-from service.eventstore.entry import DEADLINE, DOUBT_DEADLINE
+from service.eventstore.commands import Command, Outcome, OutcomeUnknown
+from service.eventstore.entry import DEADLINE, DOUBT_DEADLINE, SILENCE, Entry, tell
+from service.eventstore.facts import Facts
 from service.eventstore.lane import FenceLane
 from service.eventstore.loop import CommandLoop
+from service.eventstore.reader import AsyncConnection, Reader, Row
 from service.eventstore.unit import Registry
 
 R = TypeVar("R", bound=msgspec.Struct)
-Row = tuple[Any, ...]
-AsyncConnection = psycopg.AsyncConnection[Row]
 
 READ_CONNECTIONS = 6
-READ_WAITING = 512
-READ_TIMEOUT = 1.0  # seconds a read waits for a connection; then psycopg_pool.PoolTimeout, a 503
+READS_PER_TENANT = 2
+DOOR_CONNECTIONS = 2
+COMMANDS, FENCES, READS = "commands", "fences", "reads"
 # The loop gives commands up itself, in time. This bounds what it cannot see: its own wait for a silent database.
+WATCH_SECONDS = 0.25
 LONGEST = DEADLINE + DOUBT_DEADLINE + 2.5
 
 
 class EventStore:
-    """One per process. Commands go through its loop (or its fence lane); reads through an asynchronous pool."""
+    """One per process. Commands go through its loop (or its fence lane); reads through asynchronous pools.
+
+    `doors` is for finding out who asks: short look-ups that no list and no report can hold up.
+    """
 
     def __init__(self, conninfo: str, registry: Registry) -> None:
         self.conninfo = conninfo
         self.registry = registry
         self.loop = CommandLoop(conninfo, registry)
         self.lane = FenceLane(conninfo, registry)
+        self.reads = Reader(conninfo, "service-read", connections=READ_CONNECTIONS, per_tenant=READS_PER_TENANT)
+        self.doors = Reader(conninfo, "service-door", connections=DOOR_CONNECTIONS, per_tenant=1)
+        self.facts = Facts(conninfo)
         self.installation_salt = ""
-        self._pool: AsyncConnectionPool[AsyncConnection] | None = None
 
     async def start(self) -> None:
-        """Open the pool and start the threads. Raises psycopg_pool.PoolTimeout when there is no database."""
-        self._pool = AsyncConnectionPool(
-            self.conninfo,
-            min_size=1,
-            max_size=READ_CONNECTIONS,
-            max_waiting=READ_WAITING,
-            timeout=READ_TIMEOUT,
-            kwargs={
-                "autocommit": True,
-                "application_name": "service-read",
-                "prepare_threshold": 2,
-                **NOTICE_SILENCE,
-            },
-            configure=_configure_reader,
-            open=False,
-        )
-        await self._pool.open(wait=True, timeout=10)
+        """Open the pools and start the threads. Raises psycopg_pool.PoolTimeout when there is no database."""
+        await asyncio.gather(self.reads.start(), self.doors.start())
+        await self.facts.start()
         [[self.installation_salt]] = await self.fetch("select salt from installation")
         self.start_writing()
 
@@ -73,8 +62,9 @@ class EventStore:
     async def stop(self) -> None:
         """Answer what is queued and close everything."""
         await asyncio.to_thread(self.stop_writing)
-        if self._pool is not None:
-            await self._pool.close()
+        await self.reads.stop()
+        await self.doors.stop()
+        await self.facts.stop()
 
     def stop_writing(self) -> None:
         """Stop the loop and the lane."""
@@ -89,12 +79,18 @@ class EventStore:
         """
         running = asyncio.get_running_loop()
         waiter: asyncio.Future[Outcome] = running.create_future()
-        (self.lane if command.exclusive else self.loop).submit(command, waiter)
-        giving_up = running.call_later(LONGEST, _give_up, waiter)
+        queue = self.lane if command.exclusive else self.loop
+        entry = queue.submit(command, waiter)
+        watches = (
+            running.call_later(DEADLINE + WATCH_SECONDS, _give_up_waiting, queue, entry),
+            running.call_later(DEADLINE + SILENCE, _give_up_silent, entry),
+            running.call_later(LONGEST, _give_up, waiter),
+        )
         try:
             return await waiter
         finally:
-            giving_up.cancel()
+            for watch in watches:
+                watch.cancel()
 
     def execute_sync(self, command: Command) -> Outcome:
         """Carry out a command from a thread without an event loop. Raises as `execute`."""
@@ -107,17 +103,17 @@ class EventStore:
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[AsyncConnection]:
-        """Lend a read-only connection. Raises CommandNotDone while the store is not started."""
-        if self._pool is None:
-            raise CommandNotDone
-        async with self._pool.connection() as connection:
+        """Lend a read-only connection. Raises CommandNotDone while the store is not started, and ReadNotDone."""
+        async with self.reads.connection() as connection:
             yield connection
 
     async def fetch(self, query: str, *params: Any) -> list[Row]:
         """Run a read and return its rows as tuples."""
-        async with self.connection() as connection:
-            cursor = await connection.execute(query.encode(), params)
-            return await cursor.fetchall()
+        return await self.reads.fetch(query, *params)
+
+    async def fetch_planned(self, query: str, *params: Any) -> list[Row]:
+        """Run a read that is planned for just these values, where the best plan depends on them."""
+        return await self.reads.fetch(query, *params, prepare=False)
 
     async def get(self, table: Table[R], project_id: str, id: str) -> R | None:  # noqa: A002
         """Read one row by its key."""
@@ -128,8 +124,7 @@ class EventStore:
         self, table: Table[R], where: str, *params: Any, order_by: str = "", limit: int | None = None
     ) -> list[R]:
         """Read the rows for which `where` (SQL over alias t, parameters as %s) holds."""
-        query = _select(table.name, where, order_by, limit)
-        return [msgspec.json.decode(text, type=table.row) for (text,) in await self.fetch(query, *params)]
+        return await self.reads.find(table, where, *params, order_by=order_by, limit=limit)
 
     def last_known(self, table: Table[R], project_id: str, id: str) -> R | None:  # noqa: A002
         """Return a row as this process last committed or loaded it; None when it knows nothing of it.
@@ -143,31 +138,33 @@ class EventStore:
         """Return a row as last known, or read it."""
         return self.last_known(table, project_id, id) or await self.get(table, project_id, id)
 
+    @property
+    def waiting(self) -> Mapping[str, int]:
+        """How many COMMANDS, FENCES and READS wait for their turn."""
+        return {
+            COMMANDS: self.loop.depth,
+            FENCES: self.lane.depth,
+            READS: self.reads.waiting + self.doors.waiting,
+        }
+
     async def now(self) -> int:
         """Return service_now() in epoch seconds."""
         [[seconds]] = await self.fetch(f"select {NOW_SECONDS}")
         return int(seconds)
 
-    def pool_stats(self) -> dict[str, int]:
-        """Return the pool's counters, for /metrics."""
-        return {} if self._pool is None else self._pool.get_stats()
+
+def _give_up_waiting(queue: CommandLoop | FenceLane, entry: Entry) -> None:
+    """Tell the caller of a command that nobody has begun, because its thread waits for a silent database."""
+    if not queue.begun(entry):
+        tell(entry.waiter, entry.given_up)
+
+
+def _give_up_silent(entry: Entry) -> None:
+    """Tell the caller of a command whose server has neither answered nor gone: nobody pursues its outcome yet."""
+    if not entry.in_doubt:
+        tell(entry.waiter, OutcomeUnknown())
 
 
 def _give_up(waiter: asyncio.Future[Outcome]) -> None:
     if not waiter.done():
         waiter.set_exception(OutcomeUnknown())
-
-
-@cache
-def _select(table: str, where: str, order_by: str, limit: int | None) -> str:
-    query = f"select row_to_json(t)::text from {table} t where {where}"  # noqa: S608 - names come from declarations
-    if order_by:
-        query += f" order by {order_by}"
-    if limit is not None:
-        query += f" limit {limit}"
-    return query
-
-
-async def _configure_reader(connection: AsyncConnection) -> None:
-    for setting in ("statement_timeout = '10s'", "default_transaction_read_only = on"):
-        await connection.execute(f"set {setting}".encode())

@@ -11,7 +11,10 @@ import msgspec
 
 from projections.kernel.projection import AnyProjection, Table
 from service.eventstore.cache import StreamName
+from service.eventstore.codec import canonical
 from service.eventstore.commands import Command
+from service.eventstore.documents import Taken, take_document
+from service.eventstore.faults import StreamFault
 from statemachines.kernel.machine import Event, Recorded, StateMachine, Stream, apply
 
 R = TypeVar("R", bound=msgspec.Struct)
@@ -43,16 +46,22 @@ class Working:
     revision: int
     state: Any
     rows: Mapping[str, Any]
+    read: int = 0  # bytes that were read to load it
+    documents: Taken = ()  # what owners' documents brought within the last hour
 
 
 @dataclass(slots=True)
 class Batch:
-    """Everything loaded under the locks, and everything accepted so far."""
+    """Everything loaded under the locks, and everything accepted so far.
+
+    `faults` are those of streams that cannot be read, which are not in `streams`: units that look at one fail.
+    """
 
     registry: Registry
     moment: datetime
     streams: dict[StreamName, Working]
     rows: dict[RowName, Any]
+    faults: dict[StreamName, StreamFault] = field(default_factory=dict)
     events: list[NewEvent] = field(default_factory=list)
     written_rows: dict[RowName, tuple[Table[Any], Any]] = field(default_factory=dict)
 
@@ -82,10 +91,16 @@ class UnitOfWork:
 
     def _working(self, stream: Stream) -> Working:
         assert stream.name in self._readable, f"{stream.id} was not declared"
-        return self._streams.get(stream.name) or self._batch.streams[stream.name]
+        return self._stream(stream.name)
+
+    def _stream(self, name: StreamName) -> Working:
+        """The stream as this unit has it. Raises its StreamFault if it cannot be read."""
+        if name in self._batch.faults:
+            raise self._batch.faults[name]
+        return self._streams.get(name) or self._batch.streams[name]
 
     def state(self, stream: Stream) -> Any:
-        """Return the state of a declared stream."""
+        """Return the state of a declared stream. Raises StreamFault, as everything here that looks at one does."""
         return self._working(stream).state
 
     def revision(self, stream: Stream) -> int:
@@ -93,19 +108,24 @@ class UnitOfWork:
         return self._working(stream).revision
 
     def append(self, stream: Stream, events: Sequence[Event]) -> Any:
-        """Check each event against the table, append it, fold it into state and rows; return the new state."""
+        """Check each event against the table, append it, fold it into state and rows; return the new state.
+
+        Raises the machine's conflict, and TooManyDocuments for a document beyond its stream's rate (G-140).
+        """
         assert stream.name in self._declared, f"{stream.id} was not declared for writing"
         working = self._working(stream)
-        revision, state, rows = working.revision, working.state, working.rows
+        revision, state, rows, documents = working.revision, working.state, working.rows, working.documents
         actor = f"{self._command.origin.actor_kind}:{self._command.origin.actor_id}"
         for event in events:
             state = apply(stream.machine, state, event)
+            if event.DOCUMENT:
+                documents = take_document(documents, len(canonical(event)), self.now)
             revision += 1
             recorded = Recorded(stream.id, revision, event, stream.project_id, self.now, actor)
             rows = fold_rows(self._batch.registry, stream.machine.kind, rows, recorded)
             self._events.append(NewEvent(self._command, self._command_id, stream, revision, event))
         if events:
-            self._streams[stream.name] = Working(stream, revision, state, rows)
+            self._streams[stream.name] = Working(stream, revision, state, rows, working.read, documents)
         return state
 
     def row(self, table: Table[R], project_id: str, id: str) -> R | None:  # noqa: A002
@@ -114,7 +134,7 @@ class UnitOfWork:
         if name in self._puts:
             return cast("R | None", self._puts[name][1])
         if (project_id, id) in self._readable:
-            working = self._streams.get((project_id, id)) or self._batch.streams[(project_id, id)]
+            working = self._stream((project_id, id))
             if any(
                 p.table.name == table.name for p in self._batch.registry.inline.get(working.stream.machine.kind, ())
             ):

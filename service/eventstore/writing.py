@@ -10,8 +10,8 @@ import msgspec
 
 from projections.kernel.projection import Table
 from service.eventstore import statements
-from service.eventstore.arrays import columns
-from service.eventstore.cache import Known, StateCache, StreamName
+from service.eventstore.arrays import Value, columns
+from service.eventstore.cache import NOTHING, Known, Mark, StateCache, StreamName
 from service.eventstore.codec import (
     CHAIN_START,
     Envelope,
@@ -25,12 +25,16 @@ from service.eventstore.connection import Connection
 from service.eventstore.entry import Entry
 from service.eventstore.faults import CommitNotConfirmed
 from service.eventstore.idempotency import Record
-from service.eventstore.loading import Loaded
+from service.eventstore.loading import Head, Loaded
 from service.eventstore.unit import Batch, NewEvent, Working
 from service.ids import new_id
 
-SNAPSHOT_EVERY = 100  # events after which a long stream gets a new snapshot
+SNAPSHOT_EVENTS = 100
+"""Events after which a stream gets a new snapshot (G-140)."""
+SNAPSHOT_BYTES = 256 * 1024
+"""Bytes of payload after which it does."""
 _encode = msgspec.json.Encoder().encode
+_NO_HEAD = Head(0, CHAIN_START)
 
 
 class Accepted(NamedTuple):
@@ -77,10 +81,24 @@ class _RecordRow(msgspec.Struct, frozen=True):
     headers: Mapping[str, str]
 
 
+class _SnapshotRow(NamedTuple):
+    """A snapshot as its upsert takes it."""
+
+    project_id: str
+    stream_id: str
+    revision: int
+    version: int
+    state: str
+    bytes: int
+    size: int
+
+
 class _Written(NamedTuple):
+    """Events laid out, and for each stream that they belong to its new chain and the bytes of payload they add."""
+
     rows: list[_EventRow]
     chains: dict[StreamName, bytes]
-    weights: dict[StreamName, int]
+    added: dict[StreamName, int]
 
 
 def write(
@@ -92,40 +110,40 @@ def write(
     write_more: Callable[[Connection, Batch], None],
 ) -> None:
     """Write a batch and commit it; then remember its streams. Raises psycopg.Error and CommitNotConfirmed."""
-    events, chains, weights = _assemble(batch, loaded)
+    events, chains, added = _assemble(batch, loaded)
     changed = {name: batch.streams[name] for name in chains}
-    updates = [(*n, loaded.heads[n][0], w.revision, chains[n]) for n, w in changed.items() if n in loaded.heads]
-    inserts = [(*n, w.stream.machine.kind, w.revision, chains[n]) for n, w in changed.items() if n not in loaded.heads]
-    snapshots = _snapshots_due(changed, loaded, cache)
+    marks = {name: _mark(working, loaded.heads.get(name), added[name]) for name, working in changed.items()}
+    snapshots = _snapshots_due(changed, marks, loaded, cache)
+    marks.update({(s.project_id, s.stream_id): Mark(s.revision, s.bytes) for s in snapshots})
+    updates, inserts = _heads(batch, loaded, marks, chains)
     records = {item.entry.record: _record(item) for item in accepted}  # Of twins with pending answers, the last one.
     new_records = [record for name, record in records.items() if name not in loaded.records]
     settled = [record for name, record in records.items() if name in loaded.records]
     execute = connection.execute
-    heads = None
     with connection.pipeline():
         if events:
             execute(statements.INSERT_EVENTS, (batch.moment, _encode(events).decode()), prepare=True)
         if updates:
-            heads = execute(statements.UPDATE_HEADS, columns(updates, 5), prepare=True)
+            execute(statements.UPDATE_HEADS, (*columns(updates, 7), len(updates)), prepare=True)
         if inserts:
-            execute(statements.INSERT_HEADS, columns(inserts, 5), prepare=True)
+            execute(statements.INSERT_HEADS, columns(inserts, 7), prepare=True)
         _write_rows(connection, batch)
         if snapshots:
-            execute(statements.UPSERT_SNAPSHOTS, columns(snapshots, 5), prepare=True)
+            execute(statements.UPSERT_SNAPSHOTS, columns(snapshots, 7), prepare=True)
         if new_records:
             execute(statements.INSERT_RECORDS, (batch.moment, _encode(new_records).decode()), prepare=True)
         if settled:
             execute(statements.SETTLE_RECORDS, (_encode(settled).decode(),), prepare=True)
         write_more(connection, batch)
         commit = execute("commit")
-    assert heads is None or heads.rowcount == len(updates), "a locked head moved"
     if commit.statusmessage != "COMMIT":
         raise CommitNotConfirmed(commit.statusmessage)
-    _remember(batch, loaded, cache, chains, weights, {(p, s): revision for p, s, revision, *_ in snapshots})
+    stored = {(s.project_id, s.stream_id): marks[s.project_id, s.stream_id] for s in snapshots}
+    _remember(batch, loaded, cache, chains, added, marks, stored)
 
 
 def _assemble(batch: Batch, loaded: Loaded) -> _Written:
-    """Hash and lay out the accepted events; returns the rows, the new chain and the added weight per stream."""
+    """Hash and lay out the accepted events."""
     written = _Written([], {}, {})
     at = microseconds(batch.moment)
     for new in batch.events:
@@ -135,10 +153,10 @@ def _assemble(batch: Batch, loaded: Loaded) -> _Written:
         payload_hash = hash_payload(salt, payload)
         envelope = _envelope(new, at, payload_hash)
         leaf = hash_leaf(envelope)
-        previous = written.chains.get(name) or loaded.heads.get(name, (0, CHAIN_START))[1]
+        previous = written.chains.get(name) or loaded.heads.get(name, _NO_HEAD).chain
         chain = hash_chain(previous, leaf)
         written.chains[name] = chain
-        written.weights[name] = written.weights.get(name, 0) + len(payload)
+        written.added[name] = written.added.get(name, 0) + len(payload)
         written.rows.append(
             _EventRow(
                 envelope.project_id,
@@ -183,20 +201,60 @@ def _envelope(new: NewEvent, at: int, payload_hash: bytes) -> Envelope:
     )
 
 
+def _mark(working: Working, head: Head | None, added: int) -> Mark:
+    """Where a stream stands after this batch; what its head did not count stays uncounted."""
+    before = 0 if head is None else head.bytes
+    return Mark(working.revision, -1 if before < 0 else before + added)
+
+
+def _heads(
+    batch: Batch, loaded: Loaded, marks: Mapping[StreamName, Mark], chains: Mapping[StreamName, bytes]
+) -> tuple[list[tuple[Value, ...]], list[tuple[Value, ...]]]:
+    """Lay out the heads as their update and their insert take them; no documents: an empty text."""
+    updates: list[tuple[Value, ...]] = []
+    inserts: list[tuple[Value, ...]] = []
+    written = {new.stream.name for new in batch.events if new.event.DOCUMENT}
+    for name, mark in marks.items():
+        working, head = batch.streams[name], loaded.heads.get(name)
+        documents = _encode(working.documents).decode() if name in written else ""
+        stand = (mark.revision, chains[name], mark.bytes, documents)
+        if head is None:
+            inserts.append((*name, working.stream.machine.kind, *stand))
+        else:
+            updates.append((*name, head.revision, *stand))
+    return updates, inserts
+
+
+def outgrown(mark: Mark, snapshot: Mark) -> bool:
+    """Whether a stream has grown too far from its snapshot, or nobody knows how far (G-140)."""
+    return (
+        mark.bytes < 0
+        or snapshot.bytes < 0
+        or mark.revision - snapshot.revision >= SNAPSHOT_EVENTS
+        or mark.bytes - snapshot.bytes >= SNAPSHOT_BYTES
+    )
+
+
 def _snapshots_due(
-    changed: Mapping[StreamName, Working], loaded: Loaded, cache: StateCache
-) -> list[tuple[str, str, int, int, str]]:
+    changed: Mapping[StreamName, Working], marks: Mapping[StreamName, Mark], loaded: Loaded, cache: StateCache
+) -> list[_SnapshotRow]:
+    """The snapshots of streams that have outgrown theirs; one whose bytes were not counted begins to count."""
     due = []
     for name, working in changed.items():
-        machine = working.stream.machine
-        if machine.snapshots and working.revision - _last_snapshot(name, loaded, cache) >= SNAPSHOT_EVERY:
-            due.append((*name, working.revision, machine.version, _encode(working.state).decode()))
+        mark = marks[name]
+        if outgrown(mark, _last_snapshot(name, loaded, cache)):
+            state = _encode(working.state)
+            version = working.stream.machine.snapshot_version
+            counted = max(0, mark.bytes)
+            due.append(_SnapshotRow(*name, mark.revision, version, state.decode(), counted, len(state)))
     return due
 
 
-def _last_snapshot(name: StreamName, loaded: Loaded, cache: StateCache) -> int:
+def _last_snapshot(name: StreamName, loaded: Loaded, cache: StateCache) -> Mark:
     known = cache.get(name)
-    return known.snapshot_revision if known else loaded.snapshots.get(name, (0, ""))[0]
+    if known is not None:
+        return known.snapshot
+    return loaded.snapshots[name][0] if name in loaded.snapshots else Mark()
 
 
 def _write_rows(connection: Connection, batch: Batch) -> None:
@@ -232,8 +290,9 @@ def _remember(
     loaded: Loaded,
     cache: StateCache,
     chains: Mapping[StreamName, bytes],
-    weights: Mapping[StreamName, int],
-    snapshots: Mapping[StreamName, int],
+    added: Mapping[StreamName, int],
+    marks: Mapping[StreamName, Mark],
+    snapshots: Mapping[StreamName, Mark],
 ) -> None:
     """Fill the cache from a committed batch."""
     known = {}
@@ -241,13 +300,15 @@ def _remember(
         if name not in chains and name not in loaded.heads:
             continue  # Still absent.
         before = cache.get(name)
+        weight = NOTHING if before is None else before.weight
+        rows = dict(working.rows)
         known[name] = Known(
-            revision=working.revision,
-            chain=chains.get(name) or loaded.heads[name][1],
+            mark=marks[name] if name in marks else Mark(working.revision, loaded.heads[name].bytes),
+            chain=chains.get(name) or loaded.heads[name].chain,
             state=working.state,
-            rows=dict(working.rows),
-            size=(before.size if before else 1024) + weights.get(name, 0),
-            snapshot_revision=snapshots.get(name) or _last_snapshot(name, loaded, cache),
+            rows=rows,
+            weight=weight.grown(working.read + added.get(name, 0), working.state, rows),
+            snapshot=snapshots.get(name) or _last_snapshot(name, loaded, cache),
         )
     for name, entry in known.items():
         cache.put(name, entry)

@@ -22,6 +22,7 @@ from service.eventstore.commands import OutcomeUnknown
 from service.eventstore.connection import Connection
 from service.eventstore.entry import tell
 from service.eventstore.faults import Fault, Meaning, judge
+from service.eventstore.outage import OUTAGE
 from service.eventstore.session import WritingSession
 from service.ingest import statements
 from service.ingest.flush import Attempt, Flush, flusher_name
@@ -103,10 +104,17 @@ class Decider:
             case Meaning.NOT_CONNECTED:
                 settlement.hold(attempt.items)
             case Meaning.IN_DOUBT:
-                log.warning("connection_lost", size=len(attempt.items), sqlstate=fault.sqlstate)
+                OUTAGE.began(fault.error, in_doubt=len(attempt.items))
                 self._session.close()
                 if attempt.committing:
                     self._resolve(attempt, self._session.pid, settlement)
+                else:
+                    settlement.hold(attempt.items)
+            case Meaning.OUT_OF_TIME:
+                log.warning("transaction_out_of_time", size=len(attempt.items), sqlstate=fault.sqlstate)
+                self._session.close()
+                if len(attempt.items) > 1:
+                    self._one_by_one(attempt, fault, settlement)
                 else:
                     settlement.hold(attempt.items)
             case Meaning.TRY_AGAIN:

@@ -26,15 +26,19 @@ from service.eventstore import names
 from service.eventstore.cache import StateCache, StreamName
 from service.eventstore.commands import Answer, Command, KeyReused, Origin, Outcome
 from service.eventstore.connection import Connection
+from service.eventstore.faults import StreamFault
 from service.eventstore.idempotency import Record, replay
-from service.eventstore.loading import Footprint, Loaded, fold_stream
+from service.eventstore.loading import Footprint, Loaded, fold_streams
 from service.eventstore.unit import Batch, Registry, UnitOfWork
+from service.eventstore.warming import load_into
 from service.eventstore.writing import write
 from service.ids import new_id
 from service.ingest import statements
 from service.ingest.counting import Parameters, parameters
+from service.ingest.grouping import Evidence, Grouping
 from service.ingest.items import Assignment, Item
 from service.ingest.locking import Project, lock
+from service.ingest.newcases import Room, enter_rooms, leave_rooms
 from service.ingest.tally import Assigned, KeyRecordTally, Tally
 from statemachines.cases import case, suppressions
 from statemachines.kernel.machine import Stream
@@ -42,6 +46,13 @@ from statemachines.projects.project import ProjectDeletionInProgress
 
 ACCEPTED = 202
 MOST_PROJECTS = 10_000  # remembered; with more, all are forgotten and read again
+OVERFLOW = Evidence(
+    None,
+    None,
+    "More kinds of errors were new in this hour than get cases of their own\n\n"
+    "This case counts the others. Each of them gets its own case when it comes again in an hour with room.",
+)
+"""What an overflow case is called, and says, in the place of a first error."""
 _NO_HEADERS: Mapping[str, str] = {}
 
 
@@ -88,6 +99,7 @@ class _Work:
     projects: Mapping[str, Project]
     closed: AbstractSet[str]
     counted: dict[StreamName, case.Case] = field(default_factory=dict)
+    rooms: Mapping[str, Room] = field(default_factory=dict)
     tally: Tally = field(default_factory=Tally)
 
 
@@ -99,19 +111,24 @@ def flusher_name(flusher_id: str) -> str:
 class Flush:
     """Works out and runs the flushes of one flusher, one after the other: nothing here is safe to use twice at once."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, new_cases_per_hour: int) -> None:
         self.flusher_id = new_id("flusher")
         self._registry = registry
+        self._new_cases_per_hour = new_cases_per_hour
         self._number = 0
         self._cache = StateCache()
         self._projects: dict[str, Project] = {}  # as they stood last: checked before they are used
         self._moved: set[StreamName] = set()  # cases that were only counted but have to change: locked to write next
+        self._heavy: dict[StreamName, Stream] = {}  # loaded before the next flush: too much for one
+        self._full: dict[str, int] = {}  # projects without room for new cases, and the hour in which that was so
 
     def forget(self) -> None:
         """Empty the cache, after any error."""
         self._cache.clear()
         self._projects.clear()
         self._moved.clear()
+        self._heavy = {}
+        self._full.clear()
 
     def attempt(self, items: Sequence[Item]) -> Attempt:
         """Give a batch its number."""
@@ -124,6 +141,8 @@ class Flush:
         Raises psycopg.Error as it comes, with the transaction still open or the connection broken, and
         CommitNotConfirmed.
         """
+        heavy, self._heavy = self._heavy, {}
+        load_into(connection, self._registry, self._cache, heavy.values())
         footprint = self._footprint(attempt.items)
         project_ids = sorted({item.sender.project_id for item in attempt.items})
         loaded, moment, projects = lock(connection, footprint, project_ids)
@@ -137,8 +156,13 @@ class Flush:
         closed = {project_id for project_id in project_ids if names.gate(project_id) not in loaded.gates}
         work = _Work(footprint, loaded, batch, projects, closed)
         self._fold(work)
+        work.rooms = enter_rooms(connection, _newcomers(work), batch.now, self._new_cases_per_hour)
+        self._forget_hours_before(work.rooms)
         for item in attempt.items:
-            self._take(item, work, attempt)
+            try:
+                self._take(item, work, attempt)
+            except StreamFault as refusal:
+                attempt.settled.append((item, refusal))
         if not attempt.stored:
             connection.execute("rollback")
             return
@@ -147,9 +171,15 @@ class Flush:
         values = (moment, self.flusher_id, attempt.number, records, *work.tally.parameters())
 
         def store(connection: Connection, _: Batch) -> None:
+            leave_rooms(connection, work.rooms)
             connection.execute(statements.STORE, values, prepare=True)
 
         write(connection, batch, loaded, (), self._cache, store)
+
+    def _forget_hours_before(self, rooms: Mapping[str, Room]) -> None:
+        for project_id, room in rooms.items():
+            if self._full.get(project_id, room.hour) != room.hour:
+                del self._full[project_id]
 
     # -- what is only counted ----------------------------------------------------------------------------------
 
@@ -182,7 +212,7 @@ class Flush:
             assigned = None
             if item.offered:
                 case_id, grouping = item.offered[0]  # The oldest grouping that knows it keeps it: all are known here.
-                assigned = Assigned(case_id, grouping, cases[project_id, case_id].state.status, counted=True)
+                assigned = Assigned(case_id, grouping, cases[project_id, case_id].state.status)
             attempt.stored.append(Stored(item, tally.add(item, assigned, projects[project_id].account_id)))
         return parameters(self.flusher_id, attempt.number, footprint, cases, projects, tally)
 
@@ -202,6 +232,10 @@ class Flush:
                 (counted if stays else writes)[name] = case.stream(project_id, offered.case_id)
         reads = []
         for project_id in {project_id for project_id, _ in writes}:
+            if project_id in self._full:
+                overflow = _overflow(project_id, self._full[project_id])
+                stays = self._cache.get(overflow.name) is not None and overflow.name not in self._moved
+                (counted if stays else writes)[overflow.name] = overflow
             rules = _rules(project_id)
             if self._cache.get(rules.name):
                 reads.append(rules)
@@ -220,31 +254,37 @@ class Flush:
         )
 
     def _fold(self, work: _Work) -> None:
-        """Bring every stream that may change to its head; one that is held stays out of the batch.
+        """Bring every stream that may change to its head; one that is held, or heavy, stays out of the batch.
 
         A counted case is as the cache has it when its head says so; one that another process has moved is held here,
         and locked to be written in the next flush.
         """
-        loaded = work.loaded
-        for name, stream in work.footprint.streams.items():
-            absent = (
-                name not in loaded.seen and name in work.footprint.writes and names.new_stream(*name) in loaded.names
-            )
-            if name in loaded.heads or absent:
-                work.batch.streams[name] = fold_stream(self._registry, self._cache, stream, loaded)
-                self._moved.discard(name)
+        loaded, batch = work.loaded, work.batch
+        self._heavy = {name: work.footprint.streams[name] for name in loaded.heavy - self._cache.faults.keys()}
+        locked = (stream for name, stream in work.footprint.streams.items() if self._is_locked(name, work))
+        batch.streams, batch.faults = fold_streams(self._registry, self._cache, locked, loaded)
+        self._moved.difference_update(batch.streams)
         for name in work.footprint.shared:
             if name in loaded.heads and name not in work.batch.streams:
                 known = self._cache.get(name)
-                if known is not None and known.revision == loaded.heads[name][0]:
+                if known is not None and known.revision == loaded.heads[name].revision:
                     work.counted[name] = known.state
                 else:
                     self._moved.add(name)
 
+    def _is_locked(self, name: StreamName, work: _Work) -> bool:
+        """Whether a stream that may change is ours: by its head, or by its name while it does not exist."""
+        loaded = work.loaded
+        absent = name not in loaded.seen and name in work.footprint.writes and names.new_stream(*name) in loaded.names
+        return absent or (name in loaded.heads and name not in self._heavy)
+
     # -- one record --------------------------------------------------------------------------------------------
 
     def _take(self, item: Item, work: _Work, attempt: Attempt) -> None:
-        """Decide what becomes of a record: refused, answered from the record of its key, held, or stored."""
+        """Decide what becomes of a record: refused, answered from the record of its key, held, or stored.
+
+        Raises StreamFault when its case cannot be read here.
+        """
         sender = item.sender
         if sender.project_id in work.closed:
             attempt.held.append(item)
@@ -264,47 +304,84 @@ class Flush:
             if record is not None:
                 attempt.settled.append((item, _repeat(record, sender.request_hash)))
                 return
-        assigned = self._assign(item, work) if item.offered else None
-        if assigned is None and item.offered:
-            attempt.held.append(item)
-            return
-        attempt.stored.append(self._store(item, assigned, project.account_id, work))
+        try:
+            assigned = self._assign(item, work) if item.offered else None
+        except StreamFault as fault:
+            attempt.settled.append((item, fault))
+        else:
+            if assigned is None and item.offered:
+                attempt.held.append(item)
+            else:
+                attempt.stored.append(self._store(item, assigned, project.account_id, work))
 
     def _assign(self, item: Item, work: _Work) -> Assigned | None:
-        """Find the case of an error, opening or reopening it if need be; None while something it needs is held."""
+        """Find the case of an error, opening or reopening it if need be; None while something it needs is held.
+
+        Raises StreamFault when that is the case, or what it needs to move: whether it is open is not known.
+        """
         project_id = item.sender.project_id
         chosen = item.offered[-1]
         if len(item.offered) > 1:
             # An old grouping that knows the error keeps it; only what none knows opens a case, under the newest.
             for offered in reversed(item.offered):
                 name = (project_id, offered.case_id)
-                if name not in work.counted and name not in work.batch.streams:
+                if name in work.counted or name in work.batch.faults:
+                    chosen = offered
+                elif name not in work.batch.streams:
                     return None
-                if name in work.counted or work.batch.streams[name].revision:
+                elif work.batch.streams[name].revision:
                     chosen = offered
         name = (project_id, chosen.case_id)
+        _readable(work.batch, name)
         known = work.counted.get(name)
         if known is not None:
-            return Assigned(chosen.case_id, chosen.grouping, known.status, counted=True)
+            return Assigned(chosen.case_id, chosen.grouping, known.status)
         working = work.batch.streams.get(name)
-        if working is None or (case.moves_on_error(working.state) and not self._move(item, chosen, work)):
+        if working is None:
             return None
-        return Assigned(chosen.case_id, chosen.grouping, work.batch.streams[name].state.status, counted=False)
+        if not working.revision and not work.rooms[project_id].left:
+            return self._assign_to_overflow(item, chosen.grouping, work)
+        if case.moves_on_error(working.state) and not self._move(item, chosen, work):
+            return None
+        return Assigned(chosen.case_id, chosen.grouping, work.batch.streams[name].state.status, item.evidence)
 
     def _move(self, item: Item, chosen: Assignment, work: _Work) -> bool:
         """Run the unit of a case that may open or regress; False while the rules of its project are held."""
         project_id = item.sender.project_id
         stream, rules = case.stream(project_id, chosen.case_id), _rules(project_id)
+        _readable(work.batch, rules.name)
         if rules.name not in work.batch.streams:
             return False
-        origin = Origin("dsn", project_id, item.operation, item.sender.request_id)
-        command = Command(origin=origin, decide=_decided, streams=[stream], reads=[rules])
-        unit = UnitOfWork(work.batch, command, item.row.id)
-        fingerprint = chosen.grouping.fingerprint
+        unit = _unit(item, [stream], [rules], work)
+        fingerprint, state = chosen.grouping.fingerprint, unit.state(stream)
+        if state.status is case.Status.ABSENT:
+            work.rooms[project_id].opened += 1
         rule = suppressions.settling_rule(unit.state(rules).rules, fingerprint)
-        unit.append(stream, case.decide_error(unit.state(stream), fingerprint, chosen.grouping.version, rule, unit.now))
+        unit.append(stream, case.decide_error(state, fingerprint, chosen.grouping.version, rule, unit.now))
         unit.accept()
         return True
+
+    def _assign_to_overflow(self, item: Item, grouping: Grouping, work: _Work) -> Assigned | None:
+        """Count an error that is too new into the overflow case of the hour (G-136); None until that is locked."""
+        project_id = item.sender.project_id
+        hour = work.rooms[project_id].hour
+        stream = _overflow(project_id, hour)
+        _readable(work.batch, stream.name)
+        known = work.counted.get(stream.name)
+        if known is not None:
+            return Assigned(stream.id, grouping, known.status)
+        working = work.batch.streams.get(stream.name)
+        if working is None:
+            if len(self._full) > MOST_PROJECTS:
+                self._full.clear()
+            self._full[project_id] = hour
+            return None
+        if not working.revision:
+            unit = _unit(item, [stream], [], work)
+            unit.append(stream, case.decide_overflow(unit.state(stream), hour, unit.now))
+            unit.accept()
+        status = work.batch.streams[stream.name].state.status
+        return Assigned(stream.id, grouping, status, OVERFLOW)
 
     def _store(self, item: Item, assigned: Assigned | None, account_id: str, work: _Work) -> Stored:
         """Put a record into the tally, and its answer with it if the record of its key has to hold that."""
@@ -315,6 +392,32 @@ class Flush:
             work.tally.key_records.append(made)
             work.loaded.records[item.key_record] = Record(request_hash, item.row.id, ACCEPTED, body, _NO_HEADERS)
         return Stored(item, suppressed)
+
+
+def _readable(batch: Batch, name: StreamName) -> None:
+    """Raise the fault of a stream that cannot be read."""
+    if name in batch.faults:
+        raise batch.faults[name]
+
+
+def _newcomers(work: _Work) -> set[str]:
+    """Projects of which an error may open a case: they have a stream in the batch that does not exist yet."""
+    return {
+        project_id
+        for (project_id, _), working in work.batch.streams.items()
+        if working.stream.machine is case.MACHINE and not working.revision
+    }
+
+
+def _unit(item: Item, streams: Sequence[Stream], reads: Sequence[Stream], work: _Work) -> UnitOfWork:
+    """Begin the unit of work that a record causes."""
+    project_id = item.sender.project_id
+    origin = Origin("dsn", project_id, item.operation, item.sender.request_id)
+    return UnitOfWork(work.batch, Command(origin=origin, decide=_decided, streams=streams, reads=reads), item.row.id)
+
+
+def _overflow(project_id: str, hour: int) -> Stream:
+    return case.stream(project_id, case.case_id(project_id, case.overflow_fingerprint(hour)))
 
 
 def _rules(project_id: str) -> Stream:

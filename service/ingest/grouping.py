@@ -1,4 +1,7 @@
-"""Which case an error belongs to, and why (G-031). Pure functions over the already scrubbed event.
+"""Which case an error belongs to, and why (G-031). Pure functions.
+
+Grouping sees an event before secrets are cut out of its texts (G-135): only a hash of what it sees is kept, and no case
+falls apart because another form of secret is known. A text with a secret of this service it sees hidden as a whole.
 
 A grouping is a version: a way to turn an event into a fingerprint. Versions are only ever added. An event is offered
 the fingerprint of every version; the oldest one that already has a case wins, and only an event that no version
@@ -61,11 +64,22 @@ GROUPINGS: Mapping[int, Callable[[Evidence], str]] = {1: _version_1}
 """Every version ever released, oldest first: the text whose hash is the fingerprint."""
 
 
-@lru_cache(maxsize=4096)
-def _grouping(version: int, text: str, *, typed: bool, framed: bool) -> Grouping:
-    """The assignment that a text stands for; errors repeat themselves, so the recent ones are remembered."""
+REMEMBERED_LENGTH = 1024
+"""Characters of the longest text whose assignment is remembered: what is kept is bounded, whatever is sent."""
+
+
+def _assign(version: int, text: str, *, typed: bool, framed: bool) -> Grouping:
+    """The assignment that a text stands for."""
     parts = ["type"] * typed + ["frame"] * framed + ["message"]
     return Grouping(version, hashlib.sha256(text.encode()).hexdigest()[:32], f"v{version}:{'+'.join(parts)}")
+
+
+_remembered = lru_cache(maxsize=4096)(_assign)  # Errors repeat themselves.
+
+
+def _grouping(version: int, text: str, *, typed: bool, framed: bool) -> Grouping:
+    assign = _remembered if len(text) <= REMEMBERED_LENGTH else _assign
+    return assign(version, text, typed=typed, framed=framed)
 
 
 def group(evidence: Evidence, groupings: Mapping[int, Callable[[Evidence], str]] = GROUPINGS) -> tuple[Grouping, ...]:
@@ -76,16 +90,20 @@ def group(evidence: Evidence, groupings: Mapping[int, Callable[[Evidence], str]]
     )
 
 
-def gather(message: str, extra: Mapping[str, Any] | None) -> Evidence:
-    """Find the evidence in a log event. `extra.exception` is free form: whatever does not fit is as if absent."""
+def gather(message: str, extra: Mapping[str, Any] | None, see: Callable[[str], str] = str) -> Evidence:
+    """Find the evidence in a log event; `see` says how each text is seen.
+
+    `extra.exception` is free form: whatever does not fit is as if absent.
+    """
     exception = extra.get("exception") if extra else None
     if not isinstance(exception, dict):
-        return Evidence(None, None, message)
+        return Evidence(None, None, see(message))
     kind = exception.get("type")
-    return Evidence(kind if isinstance(kind, str) and kind else None, _top_frame(exception.get("frames")), message)
+    seen = see(kind) if isinstance(kind, str) and kind else None
+    return Evidence(seen, _top_frame(exception.get("frames"), see), see(message))
 
 
-def _top_frame(frames: Any) -> str | None:
+def _top_frame(frames: Any, see: Callable[[str], str]) -> str | None:
     """Name the first in-app entry as `file:function`."""
     if not isinstance(frames, list):
         return None
@@ -93,7 +111,9 @@ def _top_frame(frames: Any) -> str | None:
         if isinstance(frame, dict) and frame.get("in_app") is True:
             file, function = frame.get("file"), frame.get("function")
             if isinstance(file, str) or isinstance(function, str):
-                return f"{file if isinstance(file, str) else ''}:{function if isinstance(function, str) else ''}"
+                return (
+                    f"{see(file) if isinstance(file, str) else ''}:{see(function) if isinstance(function, str) else ''}"
+                )
     return None
 
 

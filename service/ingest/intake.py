@@ -18,11 +18,12 @@ import psycopg
 import structlog
 
 from service.eventstore.commands import CommandNotDone, Outcome, OutcomeUnknown
-from service.eventstore.entry import tell
+from service.eventstore.entry import SILENCE, tell
 from service.eventstore.faults import Meaning
+from service.eventstore.outage import OUTAGE
 from service.eventstore.session import RECONNECT_PAUSE
 from service.eventstore.unit import Registry
-from service.ingest.counting import CountingSession
+from service.ingest.counting import CountingSession, Parameters
 from service.ingest.decider import DOUBT_DEADLINE, Decider
 from service.ingest.flush import Flush
 from service.ingest.items import Item
@@ -33,6 +34,7 @@ from service.ingest.waiting import Waiting
 log = structlog.get_logger()
 
 BATCH = 256
+NEW_CASES_PER_HOUR = 500  # of a project
 LINGER = 0.001  # seconds that a flush waits for company while requests come in crowds
 STOP_SECONDS = 4.0
 WATCH_SECONDS = 0.25
@@ -43,6 +45,8 @@ LONGEST = DOUBT_DEADLINE + 2.5  # seconds past its deadline that a record may be
 class Intake:
     """One per process that serves ingest. `scrubber` holds the names that are hidden before anything is stored.
 
+    `new_cases_per_hour` bounds how many cases a project opens (G-136).
+
     Belongs to the event loop that starts it.
     """
 
@@ -52,11 +56,12 @@ class Intake:
         registry: Registry,
         *,
         scrubber: Scrubber | None = None,
+        new_cases_per_hour: int = NEW_CASES_PER_HOUR,
         batch: int = BATCH,
         waiting: Waiting | None = None,
     ) -> None:
         self.scrubber = scrubber or Scrubber()
-        self._flush = Flush(registry)
+        self._flush = Flush(registry, new_cases_per_hour)
         application = f"service-intake-{os.getpid()}"
         self._session = CountingSession(conninfo, application)
         self._decider = Decider(conninfo, application, self._flush)
@@ -66,6 +71,7 @@ class Intake:
         self._stopping = False
         self._crowd = 0
         self._flying: Sequence[Item] = ()
+        self._counting = False
         self._tasks: list[asyncio.Task[None]] = []
         self.flushes = 0
         self.stored = 0
@@ -175,12 +181,15 @@ class Intake:
             await asyncio.sleep(RECONNECT_PAUSE)  # Nobody is refused for it: the records wait until their deadline.
             return Settlement(held=list(batch))
         try:
-            received_at = await self._session.store(values)
+            received_at = await self._count(values)
         except Exception as error:  # noqa: BLE001 - what was sent may be committed, whatever went wrong here
             self._flush.forget()
-            match self._session.judge(error).meaning:
-                case Meaning.IN_DOUBT | Meaning.BUG:
-                    log.warning("connection_lost", size=len(batch), error=repr(error))
+            match meaning := self._session.judge(error).meaning:
+                case Meaning.IN_DOUBT | Meaning.OUT_OF_TIME | Meaning.BUG:
+                    if meaning is Meaning.IN_DOUBT:
+                        OUTAGE.began(error, in_doubt=len(batch))
+                    else:
+                        log.warning("flush_failed", size=len(batch), error=repr(error))
                     lost_pid = self._session.pid
                     await self._session.reset()
                     return await self._decider.resolve(attempt, lost_pid)
@@ -194,6 +203,14 @@ class Intake:
         settlement = Settlement()
         settlement.add(attempt)
         return settlement
+
+    async def _count(self, values: Parameters) -> int | None:
+        """Run the counting statement; meanwhile a server that is silent for long enough has its callers let go."""
+        self._counting = True
+        try:
+            return await self._session.store(values)
+        finally:
+            self._counting = False
 
     def _settle(self, settlement: Settlement) -> None:
         """Tell the callers, and keep what was held."""
@@ -209,7 +226,8 @@ class Intake:
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             self._answer([(item, CommandNotDone()) for item in self._waiting.expire()])
-            late = [item for item in self._flying if item.deadline + LONGEST < time.monotonic()]
+            patience = min(SILENCE, LONGEST) if self._counting else LONGEST
+            late = [item for item in self._flying if item.deadline + patience < time.monotonic()]
             _tell((item, OutcomeUnknown()) for item in late)  # They are removed when the flush returns.
 
     def _answer(self, results: Sequence[tuple[Item, Outcome | Exception]]) -> None:

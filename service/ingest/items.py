@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple, cast
@@ -19,6 +20,7 @@ import msgspec
 
 from schemas.analytics.event import AnalyticsAccepted, AnalyticsEvent
 from schemas.cases.log import ERROR_LEVELS, LEVELS, MAX_EXTRA_BYTES, Level, LogAccepted, LogEvent
+from schemas.kernel.published import body_schema
 from schemas.onboarding.proof import PROOF_PROPERTY
 from service.auth.refusals import InvalidPayload
 from service.eventstore import names
@@ -26,13 +28,15 @@ from service.eventstore.commands import Outcome
 from service.eventstore.entry import RecordName
 from service.ids import new_id
 from service.ingest.grouping import Evidence, Grouping, gather, group
-from service.ingest.scrubbing import Scrubber
+from service.ingest.scrubbing import KEPT_OF_OTHERS, KEPT_OF_USER, Scrubber, without_own
 from statemachines.cases import case
 
 DEADLINE = 2.5  # seconds a record may wait for its commit
 OVERHEAD = 2048  # bytes of memory that a waiting record takes at least
 WEIGHT = 4  # bytes of memory for a byte of its body: a decoded object is larger than its text
+VALUE_WEIGHT = 64  # bytes of memory for each value in it, told by its commas
 DEFAULT_ENVIRONMENT = "production"
+DEFAULT_LEVEL = "error"
 _PROOF_BYTES = PROOF_PROPERTY.encode()
 LOGS = "POST /v1/logs/"
 ANALYTICS = "POST /v1/analytics/"
@@ -53,6 +57,16 @@ class Sender(NamedTuple):
     request_hash: str
 
 
+class Adjustments(NamedTuple):
+    """In how many places a body was changed so that it could be taken, and the paths of the first of them (G-133)."""
+
+    changes: int = 0
+    places: tuple[str, ...] = ()
+
+
+AS_SENT = Adjustments()
+
+
 class Assignment(NamedTuple):
     """A case that an error may belong to: its stream's id and the grouping that says so."""
 
@@ -60,7 +74,7 @@ class Assignment(NamedTuple):
     grouping: Grouping
 
 
-class LogRow(msgspec.Struct):
+class LogRow(msgspec.Struct, omit_defaults=True):
     """A row of log_events; field names are its columns."""
 
     project_id: str
@@ -74,12 +88,13 @@ class LogRow(msgspec.Struct):
     tags: Mapping[str, Any]
     extra: Mapping[str, Any]
     marker_hash: str | None
+    adjusted: tuple[str, ...] | None = None
     case_id: str | None = None
     fingerprint: str | None = None
     grouped_by: str | None = None
 
 
-class AnalyticsRow(msgspec.Struct):
+class AnalyticsRow(msgspec.Struct, omit_defaults=True):
     """A row of analytics_events; field names are its columns."""
 
     project_id: str
@@ -88,6 +103,7 @@ class AnalyticsRow(msgspec.Struct):
     distinct_id: str
     properties: Mapping[str, Any]
     marker_hash: str | None
+    adjusted: tuple[str, ...] | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -102,9 +118,10 @@ class Item:
     sender: Sender
     body: LogEvent | AnalyticsEvent | None = field(repr=False)  # None once it is prepared
     raw: bytes = field(repr=False)
+    adjustments: Adjustments = AS_SENT
     size: int = field(init=False)  # bytes of memory, by estimate
     row: LogRow | AnalyticsRow = field(init=False, repr=False)
-    scrubbed: int = 0
+    scrubbed: Mapping[str, int] = field(default_factory=dict)  # values that were hidden, by kind
     offered: tuple[Assignment, ...] = ()
     evidence: Evidence | None = None
     key_record: RecordName | None = None  # name of its idempotency record, if it has a key
@@ -115,7 +132,7 @@ class Item:
     delay: float = 0.0
 
     def __post_init__(self) -> None:
-        self.size = OVERHEAD + WEIGHT * len(self.raw)
+        self.size = OVERHEAD + WEIGHT * len(self.raw) + VALUE_WEIGHT * self.raw.count(b",")
         key, project_id = self.sender.key, self.sender.project_id
         if key is not None:
             self.key_record = (project_id, f"dsn:{project_id}", self.operation, key)
@@ -133,17 +150,25 @@ class Item:
     def _prepare_log(self, body: LogEvent, scrubber: Scrubber) -> None:
         user = None if body.user is None else _user_of(self.raw).user
         message, environment, release = body.message, body.environment or DEFAULT_ENVIRONMENT, body.release
-        tags: Mapping[str, Any] = body.tags or {}
-        extra: Mapping[str, Any] = body.extra or {}
-        if scrubber.suspicious(self.raw):
-            (message, environment, release, user, tags, extra), self.scrubbed = scrubber.parts(
-                message, environment, release, user, tags, extra
-            )
-        level = LEVELS[body.level]
+        tags = {name: value for name, value in body.tags.items() if value is not None} if body.tags else {}
+        extra = body.extra or {}
+        level = LEVELS[body.level or DEFAULT_LEVEL]
+        suspicion = scrubber.look(self.raw)
         if level in ERROR_LEVELS:
-            self.evidence = gather(message, extra)
+            self.evidence = gather(message, extra, without_own if suspicion.own else str)
             self.offered = _offered(self.sender.project_id, group(self.evidence))
-        marker, (tags, extra) = _hash_marker(self.raw, tags, extra)
+        if suspicion:
+            counts = Counter[str]()
+            message = scrubber.text(message, suspicion, counts)
+            environment = scrubber.kept_text(environment, suspicion, counts)
+            release = release and scrubber.kept_text(release, suspicion, counts)
+            scrubber.tree(user or {}, suspicion, counts, KEPT_OF_USER)
+            scrubber.tree(tags, suspicion, counts, KEPT_OF_OTHERS)
+            scrubber.tree(extra, suspicion, counts, KEPT_OF_OTHERS)
+            self.scrubbed = counts
+            if self.evidence is not None and counts:
+                self.evidence = gather(message, extra)  # What a case is called after is shown.
+        marker = _hash_marker(self.raw, tags, extra)
         self.row = LogRow(
             self.sender.project_id,
             new_id("log"),
@@ -156,21 +181,37 @@ class Item:
             tags,
             extra,
             marker,
+            self.adjustments.places or None,
         )
 
     def _prepare_analytics(self, body: AnalyticsEvent, scrubber: Scrubber) -> None:
         event, distinct_id = body.event, body.distinct_id
-        properties: Mapping[str, Any] = body.properties or {}
-        if scrubber.suspicious(self.raw):
-            (event, distinct_id, properties), self.scrubbed = scrubber.parts(event, distinct_id, properties)
-        marker, [properties] = _hash_marker(self.raw, properties)
-        self.row = AnalyticsRow(self.sender.project_id, new_id("evt"), event, distinct_id, properties, marker)
+        properties = body.properties or {}
+        suspicion = scrubber.look(self.raw)
+        if suspicion:
+            counts = Counter[str]()
+            event = scrubber.kept_text(event, suspicion, counts)
+            distinct_id = scrubber.kept_text(distinct_id, suspicion, counts)
+            scrubber.tree(properties, suspicion, counts, KEPT_OF_OTHERS)
+            self.scrubbed = counts
+        marker = _hash_marker(self.raw, properties)
+        self.row = AnalyticsRow(
+            self.sender.project_id,
+            new_id("evt"),
+            event,
+            distinct_id,
+            properties,
+            marker,
+            self.adjustments.places or None,
+        )
 
     def answer(self, received_at: int) -> bytes:
         """Make the answer to a record that is stored, its case known by now."""
-        row = self.row
+        row, adjusted = self.row, self.adjustments.changes or msgspec.UNSET
         if isinstance(row, AnalyticsRow):
-            return _encode(AnalyticsAccepted(row.id, row.project_id, received_at, row.event, NEXT_FOR_ANALYTICS))
+            return _encode(
+                AnalyticsAccepted(row.id, row.project_id, received_at, row.event, NEXT_FOR_ANALYTICS, adjusted)
+            )
         return _encode(
             LogAccepted(
                 row.id,
@@ -180,28 +221,26 @@ class Item:
                 row.case_id,
                 row.fingerprint,
                 NEXT_FOR_ERROR if row.case_id else NEXT_FOR_LOG,
+                adjusted,
             )
         )
 
 
-def _hash_marker(raw: bytes, *holders: Mapping[str, Any]) -> tuple[str | None, Sequence[Mapping[str, Any]]]:
-    """Find the proof marker and keep only its hash: returns that, and the holders without the marker's text (G-084).
+def _hash_marker(raw: bytes, *holders: dict[str, Any]) -> str | None:
+    """Find the proof marker and keep only its hash, which is returned, in the place of its text (G-084).
 
     `raw` is the whole body: as long as it does not spell the property, nothing is looked for.
     """
     if _PROOF_BYTES not in raw and b"\\u" not in raw:
-        return None, holders
+        return None
     found = None
-    cleaned: list[Mapping[str, Any]] = []
     for holder in holders:
         value = holder.get(PROOF_PROPERTY)
         if isinstance(value, str) and value:
             hashed = hashlib.sha256(value.encode()).hexdigest()
             found = found or hashed
-            cleaned.append({**holder, PROOF_PROPERTY: f"sha256:{hashed}"})
-        else:
-            cleaned.append(holder)
-    return found, cleaned
+            holder[PROOF_PROPERTY] = f"sha256:{hashed}"
+    return found
 
 
 @lru_cache(maxsize=8192)
@@ -218,16 +257,16 @@ class _UserOf(msgspec.Struct):
 _user_of = msgspec.json.Decoder(_UserOf).decode
 
 
-def take_log(sender: Sender, body: LogEvent, raw: bytes) -> Item:
+def take_log(sender: Sender, body: LogEvent, raw: bytes, adjustments: Adjustments = AS_SENT) -> Item:
     """Take in a log event; `raw` is the text of `body`. Raises InvalidPayload when `extra` is too large."""
     if len(raw) > MAX_EXTRA_BYTES and len(_encode(body.extra)) > MAX_EXTRA_BYTES:
         raise InvalidPayload(
             invalid=[("extra", f"must hold at most {MAX_EXTRA_BYTES} bytes when written as JSON")],
-            schema=msgspec.json.schema(LogEvent),
+            schema=body_schema(LogEvent),
         )
-    return Item(LOGS, sender, body, raw)
+    return Item(LOGS, sender, body, raw, adjustments)
 
 
-def take_analytics(sender: Sender, body: AnalyticsEvent, raw: bytes) -> Item:
+def take_analytics(sender: Sender, body: AnalyticsEvent, raw: bytes, adjustments: Adjustments = AS_SENT) -> Item:
     """Take in an analytics event; `raw` is the text of `body`."""
-    return Item(ANALYTICS, sender, body, raw)
+    return Item(ANALYTICS, sender, body, raw, adjustments)

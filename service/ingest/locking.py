@@ -16,7 +16,7 @@ from service.eventstore import names
 from service.eventstore.arrays import array
 from service.eventstore.connection import Connection
 from service.eventstore.idempotency import Record
-from service.eventstore.loading import Footprint, Loaded, lock_and_load
+from service.eventstore.loading import Footprint, Head, Loaded, lock_and_load
 from service.ingest import statements
 
 _encode = msgspec.json.Encoder().encode
@@ -113,7 +113,7 @@ def _lock_to_count(connection: Connection, footprint: Footprint, project_ids: Se
     loaded = Loaded()
     loaded.gates = {gates[number] for number in got.gates or ()}
     loaded.names = {wanted[number] for number in got.names or ()}
-    loaded.heads = {(project_id, stream_id): (revision, b"") for project_id, stream_id, revision in got.heads or ()}
+    loaded.heads = {(project_id, stream_id): Head(revision) for project_id, stream_id, revision in got.heads or ()}
     for *name, request_hash, command_id, status, body in got.records or ():
         project_id, principal, operation, key = name
         loaded.records[project_id, principal, operation, key] = Record(

@@ -17,6 +17,16 @@ COUNT = """select ingest_count(gates => %s, flusher_lock => %s, head_projects =>
     new_logs => %s::json, new_analytics => %s::json, new_cases => %s::json, new_users => %s::json,
     new_usage => %s::json)
 """
+ENTER_ROOMS = """
+insert into case_rates as r (project_id, hour, opened) select p, %s, 0 from unnest(%s::text[]) p order by p
+on conflict (project_id) do update set hour = greatest(r.hour, excluded.hour),
+    opened = case when r.hour < excluded.hour then 0 else r.opened end
+returning r.project_id, r.hour, r.opened
+"""
+LEAVE_ROOMS = """
+update case_rates r set opened = r.opened + u.opened
+from unnest(%s::text[], %s::bigint[]) u(project_id, opened) where r.project_id = u.project_id
+"""
 LAST_BATCH = "select batch, seen_at from ingest_flushers where id = %s"
 WAIT_NAME = "select pg_advisory_xact_lock(%s::bigint)"
 GIVE_UP = f"""

@@ -14,12 +14,18 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Assigned(NamedTuple):
-    """The case that an error goes into, why, how that case stands then, and whether it is only counted."""
+    """The case that an error goes into, why, and how that case stands then.
+
+    `opened_by` is what the case is called after if it has no counters yet; None when it is only counted.
+    """
 
     case_id: str
     grouping: Grouping
     status: case.Status
-    counted: bool
+    opened_by: Evidence | None = None
+
+
+_SUPPRESSED = frozenset({case.Status.RESOLVED, case.Status.IGNORED})
 
 
 class CaseTally(msgspec.Struct):
@@ -61,6 +67,7 @@ class UsageTally(msgspec.Struct):
     analytics: int = 0
     suppressed: int = 0
     scrubbed: int = 0
+    scrubbed_kinds: dict[str, int] = {}
 
 
 class KeyRecordTally(msgspec.Struct):
@@ -96,9 +103,9 @@ class Tally:
         else:
             self.logs.append(row)
             if assigned is not None:
-                row.case_id, (_, row.fingerprint, row.grouped_by), status, counted = assigned
-                self._count_case(row, assigned.case_id, None if counted else item.evidence)
-                suppressed = status is not case.Status.OPEN
+                row.case_id, (_, row.fingerprint, row.grouped_by), status, opened_by = assigned
+                self._count_case(row, assigned.case_id, opened_by)
+                suppressed = status in _SUPPRESSED
         self._count_usage(item, account_id, suppressed=suppressed)
         return suppressed
 
@@ -113,7 +120,9 @@ class Tally:
         else:
             usage.analytics += 1
         usage.suppressed += suppressed
-        usage.scrubbed += item.scrubbed
+        for kind, count in item.scrubbed.items():
+            usage.scrubbed += count
+            usage.scrubbed_kinds[kind] = usage.scrubbed_kinds.get(kind, 0) + count
 
     def _count_case(self, row: LogRow, case_id: str, opened_by: Evidence | None) -> None:
         """Count an error into its case; `opened_by` is the evidence when the case may have no counters yet."""

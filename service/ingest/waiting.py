@@ -1,5 +1,8 @@
 """Records that wait for their commit: bounded in number and bytes, and fair between projects.
 
+Bytes are what a record takes in memory, by estimate, and stand for the time that it costs as well: a project has its
+share of them, in the queue and in each flush, however its records are made.
+
 Belongs to one event loop.
 """
 
@@ -15,8 +18,8 @@ from service.ingest.items import Item
 CAPACITY = 8192
 CAPACITY_BYTES = 64 * 1024 * 1024
 BATCH_BYTES = 4 * 1024 * 1024
-SHARE = 0.5
-"""Part of either capacity that one project may fill: the rest is there for the others."""
+SHARED_BYTES = 1024 * 1024
+"""Bytes of a flush while several projects wait: what one of them sends does not hold up the others for long."""
 
 FIRST_BACKOFF = 0.001
 LAST_BACKOFF = 0.032
@@ -54,15 +57,14 @@ class Waiting:
         return self._queued
 
     def admit(self, item: Item) -> bool:
-        """Take in a new record; False when the queue, or the project's share of it, is full."""
+        """Take in a new record; False when the queue, or the project's share of it, is full.
+
+        A project may take as much as it leaves free: alone it fills half of the queue, and however many projects flood
+        it, one that sends little finds room.
+        """
         project_id = item.sender.project_id
         count, size = self._usage.get(project_id, (0, 0))
-        if (
-            self._count >= self._capacity
-            or self._bytes + item.size > self._capacity_bytes
-            or count >= SHARE * self._capacity
-            or size + item.size > SHARE * self._capacity_bytes
-        ):
+        if count + 1 > self._capacity - self._count or size + item.size > self._capacity_bytes - self._bytes:
             return False
         self._fresh.setdefault(project_id, deque()).append(item)
         self._queued += 1
@@ -96,30 +98,40 @@ class Waiting:
     def take(self, size: int, max_bytes: int = BATCH_BYTES) -> tuple[list[Item], list[Item]]:
         """Choose the next batch: (runnable, overdue). Held ones that are due fill at most half of it.
 
-        The batch ends with the record that reaches `max_bytes`: what one transaction writes is bounded too.
+        The batch ends with the record that reaches `max_bytes`: what one transaction writes is bounded too. While
+        several projects wait it ends at SHARED_BYTES, of which each has an equal part, and at least one record.
         """
         now = time.monotonic()
         batch: list[Item] = []
         overdue: list[Item] = []
         taken = 0
         if self._held:
-            stay = []
+            stay: list[Item] = []
+            due: list[Item] = []
             for item in self._held:
                 if item.deadline <= now:
                     overdue.append(item)
-                elif item.due <= now and len(batch) < size // 2 and taken < max_bytes // 2:
+                else:
+                    (due if item.due <= now else stay).append(item)
+            for item in _in_turns(due):
+                if len(batch) < size // 2 and taken < max_bytes // 2:
                     batch.append(item)
                     taken += item.size
                 else:
                     stay.append(item)
             self._held = stay
+        if len(self._fresh) > 1:
+            max_bytes = min(max_bytes, SHARED_BYTES)
         while self._fresh and len(batch) < size and taken < max_bytes:
             # One turn for every project; who has been served goes to the end.
             turn = max(1, (size - len(batch)) // len(self._fresh))
+            part = (max_bytes - taken) // len(self._fresh)
             for project_id in list(self._fresh):
+                if len(batch) >= size or taken >= max_bytes:
+                    break  # Who is left now comes first in the next batch.
                 queue = self._fresh.pop(project_id)
-                left = turn
-                while queue and left and len(batch) < size and taken < max_bytes:
+                left, end = turn, taken + part
+                while queue and left and len(batch) < size and (left == turn or taken < end):
                     item = queue.popleft()
                     left -= 1
                     self._queued -= 1
@@ -153,3 +165,14 @@ class Waiting:
         if not self._held:
             return None
         return max(0.0005, min(item.due for item in self._held) - time.monotonic())
+
+
+def _in_turns(items: list[Item]) -> list[Item]:
+    """Order records so that each project has its turn: first the first of each, then the second of each."""
+    seen: dict[str, int] = {}
+    places: list[tuple[int, int]] = []
+    for item in items:
+        project_id = item.sender.project_id
+        place = seen[project_id] = seen.get(project_id, 0) + 1
+        places.append((place, len(places)))
+    return items if len(seen) < 2 else [items[index] for _, index in sorted(places)]  # noqa: PLR2004 - one has all turns

@@ -9,6 +9,7 @@ import procrastinate
 import psycopg
 
 from service.ingest.retention import ensure_partitions, purge
+from service.runs.forgetting import forget_decisions
 from service.services import Services
 from service.settingvalues import Plan
 from service.tasks import Task
@@ -30,12 +31,13 @@ async def make_partitions(services: Services, _: Mapping[str, Any]) -> None:
 
 
 async def purge_telemetry(services: Services, _: Mapping[str, Any]) -> None:
-    """Delete the telemetry that each project's plan keeps no longer."""
+    """Delete the telemetry that each project's plan keeps no longer, and the decisions on it (G-137)."""
     plans: Mapping[str, Plan] = services.settings.plans
     async with await _connect(services) as connection:
         rows = await (await connection.execute(_PROJECTS)).fetchall()
         days = {project_id: plans[FREE_PLAN].retention_days for (project_id,) in rows}
         await purge(connection, days, max(plan.retention_days for plan in plans.values()))
+        await forget_decisions(connection, days)
 
 
 _AGAIN = procrastinate.RetryStrategy(max_attempts=3, wait=60)

@@ -1,7 +1,8 @@
-"""granian's server with two changes: one listening socket for all processes, and unlimited replacement of processes.
+"""granian's server with three changes.
 
-What is overridden here is internal to granian, whose version is pinned; tests/faults/test_restarts.py kills the
-processes and covers all of it.
+One listening socket for all processes, unlimited replacement of processes, and an end that loses no connection. What is
+overridden here is internal to granian, whose version is pinned; tests/faults/test_restarts.py kills the processes and
+covers all of it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from granian.net import SocketSpec  # type: ignore[attr-defined] # not marked as
 from granian.server import MPServer
 
 from service.process.children import Restarts
+from service.process.sockets import drop_stalled, take_no_more
 
 log = structlog.get_logger()
 
@@ -33,6 +35,12 @@ class ApiServer(MPServer):
         """
         self._shd = SocketSpec(self.bind_addr, self.bind_port, self.backlog).build()
         self._sso = socket.socket(fileno=self._shd.get_fd())
+        drop_stalled(self._sso)
+
+    def _drop_shared_socket(self) -> None:
+        """Begin the end: take no more connections. The serving processes accept and answer those that are there."""
+        take_no_more(self._sso)
+        self._sso.close()
 
     def _serve_loop(self, spawn_target: Any, target_loader: Any) -> None:
         """Replace every process that ends.

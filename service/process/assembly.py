@@ -18,7 +18,12 @@ def make_services(settings: Settings) -> Services:
     return Services(
         settings=settings,
         store=store,
-        intake=Intake(settings.database_url, registry(), scrubber=Scrubber(settings.scrub_names or ())),
+        intake=Intake(
+            settings.database_url,
+            registry(),
+            scrubber=Scrubber(settings.scrub_names or ()),
+            new_cases_per_hour=settings.new_cases_per_hour,
+        ),
         providers=AnalyticsProviders(settings, store),
         authenticator=Authenticator(settings, store),
     )

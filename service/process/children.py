@@ -45,6 +45,12 @@ def die_with_parent(parent: int) -> None:
     threading.Thread(target=watch, name="parent-watch", daemon=True).start()
 
 
+def wait_for_start() -> None:
+    """Wait, in a child that has loaded everything, until its supervisor lets it begin: until standard input ends."""
+    while os.read(0, 1):
+        pass
+
+
 class CannotListen(Exception):
     """The API cannot listen on its address; the message says why."""
 
@@ -114,11 +120,9 @@ class Child:
         """Process number, None while it does not run."""
         return None if self._process is None else self._process.pid
 
-    def start(self) -> None:
-        """Start the process."""
-        self._process = subprocess.Popen(
-            self._command, env=self._environment, stdin=subprocess.DEVNULL, start_new_session=True
-        )
+    def start(self, gate: int = subprocess.DEVNULL) -> None:
+        """Start the process. With the read end of a pipe as `gate` it loads, and begins when the other end closes."""
+        self._process = subprocess.Popen(self._command, env=self._environment, stdin=gate, start_new_session=True)
         self._started = time.monotonic()
 
     def tend(self) -> float | None:

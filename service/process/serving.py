@@ -11,17 +11,21 @@ import os
 import sys
 
 from granian.constants import HTTPModes, Interfaces, Loops
+from granian.http import HTTP1Settings
 from litestar.types import ASGIApp
 
 from service.http.edge.app import create_app
 from service.logs import configure, stdlib_config
 from service.process.apiserver import ApiServer
 from service.process.assembly import make_services
-from service.process.children import die_with_parent
+from service.process.children import die_with_parent, wait_for_start
+from service.process.draining import Draining
+from service.process.sockets import most_connections, raise_open_files
 from service.settings import load_settings
 
 STOP_SECONDS = 2  # requests in flight get this long when the service stops
-BACKLOG = 1024
+BACKLOG = 4096
+BUFFER_BYTES = 64 * 1024  # of one connection: the largest head of a request, and the most of a body that waits
 
 
 def main(parent: int) -> None:
@@ -29,7 +33,8 @@ def main(parent: int) -> None:
     die_with_parent(parent)
     settings = load_settings()
     configure(settings.log_level, "api")
-    app = create_app(lambda: make_services(settings))
+    app = Draining(create_app(lambda: make_services(settings)))
+    connections = most_connections(raise_open_files())
     own = os.getpid()
 
     def load(_: str) -> ASGIApp:
@@ -47,10 +52,16 @@ def main(parent: int) -> None:
         http=HTTPModes.http1,
         websockets=False,
         backlog=BACKLOG,
+        backpressure=connections,
+        http1_settings=HTTP1Settings(
+            header_read_timeout=settings.idle_seconds * 1000,
+            max_buffer_size=BUFFER_BYTES,
+        ),
         runtime_blocking_threads=1,
         log_dictconfig=stdlib_config(settings.log_level, "api"),
         workers_kill_timeout=STOP_SECONDS,
     )
+    wait_for_start()
     server.serve(target_loader=load)
 
 

@@ -21,10 +21,11 @@ import psycopg
 import structlog
 
 from service.embedded.attach import Attachment, sole_supervisor
+from service.embedded.errors import EmbeddedError
 from service.embedded.layout import Layout
-from service.embedded.programs import EmbeddedError
 from service.eventstore import migrations
 from service.eventstore.startup import check_database
+from service.process import notify
 from service.process.children import Child, wait_for_port
 from service.settings import Settings
 
@@ -58,31 +59,53 @@ class Supervisor:
         """
         with self._signals() as wake, ExitStack() as stack:
             try:
-                attachment = self._database(stack)
-                migrations.migrate(self._settings.database_url, report=lambda name: log.info("migrated", name=name))
-                with psycopg.connect(self._settings.database_url) as connection:
-                    check_database(connection, test_clock=self._settings.test_clock)
-                self._children = [
-                    Child("api", "service.process.serving", dict(os.environ)),
-                    Child("worker", "service.process.worker", dict(os.environ)),
-                ]
-                stack.callback(self._stop_children)
-                for child in self._children:
-                    child.start()
+                if self._settings.embedded:
+                    stack.enter_context(sole_supervisor(Layout(self._settings.data_dir)))
+                wait_for_port(self._settings.host, self._settings.port, PORT_SECONDS)
+                with self._loading_children(stack):
+                    attachment = self._database(stack)
+                    self._make_ready()
                 self._starting = False
             except Stopping:
                 return
             self._watch(wake, attachment)
 
+    def _make_ready(self) -> None:
+        """Bring the schema up to date, and look whether the database is fit to serve from."""
+        migrations.migrate(self._settings.database_url, report=lambda name: log.info("migrated", name=name))
+        with psycopg.connect(self._settings.database_url) as connection:
+            if later := migrations.of_later_releases(connection):
+                log.info("beside_a_later_release", migrations=later)
+            check_database(connection, test_clock=self._settings.test_clock)
+
+    @contextmanager
+    def _loading_children(self, stack: ExitStack) -> Iterator[None]:
+        """Start the API and the worker, which load while the block makes the database ready, and then begin.
+
+        Loading takes them longer than anything else on the way to the first answer, and needs no database.
+        """
+        gate, key = os.pipe()
+        try:
+            self._children = [
+                Child("api", "service.process.serving", dict(os.environ)),
+                Child("worker", "service.process.worker", dict(os.environ)),
+            ]
+            for child in self._children:
+                child.start(gate)
+            yield
+            stack.callback(self._stop_children)  # before the database, which the block put on the stack
+        except BaseException:
+            self._stop_children()
+            raise
+        finally:
+            os.close(gate)
+            os.close(key)
+
     def _database(self, stack: ExitStack) -> Attachment | None:
         """Run the embedded server until the stack unwinds; None with an external database."""
-        layout = Layout(self._settings.data_dir)
-        if self._settings.embedded:
-            stack.enter_context(sole_supervisor(layout))
-        wait_for_port(self._settings.host, self._settings.port, PORT_SECONDS)
         if not self._settings.embedded:
             return None
-        attachment = Attachment(layout)
+        attachment = Attachment(Layout(self._settings.data_dir))
         stack.callback(attachment.release, patience_seconds=DATABASE_STOP_SECONDS)
         return attachment
 
@@ -142,17 +165,22 @@ class Supervisor:
             "\nCtrl-C stops everything.\n\n"
         )
         sys.stdout.flush()
+        notify.tell(notify.READY, f"STATUS=Serving on {base_url}")
         log.info("serving", base_url=base_url, seconds=round(seconds, 2))
 
     def _stop_children(self) -> None:
-        """End the API and the worker together."""
+        """End the API and the worker together; once."""
         self._stopping = True
-        for child in self._children:
+        children, self._children = self._children, []
+        if children:
+            notify.tell(notify.STOPPING)
+        for child in children:
             child.terminate()
         until = time.monotonic() + CHILD_STOP_SECONDS
-        for child in self._children:
+        for child in children:
             child.finish(until)
-        log.info("stopped")
+        if children:
+            log.info("stopped")
 
     @contextmanager
     def _signals(self) -> Iterator[int]:

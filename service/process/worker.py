@@ -17,12 +17,13 @@ import structlog
 from procrastinate.exceptions import ConnectorException
 from psycopg_pool import PoolTimeout
 
+from service.eventstore.outage import OUTAGE
 from service.eventstore.reactor import Reactor
 from service.eventstore.sequencer import Sequencer
 from service.jobs.declared import declared
 from service.logs import configure
 from service.process.assembly import make_services
-from service.process.children import die_with_parent
+from service.process.children import die_with_parent, wait_for_start
 from service.process.jobs import job_app
 from service.services import Services
 from service.settings import Settings, load_settings
@@ -76,7 +77,7 @@ async def _start(settings: Settings, stopping: asyncio.Event) -> Services | None
         try:
             await services.store.start()
         except (psycopg.OperationalError, PoolTimeout) as error:
-            log.warning("database_unreachable", error=type(error).__name__)
+            OUTAGE.began(error)
             await _close(services)
             with suppress(TimeoutError):
                 await asyncio.wait_for(stopping.wait(), AGAIN_SECONDS)
@@ -102,13 +103,14 @@ async def _run_jobs(app: procrastinate.App) -> None:
                 shutdown_graceful_timeout=STOP_SECONDS,
             )
     except (ConnectorException, psycopg.OperationalError, PoolTimeout) as error:
-        log.warning("jobs_interrupted", error=type(error).__name__)
+        OUTAGE.began(error)
 
 
 def main(parent: int | None = None) -> None:
     """Work, as a child that ends with its parent, or alone."""
     if parent is not None:
         die_with_parent(parent)
+        wait_for_start()
     settings = load_settings()
     configure(settings.log_level, "worker")
     asyncio.run(run(settings))

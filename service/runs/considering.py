@@ -16,12 +16,13 @@ from projections.runs.lease import LeaseRow
 from service.eventstore.clock import NOW_SECONDS
 from service.eventstore.store import EventStore
 from service.runs.bundles import CONTRACT, RECEIPT_BUNDLE, ReceiptBundle, contract_of, read_bundles
+from service.runs.recording import Asked, LastDecision, Subject, Taken, passed_over
 from statemachines.contracts.authority import authority_of
 from statemachines.contracts.contract import Contract
 from statemachines.contracts.policy import require_listed
 from statemachines.runs import issuing
 from statemachines.runs.claim import Claim
-from statemachines.runs.issuing import Chain
+from statemachines.runs.issuing import CaseJudgement, Chain
 from statemachines.runs.lease import Lease
 from statemachines.runs.materiality import CaseFacts
 from statemachines.runs.receipt import Receipt
@@ -33,43 +34,63 @@ SHOWN = 100
 """How many passed-over cases an answer lists."""
 
 # Of a chain only the states count, and of a run that is over not even that.
-_CASE = (
-    "json_build_object('id', c.id, 'revision', c.case_revision, 'status', c.status, 'unmarked', s.unmarked, "
+CASE = (
+    "'id', c.id, 'revision', c.case_revision, 'status', c.status, 'unmarked', s.unmarked, "
     "'event_count', s.event_count, 'first_seen_at', s.first_seen_at, 'last_seen_at', s.last_seen_at, "
-    "'lease', row_to_json(l), 'receipt', t.state, 'claim', k.state, 'run', case when r.live then r.state end) as bundle"
+    "'lease', row_to_json(l), 'receipt', t.state, 'claim', k.state, 'run', case when r.live then r.state end"
 )
-# Cases that are open come first, by an index of their own, and everything of them by its key: whatever the planner
-# knows of a young database. (`offset 0` keeps it from turning the order round.)
-_CASES = (
-    f"select {_CASE} from (select * from cases where project_id = p.id and status = 'open' offset 0) c "  # noqa: S608 - constants
+CHAIN = (
     "cross join lateral (select * from case_stats where project_id = c.project_id and id = c.id offset 0) s "
     "left join leases l on l.project_id = c.project_id and l.case_id = c.id "
     "left join trigger_receipts t on t.project_id = c.project_id and t.id = l.receipt_id "
     "left join claims k on k.project_id = c.project_id and k.id = l.claim_id "
-    "left join automation_runs r on r.project_id = c.project_id and r.id = l.run_id "
+    "left join automation_runs r on r.project_id = c.project_id and r.id = l.run_id"
+)
+_LAST = (
+    "(select json_build_object('id', d.id, 'outcome', d.outcome) from automation_decisions d "
+    "where d.project_id = c.project_id and d.case_id = c.id and d.automation_id = %s order by -d.seq limit 1)"
+)
+# Cases that are open come first, by an index of their own, and everything of them by its key: whatever the planner
+# knows of a young database. (`offset 0` keeps it from turning the order round.)
+_CASES = (
+    f"select json_build_object({CASE}, 'last', {_LAST}) as bundle from "  # noqa: S608 - constants
+    f"(select * from cases where project_id = p.id and status = 'open' offset 0) c {CHAIN} "
     "order by s.event_count desc, s.last_seen_at desc, c.id limit %s"
 )
 _OPEN = (
     f"select {RECEIPT_BUNDLE} as bundle from trigger_receipts t where t.project_id = p.id and t.automation_id = %s "  # noqa: S608 - constants
     "and t.status in ('issued', 'claimed')"
 )
+MAPPED = "'mapped', (select m.plan -> 'deploy' ->> 'environment' from signal_maps m where m.project_id = {0})"
+# What a case has had errors in is kept up to a bound; past it, its latest errors tell.
+_OBSERVED = (
+    "select s.id from case_stats s where s.project_id = %s and s.id = any(%s) and (s.environments @> array[%s]::text[] "
+    "or (cardinality(s.environments) >= 100 and exists (select from (select e.environment from log_events e "
+    "where e.project_id = s.project_id and e.case_id = s.id order by e.received_at desc limit 1000) e "
+    "where e.environment = %s)))"
+)
 _LOOK = (
-    f"json_build_object('now', {NOW_SECONDS}, {CONTRACT.format('p.id')}, "  # noqa: S608 - constants
+    f"json_build_object('now', {NOW_SECONDS}, {CONTRACT.format('p.id')}, {MAPPED.format('p.id')}, "  # noqa: S608 - constants
     f"'cases', (select coalesce(json_agg(x.bundle), '[]') from ({_CASES}) x), "
     f"'open', (select coalesce(json_agg(x.bundle), '[]') from ({_OPEN}) x))"
 )
 
 
 class ConsideredCase(NamedTuple):
-    """A case that may get a receipt, with its revision and lease as read before the locks (None: never had one)."""
+    """A case that may get a receipt, with its revision and lease as read before the locks (None: never had one).
+
+    `observed_in` is the environment in which it was seen to have errors: the one that its automation heals, None when
+    that names none. What was observed stays so.
+    """
 
     case_id: str
     case_revision: int
     lease: LeaseRow | None
+    observed_in: str | None = None
 
 
-class OpenCase(msgspec.Struct, frozen=True):
-    """An open case with what is counted of it, without its texts, and the latest chain of its lease."""
+class CaseFound(msgspec.Struct, frozen=True, kw_only=True):
+    """A case with what is counted of it, without its texts, and the latest chain of its lease."""
 
     id: str
     revision: int
@@ -103,18 +124,35 @@ class OpenCase(msgspec.Struct, frozen=True):
         return Chain(lease, self.receipt or Receipt(), self.claim or Claim(), self.run or Run())
 
 
+class OpenCase(CaseFound, frozen=True, kw_only=True):
+    """An open case, and the last record of what the automation that looks made of it."""
+
+    last: LastDecision | None
+
+
 class Look(msgspec.Struct, frozen=True):
-    """What an automation finds: the contract, open cases and its own open receipts, as of one statement."""
+    """What an automation finds: the contract, open cases and its own open receipts, as of one statement.
+
+    `mapped` is the environment of the approved signal map. `observed` are the cases with errors in the environment
+    that the automation heals, None when that names none: read after the rest, for it only grows.
+    """
 
     now: int
     contract_row: AutomationContractRow | None = msgspec.field(name="contract")
+    mapped: str | None
     cases: list[OpenCase]
     open: list[ReceiptBundle]
+    observed: frozenset[str] | None = None
 
     @property
     def contract(self) -> Contract:
         """The contract that all of it is judged by."""
         return contract_of(self.contract_row)
+
+    def place(self, automation_id: str) -> str | None:
+        """The environment that the automation heals (G-134)."""
+        policy = authority_of(self.contract, automation_id).policy
+        return None if policy is None else policy.place(self.mapped)
 
     def judged(self, automation_id: str) -> Judged:
         """Pick the cases to offer, as many as the policy allows at once, or the slot. Raises as require_listed."""
@@ -123,25 +161,57 @@ class Look(msgspec.Struct, frozen=True):
         if policy.case_trigger is None:
             return Judged([], [], issuing.latest_slot(authority(automation_id), self.now))
         result = Judged([], [], None)
+        limit, place = policy.case_trigger.max_cases_per_sweep, policy.place(self.mapped)
         for case in self.cases:
-            verdict = issuing.judge_case(case.chain, authority, automation_id, case.facts, self.now)
-            if isinstance(verdict, str):
-                result.skipped.append((case.id, verdict))
-            elif len(result.cases) < policy.case_trigger.max_cases_per_sweep:
-                result.cases.append(ConsideredCase(case.id, case.revision, case.lease))
+            seen = self.observed is None or case.id in self.observed
+            judgement = issuing.judge_case(case.chain, authority, automation_id, case.facts, self.now, observed=seen)
+            if judgement.code is None and len(result.cases) == limit:
+                judgement = issuing.pass_over(judgement, limit)
+            if judgement.code is None:
+                result.cases.append(ConsideredCase(case.id, case.revision, case.lease, place))
+            else:
+                result.passed_over.append(PassedOver(case, judgement))
         return result
+
+    def taken(self, project_id: str, automation_id: str, asked: Asked, judged: Judged) -> Taken:
+        """Lay out what is kept of this look, and of the verdicts that are new in it (G-137)."""
+        subject = Subject(project_id, automation_id, authority_of(self.contract, automation_id).policy_sha256)
+        rows = (passed_over(subject, asked, over.judgement, over.case.last) for over in judged.passed_over)
+        return Taken(project_id, automation_id, self.now, asked, [row for row in rows if row is not None])
+
+
+class PassedOver(NamedTuple):
+    """A case that gets no receipt this time, with the judgement that says why."""
+
+    case: OpenCase
+    judgement: CaseJudgement
 
 
 class Judged(NamedTuple):
-    """What a look came to: cases to offer, and those passed over with the reason; or a schedule's latest slot."""
+    """What a look came to: cases to offer, and those passed over; or a schedule's latest slot."""
 
     cases: list[ConsideredCase]
-    skipped: list[tuple[str, str]]
+    passed_over: list[PassedOver]
     slot: int | None
+
+    @property
+    def skipped(self) -> list[tuple[str, str]]:
+        """The cases that were passed over, each with the code of the reason."""
+        return [(over.case.id, str(over.judgement.code)) for over in self.passed_over]
 
 
 async def look_for_work(store: EventStore, project_id: str, automation_id: str) -> Look:
     """Read everything that issuing receipts for one automation is judged on before anything is locked."""
     source = "(values (%s::text)) p(id)"
-    [look] = await read_bundles(store, Look, _LOOK, source, LOOKED_AT, automation_id, project_id)
-    return look
+    [look] = await read_bundles(store, Look, _LOOK, source, automation_id, LOOKED_AT, automation_id, project_id)
+    place = look.place(automation_id)
+    if place is None or not look.cases:
+        return look
+    found = await observed_in(store, project_id, [case.id for case in look.cases], place)
+    return msgspec.structs.replace(look, observed=found)
+
+
+async def observed_in(store: EventStore, project_id: str, case_ids: list[str], place: str) -> frozenset[str]:
+    """Name those of the cases that had an error in an environment."""
+    found = await store.fetch(_OBSERVED, project_id, case_ids, place, place)
+    return frozenset(case_id for (case_id,) in found)

@@ -1,12 +1,16 @@
 """What verification counts: traffic as the project's analytics provider saw it, recurrence as this service did (G-111).
 
-Both are counted from the deploy on and no further than its deadline. An error counts as recurrence by the case it was
-grouped into, the deploy's environment and its version; nothing that it says is looked at.
+Both are counted from the deploy on, and no further than its deadline and than what has settled: a record is received
+before its flush commits, so the latest ones, and all that came since the oldest flush under way began, may not be
+there to count yet (G-134). An error counts as recurrence by the case it was grouped into, the run's environment and
+the deploy's version; nothing that it says is looked at. Traffic, whose records carry no environment, counts in the
+whole project.
 """
 
 from __future__ import annotations
 
 from service.analytics.port import AnalyticsProviders
+from service.eventstore import names
 from service.eventstore.store import EventStore
 from statemachines.kernel.readings import ReadFailed
 from statemachines.runs.run import Run
@@ -19,16 +23,24 @@ _RECURRENCES = (
 )
 
 
+_SETTLED = "select settled_until(gate => %s, lag => %s)"
+LAG_SECONDS = 2
+"""How far behind now counting stays at least."""
+
+
 async def count(store: EventStore, providers: AnalyticsProviders, project_id: str, run: Run) -> Counts | ReadFailed:
     """Count for a run whose deploy is bound. A failed provider read tells nothing and is no empty one."""
     deploy, terms = run.deploy, run.terms.verification
     assert deploy is not None, "only a bound deploy can be verified"
-    until = observation_end(terms, deploy.recorded_at, await store.now())
+    # Before the counts, in a statement of its own: they see whatever was committed by then.
+    [[settled]] = await store.fetch(_SETTLED, names.lock_number(names.gate(project_id)), LAG_SECONDS)
+    until = observation_end(terms, deploy.recorded_at, settled)
     provider = await providers.for_project(project_id)
     traffic = await provider.count_events(terms.traffic_sample_event, deploy.recorded_at, until)
     if isinstance(traffic, ReadFailed):
         return traffic
+    place = run.terms.environment or deploy.environment
     [[recurrences]] = await store.fetch(
-        _RECURRENCES, project_id, run.case_id, deploy.recorded_at, until, deploy.environment, deploy.version
+        _RECURRENCES, project_id, run.case_id, deploy.recorded_at, until, place, deploy.version
     )
     return Counts(traffic, recurrences, until)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from statemachines.runs import events as e
 from statemachines.runs import grant as grants
 from statemachines.runs import run as runs
-from statemachines.runs.book import Book
+from statemachines.runs.book import Book, runner_may_act
 
 
 class Step(NamedTuple):
@@ -35,6 +35,11 @@ _OFF = Step(
     "The automation is off for this run: an owner enables it again, or the runner ends the run as failed or escalated.",
 )
 _REFUSED = Step("update_automation_run", "A person refused this action: end the run as failed or escalated.")
+_TOO_LATE = Step(
+    "cancel_automation_run",
+    "The runner can do no more, for the lease or the deadline of the run has passed: an owner cancels the run, and "
+    "inspects the pull request.",
+)
 _OPEN_PR = Step("record_pr_proof", "Open the one granted pull request; a CI credential proves pr_opened.", "pr_opened")
 _PROVE_PR = Step(
     "record_pr_proof", "A CI credential proves pr_opened; a deploy binds nothing before that.", "pr_opened"
@@ -65,6 +70,9 @@ _FENCED = Step(None, "The project is being deleted; inspect every external follo
 _OUTSIDE = Step(None, "Inspect every external follow-up; the service has not touched what is outside.")
 
 
+_RUNNERS = frozenset({"authorize_auto_merge", "consume_auto_merge", "update_automation_run"})
+"""Operations after the pull request was opened that take a live lease before the deadline."""
+
 _FIXED = {
     runs.Status.IN_REVIEW: _IN_REVIEW,
     runs.Status.PROOF_PENDING: _OPEN_PR,
@@ -77,11 +85,13 @@ _FIXED = {
 
 def next_step(book: Book) -> Step:
     """Name the step. The book is that of `as_of`: as things truly stand."""
+    assert book.at, "what was recorded does not tell what time has made of it"
     run = book.run
     if run.status in {runs.Status.STARTED, runs.Status.RUNNING}:
         return _before_effect(book)
     if run.status is runs.Status.PR_OPENED:
-        return _after_opening(book)
+        step = _after_opening(book)
+        return _TOO_LATE if step.operation_id in _RUNNERS and not runner_may_act(book, book.at) else step
     left_outside = run.status is runs.Status.CANCELLED and run.follow_ups
     return _FIXED.get(run.status, _OUTSIDE if left_outside else _OVER)
 

@@ -6,6 +6,8 @@ true until the next sweep; whoever asks keeps what is true.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import msgspec
@@ -34,21 +36,13 @@ from service.runs.bundles import (
 from statemachines.runs.approval import Approval
 from statemachines.runs.book import Book
 from statemachines.runs.claim import lease_live
-from statemachines.runs.deploy_binding import binds
+from statemachines.runs.deploy_binding import waits_for
 from statemachines.runs.receipt import Receipt, ReceiptNotFound
 from statemachines.runs.run import RunNotFound
 
 _RUN_UNDER_CONTRACT = f"json_build_object('run', {RUN_BUNDLE}, {CONTRACT.format('r.project_id')})"
-_RUNS = "automation_runs r where r.project_id = %s and (r.started_at, r.id) < (%s, %s)"
-_RUNS_ORDER = " order by r.started_at desc, r.id desc limit %s"
-_RECEIPTS = "trigger_receipts t where t.project_id = %s and (t.issued_at, t.id) < (%s, %s)"
-_RECEIPTS_ORDER = " order by t.issued_at desc, t.id desc limit %s"
 _APPROVAL_BUNDLE = f"json_build_object('approval', row_to_json(a), 'around', {RUN_BUNDLE})"
-_APPROVALS = (
-    "approvals a join automation_runs r on r.project_id = a.project_id and r.id = a.run_id "
-    "where a.project_id = %s and (a.requested_at, a.id) < (%s, %s)"
-)
-_APPROVALS_ORDER = " order by a.requested_at desc, a.id desc limit %s"
+_RUN_OF_APPROVAL = " join automation_runs r on r.project_id = a.project_id and r.id = a.run_id"
 _ACTIVE_CLAIM = (
     f"select row_to_json(t)::text, row_to_json(l)::text, {NOW_SECONDS} from leases l "  # noqa: S608 - a constant
     "join claims t on t.project_id = l.project_id and t.id = l.claim_id "
@@ -66,6 +60,10 @@ _RECORDED_RECEIPTS = {
     "invalidated": ["issued", "claimed", "invalidated"],
 }
 """What a receipt may be recorded as while this is what it is now."""
+
+
+Condition = tuple[str, list[Any]]
+"""SQL over the columns of a table, and its values."""
 
 
 class _RunUnderContract(msgspec.Struct, frozen=True):
@@ -117,10 +115,10 @@ async def runs(
 ) -> list[Book]:
     """Read runs by the time they began."""
     # A run that time has failed is recorded as live until the next sweep.
-    where, values = _given((" and r.automation_id = %s", automation_id), (" and (r.outcome = %s or r.live)", status))
-    found = await read_bundles(
-        store, RunBundle, RUN_BUNDLE, _RUNS + where + _RUNS_ORDER, project_id, after.at, after.id, *values, limit
-    )
+    either: list[Condition] = [] if status is None else [("live", []), ("outcome = %s and not live", [status])]
+    always = _given("automation_id", automation_id)
+    source, values = _newest("automation_runs r", "started_at", project_id, after, limit, always, either)
+    found = await read_bundles(store, RunBundle, RUN_BUNDLE, source, *values)
     contract = await read_contract(store, project_id)
     return [bundle.book(contract) for bundle in found]
 
@@ -144,12 +142,10 @@ async def receipts(
     store: EventStore, project_id: str, after: Place, limit: int, *, automation_id: str | None, status: str | None
 ) -> list[ReceiptNow]:
     """Read receipts by the time they were issued."""
-    recorded = None if status is None else _RECORDED_RECEIPTS[status]
-    where, values = _given((" and t.automation_id = %s", automation_id), (" and t.status = any(%s)", recorded))
-    source = _RECEIPTS + where + _RECEIPTS_ORDER
-    found = await read_bundles(
-        store, ReceiptBundle, RECEIPT_BUNDLE, source, project_id, after.at, after.id, *values, limit
-    )
+    either = _one_of([] if status is None else _RECORDED_RECEIPTS[status])
+    always = _given("automation_id", automation_id)
+    source, values = _newest("trigger_receipts t", "issued_at", project_id, after, limit, always, either)
+    found = await read_bundles(store, ReceiptBundle, RECEIPT_BUNDLE, source, *values)
     contract = await read_contract(store, project_id)
     return [ReceiptNow(bundle.receipt, bundle.state(contract), bundle.title) for bundle in found]
 
@@ -158,14 +154,14 @@ async def approvals(
     store: EventStore, project_id: str, after: Place, limit: int, *, run_id: str | None, status: str | None
 ) -> list[ApprovalNow]:
     """Read requests by the time they were made."""
-    recorded = None
+    recorded: dict[str, None] = {}
     if status is not None:
-        recorded = [status] if status in {"approved", "rejected"} else [status, "pending"]
-    where, values = _given((" and a.run_id = %s", run_id), (" and a.status = any(%s)", recorded))
-    source = _APPROVALS + where + _APPROVALS_ORDER
-    found = await read_bundles(
-        store, _ApprovalInRun, _APPROVAL_BUNDLE, source, project_id, after.at, after.id, *values, limit
+        recorded = dict.fromkeys([status] if status in {"approved", "rejected"} else [status, "pending"])
+    always, either = _given("run_id", run_id), _one_of(recorded)
+    source, values = _newest(
+        "approvals a", "requested_at", project_id, after, limit, always, either, joined=_RUN_OF_APPROVAL
     )
+    found = await read_bundles(store, _ApprovalInRun, _APPROVAL_BUNDLE, source, *values)
     contract = await read_contract(store, project_id)
     return [ApprovalNow(item.approval, item.around.book(contract).approvals[item.approval.id]) for item in found]
 
@@ -179,13 +175,48 @@ async def active_claim(store: EventStore, project_id: str, case_id: str) -> Clai
     return None
 
 
-async def waiting_run(store: EventStore, project_id: str, sha: str, environment: str) -> RunRow | None:
-    """Find the oldest run that waits for a deploy of this commit, in full, in this environment (G-110)."""
+async def waiting_runs(store: EventStore, project_id: str, sha: str) -> list[RunRow]:
+    """Read the runs that wait for a deploy of this commit (in full), in any environment, the oldest first (G-110)."""
     rows = await store.find(RUNS.table, _WAITING, project_id, sha, order_by="t.started_at, t.id", limit=_MOST_WAITING)
-    return next((row for row in rows if binds(row.state, sha, environment)), None)
+    return [row for row in rows if waits_for(row.state, sha)]
 
 
-def _given(*filters: tuple[str, Any]) -> tuple[str, list[Any]]:
-    """Put together the conditions that have a value, and their values."""
-    used = [(condition, value) for condition, value in filters if value is not None]
-    return "".join(condition for condition, _ in used), [value for _, value in used]
+def _given(column: str, value: str | None) -> list[Condition]:
+    """The condition of a filter, none when it is not used."""
+    return [] if value is None else [(f"{column} = %s", [value])]
+
+
+def _one_of(recorded: Iterable[str]) -> list[Condition]:
+    """A condition for each status that a row may be recorded as."""
+    return [("status = %s", [status]) for status in recorded]
+
+
+def _newest(
+    named: str,
+    time: str,
+    project_id: str,
+    after: Place,
+    limit: int,
+    always: Sequence[Condition],
+    either: Sequence[Condition],
+    *,
+    joined: str = "",
+) -> tuple[str, list[Any]]:
+    """What follows `from` for a page of a table, and its values. `named`: the table and its alias.
+
+    Rows fulfil all of `always` and one of `either`, of which no two hold together. Each of these is a search of its
+    own, in the order of an index: asked with "or", the database would collect all rows of each before it sorts them.
+    """
+    table, alias = named.split()
+    searches: list[str] = []
+    values: list[Any] = []
+    for choice in either or [("true", [])]:
+        conditions = [*always, choice]
+        where = "".join(f" and {condition}" for condition, _ in conditions)
+        searches.append(
+            f"(select * from {table} where project_id = %s and ({time}, id) < (%s, %s){where} "  # noqa: S608 - constants
+            f"order by {time} desc, id desc limit %s)"
+        )
+        values += [project_id, after.at, after.id, *chain.from_iterable(given for _, given in conditions), limit]
+    order = f" order by {alias}.{time} desc, {alias}.id desc limit %s"
+    return f"({' union all '.join(searches)}) {alias}{joined}{order}", [*values, limit]

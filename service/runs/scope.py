@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Generic, Literal, NamedTuple, TypeVar
 
 from projections.cases.case import CASE_STATS, CaseStatsRow
+from projections.onboarding.signal_map import SIGNAL_MAPS
 from projections.runs.claim import ClaimRow
 from projections.runs.lease import LeaseRow
 from projections.runs.run import RunRow
-from service.eventstore.commands import Unit
+from service.eventstore.commands import Lookup, Unit
 from service.eventstore.intents import Intent
 from statemachines.cases import case as cases
 from statemachines.cases.case import Case
@@ -25,6 +26,7 @@ from statemachines.contracts.contract import Contract
 from statemachines.contracts.policy import Authority
 from statemachines.kernel.machine import Stream
 from statemachines.kernel.moved import Moved
+from statemachines.onboarding import signal_map as signal_maps
 from statemachines.runs import approval, claim, grant, lease, ledger, receipt, run
 from statemachines.runs.book import Book, Effects
 from statemachines.runs.claim import Claim
@@ -50,6 +52,17 @@ def read_contract_state(unit: Unit, project_id: str) -> Contract:
 def read_authority(unit: Unit, project_id: str, automation_id: str) -> Authority:
     """Read where an automation stands."""
     return authority_of(read_contract_state(unit, project_id), automation_id)
+
+
+def map_lookup(project_id: str) -> Lookup:
+    """Name the row of the signal map, for a command that reads its environment."""
+    return Lookup(SIGNAL_MAPS, project_id, signal_maps.stream(project_id).id)
+
+
+def read_mapped(unit: Unit, project_id: str) -> str | None:
+    """Read the environment of the approved signal map; None without a map (G-134)."""
+    row = unit.row(SIGNAL_MAPS, project_id, signal_maps.stream(project_id).id)
+    return None if row is None else row.plan.deploy.environment
 
 
 def read_state(unit: Unit, stream: Stream | None, initial: S) -> S:

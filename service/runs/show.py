@@ -12,7 +12,6 @@ import msgspec
 
 from schemas.runs import approval as approval_wire
 from schemas.runs import claim as claim_wire
-from schemas.runs import decision as decision_wire
 from schemas.runs import grant as grant_wire
 from schemas.runs import receipt as trigger_wire
 from statemachines.runs import grant as grants
@@ -22,7 +21,6 @@ from statemachines.runs.book import Book
 from statemachines.runs.claim import Claim
 from statemachines.runs.claim import Status as ClaimStatus
 from statemachines.runs.grant import Grant
-from statemachines.runs.materiality import MaterialityDecision
 from statemachines.runs.receipt import Receipt
 
 _RECEIPT_NEXT = {
@@ -45,6 +43,7 @@ _GRANT_NEXT = {
 _CALL_NOW = "Call the provider once, now; a CI credential proves the result."
 RECONCILE = "Do not call the provider again: look there for what became of the first call, and let CI prove it."
 _GRANT_OVER = "The grant is over."
+_GRANT_TOO_LATE = "The grant cannot be consumed any more: the lease or the deadline of the run has passed."
 
 
 def receipt(project_id: str, receipt_id: str, state: Receipt, title: str | None) -> trigger_wire.TriggerReceipt:
@@ -76,6 +75,7 @@ def receipt(project_id: str, receipt_id: str, state: Receipt, title: str | None)
         consumed_run_id=state.run_id,
         snapshot_sha256=state.snapshot_sha256,
         next_action=following or _RECEIPT_NEXT.get(state.status, _RECEIPT_OVER),
+        origins=trigger_wire.RECEIPT_ORIGINS,
     )
 
 
@@ -97,6 +97,7 @@ def claim(project_id: str, claim_id: str, state: Claim) -> claim_wire.Claim:
         released_at=state.released_at,
         run_id=state.run_id,
         next_action=_claim_next(state),
+        origins=claim_wire.CLAIM_ORIGINS,
     )
 
 
@@ -124,6 +125,7 @@ def approval(project_id: str, approval_id: str, state: Approval) -> approval_wir
         decided_by=state.decided_by,
         reason=state.reason,
         next_action=_APPROVAL_NEXT.get(state.status.value, _APPROVAL_OVER),
+        origins=approval_wire.APPROVAL_ORIGINS,
     )
 
 
@@ -144,58 +146,24 @@ def _grant(project_id: str, grant_id: str, state: Grant) -> dict[str, Any]:
         "settled_at": state.settled_at,
         "state_revision": state.state_revision,
         "next_action": _GRANT_NEXT.get(state.status, _GRANT_OVER),
+        "origins": grant_wire.GRANT_ORIGINS,
     }
 
 
-def grant(project_id: str, grant_id: str, state: Grant) -> grant_wire.Grant:
-    """Show a grant as it stands now."""
-    return grant_wire.Grant(**_grant(project_id, grant_id, state))
+def grant(project_id: str, grant_id: str, state: Grant, *, too_late: bool = False) -> grant_wire.Grant:
+    """Show a grant as it stands now. `too_late`: nobody may act under the lease or deadline of its run any more."""
+    members = _grant(project_id, grant_id, state)
+    if too_late and state.status is grants.Status.AUTHORIZED:
+        members["next_action"] = _GRANT_TOO_LATE
+    return grant_wire.Grant(**members)
 
 
 def consumed(book: Book, grant_id: str, *, call_authorized: bool) -> grant_wire.ConsumedGrant:
     """Answer a call-start (R-AUT-32)."""
     members = _grant(book.project_id, grant_id, book.grant(grant_id))
-    members["state_revision"] = book.run.state_revision
+    members |= {"state_revision": book.run.state_revision, "origins": grant_wire.CONSUMED_ORIGINS}
     if call_authorized:
         members["next_action"] = _CALL_NOW
     elif book.grant(grant_id).status is not grants.Status.SETTLED:
         members["next_action"] = RECONCILE
     return grant_wire.ConsumedGrant(**members, call_authorized=call_authorized, reconcile_only=not call_authorized)
-
-
-def decisions(receipt_id: str, state: Receipt) -> list[decision_wire.Decision]:
-    """Show the decisions of one receipt, the newest first."""
-    found: list[tuple[Literal["issue", "start"], MaterialityDecision | None]] = [
-        ("start", state.final_materiality),
-        ("issue", state.issued_materiality),
-    ]
-    return [_decision(receipt_id, state, stage, decision) for stage, decision in found if decision is not None]
-
-
-def _decision(
-    receipt_id: str, state: Receipt, stage: Literal["issue", "start"], decision: MaterialityDecision
-) -> decision_wire.Decision:
-    inputs = decision.inputs
-    return decision_wire.Decision(
-        automation_id=state.automation_id,
-        receipt_id=receipt_id,
-        stage=stage,
-        policy_sha256=state.policy_sha256,
-        decided_at=decision.decided_at,
-        inputs=decision_wire.DecisionInputs(
-            case_id=inputs.case_id,
-            case_revision=inputs.revision,
-            case_status=inputs.status,
-            trust=inputs.trust,
-            event_count=inputs.event_count,
-            first_seen_at=inputs.first_seen_at,
-            last_seen_at=inputs.last_seen_at,
-        ),
-        thresholds=msgspec.convert(msgspec.structs.asdict(decision.thresholds), decision_wire.DecisionThresholds),
-        checks=[
-            decision_wire.DecisionCheck(check.check, check.passed, check.observed, check.required)
-            for check in decision.checks
-        ],
-        age_seconds=decision.age_seconds,
-        passed=decision.passed,
-    )

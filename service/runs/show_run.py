@@ -26,7 +26,7 @@ from schemas.runs import run as run_wire
 from service.runs.next_step import next_step
 from service.runs.show import approval, grant
 from statemachines.contracts.policy import Delivery
-from statemachines.runs.book import Book
+from statemachines.runs.book import Book, runner_may_act
 from statemachines.runs.events import FollowUp, OverdueCause, Proof, Sample, Verdict
 from statemachines.runs.ledger import Amounts, remaining
 from statemachines.runs.run import Run
@@ -59,6 +59,7 @@ def usage(book: Book) -> run_wire.UsageRecorded:
         remaining=charges(remaining(run.terms.limits, run.charges)),
         state_revision=run.state_revision,
         next_action=next_step(book).words,
+        origins=run_wire.USAGE_ORIGINS,
     )
 
 
@@ -66,7 +67,11 @@ def follow_ups(items: list[FollowUp]) -> list[run_wire.FollowUp]:
     """Show what a person has to inspect."""
     return [
         run_wire.FollowUp(
-            kind=item.kind, grant_id=item.grant_id, reference=item.reference, instruction=_INSTRUCTIONS[item.kind]
+            kind=item.kind,
+            grant_id=item.grant_id,
+            reference=item.reference,
+            instruction=_INSTRUCTIONS[item.kind],
+            origins=run_wire.FOLLOW_UP_ORIGINS,
         )
         for item in items
     ]
@@ -107,9 +112,13 @@ def run(book: Book, *, idempotent_replay: bool = False) -> run_wire.Run:
         ),
         charges=charges(state.charges),
         approvals=[approval(project_id, ref.approval_id, book.approvals[ref.approval_id]) for ref in state.approvals],
-        grants=[grant(project_id, ref.grant_id, book.grants[ref.grant_id]) for ref in state.grants],
+        grants=[
+            grant(project_id, ref.grant_id, book.grants[ref.grant_id], too_late=not runner_may_act(book, book.at))
+            for ref in state.grants
+        ],
         pull_request=_pull_request(state),
         provider_proof=_provider_proof(state),
+        scope_checked=state.scope_checked,
         auto_merge_receipt=_auto_merge_receipt(state),
         deploy=None if deploy is None else msgspec.convert(msgspec.structs.asdict(deploy), run_wire.RunDeploy),
         verification=verification(state),
@@ -119,6 +128,7 @@ def run(book: Book, *, idempotent_replay: bool = False) -> run_wire.Run:
         external_follow_ups=follow_ups(state.follow_ups),
         idempotent_replay=idempotent_replay,
         next_action=next_step(book).words,
+        origins=run_wire.RUN_ORIGINS,
     )
 
 
@@ -251,4 +261,5 @@ def cancelled(book: Book) -> run_wire.CancelledRun:
         cancelled_at=state.finished_at or state.updated_at,
         external_follow_ups=follow_ups(state.follow_ups),
         next_action=next_step(book).words,
+        origins=run_wire.CANCELLED_ORIGINS,
     )

@@ -3,19 +3,23 @@
 Every step reads at most 500 objects, judges them as reads do, and sends one command for each that has become
 something else. Deciding again under the locks makes a second sweep at once record nothing twice. Results never depend
 on a sweep having run: it only writes down what every read says already, and looks for work as a runner would.
+
+Verifying and looking for work are never done with: what they take up, they take up in turn (P27).
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
+import psycopg
 import structlog
+from psycopg_pool import PoolTimeout
 
-from projections.contracts.contract import AutomationContractRow
+from projections.contracts.contract import AUTOMATION_CONTRACTS
 from projections.kernel.projection import Table
 from projections.runs.approval import ApprovalRow
 from projections.runs.claim import PROJECTION as CLAIMS
@@ -26,11 +30,11 @@ from projections.runs.run import PROJECTION as RUNS
 from projections.runs.run import RunRow
 from service.analytics.port import AnalyticsProviders
 from service.auth.system import carry_out
-from service.eventstore.clock import NOW_SECONDS
+from service.eventstore.clock import NOW, NOW_SECONDS
 from service.eventstore.commands import CommandNotDone, OutcomeUnknown
 from service.eventstore.intents import Intent, retry_moved
 from service.eventstore.store import EventStore
-from service.runs import commands
+from service.runs import commands, turns
 from service.runs.bundles import (
     RECEIPT_BUNDLE,
     RUN_BUNDLE,
@@ -42,6 +46,8 @@ from service.runs.bundles import (
 )
 from service.runs.considering import look_for_work
 from service.runs.counting import count
+from service.runs.recording import SWEPT, Recorder
+from service.runs.turns import Name, Turn
 from statemachines.contracts.authority import authority_of
 from statemachines.contracts.contract import Contract
 from statemachines.contracts.policy import Authority
@@ -57,6 +63,8 @@ log = structlog.get_logger(__name__)
 
 AT_MOST = 500
 AT_ONCE = 8
+TOGETHER = 50
+"""How many turns are taken at once: what kills a sweep costs so many objects their turn, until they come round."""
 ACTIVE = "exists (select from projects p where p.project_id = {0}.project_id and p.status = 'active')"
 
 _RECEIPTS = (
@@ -87,11 +95,11 @@ _GRANT_SOURCE = (
     "grants t join automation_runs r on r.project_id = t.project_id and r.id = t.run_id "
     f"where {_GRANTS} order by t.expires_at, t.id limit %s"
 )
-_VERIFYING = f"t.outcome = 'verifying' and t.live and {ACTIVE.format('t')}"
-_ENABLED = (
-    "select row_to_json(k)::text from automation_contracts k "  # noqa: S608 - constants
-    f"where k.status = 'enabled' and {ACTIVE.format('k')} order by k.project_id limit %s"
+_VERIFYING = (
+    "t.outcome = 'verifying' and t.live and (t.project_id, t.id) in (select * from unnest(%s::text[], %s::text[]))"
 )
+_ENABLED = "t.status = 'enabled' and t.project_id = any(%s)"
+_BEGAN = f"select {NOW}"
 
 
 class _Approval(msgspec.Struct, frozen=True):
@@ -111,21 +119,26 @@ class Sweep:
         self._store = store
         self._providers = providers
         self._contracts: dict[str, Contract] = {}
+        self._recorder = Recorder(store.facts)
         self.done: Counter[str] = Counter()
 
     async def run(self) -> Counter[str]:
         """Take every step once: first what has ended, then what can be verified, last what can begin."""
-        for step in (
-            self._receipts,
-            self._claims,
-            self._overdue,
-            self._grants,
-            self._approvals,
-            self._verification,
-            self._issue,
-        ):
+        for step in (self._receipts, self._claims, self._overdue, self._grants, self._approvals):
             await _together(await step())
-        return self.done
+        await self._in_turn(turns.VERIFYING, self._verification)
+        await self._in_turn(turns.ENABLED, self._issue)
+        self.done["decisions"] += self._recorder.recorded
+        return +self.done
+
+    async def _in_turn(self, turn: Turn, step: Callable[[Sequence[Name]], Awaitable[list[Work]]]) -> None:
+        """Take up what has waited longest, some at a time, and write what was seen after each time."""
+        [[began]] = await self._store.fetch(_BEGAN)
+        due = await turns.waiting(self._store, turn, AT_MOST)
+        for first in range(0, len(due), TOGETHER):
+            mine = await turns.take(self._store.facts, turn, due[first : first + TOGETHER], began)
+            await _together(await step(mine))
+            await self._recorder.flush()
 
     async def _send(self, step: str, project_id: str, intent: Intent[Any]) -> None:
         """Carry out one intent as the system. A project that is being deleted is left alone. Raises Moved."""
@@ -190,10 +203,10 @@ class Sweep:
                 works.append(self._on("approvals", RUNS.table, item.around.run, _settle_approval(item.approval)))
         return works
 
-    async def _verification(self) -> list[Work]:
+    async def _verification(self, runs: Sequence[Name]) -> list[Work]:
         """Deploys that are being verified; a provider that cannot be read leaves them pending."""
-        rows = await self._store.find(RUNS.table, _VERIFYING, order_by="t.started_at, t.id", limit=AT_MOST)
-        return [self._verify(row) for row in rows]
+        projects, ids = [project_id for project_id, _ in runs], [run_id for _, run_id in runs]
+        return [self._verify(row) for row in await self._store.find(RUNS.table, _VERIFYING, projects, ids)]
 
     def _verify(self, row: RunRow) -> Work:
         async def work() -> None:
@@ -207,15 +220,13 @@ class Sweep:
 
         return work
 
-    async def _issue(self) -> list[Work]:
-        """Look for work for every enabled automation."""
+    async def _issue(self, projects: Sequence[Name]) -> list[Work]:
+        """Look for work for every enabled automation of these projects."""
         works: list[Work] = []
-        for (text,) in await self._store.fetch(_ENABLED, AT_MOST):
-            row = msgspec.json.decode(text, type=AutomationContractRow)
-            contract = contract_of(row)
+        for row in await self._store.find(AUTOMATION_CONTRACTS, _ENABLED, [project_id for project_id, _ in projects]):
             works += [
                 self._issue_for(row.project_id, automation.saved.automation_id)
-                for automation in contract.automations
+                for automation in contract_of(row).automations
                 if automation.enabled
             ]
         return works
@@ -227,11 +238,11 @@ class Sweep:
             if not authority.enabled or authority.policy is None:
                 return
             judged = look.judged(automation_id)
-            if judged.slot is None:
-                if judged.cases:
-                    await self._send("issue", project_id, commands.receipt.issue(project_id, automation_id, judged))
-            elif await self._slot_open(authority, project_id, judged.slot, look.now):
-                await self._send("issue", project_id, commands.receipt.issue(project_id, automation_id, judged))
+            await self._recorder.note(look.taken(project_id, automation_id, SWEPT, judged))
+            if judged.cases or (
+                judged.slot is not None and await self._slot_open(authority, project_id, judged.slot, look.now)
+            ):
+                await self._send("issue", project_id, commands.receipt.issue(project_id, automation_id, judged, SWEPT))
 
         return lambda: retry_moved(attempt)
 
@@ -260,7 +271,7 @@ async def _together(works: Iterable[Work]) -> None:
         async with room:
             try:
                 await work()
-            except (Rejection, CommandNotDone, OutcomeUnknown) as error:
+            except (Rejection, CommandNotDone, OutcomeUnknown, psycopg.Error, PoolTimeout) as error:
                 log.info("left_to_the_next_sweep", error=type(error).__name__)
 
     await asyncio.gather(*(one(work) for work in works))

@@ -22,6 +22,8 @@ from statemachines.kernel.machine import (
     transition_table,
 )
 
+_OVERFLOW = "overflow-"  # fingerprints of errors are hexadecimal
+
 
 def case_id(project_id: str, fingerprint: str) -> str:
     """Id of the one case of a fingerprint in a project: rival first errors name the same stream."""
@@ -33,13 +35,24 @@ def stream(project_id: str, case_id: str) -> Stream:
     return Stream(MACHINE, project_id, case_id)
 
 
+def overflow_fingerprint(hour: int) -> str:
+    """Fingerprint of the case that takes what is too new in an hour (epoch seconds of its start); no error has it."""
+    return f"{_OVERFLOW}{hour}"
+
+
+def is_overflow(fingerprint: str) -> bool:
+    """Whether a case is one that takes what is too new."""
+    return fingerprint.startswith(_OVERFLOW)
+
+
 class Status(Enum):
-    """Where a case stands. OPEN is the only active one."""
+    """Where a case stands. OPEN is the only active one; OVERFLOW is shown like it, but wakes no automation (G-136)."""
 
     ABSENT = "absent"
     OPEN = "open"
     RESOLVED = "resolved"
     IGNORED = "ignored"
+    OVERFLOW = "overflow"
 
 
 class CaseOpened(Event, frozen=True):
@@ -68,6 +81,15 @@ class CaseOpenedResolved(Event, frozen=True):
     fingerprint: str
     grouping_version: int
     suppression_id: str
+    opened_at: int
+
+
+class CaseOverflowOpened(Event, frozen=True):
+    """More fingerprints were new in an hour than get cases of their own: this one counts the others."""
+
+    TOPIC = "case.overflow_opened.v1"
+    fingerprint: str
+    hour: int
     opened_at: int
 
 
@@ -105,6 +127,8 @@ TABLE = transition_table(
         [CaseOpenedResolved.TOPIC, Status.ABSENT, Status.RESOLVED],
         [CaseRegressed.TOPIC, Status.RESOLVED, Status.OPEN],
         [CaseIgnored.TOPIC, Status.OPEN, Status.IGNORED],
+        [CaseOverflowOpened.TOPIC, Status.ABSENT, Status.OVERFLOW],
+        [CaseIgnored.TOPIC, Status.OVERFLOW, Status.IGNORED],
         [CaseResolved.TOPIC, Status.OPEN, Status.RESOLVED],
     ],
 )
@@ -145,8 +169,15 @@ def decide_error(state: Case, fingerprint: str, grouping_version: int, rule: Rul
     return [CaseOpenedIgnored(fingerprint, grouping_version, rule.id, now)]
 
 
+def decide_overflow(state: Case, hour: int, now: int) -> list[Event]:
+    """Take in an error that is too new for a case of its own. No rule speaks against showing that there are such."""
+    return [CaseOverflowOpened(overflow_fingerprint(hour), hour, now)] if state.status is Status.ABSENT else []
+
+
 def decide_suppress(state: Case, rule: Rule, now: int) -> list[Event]:
-    """Apply a new rule that matches. A case that is not open stays as it is."""
+    """Apply a new rule that matches. A case that is not open stays as it is; one of overflow can only be ignored."""
+    if state.status is Status.OVERFLOW and rule.action is Action.AUTO_IGNORE:
+        return [CaseIgnored(suppression_id=rule.id, case_run_id=None, ignored_at=now)]
     if state.status is not Status.OPEN:
         return []
     match rule.action:
@@ -160,7 +191,7 @@ def decide_suppress(state: Case, rule: Rule, now: int) -> list[Event]:
 
 def decide_mark_spurious(state: Case, case_run_id: str, now: int) -> list[Event]:
     """Ignore an open case because somebody found it to be noise."""
-    if state.status is not Status.OPEN:
+    if state.status is not Status.OPEN and state.status is not Status.OVERFLOW:
         return []
     return [CaseIgnored(suppression_id=None, case_run_id=case_run_id, ignored_at=now)]
 
@@ -178,6 +209,8 @@ def evolve(state: Case, event: Event) -> Case:
     match event:
         case CaseOpened():
             return Case(status, 1, event.fingerprint, event.grouping_version)
+        case CaseOverflowOpened():
+            return Case(status, 1, event.fingerprint)
         case CaseOpenedIgnored() | CaseOpenedResolved():
             return Case(status, 1, event.fingerprint, event.grouping_version, event.suppression_id)
         case CaseIgnored() | CaseResolved():
@@ -187,4 +220,4 @@ def evolve(state: Case, event: Event) -> Case:
     return msgspec.structs.replace(state, status=status, revision=state.revision + 1, suppression_id=rule_id)
 
 
-MACHINE = StateMachine("case", TABLE, Case(), evolve, CaseConflict, Case, snapshots=True)
+MACHINE = StateMachine("case", TABLE, Case(), evolve, CaseConflict, Case)

@@ -41,6 +41,7 @@ class SuppressionCreated(Event, frozen=True):
     """A member made a rule."""
 
     TOPIC = "suppression.created.v1"
+    DOCUMENT = True
     id: str
     fingerprint_pattern: str
     action: str
@@ -155,4 +156,4 @@ def evolve(state: Suppressions, event: Event) -> Suppressions:
     return state
 
 
-MACHINE = StateMachine("sups", TABLE, Suppressions(), evolve, SuppressionConflict, Suppressions, snapshots=True)
+MACHINE = StateMachine("sups", TABLE, Suppressions(), evolve, SuppressionConflict, Suppressions)

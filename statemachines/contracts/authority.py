@@ -40,7 +40,7 @@ def authority_of(contract: Contract, automation_id: str) -> Authority:
     )
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=64)  # An automation may be a quarter of a megabyte, and is read in a moment.
 def policy_of(saved: SavedAutomation) -> Policy:
     """Terms of a saved automation's policy, in the types of execution."""
     policy = read_policy(saved.policy)

@@ -49,6 +49,7 @@ class ContractSaved(Event, frozen=True):
     """An owner saved a contract; all its automations are off."""
 
     TOPIC = "automation_contract.saved.v1"
+    DOCUMENT = True
     contract_id: str
     policy_version: int
     contract_sha256: str

@@ -99,6 +99,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     delivery: Delivery = Delivery()
     verification: VerificationTerms = VerificationTerms()
 
+    def place(self, mapped: str | None) -> str | None:
+        """The environment that its runs heal: the policy's own, else that of the approved signal map (G-134)."""
+        return self.environment if self.environment is not None else mapped
+
 
 class Authority(msgspec.Struct, frozen=True, kw_only=True):
     """Where one automation stands in the contract now. `policy` is None when the contract does not have it.

@@ -14,7 +14,7 @@ Every reader of the log decodes here and nowhere else. Hashes and exports are ma
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -103,40 +103,56 @@ def check_topics(
             raise TopicFault(f"nothing lifts {name}.v{missing[0]}, though its latest version is {version}")
 
 
-class _Reader(NamedTuple):
-    """How payloads of one topic are read: directly, or by the steps that lead to the class."""
+def latest_topic(topic: str) -> str:
+    """The topic of the latest version of the event that a stored topic names. Raises UnknownTopic."""
+    reached = topic
+    while reached not in EVENTS:
+        if reached not in LIFTS:
+            raise UnknownTopic(topic)
+        name, version = parse_topic(reached)
+        reached = Topic(name, version).at(version + 1)
+    return reached
 
-    decoder: msgspec.json.Decoder[Any]
-    steps: tuple[Lift, ...]
-    event: type[msgspec.Struct]
 
-    def read(self, payload: str | bytes) -> Any:
-        value = self.decoder.decode(payload)
-        if not self.steps:
-            return value
-        for step in self.steps:
-            value = step(value)
-        return msgspec.convert(value, self.event)
+def known_topics() -> list[str]:
+    """Every topic that this release can read, in order: the latest versions, and those that are lifted to them."""
+    return sorted({*EVENTS, *LIFTS})
+
+
+def schemas(events: Mapping[str, type[msgspec.Struct]] | None = None) -> dict[str, dict[str, Any]]:
+    """The JSON Schema of what is stored under each topic that has a class: under the latest version of each event."""
+    declared = EVENTS if events is None else events
+    return {topic: msgspec.json.schema(event) for topic, event in sorted(declared.items())}
+
+
+_Reader = Callable[[str | bytes], Any]
 
 
 @cache
 def _reader(topic: str) -> _Reader:
-    event = EVENTS.get(topic)
-    if event is not None:
-        return _Reader(msgspec.json.Decoder(event), (), event)
-    steps: list[Lift] = []
-    reached = topic
-    while event is None:
-        step = LIFTS.get(reached)
-        if step is None:
-            raise UnknownTopic(topic)
-        steps.append(step)
-        name, version = parse_topic(reached)
-        reached = Topic(name, version).at(version + 1)
-        event = EVENTS.get(reached)
-    return _Reader(msgspec.json.Decoder(dict[str, Any]), tuple(steps), event)
+    """How payloads of one topic are read: directly, or by the steps that lead to the class."""
+    latest = latest_topic(topic)
+    event = EVENTS[latest]
+    if latest == topic:
+        return msgspec.json.Decoder(event).decode
+    (name, version), (_, reached) = parse_topic(topic), parse_topic(latest)
+    first, *further = (LIFTS[f"{name}.v{older}"] for older in range(version, reached))
+    return _lifting(first, further, event)
+
+
+def _lifting(first: Lift, further: Sequence[Lift], event: type[msgspec.Struct]) -> _Reader:
+    """Read by lifting. A rebuild does this once for each event, so it does nothing else."""
+    decode, convert = msgspec.json.Decoder(dict[str, Any]).decode, msgspec.convert
+
+    def read(payload: str | bytes) -> Any:
+        value = first(decode(payload))
+        for step in further:
+            value = step(value)
+        return convert(value, event)
+
+    return read
 
 
 def decode_event(topic: str, payload: str | bytes) -> Any:
     """Decode a stored payload into the event of its topic, lifted to the latest version. Raises UnknownTopic."""
-    return _reader(topic).read(payload)
+    return _reader(topic)(payload)

@@ -51,6 +51,7 @@ class OnboardingPlanned(Event, frozen=True):
     """A plan became the current one; whatever approval or proof the former had is gone."""
 
     TOPIC = "onboarding.planned.v1"
+    DOCUMENT = True
     onboarding_id: str
     plan: Plan
     plan_sha256: str

@@ -45,6 +45,7 @@ class Book(msgspec.Struct, frozen=True, kw_only=True):
     """The states around one run. Claim and lease are initial for a scheduled run, which has neither.
 
     `grants` and `approvals` hold those that the run points to: its latest grant of each kind, its pending requests.
+    `at` is the moment as of which it stands so, 0 when it is what was recorded.
     """
 
     project_id: str
@@ -56,6 +57,7 @@ class Book(msgspec.Struct, frozen=True, kw_only=True):
     ledger: Ledger = Ledger()
     grants: dict[str, Grant] = {}
     approvals: dict[str, Approval] = {}
+    at: int = 0
 
     @property
     def ledger_id(self) -> str:
@@ -119,12 +121,20 @@ def is_open(book: Book, now: int) -> bool:
     return book.run.live and overdue(book.run, book.claim, book.lease, now) is None
 
 
-_OVER: dict[OverdueCause, tuple[type[Rejection], str]] = {
-    "deadline_exceeded": (DeadlineExceeded, "The deadline of the run has passed."),
-    "lease_expired": (LeaseOver, "The lease of the run has ended."),
-    "claim_not_active": (ClaimNotActive, "The claim of the run is no longer active."),
-    "deploy_overdue": (RunTerminal, "The run is over."),
-}
+_ENDED = "Read the run for its outcome; nothing more can be done in it."
+
+
+def _over(cause: OverdueCause | None) -> Rejection:
+    """Build the refusal of a run that is over by this cause; None: somebody ended it."""
+    match cause:
+        case "deadline_exceeded":
+            return DeadlineExceeded("The deadline of the run has passed.", next_action=_ENDED)
+        case "lease_expired":
+            return LeaseOver("The lease of the run has ended.", next_action=_ENDED)
+        case "claim_not_active":
+            return ClaimNotActive("The claim of the run is no longer active.", next_action=_ENDED)
+        case _:
+            return RunTerminal("The run is over.", next_action=_ENDED)
 
 
 def require_open(book: Book, now: int) -> None:
@@ -137,10 +147,8 @@ def require_open(book: Book, now: int) -> None:
         raise RunNotFound("There is no such run.", next_action="List the runs of the project.")
     over = overdue(run, book.claim, book.lease, now)
     cause = run.cause if over is None else over.cause
-    if run.live and cause is None:
-        return
-    refusal, message = (RunTerminal, "The run is over.") if cause is None else _OVER[cause]
-    raise refusal(message, next_action="Read the run for its outcome; nothing more can be done in it.")
+    if not run.live or cause is not None:
+        raise _over(cause)
 
 
 def require_automation(run: Run, holder: Holder) -> None:
@@ -183,6 +191,13 @@ def require_current(book: Book, token: FencingToken, now: int) -> None:
             next_action="Read the run and decide again whether the command still applies.",
             current_state_revision=run.state_revision,
         )
+
+
+def runner_may_act(book: Book, now: int) -> bool:
+    """Whether lease and deadline still let a runner act in the run; after a consume neither of them ends it."""
+    run = book.run
+    leased = run.claim_id is None or claims.lease_live(book.claim, book.lease, now)
+    return now < run.deadline_at and leased
 
 
 def require_not_rejected(run: Run, action: Action) -> None:

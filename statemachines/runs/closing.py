@@ -154,7 +154,7 @@ def as_of(book: Book, now: int) -> Book:
     }
     for approval_id, approval in book.approvals.items():
         effects[approval_id] = approvals.settle(approval, book.authority, run_live=live, now=now)
-    return carried(book, effects)
+    return msgspec.structs.replace(carried(book, effects), at=now)
 
 
 def decide_fence_run(book: Book, now: int) -> Effects:

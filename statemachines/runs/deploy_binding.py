@@ -8,13 +8,16 @@ from statemachines.runs.book import Book, Effects, is_open
 from statemachines.runs.run import Run
 
 
-def binds(run: Run, sha: str | None, environment: str) -> bool:
-    """Whether a trusted CI deploy of this commit, in this environment, is the one that the run waits for (G-110)."""
+def waits_for(run: Run, sha: str | None) -> bool:
+    """Whether the run waits for a trusted CI deploy of this commit, wherever that is to be (G-110)."""
     if run.status is not runs.Status.PR_OPENED or sha is None or sha != run.proven_commit:
         return False
-    if run.terms.delivery.mode == "auto_merge" and run.proof("auto_merge_enabled") is None:
-        return False
-    return run.terms.environment in (None, environment)
+    return run.terms.delivery.mode != "auto_merge" or run.proof("auto_merge_enabled") is not None
+
+
+def binds(run: Run, sha: str | None, environment: str) -> bool:
+    """Whether a trusted CI deploy of this commit, in this environment, is the one that the run waits for (G-134)."""
+    return waits_for(run, sha) and run.terms.environment in (None, environment)
 
 
 def bind_deploy(book: Book, deploy: e.BoundDeploy, now: int) -> Effects:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
-from statemachines.contracts.policy import Delivery, Limits, Playbook, VerificationTerms
+from statemachines.contracts.policy import Delivery, Limits, Playbook, Scope, VerificationTerms
 from statemachines.kernel.machine import Event
 
 Action = Literal["draft_pr", "auto_merge", "escalate"]
@@ -23,7 +24,10 @@ VerificationOutcome = Literal["pending", "no_recurrence", "recurred", "insuffici
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
-    """The part of the policy that a run is held to for its whole life, whatever becomes of the contract."""
+    """The part of the policy that a run is held to for its whole life, whatever becomes of the contract.
+
+    Runs that began before the scope was kept have none.
+    """
 
     playbook: Playbook = Playbook()
     limits: Limits = Limits()
@@ -32,6 +36,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     repository: str = ""
     base_branch: str = ""
     environment: str | None = None
+    scope: Scope | UnsetType = UNSET
 
 
 class PullRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +60,10 @@ class StatusCheck(msgspec.Struct, frozen=True):
 
 
 class Proof(msgspec.Struct, frozen=True, kw_only=True):
-    """One observation of a trusted CI; `body_sha256` recognises an exact repeat."""
+    """One observation of a trusted CI; `body_sha256` recognises an exact repeat.
+
+    `files_sha256` is the hash of the list of changed files that came along, absent when none did (G-147).
+    """
 
     proof_id: str
     observation: Observation
@@ -70,6 +78,7 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
     auto_merge_enabled: bool | None = None
     merge_method: str | None = None
     merge_commit_sha: str | None = None
+    files_sha256: str | UnsetType = UNSET
     recorded_at: int
 
 

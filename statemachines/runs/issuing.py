@@ -6,7 +6,7 @@ itself: whoever calls it holds the locks of every stream whose state it passed, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple
 
 from statemachines.contracts.cron import latest_firing, parse_cron
@@ -17,7 +17,7 @@ from statemachines.runs import receipt as receipts
 from statemachines.runs.book import Effects, digest, overdue
 from statemachines.runs.claim import Claim
 from statemachines.runs.lease import Lease
-from statemachines.runs.materiality import CaseFacts, MaterialityDecision, decide_materiality
+from statemachines.runs.materiality import CaseFacts, Check, MaterialityDecision, decide_materiality
 from statemachines.runs.receipt import (
     CaseSnapshot,
     Receipt,
@@ -27,9 +27,17 @@ from statemachines.runs.receipt import (
 from statemachines.runs.run import Run
 
 SkipCode = Literal[
-    "materiality_not_met", "receipt_open", "case_already_claimed", "run_live", "cooldown", "budget_exhausted"
+    "materiality_not_met",
+    "environment_not_observed",
+    "receipt_open",
+    "case_already_claimed",
+    "run_live",
+    "cooldown",
+    "budget_exhausted",
+    "max_cases_per_sweep",
 ]
 """Why a case got no receipt this time."""
+FREE = "free"
 
 
 class Chain(NamedTuple):
@@ -46,6 +54,18 @@ class Evidence(NamedTuple):
 
     fingerprint: str
     level: str
+
+
+class CaseJudgement(NamedTuple):
+    """What was made of one case for one automation, complete enough to be made again (R-AUT-22, G-137).
+
+    `checks` are those of materiality, then those of its chain up to the first that failed; `code` says why the case is
+    passed over, None that it may get a receipt.
+    """
+
+    decision: MaterialityDecision
+    checks: list[Check]
+    code: SkipCode | None
 
 
 def occupied(chain: Chain, authority_of: Callable[[str], Authority], case: CaseFacts, now: int) -> SkipCode | None:
@@ -69,24 +89,60 @@ def occupied(chain: Chain, authority_of: Callable[[str], Authority], case: CaseF
 
 
 def judge_case(
-    chain: Chain, authority_of: Callable[[str], Authority], automation_id: str, case: CaseFacts, now: int
-) -> SkipCode | MaterialityDecision:
-    """Judge one case for one automation: why it is passed over, or the decision that it matters (R-AUT-22, G-104).
+    chain: Chain,
+    authority_of: Callable[[str], Authority],
+    automation_id: str,
+    case: CaseFacts,
+    now: int,
+    *,
+    observed: bool,
+) -> CaseJudgement:
+    """Judge one case for one automation (R-AUT-22, G-104). Raises PauseInForce, AutomationOff, AutomationNotFound.
 
-    Raises PauseInForce, AutomationOff, AutomationNotFound.
+    `observed` says whether the case has an error in the environment that the automation heals: a fix of any other
+    could not be verified there (G-134).
     """
     policy = require_listed(authority_of(automation_id))
-    trigger = case_trigger(policy)
-    decision = decide_materiality(case, trigger.materiality, now)
+    decision = decide_materiality(case, case_trigger(policy).materiality, now)
     if not decision.passed:
-        return "materiality_not_met"
-    if (held := occupied(chain, authority_of, case, now)) is not None:
-        return held
-    offered_at = chain.lease.offered_at
-    if offered_at is not None and now < offered_at + trigger.cooldown_seconds:
-        return "cooldown"
-    attempts = chain.lease.attempts_of(automation_id, case.revision)
-    return "budget_exhausted" if attempts >= policy.limits.max_attempts_per_case_revision else decision
+        return CaseJudgement(decision, decision.checks, "materiality_not_met")
+    where = "observed" if observed else "not_observed"
+    checks = [*decision.checks, Check("environment", observed, where, "observed")]
+    if not observed:
+        return CaseJudgement(decision, checks, "environment_not_observed")
+    for code, check in _check_chain(chain, authority_of, automation_id, policy, case, now):
+        checks.append(check)
+        if not check.passed:
+            return CaseJudgement(decision, checks, code)
+    return CaseJudgement(decision, checks, None)
+
+
+def _check_chain(
+    chain: Chain,
+    authority_of: Callable[[str], Authority],
+    automation_id: str,
+    policy: Policy,
+    case: CaseFacts,
+    now: int,
+) -> Iterator[tuple[SkipCode, Check]]:
+    """What a case that matters is asked next, each with the code of its failure; ask no further after the first."""
+    held = occupied(chain, authority_of, case, now)
+    yield held or "run_live", Check("case_free", held is None, held or FREE, FREE)
+    cooldown, offered_at = case_trigger(policy).cooldown_seconds, chain.lease.offered_at
+    since = None if offered_at is None else now - offered_at
+    over = since is None or since >= cooldown
+    yield "cooldown", Check("cooldown_over", over, None if since is None else str(since), f">={cooldown}")
+    attempts, limit = (
+        chain.lease.attempts_of(automation_id, case.revision),
+        policy.limits.max_attempts_per_case_revision,
+    )
+    yield "budget_exhausted", Check("attempts_left", attempts < limit, str(attempts), f"<{limit}")
+
+
+def pass_over(judgement: CaseJudgement, limit: int) -> CaseJudgement:
+    """Judge a case that may get a receipt, but comes after as many others as one look offers."""
+    check = Check("max_cases_per_sweep", passed=False, observed=None, required=f"<={limit}")
+    return CaseJudgement(judgement.decision, [*judgement.checks, check], "max_cases_per_sweep")
 
 
 def case_trigger(policy: Policy) -> CaseTrigger:

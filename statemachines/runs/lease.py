@@ -152,4 +152,4 @@ def evolve(state: Lease, event: Event) -> Lease:
     return state
 
 
-MACHINE = StateMachine("lease", TABLE, Lease(), evolve, CaseAlreadyClaimed, Lease, snapshots=True)
+MACHINE = StateMachine("lease", TABLE, Lease(), evolve, CaseAlreadyClaimed, Lease)

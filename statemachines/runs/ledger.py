@@ -7,7 +7,7 @@ waits for a sweep. Amounts of money are exact decimals, as strings.
 
 The ledger keeps a clock of its own that never runs backwards: whatever fell out of the window once stays out, and a
 reservation that was passed over cannot come back to life. `evolve` drops what fell out, so the state stays as small
-as the window; the stream is long, so it is snapshotted.
+as the window; and only they are kept.
 """
 
 from __future__ import annotations
@@ -333,4 +333,4 @@ def evolve(state: Ledger, event: Event) -> Ledger:
     )
 
 
-MACHINE = StateMachine("led", TABLE, Ledger(), evolve, BudgetExhausted, Ledger, snapshots=True)
+MACHINE = StateMachine("led", TABLE, Ledger(), evolve, BudgetExhausted, Ledger)

@@ -9,19 +9,24 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from statemachines.kernel.machine import Event, derived_id
 from statemachines.runs import events as e
 from statemachines.runs import grant as grants
 from statemachines.runs import run as runs
 from statemachines.runs.book import Book, Effects, carried, digest, is_open, merge
+from statemachines.runs.change_scope import find_file_violations, to_details
 from statemachines.runs.closing import settle_run
 from statemachines.runs.refusals import DeliveryModeMismatch, PrProofMismatch, PrProofRequired, difference
 from statemachines.runs.run import Run, RunNotFound, RunTerminal
 
 
 class ObservedPr(msgspec.Struct, frozen=True, kw_only=True):
-    """What a CI saw of a pull request. It carries no times: those are the server's."""
+    """What a CI saw of a pull request. It carries no times: those are the server's.
+
+    `files_changed` is left out of the digest when it is not given, so that an older proof is repeated as it was.
+    """
 
     observation: e.Observation
     repository: str
@@ -37,6 +42,12 @@ class ObservedPr(msgspec.Struct, frozen=True, kw_only=True):
     auto_merge_enabled: bool | None = None
     merge_method: str | None = None
     merge_commit_sha: str | None = None
+    files_changed: list[str] | UnsetType = UNSET
+
+    @property
+    def files_sha256(self) -> str | UnsetType:
+        """The hash of the list as it was given."""
+        return UNSET if isinstance(self.files_changed, UnsetType) else digest(self.files_changed)
 
 
 class Settled(NamedTuple):
@@ -52,6 +63,10 @@ _AFTER: dict[runs.Status, tuple[type[e.LateProof], type[e.LateProof]]] = {
     runs.Status.CANCELLED_OUTSIDE: (e.RunProvenAfterCancel, e.RunSettledAfterCancel),
 }
 
+_NOT_GRANTED = "The pull request is not the one that was granted."
+_NOT_OPENED = "The pull request is not the one that was proven open."
+_OTHERWISE = "This observation has been proven otherwise."
+_MOST_SHOWN = 100
 _FIRST = "Prove the earlier observations first."
 _NAMED = "Report the pull request exactly as it was granted."
 
@@ -81,6 +96,7 @@ def record_proof(book: Book, observed: ObservedPr, now: int) -> Settled:
     if known is not None:
         _require_repeat(known, observed)
     _require_match(run, observed)
+    _require_files_within(book, observed)
     assert known is None, "a repeat that differs in nothing has the same digest"
     proof = e.Proof(
         proof_id=this_id,
@@ -96,6 +112,7 @@ def record_proof(book: Book, observed: ObservedPr, now: int) -> Settled:
         auto_merge_enabled=observed.auto_merge_enabled,
         merge_method=observed.merge_method,
         merge_commit_sha=observed.merge_commit_sha,
+        files_sha256=observed.files_sha256,
         recorded_at=now,
     )
     event = _advance(run, observed, proof, now) if run.live else _settle_late(run, observed, proof, now)
@@ -120,7 +137,9 @@ def _require_repeat(known: e.Proof, observed: ObservedPr) -> None:
     """Refuse to prove an observation a second time, otherwise than the first; what a proof does not keep is left."""
     kept = (name for name in known.__struct_fields__ if name in ObservedPr.__struct_fields__)
     for name in kept:
-        _require("This observation has been proven otherwise.", name, getattr(known, name), getattr(observed, name))
+        _require(_OTHERWISE, name, getattr(known, name), getattr(observed, name))
+    if known.files_sha256 != observed.files_sha256:
+        raise PrProofMismatch(_OTHERWISE, next_action=_NAMED, field="files_changed")
 
 
 def _require_match(run: Run, observed: ObservedPr) -> None:
@@ -128,11 +147,10 @@ def _require_match(run: Run, observed: ObservedPr) -> None:
     grant, terms = run.draft_grant, run.terms
     if grant is None or grant.consumed_at is None:
         raise PrProofRequired("No grant for a pull request was consumed.", next_action="Consume the grant first.")
-    other = "The pull request is not the one that was granted."
-    _require(other, "repository", terms.repository, observed.repository)
-    _require(other, "head_branch", grant.head_branch, observed.head_branch)
-    _require(other, "base_branch", terms.base_branch, observed.base_branch)
-    _require(other, "head_sha", grant.head_sha, observed.head_sha)
+    _require(_NOT_GRANTED, "repository", terms.repository, observed.repository)
+    _require(_NOT_GRANTED, "head_branch", grant.head_branch, observed.head_branch)
+    _require(_NOT_GRANTED, "base_branch", terms.base_branch, observed.base_branch)
+    _require(_NOT_GRANTED, "head_sha", grant.head_sha, observed.head_sha)
     opened = run.proof("pr_opened")
     if observed.observation == "pr_opened":
         expected = terms.delivery.mode == "review_required"
@@ -140,9 +158,8 @@ def _require_match(run: Run, observed: ObservedPr) -> None:
         return
     if opened is None:
         raise PrProofRequired("The pull request has not been proven open.", next_action=_FIRST)
-    other = "The pull request is not the one that was proven open."
-    _require(other, "pr_number", opened.pr_number, observed.pr_number)
-    _require(other, "pr_url", opened.pr_url, observed.pr_url)
+    _require(_NOT_OPENED, "pr_number", opened.pr_number, observed.pr_number)
+    _require(_NOT_OPENED, "pr_url", opened.pr_url, observed.pr_url)
     match observed.observation:
         case "checks_passed":
             _require_ready(run, observed)
@@ -150,6 +167,21 @@ def _require_match(run: Run, observed: ObservedPr) -> None:
             _require_enabled_merge(run, observed)
         case "merged":
             _require_merged(run, observed)
+
+
+def _require_files_within(book: Book, observed: ObservedPr) -> None:
+    """Hold the files that a CI saw to the scope that the run began under, whatever its runner had listed (G-147)."""
+    scope = book.run.terms.scope
+    if isinstance(observed.files_changed, UnsetType) or isinstance(scope, UnsetType):
+        return
+    if violations := find_file_violations(scope, observed.files_changed):
+        raise PrProofMismatch(
+            "The pull request changes files outside the approved scope.",
+            next_action="Close the pull request; an owner cancels the run.",
+            field="files_changed",
+            violations=to_details(violations[:_MOST_SHOWN]),
+            violation_count=len(violations),
+        )
 
 
 def _require_auto_merge(run: Run) -> None:

@@ -213,6 +213,15 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         return next((proof for proof in self.proofs if proof.observation == observation), None)
 
     @property
+    def scope_checked(self) -> bool:
+        """Whether a CI listed the files that the granted head changes, and all were within scope (G-147).
+
+        A list that was taken in was within scope, unless the run is too old to know its scope.
+        """
+        listed = any(isinstance(proof.files_sha256, str) for proof in self.proofs)
+        return listed and not isinstance(self.terms.scope, msgspec.UnsetType)
+
+    @property
     def proven_commit(self) -> str | None:
         """The commit whose deploy counts: the merge, or for a reviewed pull request its head (G-110)."""
         if (merged := self.proof("merged")) is not None:

@@ -55,13 +55,15 @@ def start_run(
     ledger: Ledger,
     authority: Authority,
     case: CaseFacts | None,
+    mapped: str | None = None,
     now: int,
 ) -> tuple[str, Effects]:
     """Consume the receipt, create the run, open its account and charge run and attempt, as one (R-AUT-28).
 
-    `case` is None for a schedule. Raises ReceiptNotFound, AutomationMismatch, ReceiptAlreadyConsumed,
-    PauseInForce, AutomationOff, ReceiptOver, ReceiptPolicySuperseded, CaseRevisionStale,
-    ClaimRequiredForRun, MaterialityNotMet (details hold the decision), BudgetExhausted.
+    `case` is None for a schedule; `mapped` is the environment of the approved signal map, which holds where the policy
+    names none (G-134). Raises ReceiptNotFound, AutomationMismatch, ReceiptAlreadyConsumed, PauseInForce, AutomationOff,
+    ReceiptOver, ReceiptPolicySuperseded, CaseRevisionStale, ClaimRequiredForRun, MaterialityNotMet (details hold the
+    decision), BudgetExhausted.
     """
     if receipt.status is receipts.Status.ABSENT:
         raise ReceiptNotFound("There is no such receipt.", next_action="List the trigger receipts of the project.")
@@ -76,7 +78,7 @@ def start_run(
             "The contract has changed since the receipt was issued.", next_action="Wait for a new receipt."
         )
     if case is None:
-        return _start_scheduled(command, receipt, policy, ledger, now)
+        return _start_scheduled(command, receipt, policy, ledger, mapped, now)
     held = claims.lease_live(claim, lease, now) and claim.receipt_id == command.receipt_id
     if receipt.status is receipts.Status.ISSUED or not held or claim.runner_id != command.holder.runner_id:
         raise ClaimRequiredForRun(
@@ -98,7 +100,7 @@ def start_run(
     )
     if attempts >= limit:
         raise ledgers.exhausted("max_attempts_per_case_revision", limit, attempts, 1, None)
-    run_id, effects = _begin(command, receipt, policy, ledger, claim, decision, now)
+    run_id, effects = _begin(command, receipt, _terms(policy, mapped), ledger, claim, decision, now)
     spent = leases.LeaseSpent(run_id, receipt.automation_id, case.revision, now)
     effects[leases.lease_id(command.project_id, case.case_id)] = [spent]
     bound = claims.ClaimBound(run_id, now + policy.limits.max_runtime_seconds)
@@ -107,19 +109,33 @@ def start_run(
 
 
 def _start_scheduled(
-    command: StartRun, receipt: Receipt, policy: Policy, ledger: Ledger, now: int
+    command: StartRun, receipt: Receipt, policy: Policy, ledger: Ledger, mapped: str | None, now: int
 ) -> tuple[str, Effects]:
     if receipt.status is receipts.Status.EXPIRED or now >= receipt.expires_at:
         raise ReceiptOver("The receipt has expired.", next_action="Wait for the receipt of the next slot.")
     if receipt.status is not receipts.Status.ISSUED:
         raise ReceiptNotClaimable("The receipt is over.", next_action="Wait for the receipt of the next slot.")
-    return _begin(command, receipt, policy, ledger, None, None, now)
+    return _begin(command, receipt, _terms(policy, mapped), ledger, None, None, now)
+
+
+def _terms(policy: Policy, mapped: str | None) -> Terms:
+    """The part of the policy that the run is held to."""
+    return Terms(
+        playbook=policy.playbook,
+        limits=policy.limits,
+        delivery=policy.delivery,
+        verification=policy.verification,
+        repository=policy.repository,
+        base_branch=policy.default_branch,
+        environment=policy.place(mapped),
+        scope=policy.scope,
+    )
 
 
 def _begin(
     command: StartRun,
     receipt: Receipt,
-    policy: Policy,
+    terms: Terms,
     ledger: Ledger,
     claim: Claim | None,
     decision: MaterialityDecision | None,
@@ -129,15 +145,7 @@ def _begin(
     started = RunStarted(
         automation_id=receipt.automation_id,
         policy_sha256=receipt.policy_sha256,
-        terms=Terms(
-            playbook=policy.playbook,
-            limits=policy.limits,
-            delivery=policy.delivery,
-            verification=policy.verification,
-            repository=policy.repository,
-            base_branch=policy.default_branch,
-            environment=policy.environment,
-        ),
+        terms=terms,
         receipt_id=command.receipt_id,
         case_id=None if claim is None else claim.case_id,
         case_revision=None if claim is None else claim.case_revision,
@@ -145,12 +153,12 @@ def _begin(
         runner_id=command.holder.runner_id,
         lease_epoch=1 if claim is None else claim.lease_epoch,
         started_at=now,
-        deadline_at=now + policy.limits.max_runtime_seconds,
+        deadline_at=now + terms.limits.max_runtime_seconds,
     )
     return run_id, {
         command.receipt_id: [receipts.ReceiptConsumed(run_id, decision, now)],
         ledgers.ledger_id(command.project_id, receipt.automation_id): ledgers.decide_charge_run(
-            ledger, policy.limits, run_id, now
+            ledger, terms.limits, run_id, now
         ),
         run_id: [started],
     }

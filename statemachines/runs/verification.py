@@ -31,9 +31,12 @@ class DeployNotBound(Rejection):
     code = "deploy_not_bound"
 
 
-def observation_end(terms: VerificationTerms, deployed_at: int, now: int) -> int:
-    """Last instant that counts when reading at `now`: what happens after the deadline decides nothing."""
-    return min(now, deployed_at + terms.max_wait_seconds)
+def observation_end(terms: VerificationTerms, deployed_at: int, settled: int) -> int:
+    """Last instant that counts when everything received up to `settled` is there to be counted (G-134).
+
+    What happens after the deadline decides nothing. Never before the deploy: then there is nothing to count yet.
+    """
+    return max(deployed_at, min(settled, deployed_at + terms.max_wait_seconds))
 
 
 def decide_verification(terms: VerificationTerms, deployed_at: int, counts: Counts) -> Verdict:
@@ -81,16 +84,17 @@ def require_verifiable(run: Run) -> e.BoundDeploy | None:
     return run.deploy
 
 
-def verify_run(book: Book, counts: Counts, now: int) -> tuple[Verdict, Effects]:
+def verify_run(book: Book, counts: Counts | None, now: int) -> tuple[Verdict, Effects]:
     """Judge what was counted, and end the run when that decides it. A repeat after the end returns the verdict.
 
-    Raises what require_verifiable raises.
+    `counts` are None for a run whose outcome stood already: it stays. Raises what require_verifiable raises.
     """
     run = book.run
     deploy = require_verifiable(run)
     if deploy is None:
         assert run.verdict is not None
         return run.verdict, {}
+    assert counts is not None, "an outcome that stood before the locks stands under them"
     verdict = decide_verification(run.terms.verification, deploy.recorded_at, counts)
     if verdict.outcome == "pending":
         return verdict, {}

@@ -20,7 +20,7 @@ from tests.support.loop.http_scene import contract_of, open_scene
 from tests.support.loop.rules import Rules
 from tests.support.server import ServerHandle
 
-STEPS = 3000
+STEPS = 2500
 SEED = 5
 CHECK_EVERY = 50
 MODES = ("review_required", "auto_merge")

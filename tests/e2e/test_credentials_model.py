@@ -189,7 +189,7 @@ def test_the_service_agrees_with_the_model(server: ServerHandle) -> None:
     run_state_machine_as_test(
         Bound,
         settings=settings(
-            max_examples=8,
+            max_examples=5,
             stateful_step_count=25,
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

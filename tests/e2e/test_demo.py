@@ -76,7 +76,7 @@ STORY = [
     r"run: failed; the case stays open",
     # the proof
     r"trigger_receipt\.issued\.v1 +by the service itself \(sweep\)",
-    r"verify_proof\.py: OK: run_",
+    r"verify_proof\.py: HEADS NOT AUTHENTICATED: run_",
     r"with one more turn in a charge: WRONG: run_",
     r"All \d+ steps went as promised",
 ]
@@ -87,9 +87,11 @@ STORY = [
 def environment() -> Iterator[dict[str, str]]:
     """An environment with a temporary directory of the test, which marks every process of the demo.
 
-    The directory has a short name, as any other temporary directory: the database keeps its socket under it.
+    The directory has a short name, as any other temporary directory: the database keeps its socket under it. Others
+    may pass through it: started by root, the database is somebody else's.
     """
     with tempfile.TemporaryDirectory(prefix="demo-") as directory:
+        Path(directory).chmod(0o711)
         yield {**os.environ, "TMPDIR": directory, MARK: directory, "COLUMNS": "200"}
 
 

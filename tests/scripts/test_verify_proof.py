@@ -83,17 +83,61 @@ def stream_of(document: dict[str, Any], name: str) -> dict[str, Any]:
 # ---- what is right ------------------------------------------------------------------------------------------------
 
 
-def test_a_recorded_chain_is_ok_and_told_stream_by_stream(recorded: dict[str, Any], tmp_path: Path):
-    """From a file or from standard input, however the JSON is spaced; a line for each stream, then OK."""
+def test_a_recorded_chain_is_told_stream_by_stream_and_never_called_proven(recorded: dict[str, Any], tmp_path: Path):
+    """From a file or from standard input, however the JSON is spaced; exit code 3, as nothing signed says more."""
     path = tmp_path / "proof.json"
     path.write_bytes(msgspec.json.format(msgspec.json.encode(recorded)))
     for done in (run_script(b"", str(path)), run_script(msgspec.json.encode(recorded))):
-        assert (done.returncode, done.stderr) == (0, b"")
+        assert (done.returncode, done.stderr) == (3, b"")
         *lines, last = done.stdout.decode().splitlines()
         heads = [(s["stream_id"], s["head"]["revision"], s["head"]["chain"]) for s in recorded["streams"]]
         assert lines == [f"{name}  revision {revision}  chain {chain}" for name, revision, chain in heads]
-        assert last == f"OK: {RUN}, 7 streams, all as they were recorded"
+        assert last == f"HEADS NOT AUTHENTICATED: {RUN}, 7 streams that hang together"
     assert {name for name, *_ in heads} == {RECEIPT, CLAIM, RUN, LAPSED, ASKED, GRANT, DEPLOY}
+
+
+def test_a_tail_cut_whole_and_invented_positions_are_not_called_proven(proof: dict[str, Any]):
+    """Whoever makes a document may leave off what ends a run, and number it as he likes: all hashes fit.
+
+    Only a checkpoint signed by the service could tell; until there are any, such a document gets the code of every
+    other one, which says so.
+    """
+    run = stream_of(proof, RUN)
+    cut = run["events"].pop()
+    run["head"] = {"revision": run["events"][-1]["revision"], "chain": run["events"][-1]["chain"]}
+    proof["links"] = [
+        link for link in proof["links"] if (link["stream_id"], link["revision"]) != (RUN, cut["revision"])
+    ]
+    for stream in proof["streams"]:
+        for number, event in enumerate(stream["events"], 1):
+            event["position"] = 1_000_000 + number
+    done = run_script(json.dumps(resealed(proof)).encode())
+    assert (done.returncode, done.stderr) == (3, b""), done.stdout
+    assert done.stdout.splitlines()[-1].startswith(b"HEADS NOT AUTHENTICATED: ")
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "said"),
+    [
+        (("streams", 0, "events", 0, "salt"), 12, "salt is not text"),
+        (("streams", 0, "events", 0, "revision"), True, "revision is not a number"),
+        (("streams", 0, "events", 0, "recorded_at"), "1", "recorded_at is not a number"),
+        (("streams", 0, "events", 0, "topic"), 5, "topic is not text"),
+        (("streams", 0, "events", 0, "position"), True, "its position does not follow"),
+        (("streams", 0, "head", "revision"), "1", "its head: revision is not a number"),
+        (("streams", 0, "stream_id"), ["x"], "a stream: stream_id is not text"),
+        (("run_id",), 1, "the document: run_id is not text"),
+        (("made_at",), False, "the document: made_at is not a number"),
+    ],
+)
+def test_what_has_another_type_is_a_finding_and_no_traceback(
+    proof: dict[str, Any], place: Path_, value: Any, said: str
+):
+    container, key = inside(proof, place)
+    container[key] = value
+    done = run_script(json.dumps(resealed(proof)).encode())
+    assert (done.returncode, done.stderr) == (1, b"")
+    assert said in done.stdout.decode()
 
 
 def test_the_script_is_short_and_stands_alone():
@@ -264,6 +308,7 @@ def add_stranger(document: dict[str, Any]) -> None:
     """A stream that is sound in itself, and has nothing to do with the run."""
     payload_hash = verify_proof.sha256(b"", b"{}")
     event = dict.fromkeys(verify_proof.ENVELOPE, "") | {"project_id": document["project_id"], "revision": 1}
+    event["recorded_at"] = 0
     event |= {"stream_id": "grant_other", "kind": "grant", "payload_hash": payload_hash.hex()}
     leaf = verify_proof.sha256(b"\0", verify_proof.canonical(event))
     chain = verify_proof.sha256(b"\x02", verify_proof.START, leaf).hex()

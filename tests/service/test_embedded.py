@@ -2,7 +2,9 @@
 
 import os
 import pwd
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -17,8 +19,8 @@ import pytest
 
 from service.embedded import programs
 from service.embedded.attach import Attachment, attached, sole_supervisor
+from service.embedded.errors import EmbeddedError
 from service.embedded.layout import SOCKET_DIR_BYTES, Layout
-from service.embedded.programs import EmbeddedError
 from tests.support.server import clean_environment
 
 HOLD = """
@@ -252,24 +254,134 @@ def test_a_start_that_fails_leaves_no_socket_directory(tmp_path: Path):
     assert not layout.socket_dir.exists()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives itself up")
-def test_root_may_keep_its_data_where_nobody_else_gets(tmp_path: Path):
-    """The server runs as another user and still reaches its files; no directory's mode is changed for it."""
+# ---- started as root -----------------------------------------------------------------------------------------------
+
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes somebody else")
+
+
+@as_root
+def test_below_a_folder_that_is_closed_root_is_told_its_name(tmp_path: Path):
+    """Nothing is made, no folder's mode is changed, and no capability passes it in the server's stead."""
     private = tmp_path / "private"
     private.mkdir(mode=0o700)
     layout = Layout(private / "data")
-    with attached(layout):
-        assert answers(layout)
-        found = postmaster(layout)
-        assert found is not None
-        assert psutil.Process(found).uids().effective != 0
+    with pytest.raises(EmbeddedError, match=rf"^{private} is closed to the user postgres.*SERVICE_DATA_DIR"):
+        Attachment(layout)
+    assert not layout.cluster.exists()
     assert private.stat().st_mode & 0o777 == 0o700
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="starts as another user")
+@as_root
+def test_programs_below_a_closed_folder_are_told_by_its_name(layout: Layout, tmp_path: Path):
+    """An installation below /root, say: the first start used to end in a traceback."""
+    private = tmp_path / "private"
+    private.mkdir(mode=0o700)
+    shutil.copytree(programs.wheel_programs(), private / "bin", ignore=shutil.ignore_patterns("pg_*"))
+    (tmp_path / "link").symlink_to(private / "bin")
+    for directory in (private / "bin", tmp_path / "link"):
+        with pytest.raises(EmbeddedError, match=rf"^{private} is closed to the user postgres.*move the installation"):
+            Attachment(layout, directory)
+    assert not layout.cluster.exists()
+
+
+@as_root
+def test_the_server_of_root_keeps_no_capability(layout: Layout):
+    with attached(layout):
+        found = postmaster(layout)
+        assert found is not None
+        assert psutil.Process(found).uids().effective == pwd.getpwnam("postgres").pw_uid
+        status = Path(f"/proc/{found}/status").read_text().splitlines()
+        held = {line.split()[0]: int(line.split()[1], 16) for line in status if line.startswith("Cap")}
+        assert held["CapEff:"] == held["CapPrm:"] == held["CapAmb:"] == 0
+
+
+@as_root
+def test_root_takes_no_user_that_others_share(layout: Layout, monkeypatch: pytest.MonkeyPatch):
+    """Without a user of its own there is no server, rather than one that every program of nobody reaches."""
+    known = pwd.getpwnam
+
+    def without_postgres(name: str) -> pwd.struct_passwd:
+        if name == "postgres":
+            raise KeyError(name)
+        return known(name)
+
+    monkeypatch.setattr(pwd, "getpwnam", without_postgres)
+    with pytest.raises(EmbeddedError, match="useradd --system postgres"):
+        Attachment(layout)
+
+
+@as_root
+def test_only_the_servers_own_user_and_root_are_its_superuser(layout: Layout):
+    """Asked of the kernel, even where somebody had opened the directory; clusters that trusted are asked as well."""
+    with attached(layout):
+        pass
+    (layout.cluster / "pg_hba.conf").write_text("local all all trust\n")
+    with attached(layout):
+        with psycopg.connect(layout.admin_url) as connection:
+            assert connection.execute("select current_user::text").fetchone() == ("postgres",)
+        layout.socket_dir.chmod(0o711)
+        layout.socket.chmod(0o777)
+        command = [str(programs.wheel_programs() / "psql"), "--command=select 1", layout.admin_url]
+        stranger = subprocess.run(
+            command, user="nobody", group="nogroup", extra_groups=[], cwd="/", env={}, capture_output=True, check=False
+        )
+        assert b"Peer authentication failed" in stranger.stderr
+
+
+# ---- whose socket it is --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def far(tmp_path: Path) -> Iterator[Layout]:
+    """A data directory whose socket has to lie among temporary files."""
+    found = Layout(tmp_path / ("d" * SOCKET_DIR_BYTES))
+    assert found.socket_dir_is_temporary
+    yield found
+    if found.socket_dir.is_symlink():
+        found.socket_dir.unlink()
+    shutil.rmtree(found.socket_dir, ignore_errors=True)
+
+
+@pytest.mark.parametrize("trap", ["open", "link", "foreign"])
+def test_a_socket_directory_is_looked_at_before_anything_connects(far: Layout, tmp_path: Path, trap: str):
+    """Somebody made it first, with a server of his own in it: nobody calls there, and the message names it."""
+    if trap == "foreign" and os.geteuid() != 0:
+        pytest.skip("only root makes directories of others")
+    real = tmp_path / "real" if trap == "link" else far.socket_dir
+    real.mkdir(mode=0o700)
+    if trap == "link":
+        far.socket_dir.symlink_to(real)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(far.socket))
+        listener.listen()
+        listener.setblocking(False)
+        if trap == "open":
+            real.chmod(0o711)
+        elif trap == "foreign":
+            os.chown(real, pwd.getpwnam("nobody").pw_uid, -1)
+        with pytest.raises(EmbeddedError, match=rf"^{far.socket_dir} is not trusted"):
+            Attachment(far)
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+
+
+def test_clients_refuse_a_server_of_another_user(layout: Layout, monkeypatch: pytest.MonkeyPatch):
+    """The address names the user whose server it is, and the kernel says who listens."""
+    layout.make()
+    layout.socket_dir.mkdir()
+    monkeypatch.setattr(Layout, "user", pwd.getpwnam("nobody"))
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(layout.socket))
+        listener.listen()
+        with pytest.raises(psycopg.OperationalError, match="requirepeer"):
+            psycopg.connect(layout.url)
+
+
+@as_root
 def test_an_ordinary_user_runs_it_as_itself():
     """What that user made, root later starts as that user."""
-    user = pwd.getpwnam("nobody")
+    user = pwd.getpwnam("postgres")
     interpreter = next(filter(None, (usable(path, user.pw_uid) for path in INTERPRETERS)), None)
     if interpreter is None:
         pytest.skip("no interpreter with our packages can be used by another user")

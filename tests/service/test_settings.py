@@ -53,6 +53,25 @@ def test_an_empty_environment_gives_the_embedded_mode(tmp_path: Path, monkeypatc
     assert settings.plans["free"].events == 100000
 
 
+@pytest.mark.parametrize(
+    ("value", "networks"),
+    [
+        ("10.0.0.0/8, 2001:db8::/32 ,192.0.2.1", ["10.0.0.0/8", "2001:db8::/32", "192.0.2.1/32"]),
+        ("0.0.0.0/0", None),  # everybody's word would be nobody's
+        ("::/0,10.0.0.0/8", None),
+        ("10.0.0.1/8", None),
+        ("proxy.example", None),
+        (",", None),
+    ],
+)
+def test_trusted_proxies_are_networks(tmp_path: Path, value: str, networks: list[str] | None):
+    env = {"SERVICE_DATA_DIR": str(tmp_path), "SERVICE_TRUSTED_PROXIES": value}
+    if networks is None:
+        assert [problem.partition(":")[0] for problem in problems(env)] == ["SERVICE_TRUSTED_PROXIES"]
+    else:
+        assert list(map(str, load_settings(env).trusted_proxies or ())) == networks
+
+
 def test_names_to_scrub_are_a_list(tmp_path: Path):
     directory = {"SERVICE_DATA_DIR": str(tmp_path)}
     assert load_settings({**directory, "SERVICE_SCRUB_NAMES": " card-number, Plate ,"}).scrub_names == (

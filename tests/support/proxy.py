@@ -6,7 +6,10 @@ eaten after the server has committed, or the commit itself arrives late, when th
 
 from __future__ import annotations
 
+import os
+import pwd
 import random
+import re
 import socket
 import threading
 import time
@@ -145,7 +148,8 @@ class PostgresProxy(Proxy):
         host = url.partition("host=")[2].partition("&")[0]
         self._upstream = str(Path(unquote(host)) / ".s.PGSQL.5432")
         self._path = directory / ".s.PGSQL.5432"
-        self.url = url.replace(f"host={host}", f"host={quote(str(directory), safe='')}")
+        ours = re.sub("requirepeer=[^&]*", f"requirepeer={pwd.getpwuid(os.geteuid()).pw_name}", url)
+        self.url = ours.replace(f"host={host}", f"host={quote(str(directory), safe='')}")
         self.choose = choose
         self.delay = delay
         super().__init__()

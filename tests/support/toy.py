@@ -98,7 +98,7 @@ def evolve(state: Toy, event: Event) -> Toy:
             return msgspec.structs.replace(state, status=status)
 
 
-TOY = StateMachine("toy", TOY_TABLE, Toy(), evolve, ToyConflict, Toy, version=1, snapshots=True)
+TOY = StateMachine("toy", TOY_TABLE, Toy(), evolve, ToyConflict, Toy, version=1)
 
 
 class ToyRow(Row, frozen=True, kw_only=True):

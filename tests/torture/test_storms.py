@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cluster import TestCluster
+from tests.torture import releases
 from tests.torture.runs import RUNS, SHORT, Theatre
 
 pytestmark = pytest.mark.slow
@@ -39,3 +40,8 @@ async def test_p6_a_key_has_one_effect(theatre: Theatre):
 
 async def test_p7_readers_of_the_log_miss_nothing(theatre: Theatre):
     assert await RUNS["P7"](theatre, SHORT["P7"]) == []
+
+
+async def test_two_releases_run_side_by_side_up_and_down(theatre: Theatre):
+    """The next one has one more migration and another version of two topics; this one refuses only what it wrote."""
+    assert await releases.releases(theatre, releases.SHORT["releases"]) == []

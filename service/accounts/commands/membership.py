@@ -36,7 +36,7 @@ async def set_role(store: EventStore, project_id: str, user_id: str, role: Role)
         unit.append(membership, memberships.decide_set_role(state, user_id, role, unit.now, other_owners=owners))
 
     lookups = [*others, Lookup(PROJECTS.table, project_id, project_id)]
-    return Intent([membership], decide, reads=[person], lookups=lookups, fence=True)
+    return Intent([membership], decide, reads=[person], lookups=lookups, fence=True, saves=True)
 
 
 async def remove(store: EventStore, project_id: str, user_id: str) -> Intent[None]:

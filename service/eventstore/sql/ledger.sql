@@ -5,3 +5,5 @@ create table if not exists schema_migrations (
     detail     text not null default '',    -- for SQL that belongs to a library, its version
     applied_at timestamptz not null default clock_timestamp()
 );
+-- Whether the release before can run on what the file made: one that does not have the file goes by this.
+alter table schema_migrations add column if not exists compatible boolean not null default false;

@@ -1,7 +1,8 @@
 """The page at the verification address: how a sign-in is authorised when no hosted web app does it (G-020).
 
-The page holds no secret, no script and no form: it shows a code and the commands to type. Whoever runs them needs
-the operator's access to the machine, or the internal token; seeing the page gives neither.
+The page holds no secret and no script: it shows a code and the commands to type, or asks for the code by a form that
+only leads to the same page. Whoever runs the commands needs the operator's access to the machine, or the internal
+token; seeing the page gives neither.
 """
 
 from __future__ import annotations
@@ -23,13 +24,27 @@ code { padding: 0.1rem 0.3rem; } pre { padding: 0.8rem; overflow-x: auto; }
 .code { font-size: 2rem; letter-spacing: 0.15em; }
 """
 
-_PAGE = """<!doctype html>
+_FRAME = """<!doctype html>
 <html lang="en">
 <head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Authorise a device</title>
 <style>{style}</style></head>
 <body>
 <h1>Authorise a device</h1>
-<p>A device asks to sign in with this code:</p>
+{content}</body>
+</html>
+"""
+
+_QUESTION = """<form method="get" action="/device">
+<p><label for="user_code">The code that your device shows:</label></p>
+<p><input class="code" id="user_code" name="user_code" required autofocus autocomplete="off" autocapitalize="characters"
+ spellcheck="false" maxlength="9" size="9" placeholder="XXXX-XXXX"></p>
+<p><button>Go on</button></p>
+</form>
+"""
+
+_NO_SUCH_CODE = "<p>A code has eight letters, like XXXX-XXXX.</p>\n"
+
+_INSTRUCTIONS = """<p>A device asks to sign in with this code:</p>
 <p><code class="code">{code}</code></p>
 <p>Go on only if you started this sign-in yourself and the device shows the same code.</p>
 <h2>On the machine of the service</h2>
@@ -42,14 +57,12 @@ _PAGE = """<!doctype html>
   -d '{{"user_code": "{code}", "identity": {{"provider": "email", "subject": "you@example.com", \
 "email": "you@example.com"}}}}'</pre>
 <p>The device notices by itself and receives its key. The code lives for 15 minutes.</p>
-</body>
-</html>
 """
 
 _STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 HEADERS: Mapping[str, str] = {
     "content-security-policy": (
-        f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'; form-action 'none'; "
+        f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'; form-action 'self'; "
         "frame-ancestors 'none'"
     ),
     "referrer-policy": "no-referrer",
@@ -59,7 +72,10 @@ HEADERS: Mapping[str, str] = {
 
 
 def render(base_url: str, user_code: str | None) -> bytes:
-    """Write the page; a text that cannot be a user code is not shown."""
+    """Write the page: what to do about a code, or the question for one; a text that cannot be a code is not shown."""
     letters = normal_user_code(user_code or "")
-    code = f"{letters[:4]}-{letters[4:]}" if _CODE.fullmatch(letters) else "XXXX-XXXX"
-    return _PAGE.format(style=_STYLE, code=code, base_url=base_url).encode()
+    if _CODE.fullmatch(letters):
+        content = _INSTRUCTIONS.format(code=f"{letters[:4]}-{letters[4:]}", base_url=base_url)
+    else:
+        content = (_NO_SUCH_CODE if user_code else "") + _QUESTION
+    return _FRAME.format(style=_STYLE, content=content).encode()

@@ -24,10 +24,11 @@ REPLAY_PROVIDER = "provider_cloud"
     responses={202: AnalyticsAccepted},
     idempotency="optional",
     text_plain=True,
+    adjusts=True,
 )
 async def record_analytics_event(call: Call[AnalyticsEvent, None]) -> Outcome:
     """Store an analytics event."""
-    return await call.services.intake.submit(take_analytics(call.sender, call.body, call.raw_body))
+    return await call.services.intake.submit(take_analytics(call.sender, call.body, call.raw_body, call.adjustments))
 
 
 @groups.INGEST.operation(

@@ -11,6 +11,7 @@ from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.operations import KEY, KEY_OR_RUNNER, Subject
 from service.http.edge.paging import page, start_of
+from service.runs import decided, show_decision
 
 
 @groups.CASES.operation(
@@ -51,9 +52,11 @@ async def list_cases(call: Call[None, CaseQuery]) -> Answer:
     errors=("case_not_found", "claim_required"),
 )
 async def read_case(call: Call[None, None]) -> Answer:
-    """Show a case in full; a runner sees it only while it holds the case (R-CASE-14)."""
-    bundle = await reads.read_case(call.services.store, call.project_id, call.subject.id, call.runner)
-    return Answer(200, show.record(bundle))
+    """Show a case in full and why it is or is not worked on; a runner sees it only while it holds it (R-CASE-14)."""
+    store, project_id, case_id = call.services.store, call.project_id, call.subject.id
+    bundle = await reads.read_case(store, project_id, case_id, call.runner)
+    standing = await decided.case_standing(store, project_id, case_id)
+    return Answer(200, show.record(bundle, show_decision.case_work(standing)))
 
 
 ENDPOINTS = [list_cases, read_case]

@@ -21,10 +21,11 @@ from service.ingest.items import take_log
     responses={202: LogAccepted},
     idempotency="optional",
     text_plain=True,
+    adjusts=True,
 )
 async def record_log(call: Call[LogEvent, None]) -> Outcome:
     """Store a log event; at error level and above it is grouped into a case."""
-    return await call.services.intake.submit(take_log(call.sender, call.body, call.raw_body))
+    return await call.services.intake.submit(take_log(call.sender, call.body, call.raw_body, call.adjustments))
 
 
 ENDPOINTS = [record_log]

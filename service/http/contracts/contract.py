@@ -18,6 +18,7 @@ from schemas.contracts.contract import (
     PauseAnswer,
     PauseRequest,
 )
+from schemas.kernel.published import body_schema
 from service.auth.refusals import InvalidPayload
 from service.contracts import commands, reads, show
 from service.contracts.commands import Enabled, Saved
@@ -92,7 +93,7 @@ async def put_contract(call: Call[ContractInput, None]) -> Outcome:
         raise refuse_document(
             "The contract is not one that the server renders.",
             checked.errors,
-            msgspec.json.schema(ContractInput),
+            body_schema(ContractInput),
             checked.locked_paths,
         )
     document = make_document(call.body.automations, checked)
@@ -185,7 +186,7 @@ def _only_off() -> InvalidPayload:
     refusal = InvalidPayload(
         "This operation only turns an automation off.",
         invalid=[("enabled", "must be false")],
-        schema=msgspec.json.schema(DisableRequest),
+        schema=body_schema(DisableRequest),
     )
     refusal.next_action = f"To turn it on, an owner posts to {_PATH}/enable with If-Match and Idempotency-Key."
     return refusal

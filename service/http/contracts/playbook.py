@@ -13,6 +13,7 @@ from schemas.contracts.playbook import (
     PlaybookQuery,
     RenderRequest,
 )
+from schemas.kernel.published import publish
 from service.auth.principals import PrincipalKind
 from service.contracts import show
 from service.eventstore.commands import Answer
@@ -129,7 +130,7 @@ def _check_request(template: Template, request: RenderRequest) -> None:
         raise refuse_document(
             "The bindings do not fit this playbook.",
             found,
-            json_schema(template.request),
+            publish(json_schema(template.request)),
             [problem.path for problem in found if problem.code == LOCKED],
         )
 

@@ -12,16 +12,20 @@ from schemas.credentials.credential import (
     CreateCredential,
     CredentialCreatedBody,
     CredentialList,
+    CredentialQuery,
     CredentialRevokedBody,
     RevokeCredential,
 )
+from schemas.kernel.published import body_schema
 from service.auth.refusals import InvalidPayload
 from service.credentials import commands, reads, show
 from service.credentials.commands import NewCredential
 from service.eventstore.commands import Answer, Outcome, StoredAnswer, Unit
+from service.eventstore.pages import Place
 from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.operations import OWNER, Subject
+from service.http.edge.paging import page, start_of
 from service.http.edge.validation import text_of
 from statemachines.credentials.credential import RUNNER, CredentialWish, credential_id
 
@@ -66,7 +70,7 @@ def _wish(body: CreateCredential) -> CredentialWish:
             "A runner credential needs an automation_id, and a CI credential takes none.",
             missing=[] if given else ["automation_id"],
             invalid=[("automation_id", "must be absent for ci_deploy")] if given else [],
-            schema=msgspec.json.schema(CreateCredential),
+            schema=body_schema(CreateCredential),
         )
     return CredentialWish(body.kind, body.name, text_of(body.automation_id), body.expires_in_seconds)
 
@@ -80,10 +84,13 @@ def _wish(body: CreateCredential) -> CredentialWish:
     owner=True,
     responses={200: CredentialList},
 )
-async def list_credentials(call: Call[None, None]) -> Answer:
-    """List all credentials of a project, newest first."""
+async def list_credentials(call: Call[None, CredentialQuery]) -> Answer:
+    """List the credentials of a project, newest first."""
     await call.services.authenticator.uses.flush()
-    return Answer(200, show.credential_list(await reads.credentials_of(call.services.store, call.project_id)))
+    start, limit = start_of(call.query), call.query.limit + 1
+    found = await reads.credentials_of(call.services.store, call.project_id, start, limit)
+    shown, cursor = page(found, call.query, lambda standing: Place(standing.row.created_at, standing.row.id))
+    return Answer(200, show.credential_list(shown, cursor))
 
 
 @groups.CREDENTIALS.operation(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from functools import partial
 
-from projections.deploys.deploy import DeployRow
 from schemas.cases.log import MAX_INGEST_BYTES
 from schemas.deploys.deploy import DeployAccepted, DeployEvent, DeployList, DeployQuery
 from schemas.onboarding.proof import PROOF_HEADER
@@ -17,6 +16,7 @@ from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.operations import KEY
 from service.http.edge.paging import page, start_of
+from service.ingest.scrubbing import hide_own
 
 DEFAULT_ENVIRONMENT = "production"
 
@@ -46,7 +46,7 @@ async def _record(call: Call[DeployEvent, None], report: commands.Report) -> Out
 def _report(call: Call[DeployEvent, None]) -> commands.Report:
     """Take the sender's words with their secrets hidden, and of its proof marker only the hash (G-084)."""
     body, marker = call.body, call.header(PROOF_HEADER.lower())
-    [version, environment, branch, message], scrubbed = call.services.intake.scrubber.parts(
+    [version, environment, branch, message], scrubbed = hide_own(
         body.version, body.environment or DEFAULT_ENVIRONMENT, body.branch, body.message
     )
     return commands.Report(
@@ -61,8 +61,8 @@ def _report(call: Call[DeployEvent, None]) -> commands.Report:
     )
 
 
-def _accepted(row: DeployRow) -> Answer:
-    return Answer(202, show.accepted(row))
+def _accepted(recorded: commands.Recorded) -> Answer:
+    return Answer(202, show.accepted(recorded.row, recorded.awaited))
 
 
 @groups.ANALYTICS.operation(

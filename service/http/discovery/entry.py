@@ -23,6 +23,7 @@ from service.http.edge.openapi import build_document
 from service.http.edge.routes import all_endpoints, bind
 from service.http.edge.schema_filters import check_filters, index_of, select
 from service.http.edge.unbuilt import is_unbuilt
+from service.weighted import Weighted
 
 PUBLIC = frozenset({PrincipalKind.ANONYMOUS})
 CACHED = {"cache-control": "public, max-age=300"}
@@ -39,9 +40,21 @@ def _built_paths() -> frozenset[str]:
     return frozenset(found.operation.path for found in all_endpoints() if not is_unbuilt(found.handler))
 
 
-@lru_cache(maxsize=512)
 def _rendered(base_url: str, query: SchemaQuery) -> tuple[bytes, str]:
     """The bytes for one choice of filters, and their tag. Raises InvalidPayload or `operation_not_found`."""
+    found = _selections.get((base_url, query))
+    if found is None:
+        found = _render(base_url, query)
+        _selections.put((base_url, query), found)
+    return found
+
+
+_selections: Weighted[tuple[str, SchemaQuery], tuple[bytes, str]] = Weighted(
+    lambda rendered: 1024 + len(rendered[0]), max_bytes=8 * 1024 * 1024
+)
+
+
+def _render(base_url: str, query: SchemaQuery) -> tuple[bytes, str]:
     document = schema_document(base_url)
     check_filters(document, query.tag, query.path, query.method)
     selected = select(
@@ -86,7 +99,7 @@ async def get_openapi(call: Call[None, SchemaQuery]) -> Outcome:
 async def list_errors(_: Call[None, None]) -> Answer:
     """List the catalogue."""
     entries = [
-        ErrorCatalogueEntry(code, known.status, known.retryable, known.message, known.next_action)
+        ErrorCatalogueEntry(code, known.status, known.retryable, known.message, known.next_action, known.texts)
         for code, known in CATALOGUE.items()
     ]
     action = "Look an error's code up here; the answer's own next_action is more precise."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from schemas.discovery.health import Live, Ready
 from service.auth.principals import PrincipalKind
-from service.discovery.reads import readiness
+from service.discovery.reads import figures, readiness
 from service.eventstore.commands import Answer, Outcome
 from service.http.edge import groups
 from service.http.edge.call import Call
@@ -52,8 +52,11 @@ async def get_ready(call: Call[None, None]) -> Answer:
     extension=True,
 )
 async def get_metrics(call: Call[None, None]) -> Outcome:
-    """Render the metrics."""
-    body: bytes = call.request.app.state.metrics.render()
+    """Render the metrics of this process, and what the database tells of the sweep."""
+    metrics = call.request.app.state.metrics
+    for name, description, value in await figures(call.services.store):
+        metrics.show(name, description, value)
+    body: bytes = metrics.render()
     return Outcome(200, body, {})
 
 

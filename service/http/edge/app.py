@@ -17,6 +17,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp, Method, Receive, Scope, Send
 
 from service.auth.refusals import InvalidPayload, NotFound
+from service.eventstore.store import COMMANDS, FENCES, READS
 from service.http.edge.bound import Bound
 from service.http.edge.declaring import Endpoint
 from service.http.edge.errors import MethodNotAllowed, encode_failure, failure_of, log_failure
@@ -121,7 +122,13 @@ def create_app(services_factory: Callable[[], Services], endpoints: Iterable[End
     routes = _routes(bound)
     metrics.gauge("service_requests_running", "Requests being carried out.", lambda: pipeline.running)
     metrics.gauge("service_bodies_arriving", "Requests whose body is arriving.", lambda: pipeline.reading)
-    metrics.gauge("service_commands_waiting", "Commands in the queue of the loop.", lambda: _queue_depth(pipeline))
+    metrics.gauge("service_body_bytes", "Bytes of bodies of requests in flight.", lambda: pipeline.bodies.held)
+    metrics.gauge(
+        "service_commands_waiting", "Commands in the queue of the loop.", lambda: _waiting(pipeline, COMMANDS)
+    )
+    metrics.gauge("service_fences_waiting", "Fences in the queue of the lane.", lambda: _waiting(pipeline, FENCES))
+    metrics.gauge("service_reads_waiting", "Reads that wait for a turn.", lambda: _waiting(pipeline, READS))
+    metrics.gauge("service_states_bytes", "Memory of the states that the loop keeps.", lambda: _states(pipeline))
     metrics.gauge(
         "service_ingest_waiting", "Records in the queue of the intake.", lambda: _of_intake(pipeline, "depth")
     )
@@ -135,6 +142,7 @@ def create_app(services_factory: Callable[[], Services], endpoints: Iterable[End
             _suit_the_interpreter()
             pipeline.limiter = RateLimiter(services.settings.rate_limits)
             pipeline.in_flight = InFlight(services.settings.max_in_flight)
+            pipeline.trusted_proxies = services.settings.trusted_proxies or ()
             pipeline.services = services
             stack.callback(setattr, pipeline, "services", None)
             yield
@@ -163,8 +171,13 @@ def _suit_the_interpreter() -> None:
     sys.setswitchinterval(SWITCH_SECONDS)
 
 
-def _queue_depth(pipeline: Pipeline) -> float:
-    return 0.0 if pipeline.services is None else float(pipeline.services.store.loop.depth)
+def _waiting(pipeline: Pipeline, kind: str) -> int:
+    """How many of a kind wait in the store; 0 while the process is not up."""
+    return 0 if pipeline.services is None else pipeline.services.store.waiting[kind]
+
+
+def _states(pipeline: Pipeline) -> float:
+    return 0.0 if pipeline.services is None else float(pipeline.services.store.loop.kept_bytes)
 
 
 def _of_intake(pipeline: Pipeline, name: str) -> int:

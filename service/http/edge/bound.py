@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
+from schemas.kernel.published import body_schema
 from service.auth.principals import PrincipalKind
 from service.http.edge.declaring import Endpoint
 
@@ -83,7 +84,7 @@ class Bound:
     @cached_property
     def body_schema(self) -> dict[str, Any]:
         """JSON Schema of the body, shown with every refused one."""
-        return msgspec.json.schema(self.body_type)
+        return body_schema(self.body_type)
 
 
 def is_id(value: str) -> bool:

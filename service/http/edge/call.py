@@ -16,7 +16,7 @@ from service.eventstore.commands import Answer, Command, Decide, Origin, Outcome
 from service.eventstore.intents import Intent, retry_moved
 from service.http.edge.headers import conditional, head_of
 from service.http.edge.operations import Operation
-from service.ingest.items import Sender
+from service.ingest.items import AS_SENT, Adjustments, Sender
 from service.services import Services
 from statemachines.kernel.machine import Rejection
 from statemachines.kernel.moved import Moved
@@ -47,6 +47,7 @@ class Call(Generic[B, Q]):
     if_match: str | None  # the tag with its quotes, already checked for form
     key: str | None
     request_hash: str  # hex SHA-256 of the canonical body: what makes two requests with one key the same
+    adjustments: Adjustments = AS_SENT  # of the body, where the operation has it adjusted
     subject: Any = None  # the subject's row as read before the command; relations in it never change
     headers: dict[str, str] = field(default_factory=dict)  # extra response headers
 
@@ -139,6 +140,8 @@ class Call(Generic[B, Q]):
             lookups=[*shown.lookups, *intent.lookups],
             gates=[gate for gate in shown.gates if gate not in exclusive],
             exclusive=exclusive,
+            saves=intent.saves,
+            tenant=self.principal.tenant,
             authorize=shown.check,
             key=self.key,
             request_hash=self.request_hash,

@@ -59,6 +59,7 @@ class Group:
         flows: frozenset[str] | None = None,
         extension: bool = False,
         text_plain: bool = False,
+        adjusts: bool = False,
         content_type: str = "application/json",
         errors: Sequence[str] = (),
     ) -> Callable[[Handler], Endpoint]:
@@ -92,6 +93,7 @@ class Group:
                 flows=self.flows if flows is None else flows,
                 extension=extension,
                 text_plain=text_plain,
+                adjusts=adjusts,
                 content_type=content_type,
                 errors=errors,
             )

@@ -22,13 +22,23 @@ from schemas.kernel.errors import (
     ErrorEnvelope,
 )
 from service.auth.refusals import InvalidPayload, Refusal
-from service.eventstore.commands import CommandFailed, CommandNotDone, KeyInProgress, KeyReused, OutcomeUnknown
+from service.eventstore.commands import (
+    CommandFailed,
+    CommandNotDone,
+    KeyInProgress,
+    KeyReused,
+    OutcomeUnknown,
+    ReadNotDone,
+)
+from service.eventstore.documents import TooManyDocuments
+from service.eventstore.faults import StreamFault
+from service.eventstore.outage import OUTAGE
 from statemachines.kernel.machine import Rejection
 
 log = structlog.get_logger(__name__)
 
 RETRY_AFTER_SECONDS = 1
-RETRYABLE_STATUSES = frozenset({429, 500, 502, 503, 504})
+TRANSIENT_STATUSES = frozenset({429, 500, 502, 503, 504})
 
 
 class MethodNotAllowed(Refusal):
@@ -93,7 +103,7 @@ def _failure(
     added: dict[str, str] = {}
     if known.status == HTTPStatus.UNAUTHORIZED:
         added["www-authenticate"] = "Bearer"
-    if known.status in RETRYABLE_STATUSES or code == "idempotency_in_progress":
+    if known.retryable and (known.status in TRANSIENT_STATUSES or code == "idempotency_in_progress"):
         added["retry-after"] = str(RETRY_AFTER_SECONDS)
     return Failure(
         code, message or known.message, next_action or known.next_action, details or {}, {**added, **(headers or {})}
@@ -106,6 +116,14 @@ def _unacceptable(message: str) -> Failure:
 
 # The first row that fits an exception is its answer.
 _TRANSLATIONS: tuple[tuple[tuple[type[Exception], ...], Failure], ...] = (
+    (
+        (ReadNotDone,),
+        _failure(
+            "service_unavailable",
+            "This could not be read in time.",
+            "Repeat it later, with a smaller limit or a narrower filter, and with fewer requests at a time.",
+        ),
+    ),
     ((CommandNotDone,), _failure("service_unavailable", "The service is busy and did not carry this out.")),
     (
         (OutcomeUnknown,),
@@ -141,9 +159,19 @@ _TRANSLATIONS: tuple[tuple[tuple[type[Exception], ...], Failure], ...] = (
 def failure_of(error: Exception) -> Failure:
     """Translate an exception. Anything unexpected, a refusal with an unlisted code included, is `internal_error`."""
     if isinstance(error, Rejection) and error.code in CATALOGUE:
-        headers = error.headers if isinstance(error, Refusal) else {}
-        return _failure(error.code, str(error), error.next_action, error.details, headers)
+        return _failure(error.code, str(error), error.next_action, error.details, _headers(error))
+    if isinstance(error, StreamFault):
+        return _failure(error.code)
     return next(failure for kinds, failure in _TRANSLATIONS if isinstance(error, kinds))
+
+
+def _headers(error: Rejection) -> Mapping[str, str]:
+    match error:
+        case Refusal():
+            return error.headers
+        case TooManyDocuments():
+            return {"retry-after": str(error.retry_after)}
+    return {}
 
 
 def encode_failure(failure: Failure, request_id: str, *, closed: bool) -> bytes:
@@ -172,4 +200,5 @@ def log_failure(error: Exception, failure: Failure, operation: str) -> None:
     if failure.code == "internal_error":
         log.error("request_failed", operation=operation, exc_info=error)
     elif failure.status >= HTTPStatus.INTERNAL_SERVER_ERROR and not isinstance(error, Rejection):
-        log.warning("request_not_served", operation=operation, cause=type(error).__name__)
+        say = log.debug if OUTAGE.lasts else log.warning  # one line tells of that already
+        say("request_not_served", operation=operation, cause=type(error).__name__)

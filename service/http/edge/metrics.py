@@ -29,6 +29,7 @@ class Metrics:
         )
         self._children: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
         self._ingest: IngestOutcomes | None = None
+        self._shown: dict[str, Gauge] = {}
 
     def answered(self, operation: str, status: int, code: str | None, seconds: float) -> None:
         """Count an answer."""
@@ -46,6 +47,12 @@ class Metrics:
     def gauge(self, name: str, description: str, read: Callable[[], float]) -> None:
         """Add a gauge that calls `read` whenever the metrics are collected."""
         Gauge(name, description, registry=self._registry).set_function(read)
+
+    def show(self, name: str, description: str, value: float) -> None:
+        """Set a gauge to what was read for this answer."""
+        if name not in self._shown:
+            self._shown[name] = Gauge(name, description, registry=self._registry)
+        self._shown[name].set(value)
 
     def watch_ingest(self, outcomes: IngestOutcomes) -> None:
         """Show what became of received records as well."""

@@ -14,12 +14,12 @@ import msgspec
 
 from schemas.kernel.errors import CATALOGUE, ClosedErrorEnvelope, ErrorEnvelope
 from schemas.kernel.operations import documented_operations
+from schemas.kernel.published import publish, publish_request
 from service.auth.principals import PrincipalKind
 from service.http.edge.bound import STAND_IN, TEST_CLOCK_PATH, Bound
 from service.http.edge.headers import REQUEST_ID_HEADER
 from service.http.edge.operations import Operation
-from service.http.edge.published import publish
-from service.http.edge.schema_filters import select
+from service.http.edge.schema_filters import references, select
 from service.http.edge.unbuilt import is_unbuilt
 
 OPENAPI_VERSION = "3.1.0"
@@ -97,6 +97,8 @@ def build_document(endpoints: Iterable[Bound], base_url: str) -> Json:
     described = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     schemas, components = publish(list(described[0])), publish(described[1])
     schema_of = dict(zip(map(id, types), schemas, strict=True))
+    bodies = [schema_of[id(bound.body_type)] for bound in shown if bound.takes_body and not bound.raw_body]
+    components |= {name: publish_request(components[name]) for name in _named_in(bodies, components)}
     paths: dict[str, Json] = {}
     for bound in shown:
         operation = bound.operation
@@ -118,6 +120,18 @@ def build_document(endpoints: Iterable[Bound], base_url: str) -> Json:
     # Components that nothing refers to, such as the query structs, are left out. Defaults become plain JSON.
     plain: Json = msgspec.json.decode(msgspec.json.encode(select(document)))
     return plain
+
+
+def _named_in(parts: Any, components: Json) -> set[str]:
+    """Names of the components that parts refer to, directly or through others."""
+    found: set[str] = set()
+    pending = list(references(parts))
+    while pending:
+        name = pending.pop().rpartition("/")[2]
+        if name not in found:
+            found.add(name)
+            pending += references(components[name])
+    return found
 
 
 def _types_of(shown: Sequence[Bound]) -> list[Any]:
@@ -155,6 +169,8 @@ def _operation(bound: Bound, schema_of: Mapping[int, Json], components: Json) ->
     if bound.takes_body:
         described["requestBody"] = _request_body(bound, schema_of)
         described["x-strict-body"] = operation.strict
+    if operation.text_plain:
+        described["x-also-takes"] = ["text/plain"]  # JSON all the same; generators refuse to send it by that name
     if operation.owner:
         described["x-owner-only"] = True
     if operation.scope is not None:
@@ -225,10 +241,9 @@ def _header(name: str, schema: Json, *, required: bool) -> Json:
 
 
 def _request_body(bound: Bound, schema_of: Mapping[int, Json]) -> Json:
-    """The body with its media types; optional where an absent one, which equals `{}`, is acceptable (G-003)."""
+    """The body as JSON; optional where an absent one, which equals `{}`, is acceptable (G-003)."""
     schema = {} if bound.raw_body else schema_of[id(bound.body_type)]
-    media = ["application/json", *(["text/plain"] if bound.operation.text_plain else [])]
-    return {"required": bound.needs_body, "content": {name: {"schema": schema} for name in media}}
+    return {"required": bound.needs_body, "content": {"application/json": {"schema": schema}}}
 
 
 _HEADERS: Mapping[str, Json] = {
@@ -273,6 +288,7 @@ def error_codes(bound: Bound) -> list[str]:
         (True, ("rate_limited", "internal_error", "service_unavailable")),
         (bound.takes_body or operation.query is not None or operation.idempotency != "none", ("invalid_payload",)),
         (not public, ("unauthenticated", "principal_not_allowed")),
+        (operation.mutation, ("stream_is_newer", "stream_damaged")),
         (operation.scope is not None, ("scope_missing",)),
         (operation.owner, ("owner_required",)),
         ("{project_id}" in operation.path, ("project_not_found",)),

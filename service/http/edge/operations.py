@@ -46,9 +46,9 @@ class Operation(Access):
     `path` is the documented template (`/v1/projects/{project_id}/onboarding`). `responses` maps each success status
     to the body type (None: no body). `body` is the type of the request's body (None: it takes none; bytes: as it
     came), `query` a struct of the known query parameters, all with defaults. `closed_errors` picks the closed error
-    variant (R-ERR-02, G-018). `text_plain`: ingest also takes text/plain holding JSON (browser beacons).
-    `content_type` is that of the success answer. `errors` are the codes particular to the operation, for the
-    document; the common ones are added.
+    variant (R-ERR-02, G-018). `text_plain`: ingest also takes text/plain holding JSON (browser beacons). `adjusts`:
+    what is odd in a body is adjusted, not refused (G-133). `content_type` is that of the success answer. `errors` are
+    the codes particular to the operation, for the document; the common ones are added.
     """
 
     method: str
@@ -67,5 +67,6 @@ class Operation(Access):
     flows: frozenset[str] = frozenset()
     extension: bool = False
     text_plain: bool = False
+    adjusts: bool = False
     content_type: str = "application/json"
     errors: Sequence[str] = ()

@@ -1,13 +1,14 @@
 """What happens to a request between the router and its handler, in the order of G-007.
 
-Admission, body size, requests of one credential in flight (429), authentication (401), kind and scope (403),
-visibility (404), owner (403), fence (409), rate limit (429), form (400). The rest is inside the command: replay,
-existence, precondition, state. What is checked here from a read is checked again there under the locks; this only
-refuses early.
+Admission, announced body size, requests of one credential in flight (429), authentication (401), kind and scope (403),
+visibility (404), owner (403), fence (409), rate limit (429); then the body is read, and its form checked (400). The
+rest is inside the command: replay, existence, precondition, state. What is checked here from a read is checked again
+there under the locks; this only refuses early.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -20,10 +21,16 @@ from service.auth.principals import ANONYMOUS, Principal
 from service.auth.refusals import InvalidPayload, NotFound, ServiceUnavailable, refusal
 from service.eventstore.commands import Answer, Outcome
 from service.eventstore.loop import CAPACITY
+from service.eventstore.reader import Caller, read_as, reading_for
+from service.eventstore.turns import Turns
+from service.http.edge.adjusting import Adjusted, adjust
 from service.http.edge.allowed import in_operations
-from service.http.edge.body_gate import check_body, read_body
+from service.http.edge.arriving import ArrivingBody, Discarding
+from service.http.edge.body_gate import Odd, check_body, check_values
+from service.http.edge.body_room import BodyRoom, Room
 from service.http.edge.bound import STAND_IN, TEST_CLOCK_PATH, Bound, is_id, is_project_id
 from service.http.edge.call import Call
+from service.http.edge.client_address import Networks, client_address
 from service.http.edge.errors import encode_failure, failure_of, log_failure
 from service.http.edge.headers import (
     Head,
@@ -39,13 +46,21 @@ from service.http.edge.in_flight import InFlight, credential_of
 from service.http.edge.operations import Operation, Subject
 from service.http.edge.rate_limit import RateLimiter, take_token
 from service.http.edge.reply import Reply
+from service.http.edge.turns import Shares
 from service.http.edge.validation import decode_query, explain_body, with_whole_numbers
 from service.services import Services
 from statemachines.kernel.canonical import canonical_sha256
 from statemachines.projects.project import ProjectNotFound
 
 MAX_RUNNING = 1024  # requests carried out at once
+MOST_VALUES = 50_000  # of a body that is no telemetry: more than the longest plan has, and a tenth of what fits in
 MAX_READING = 4096  # bodies still arriving at once; each has its own deadline
+# Seconds that all reads of one request may take. A page comes within a second or not at all; what changes something
+# may have to count first, and is carried out under a deadline of its own.
+READING: Mapping[bool, float] = {False: 1.0, True: 5.0}
+
+_OF_PROJECT = "t.id = %s and t.project_id = %s"
+_OF_USER = "t.id = %s and exists (select from memberships m where m.project_id = t.project_id and m.user_id = %s)"
 
 Query = Mapping[str, list[str]]
 
@@ -64,10 +79,15 @@ class Pipeline:
         self.services: Services | None = None
         self.limiter = limiter
         self.in_flight = InFlight(MAX_RUNNING)
+        self.bodies = BodyRoom()
+        self.discarding = Discarding()
+        self.trusted_proxies: Networks = ()
         self.observer = observer
         self.operations: Mapping[str, Operation] = {}
         self.reading = 0
         self.running = 0
+        self._turns = Shares()
+        self._adjusting = Turns(places=1, per_tenant=1, waiting=MAX_RUNNING)
 
     async def run(self, bound: Bound, request: Request[Any, Any, Any]) -> Reply:
         """Answer one request; never raises for what the request or its handler does."""
@@ -76,8 +96,10 @@ class Pipeline:
         added: dict[str, str] = dict(bound.cors)
         code: str | None = None
         standing: list[Call[Any, Any]] = []
+        body = ArrivingBody(request.receive, head.headers, bound.operation.max_body) if bound.reads_body else None
         try:
-            outcome = await self._carry_out(bound, request, head, added, standing)
+            with reading_for(Caller(self._address(request, head), READING[bound.operation.mutation])):
+                outcome = await self._carry_out(bound, request, head, body, added, standing)
             reply = _success(outcome, bound.operation, added, head.request_id)
         except Exception as error:  # noqa: BLE001 - this is the edge: whatever it is, the client gets an envelope
             failure = failure_of(error)
@@ -85,8 +107,10 @@ class Pipeline:
                 failure = failure._replace(details=self._in_operations(failure.details, request, standing))
             log_failure(error, failure, bound.name)
             code = failure.code
-            body = encode_failure(failure, head.request_id, closed=bound.operation.closed_errors)
-            reply = Reply(failure.status, body, {**added, **failure.headers}, head.request_id)
+            if body is not None:
+                await body.discard(self.discarding)
+            text = encode_failure(failure, head.request_id, closed=bound.operation.closed_errors)
+            reply = Reply(failure.status, text, {**added, **failure.headers}, head.request_id)
         self.observer.answered(bound.name, reply.status, code, time.perf_counter() - started)
         return reply
 
@@ -95,31 +119,47 @@ class Pipeline:
         bound: Bound,
         request: Request[Any, Any, Any],
         head: Head,
+        body: ArrivingBody | None,
         added: dict[str, str],
         standing: list[Call[Any, Any]],
     ) -> Outcome | Answer:
-        """Answer a request that is well received; `standing` takes the call once the caller is known."""
+        """Answer a request; `standing` takes the call once the caller is known. Its body is read after that."""
         operation = bound.operation
         services = self._admitting(operation)
-        raw = b""
-        if bound.reads_body:
+        if body is not None:
             check_repeated_headers(head)
-            raw = await self._read(request, head, operation.max_body)
+            body.check_size()
         query = {} if bound.public else _query_for_credential(request.scope["query_string"])
         credential = None if bound.public else credential_of(operation, head.headers, query)
         if credential is not None:
+            read_as(credential)
             self.in_flight.enter(credential)
         self.running += 1
         try:
             call = await self._admit(services, bound, request, head, query, added)
             standing.append(call)
-            _parse(call, bound, head, raw)
-            call.headers = added
-            return await bound.handler(call)
+            with self.bodies.of(call.principal.scope_id or self._address(request, head)) as room:
+                raw = b"" if body is None else await self._read(body, room)
+                await self._understand(call, bound, head, raw)
+                call.headers = added
+                return await bound.handler(call)
         finally:
             self.running -= 1
             if credential is not None:
                 self.in_flight.leave(credential)
+
+    async def _understand(self, call: Call[Any, Any], bound: Bound, head: Head, raw: bytes) -> None:
+        """Parse a request when its body's turn has come; what is odd in telemetry is adjusted first (G-133)."""
+        tenant = call.scope_id or call.principal.id
+        await self._turns.take(tenant, len(raw))
+        try:
+            _parse(call, bound, head, raw)
+        except Odd:
+            if not bound.operation.adjusts:
+                raise
+            async with self._adjusting.place(tenant):
+                raw, call.adjustments = await asyncio.to_thread(_adjusted, bound, raw)
+            _parse(call, bound, head, raw)
 
     def _in_operations(
         self, details: Mapping[str, Any], request: Request[Any, Any, Any], standing: list[Call[Any, Any]]
@@ -144,12 +184,26 @@ class Pipeline:
             raise NotFound
         return services
 
-    async def _read(self, request: Request[Any, Any, Any], head: Head, limit: int) -> bytes:
+    async def _read(self, body: ArrivingBody, room: Room) -> bytes:
+        """Wait for a body. A request that waits for its sender takes no place of those that are carried out.
+
+        Raises as ArrivingBody.read, and ServiceUnavailable when no place is left at its end.
+        """
+        self.running -= 1
         self.reading += 1
         try:
-            return await read_body(request.receive, head.headers.get("content-length"), limit)
+            raw = await body.read(room)
         finally:
             self.reading -= 1
+            self.running += 1
+        if self.running > MAX_RUNNING:
+            raise ServiceUnavailable
+        return raw
+
+    def _address(self, request: Request[Any, Any, Any], head: Head) -> str:
+        """The address that limits count a request to."""
+        client = request.scope.get("client")
+        return client_address(client[0] if client else "", head.headers, self.trusted_proxies)
 
     async def _admit(
         self,
@@ -167,6 +221,7 @@ class Pipeline:
         if not bound.public:
             check_credential_headers(head)
             principal = await services.authenticator.authenticate(operation, head.headers, query)
+            read_as(principal.tenant)
         subject, named = None, path.get("project_id")
         if operation.subject is not None:
             subject = await _find_subject(services, operation.subject, principal, path)
@@ -176,8 +231,7 @@ class Pipeline:
         project_id = named or principal.project_id
         if project_id is not None and (named is not None or operation.rate != "ingest"):
             await _check_standing(services, principal, project_id, operation)
-        client = request.scope.get("client")
-        address = client[0] if client else ""
+        address = self._address(request, head)
         added.update(take_token(self.limiter, operation.rate, principal, address, tuple(path.values())))
         return Call(
             request=request,
@@ -204,7 +258,12 @@ async def _find_subject(services: Services, subject: Subject, principal: Princip
         known = services.store.last_known(subject.table, principal.project_id, value)
         if known is not None:
             return known
-    rows = await services.store.find(subject.table, "t.id = %s", value, limit=1) if is_id(value) else []
+    # Only what the caller may see is found, so one statement brings nothing back, whether the object is another's or
+    # nobody's: what follows an answer would tell the two apart (R-GEN-14).
+    seen, who = (
+        (_OF_PROJECT, principal.project_id) if principal.project_id is not None else (_OF_USER, principal.user_id)
+    )
+    rows = await services.store.find(subject.table, seen, value, who, limit=1) if is_id(value) else []
     if not rows:
         raise refusal(subject.not_found)
     return rows[0]
@@ -277,7 +336,11 @@ def _decode_body(bound: Bound, raw: bytes) -> tuple[Any, Any]:
     """Pass the gate, then decode. Returns the declared type and the plain value; an absent body counts as `{}`."""
     raw = raw or b"{}"
     try:
+        if not bound.operation.adjusts:
+            check_values(raw, MOST_VALUES)
         value = check_body(raw)
+        if bound.operation.adjusts:
+            check_values(raw)
     except InvalidPayload as refused:
         refused.details["request_body_schema"] = bound.body_schema
         raise
@@ -290,6 +353,15 @@ def _decode_body(bound: Bound, raw: bytes) -> tuple[Any, Any]:
         return bound.decode(msgspec.json.encode(value)), value
     except msgspec.ValidationError as error:
         raise explain_body(value, bound.body_info, error, bound.body_schema) from None
+
+
+def _adjusted(bound: Bound, raw: bytes) -> Adjusted:
+    """Adjust a body that the gate found odd. Raises InvalidPayload for what cannot be adjusted."""
+    try:
+        return adjust(raw)
+    except InvalidPayload as refused:
+        refused.details["request_body_schema"] = bound.body_schema
+        raise
 
 
 def _reconcile(key: str | None, stand_in: str) -> str:

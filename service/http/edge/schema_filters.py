@@ -71,14 +71,14 @@ def _same(path: str, method: str | None, known_path: str, known_method: str) -> 
 def _needed(components: Json, paths: Json) -> Json:
     """The components that are referred to, directly or through others, and every security scheme in use."""
     needed: dict[str, Json] = {}
-    pending = list(_references(paths))
+    pending = list(references(paths))
     while pending:
         _, _, section, name = pending.pop().split("/", 3)
         if name in needed.setdefault(section, {}):
             continue
         component = components[section][name]
         needed[section][name] = component
-        pending += _references(component)
+        pending += references(component)
     schemes = {
         name for _, _, operation in operations({"paths": paths}) for one in operation["security"] for name in one
     }
@@ -87,16 +87,17 @@ def _needed(components: Json, paths: Json) -> Json:
     return {section: dict(sorted(found.items())) for section, found in sorted(needed.items())}
 
 
-def _references(part: Any) -> Iterator[str]:
+def references(part: Any) -> Iterator[str]:
+    """Every reference in a part of the document."""
     if isinstance(part, dict):
         for key, value in part.items():
             if key == "$ref" and isinstance(value, str):
                 yield value
             else:
-                yield from _references(value)
+                yield from references(value)
     elif isinstance(part, list):
         for value in part:
-            yield from _references(value)
+            yield from references(value)
 
 
 def index_of(document: Json) -> Json:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TypeVar
 
-import msgspec
-
 from projections.onboarding.lifecycle import OnboardingRow
+from schemas.kernel.published import body_schema
 from schemas.onboarding.lifecycle import ApproveRequest, OnboardingState, PlannedState, ReviewRequest, StartRequest
 from schemas.onboarding.plan import MAX_PLAN_BYTES, Plan
 from service.eventstore.commands import Answer, Outcome
@@ -83,7 +82,7 @@ def _propose(call: Call[T, None], plan: Plan, path: str) -> ProposedPlan:
     try:
         return propose(plan, path)
     except PlanRefused as refused:
-        refused.details["request_body_schema"] = msgspec.json.schema(call.operation.body)
+        refused.details["request_body_schema"] = body_schema(call.operation.body)
         raise
 
 

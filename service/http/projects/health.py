@@ -22,7 +22,7 @@ from service.projects.show.health import project_health
 async def get_project_health(call: Call[None, None]) -> Answer:
     """Show when data last arrived, how much of it, and what waits for attention."""
     health = await health_of(call.services.store, call.project_id)
-    return Answer(200, project_health(call.project_id, health))
+    return Answer(200, project_health(call.project_id, health, call.services.settings.new_cases_per_hour))
 
 
 ENDPOINTS = [get_project_health]

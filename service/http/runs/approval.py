@@ -9,6 +9,7 @@ import rfc8785
 
 from projections.runs.approval import PROJECTION as APPROVALS
 from projections.runs.approval import ApprovalRow
+from schemas.kernel.published import body_schema
 from schemas.runs.approval import (
     MAX_EVIDENCE_BYTES,
     Approval,
@@ -65,7 +66,7 @@ def _evidence(body: RequestApproval) -> str | None:
         raise InvalidPayload(
             "The evidence is too large.",
             invalid=[("evidence", f"must be at most {MAX_EVIDENCE_BYTES} bytes in canonical form")],
-            schema=msgspec.json.schema(RequestApproval),
+            schema=body_schema(RequestApproval),
         )
     return canonical.decode()
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import msgspec
-
 from projections.cases.case import PROJECTION as CASES
 from projections.runs.claim import PROJECTION as CLAIMS
 from projections.runs.claim import ClaimRow
 from projections.runs.lease import PROJECTION as LEASES
+from schemas.kernel.published import body_schema
 from schemas.runs.claim import Claim, CreateClaim, ReleaseClaim, RenewClaim
 from service.auth.refusals import InvalidPayload
 from service.eventstore.commands import Answer, Outcome, Unit
@@ -160,7 +159,7 @@ async def release_claim(call: Call[ReleaseClaim, None]) -> Outcome:
     """End a claim; a runner names its epoch, an owner need not (R-AUT-52)."""
     holder, epoch = call.runner, call.body.lease_epoch
     if holder is not None and not isinstance(epoch, int):
-        schema = msgspec.json.schema(ReleaseClaim)
+        schema = body_schema(ReleaseClaim)
         raise InvalidPayload("A runner names the epoch of its lease.", missing=["lease_epoch"], schema=schema)
     row = await _claim_row(call)
     wish = Release(holder, epoch if isinstance(epoch, int) else None, text_of(call.body.reason))

@@ -1,35 +1,37 @@
-"""Materiality decisions at the edge: what receipts and starts were decided on, to decide again (R-AUT-22)."""
+"""Decisions at the edge: why cases were offered, started on or passed over, to decide again (R-AUT-22, G-137)."""
 
 from __future__ import annotations
 
-from schemas.runs.decision import Decision, DecisionList, DecisionQuery
+from schemas.runs.decision import DecisionList, DecisionQuery
 from service.eventstore.commands import Answer
 from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.operations import KEY
-from service.http.runs.calls import read_receipts
-from service.runs import show
+from service.http.edge.paging import page, start_of
+from service.runs import show_decision
+from service.runs.decided import DecisionFilter, decisions
 
 
 @groups.AUTOMATION.operation(
     method="GET",
     path="/v1/projects/{project_id}/automation-decisions",
     operation_id="list_automation_decisions",
-    summary="List the materiality decisions behind receipts and starts",
+    summary="List why cases were offered, started on or passed over",
     principals=KEY,
     responses={200: DecisionList},
     extension=True,
 )
 async def list_decisions(call: Call[None, DecisionQuery]) -> Answer:
-    """List decisions by receipt, newest first; `limit` counts receipts, each of which has one or two decisions."""
-    found, cursor = await read_receipts(call, call.query, call.query.automation_id, None)
-    items: list[Decision] = []
-    for item in found:
-        items += show.decisions(item.row.id, item.row.state)
+    """List decisions, newest first: one for each time that the answer for a case changed, while the plan keeps it."""
+    query = call.query
+    passed = None if query.verdict is None else query.verdict == "passed"
+    wanted = DecisionFilter(query.case_id, query.automation_id, passed)
+    found = await decisions(call.services.store, call.project_id, start_of(query), query.limit + 1, wanted)
+    shown, cursor = page(found, query, lambda item: item.place)
     body = DecisionList(
         project_id=call.project_id,
-        decisions=items,
-        count=len(items),
+        decisions=[show_decision.decision(item.row) for item in shown],
+        count=len(shown),
         next_cursor=cursor,
         next_action="Decide any of them again from its inputs and thresholds; the answer is the same.",
     )

@@ -59,6 +59,7 @@ def _observed(body: RecordPrProof) -> ObservedPr:
         auto_merge_enabled=_given(body.auto_merge_enabled),
         merge_method=_given(body.merge_method),
         merge_commit_sha=_given(body.merge_commit_sha),
+        files_changed=body.files_changed,
     )
 
 

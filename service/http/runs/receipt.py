@@ -7,6 +7,8 @@ from functools import partial
 from projections.runs.receipt import PROJECTION as RECEIPTS
 from projections.runs.receipt import TRIGGER_EVIDENCE, TriggerReceiptRow
 from schemas.runs.receipt import (
+    ISSUED_ORIGINS,
+    RECEIPTS_ORIGINS,
     IssuedTriggers,
     IssueTriggers,
     Skipped,
@@ -23,6 +25,7 @@ from service.http.runs.calls import read_receipts, require_visible
 from service.runs import commands, reads, show
 from service.runs.commands.receipt import Issued
 from service.runs.considering import SHOWN, Judged, Look, look_for_work
+from service.runs.recording import Asked, Taken, record
 from statemachines.contracts.refusals import AutomationNotFound, AutomationOff
 from statemachines.runs import receipt as receipts
 from statemachines.runs.receipt import Receipt
@@ -48,20 +51,28 @@ async def issue_triggers(call: Call[IssueTriggers, None]) -> Outcome:
     """Issue receipts from the server's clock and the saved policy; the caller only names the automation."""
     project_id, automation_id = call.project_id, call.body.automation_id
     require_visible(call, automation_id)
-    look_again = partial(look_for_work, call.services.store, project_id, automation_id)
+    store, taken = call.services.store, list[Taken]()
+    look_again = partial(look_for_work, store, project_id, automation_id)
+    asked = Asked("issue", call.principal.kind.value)
     try:
-        return await call.carry_out_on(await look_again(), look_again, partial(_issue, project_id, automation_id))
+        issue = partial(_issue, project_id, automation_id, asked, taken)
+        outcome = await call.carry_out_on(await look_again(), look_again, issue)
     except AutomationNotFound as error:
         if call.runner is None:
             raise
         # A runner names its own automation: the contract had it once (G-114).
         raise AutomationOff("The contract no longer has this automation.", next_action=_DROPPED) from error
+    if not outcome.replayed:
+        await record(store.facts, taken[-1:])
+    return outcome
 
 
-def _issue(project_id: str, automation_id: str, look: Look) -> Intent[Answer]:
+def _issue(project_id: str, automation_id: str, asked: Asked, taken: list[Taken], look: Look) -> Intent[Answer]:
+    """Issue for what a look came to; `taken` gets what is kept of the look."""
     judged = look.judged(automation_id)
+    taken.append(look.taken(project_id, automation_id, asked, judged))
     known = {bundle.receipt.id for bundle in look.open}
-    intent = commands.receipt.issue(project_id, automation_id, judged, known)
+    intent = commands.receipt.issue(project_id, automation_id, judged, asked, known)
     return intent.shown_by(partial(_issued, project_id, automation_id, look, judged))
 
 
@@ -79,6 +90,7 @@ def _issued(project_id: str, automation_id: str, look: Look, judged: Judged, iss
         count=len(shown),
         skipped=passed,
         next_action=_FOUND if shown else _NOTHING,
+        origins=ISSUED_ORIGINS,
     )
     return Answer(200, body)
 
@@ -115,6 +127,7 @@ async def list_receipts(call: Call[None, TriggerQuery]) -> Answer:
         count=len(items),
         next_cursor=cursor,
         next_action=_FOUND if any(item.status == "issued" for item in items) else _NOTHING,
+        origins=RECEIPTS_ORIGINS,
     )
     return Answer(200, body)
 

@@ -11,7 +11,9 @@ import msgspec
 
 from projections.runs.receipt import PROJECTION as RECEIPTS
 from projections.runs.run import RunRow
+from schemas.kernel.published import body_schema
 from schemas.runs.run import (
+    RUNS_ORIGINS,
     CancelledRun,
     CancelRun,
     RecordUsage,
@@ -97,7 +99,7 @@ def _started(run: Stream, unit: Unit) -> Answer:
     """Show a run that this unit began: nothing hangs on it yet."""
     state = unit.state(run)
     scope = RunScope(run.project_id, run.id, state.automation_id, state.claim_id, state.case_id)
-    return Answer(201, show_run.run(scope.open(unit)))
+    return Answer(201, show_run.run(as_of(scope.open(unit), unit.now)))
 
 
 @groups.AUTOMATION.operation(
@@ -129,6 +131,7 @@ def _list(project_id: str, books: list[Book], cursor: str | None) -> RunList:
         count=len(books),
         next_cursor=cursor,
         next_action="Read a run with GET /v1/automation-runs/{run_id}." if books else "No run matches; nothing to do.",
+        origins=RUNS_ORIGINS,
     )
 
 
@@ -198,9 +201,7 @@ def _given(body: UpdateRun, name: str) -> bool:
 
 
 def _missing(name: str) -> InvalidPayload:
-    return InvalidPayload(
-        "The status needs a member that is missing.", missing=[name], schema=msgspec.json.schema(UpdateRun)
-    )
+    return InvalidPayload("The status needs a member that is missing.", missing=[name], schema=body_schema(UpdateRun))
 
 
 @groups.AUTOMATION.operation(
@@ -222,8 +223,8 @@ async def record_usage(call: Call[RecordUsage, None]) -> Outcome:
     return await on_run(call, lambda row: commands.run.charge(row, token, usage), _charged, on_replay=_charged_before)
 
 
-def _charged(ran: Ran[None], _: Unit) -> Answer:
-    return Answer(200, show_run.usage(ran.book))
+def _charged(ran: Ran[None], unit: Unit) -> Answer:
+    return Answer(200, show_run.usage(as_of(ran.book, unit.now)))
 
 
 def _charged_before(_: Unit, stored: StoredAnswer) -> Answer:
@@ -240,13 +241,13 @@ def _amounts(body: RecordUsage) -> Amounts:
         raise InvalidPayload(
             "The cost is too fine.",
             invalid=[("cost_usd", "must have at most 6 decimals")],
-            schema=msgspec.json.schema(RecordUsage),
+            schema=body_schema(RecordUsage),
         )
     if not (body.turns or cost or body.runtime_seconds):
         raise InvalidPayload(
             "A charge has at least one amount above 0.",
             invalid=[(name, "must be above 0, or another amount") for name in ("turns", "cost_usd", "runtime_seconds")],
-            schema=msgspec.json.schema(RecordUsage),
+            schema=body_schema(RecordUsage),
         )
     return Amounts(body.turns, plain(cost), body.runtime_seconds)
 
@@ -275,8 +276,8 @@ async def cancel_run(call: Call[CancelRun, None]) -> Outcome:
     return await on_run(call, lambda row: commands.run.cancel(row, command), _cancelled)
 
 
-def _cancelled(ran: Ran[None], _: Unit) -> Answer:
-    return Answer(200, show_run.cancelled(ran.book))
+def _cancelled(ran: Ran[None], unit: Unit) -> Answer:
+    return Answer(200, show_run.cancelled(as_of(ran.book, unit.now)))
 
 
 ENDPOINTS = [start_run, list_runs, read_automation_run, update_run, record_usage, cancel_run]

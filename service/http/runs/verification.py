@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any, cast
 
 from projections.runs.run import RunRow
-from schemas.runs.run import RunStatus, VerificationAnswer, VerifyRun
+from schemas.runs.run import VERIFIED_ORIGINS, RunStatus, VerificationAnswer, VerifyRun
 from service.auth.refusals import refusal
 from service.eventstore.commands import Answer, Outcome, Unit
 from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.operations import KEY_OR_RUNNER
 from service.http.runs.calls import RUN_SUBJECT, on_run
-from service.runs import commands, reads, show_run
+from service.runs import commands, show_run
 from service.runs.counting import count
 from service.runs.scope import Ran
 from statemachines.kernel.readings import ReadFailed
@@ -45,16 +45,12 @@ POLL_SECONDS = 60
         "upstream_timeout",
     ),
 )
-async def verify_run(call: Call[VerifyRun, None]) -> Outcome | Answer:
+async def verify_run(call: Call[VerifyRun, None]) -> Outcome:
     """Count since the deploy and decide. The provider is read first; the run's deploy never changes once bound."""
     runner, row = call.runner, cast("RunRow", call.subject)
     if runner is not None:
         require_automation(row.state, runner)
-    if require_verifiable(row.state) is None:
-        book = await reads.run(call.services.store, row.project_id, row.id)
-        assert book.run.verdict is not None, "an outcome that stands is recorded"
-        return _decided(book, book.run.verdict)
-    counts = await _count(call, row)
+    counts = None if require_verifiable(row.state) is None else await _count(call, row)
     return await on_run(call, lambda latest: commands.verification.verify(latest, counts), _judged)
 
 
@@ -82,6 +78,7 @@ def _pending(book: Book, verdict: Verdict) -> Answer:
         poll_after_seconds=POLL_SECONDS,
         deadline_at=book.run.verify_until,
         next_action="Poll verify again after poll_after_seconds.",
+        origins=VERIFIED_ORIGINS,
     )
     return Answer(202, body, {"retry-after": str(POLL_SECONDS)}, pending=True)
 
@@ -96,6 +93,7 @@ def _decided(book: Book, verdict: Verdict) -> Answer:
         deadline_at=book.run.verify_until,
         run=show_run.run(book),
         next_action="Nothing is left to verify; read the run.",
+        origins=VERIFIED_ORIGINS,
     )
     return Answer(200, body)
 

@@ -7,16 +7,20 @@ from typing import NamedTuple
 
 from service.billing.usage import DayUsage, events_since, last_event_received_at, project_usage
 from service.eventstore.store import EventStore
+from statemachines.cases import case
 
 HOUR = 3600
-_STANDING = (
-    "select (select max(d.recorded_at) from deploys d where d.project_id = %s), "
-    "(select count(*) from cases c where c.project_id = %s and c.status = 'open')"
-)
+_STANDING = """
+select (select max(d.recorded_at) from deploys d where d.project_id = %s),
+    (select count(*) from cases c where c.project_id = %s and c.status = 'open')
+        + (select count(*) from cases c where c.project_id = %s and c.status = 'overflow'),
+    (select r.opened from case_rates r where r.project_id = %s and r.hour = %s),
+    (select c.id from cases c where c.project_id = %s and c.id = %s)
+"""
 
 
 class Health(NamedTuple):
-    """What has arrived in a project until `now`; times in epoch seconds.
+    """What has arrived in a project until `now`; times in epoch seconds. `new_cases` are those of the present `hour`.
 
     `days` are those of the month that began at `month`, without the days on which nothing came.
     """
@@ -28,6 +32,9 @@ class Health(NamedTuple):
     last_deploy_at: int | None
     events_last_hour: int
     open_cases: int
+    hour: int
+    new_cases: int
+    overflow_case_id: str | None
 
 
 async def health_of(store: EventStore, project_id: str) -> Health:
@@ -35,7 +42,10 @@ async def health_of(store: EventStore, project_id: str) -> Health:
     now = await store.now()
     month = datetime.fromtimestamp(now, UTC).replace(day=1, hour=0, minute=0, second=0)
     days = await project_usage(store, project_id, int(month.timestamp()), now)
-    [[last_deploy_at, open_cases]] = await store.fetch(_STANDING, project_id, project_id)
+    hour = now - now % HOUR
+    overflow_id = case.case_id(project_id, case.overflow_fingerprint(hour))
+    ids = (project_id, project_id, project_id, project_id, hour, project_id, overflow_id)
+    [[last_deploy_at, open_cases, new_cases, overflow_case_id]] = await store.fetch(_STANDING, *ids)
     return Health(
         now=now,
         month=month,
@@ -44,4 +54,7 @@ async def health_of(store: EventStore, project_id: str) -> Health:
         last_deploy_at=last_deploy_at,
         events_last_hour=await events_since(store, project_id, now - HOUR),
         open_cases=open_cases,
+        hour=hour,
+        new_cases=new_cases or 0,
+        overflow_case_id=overflow_case_id,
     )

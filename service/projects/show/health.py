@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from schemas.projects.health import ProjectHealth, UsageThisMonth
+from schemas.projects.health import NewCases, ProjectHealth, UsageThisMonth
 from service.projects.reads.health import Health
 
 
-def project_health(project_id: str, health: Health) -> ProjectHealth:
+def project_health(project_id: str, health: Health, new_cases_per_hour: int) -> ProjectHealth:
     """When data last arrived, how much of it, and what waits for attention."""
     last = health.last_event_at
     return ProjectHealth(
@@ -17,6 +17,12 @@ def project_health(project_id: str, health: Health) -> ProjectHealth:
         open_cases=health.open_cases,
         events_last_hour=health.events_last_hour,
         usage_this_month=_usage(health),
+        new_cases=NewCases(
+            hour_started_at=health.hour,
+            opened=health.new_cases,
+            limit=new_cases_per_hour,
+            overflow_case_id=health.overflow_case_id,
+        ),
         webhooks=[],
         next_action=_advice(health),
     )
@@ -36,6 +42,8 @@ def _usage(health: Health) -> UsageThisMonth:
 def _advice(health: Health) -> str:
     if health.last_event_at is None:
         return "Nothing has arrived yet: send a first event with the project's DSN."
+    if health.overflow_case_id is not None:
+        return "Read the case named by overflow_case_id: more kinds of errors are new than get cases of their own."
     if health.open_cases:
         return "List the open cases and start with the one that affects the most people."
     return "Nothing waits for attention."

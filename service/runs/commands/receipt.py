@@ -7,16 +7,20 @@ from functools import partial
 from typing import NamedTuple
 
 from projections.cases.case import CASE_STATS, CaseStatsRow
+from projections.runs.decision import DECISIONS
 from projections.runs.receipt import TRIGGER_EVIDENCE, TriggerEvidenceRow, TriggerReceiptRow
 from service.eventstore.commands import Lookup, Unit
 from service.eventstore.intents import Intent
 from service.runs.considering import ConsideredCase, Judged
+from service.runs.recording import Asked, Subject, acted_on
 from service.runs.scope import (
     ChainScope,
     append_all,
+    map_lookup,
     read_authority,
     read_contract_state,
     read_facts,
+    read_mapped,
     read_state,
 )
 from statemachines.cases import case as cases
@@ -53,15 +57,23 @@ class _Counted(NamedTuple):
     stats: CaseStatsRow
 
 
-def issue(project_id: str, automation_id: str, judged: Judged, known: Collection[str] = ()) -> Intent[Issued]:
+def issue(
+    project_id: str, automation_id: str, judged: Judged, asked: Asked, known: Collection[str] = ()
+) -> Intent[Issued]:
     """Issue receipts for what a look came to. `known` are the receipts that were open when it was taken."""
     if judged.slot is None:
-        return issue_for_cases(project_id, automation_id, judged.cases)
+        return issue_for_cases(project_id, automation_id, judged.cases, asked)
     return issue_for_slot(project_id, automation_id, judged.slot, known)
 
 
-def issue_for_cases(project_id: str, automation_id: str, considered: Sequence[ConsideredCase]) -> Intent[Issued]:
-    """Look through cases and issue receipts for those that matter, most frequent first (R-AUT-20, R-AUT-22)."""
+def issue_for_cases(
+    project_id: str, automation_id: str, considered: Sequence[ConsideredCase], asked: Asked
+) -> Intent[Issued]:
+    """Look through cases and issue receipts for those that matter, most frequent first (R-AUT-20, R-AUT-22).
+
+    What each receipt was issued on is recorded with it (G-137).
+    """
+    observed = {case.case_id: case.observed_in for case in considered}
     chains = {case.case_id: ChainScope.of(project_id, case.case_id, case.lease) for case in considered}
     new = {case.case_id: _new_receipt(project_id, automation_id, case) for case in considered}
 
@@ -69,14 +81,23 @@ def issue_for_cases(project_id: str, automation_id: str, considered: Sequence[Co
         """Issue a receipt for one case, or say why not. Raises Moved."""
         case_id = counted.case.case_id
         chain = chains[case_id].open(unit)
-        judged = issuing.judge_case(chain, partial(authority_of, contract), automation_id, counted.case, unit.now)
-        if isinstance(judged, str):
-            return judged
+        place = require_listed(authority_of(contract, automation_id)).place(read_mapped(unit, project_id))
+        if place != observed[case_id]:
+            raise Moved  # The look asked for another environment than the one of now.
+        judged = issuing.judge_case(
+            chain, partial(authority_of, contract), automation_id, counted.case, unit.now, observed=True
+        )
+        if judged.code is not None:
+            return judged.code
         case: Case = unit.state(cases.stream(project_id, case_id))
         evidence = Evidence(case.fingerprint, counted.stats.level)
         authority = authority_of(contract, automation_id)
-        receipt_id, effects = issuing.issue_case_receipt(project_id, authority, chain.lease, judged, evidence, unit.now)
+        receipt_id, effects = issuing.issue_case_receipt(
+            project_id, authority, chain.lease, judged.decision, evidence, unit.now
+        )
         append_all(unit, [new[case_id], chains[case_id].lease], effects)
+        subject = Subject(project_id, automation_id, authority.policy_sha256)
+        unit.put(new[case_id], DECISIONS, acted_on(subject, asked, "issue", judged, receipt_id))
         row = TriggerEvidenceRow(project_id=project_id, id=receipt_id, title=counted.stats.title)
         unit.put(new[case_id], TRIGGER_EVIDENCE, row)
         return None
@@ -103,7 +124,7 @@ def issue_for_cases(project_id: str, automation_id: str, considered: Sequence[Co
             *(cases.stream(project_id, case.case_id) for case in considered),
             *(stream for chain in chains.values() for stream in chain.reads),
         ],
-        lookups=[Lookup(CASE_STATS, project_id, case.case_id) for case in considered],
+        lookups=[map_lookup(project_id), *(Lookup(CASE_STATS, project_id, case.case_id) for case in considered)],
     )
 
 

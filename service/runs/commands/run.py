@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from projections.cases.case import CASE_STATS
+from projections.runs.decision import DECISIONS
 from projections.runs.receipt import TriggerReceiptRow
 from projections.runs.run import RunRow
 from service.eventstore.commands import Lookup, Refused, Unit
 from service.eventstore.intents import Intent
+from service.runs.recording import Asked, Subject, acted_on
 from service.runs.scope import (
     Ran,
     RunScope,
     append_all,
+    map_lookup,
     read_authority,
     read_facts,
+    read_mapped,
     read_state,
 )
 from statemachines.cases import case as cases
@@ -28,11 +32,14 @@ from statemachines.runs import running, starting
 from statemachines.runs.book import FencingToken
 from statemachines.runs.claim import Claim
 from statemachines.runs.closing import CancelRun, decide_cancel, settle_run
+from statemachines.runs.issuing import CaseJudgement
 from statemachines.runs.lease import Lease
 from statemachines.runs.materiality import MaterialityNotMet
 from statemachines.runs.receipt import Receipt
 from statemachines.runs.running import HandOver, ReportedPullRequest, Usage
 from statemachines.runs.starting import StartRun
+
+_STARTED = Asked("start", "runner")
 
 
 def start(command: StartRun, row: TriggerReceiptRow) -> Intent[Stream]:
@@ -59,20 +66,35 @@ def start(command: StartRun, row: TriggerReceiptRow) -> Intent[Stream]:
                 ledger=unit.state(ledger),
                 authority=read_authority(unit, project_id, automation_id),
                 case=None if case_id is None else read_facts(unit, project_id, case_id),
+                mapped=read_mapped(unit, project_id),
                 now=unit.now,
             )
         except MaterialityNotMet as refusal:
-            unit.append(receipt, receipts.decide_invalidate(state, refusal.decision, unit.now))
+            _record(unit, receipt, unit.append(receipt, receipts.decide_invalidate(state, refusal.decision, unit.now)))
             return Refused(refusal)
         append_all(unit, writes, effects)
+        _record(unit, receipt, unit.state(receipt))
         return run
 
     return Intent(
         writes,
         decide,
         reads=[contracts.stream(project_id), *([] if case_id is None else [cases.stream(project_id, case_id)])],
-        lookups=[] if case_id is None else [Lookup(CASE_STATS, project_id, case_id)],
+        lookups=[
+            map_lookup(project_id),
+            *([] if case_id is None else [Lookup(CASE_STATS, project_id, case_id)]),
+        ],
     )
+
+
+def _record(unit: Unit, stream: Stream, receipt: Receipt) -> None:
+    """Record what the start was decided on, when a case was (G-137)."""
+    decision = receipt.final_materiality
+    if decision is None:
+        return
+    judgement = CaseJudgement(decision, decision.checks, None if decision.passed else "materiality_not_met")
+    subject = Subject(stream.project_id, receipt.automation_id, receipt.policy_sha256)
+    unit.put(stream, DECISIONS, acted_on(subject, _STARTED, "start", judgement, stream.id))
 
 
 def progress(row: RunRow, token: FencingToken) -> Intent[Ran[None]]:

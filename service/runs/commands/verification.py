@@ -11,8 +11,11 @@ from statemachines.runs.events import Verdict
 from statemachines.runs.verification import Counts, verify_run
 
 
-def verify(row: RunRow, counts: Counts) -> Intent[Ran[Verdict]]:
-    """Judge what was counted since the run's deploy; success closes the case (G-050, G-111)."""
+def verify(row: RunRow, counts: Counts | None) -> Intent[Ran[Verdict]]:
+    """Judge what was counted since the run's deploy; success closes the case (G-050, G-111).
+
+    `counts` are None when the outcome stood already: whoever asks again is still judged by the authority of now.
+    """
     scope = RunScope.of(row)
     stream = None if row.case_id is None else cases.stream(row.project_id, row.case_id)
 

@@ -54,6 +54,12 @@ def test_a_case_may_open_under_a_rule(event, status, resolved_at):
     assert (row.status, row.case_revision, row.suppression_id, row.resolved_at) == (status, 1, "sup_1", resolved_at)
 
 
+def test_an_overflow_case_has_a_status_of_its_own():
+    opened, ignored = rows(case.CaseOverflowOpened("overflow-3600", 3600, 5), case.CaseIgnored("sup_1", None, 6))
+    assert (opened.status, opened.fingerprint, opened.opened_at) == ("overflow", "overflow-3600", 5)
+    assert (ignored.status, ignored.case_revision, ignored.suppression_id) == ("ignored", 2, "sup_1")
+
+
 def test_events_of_others_leave_the_row_alone():
     opened = rows(case.CaseOpened(FINGERPRINT, 1, 5))[-1]
     assert fold(opened, Recorded("case_1", 2, object(), "proj_1", 99, "dsn:proj_1")) is opened

@@ -87,6 +87,19 @@ async def rotate(store: EventStore, project_id: str) -> str:
     return secret.text
 
 
+async def test_a_request_counts_for_the_account_behind_it(accounts):
+    """What is scarce is served by it in turn: a project's secrets give its account no further turns (P27)."""
+    door = authenticator(accounts)
+    ann = await admin.create_key(accounts, admin.email_identity("ann@example.com"))
+    project_id = await make_project(accounts, ann.user_id)
+    _, ci = await make_credential(accounts, project_id, credential.CI)
+    _, runner = await make_credential(accounts, project_id, credential.RUNNER)
+    everyone = operation(*set(KIND) - {KIND.ANONYMOUS})
+    secrets_of_ann = (ann.api_key, ci, runner, await rotate(accounts, project_id))
+    tenants = [(await door.authenticate(everyone, bearer(secret), {})).tenant for secret in (*secrets_of_ann, INTERNAL)]
+    assert tenants == [ann.user_id] * 4 + ["internal"]
+
+
 async def test_every_kind_comes_from_the_stored_record(accounts):
     door = authenticator(accounts)
     ann = await admin.create_key(accounts, admin.email_identity("ann@example.com"))

@@ -1,6 +1,7 @@
 """Every command does what it says on a real database, speaks JSON to programs, and exits 0 only when all is well."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -8,10 +9,13 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from click.testing import CliRunner
 
-from service.cli import COMMANDS
+from service.cli import COMMANDS, main
 from service.registry import machines, read_models
+from statemachines.kernel.machine import Stream
 from tests.support.cluster import TestCluster
+from tests.support.later import Later, LaterRelease
 from tests.support.server import ENCRYPTION_KEY, SIGNING_KEY, clean_environment
 
 
@@ -65,7 +69,9 @@ def test_the_schema_is_migrated_and_shown(cluster: TestCluster, tmp_path: Path):
     with cluster.database("template0") as url:
         console = Console(url, tmp_path)
         assert {row["status"] for row in console.json("db", "status", code=1)} == {"pending"}
-        assert "run `service db migrate`" in console.run("keys", "list", code=1).stderr
+        said = console.run("keys", "list", code=1).stderr
+        assert "There is nothing of the service in test_" in said
+        assert "run `service db migrate`" in said
         assert "applied 0001_clock" in console.run("db", "migrate").stdout
         assert {row["status"] for row in console.json("db", "status")} == {"applied"}
         assert console.run("db", "migrate").stdout == "The schema is up to date.\n"
@@ -84,6 +90,8 @@ def test_keys_are_made_listed_and_revoked(console: Console):
     assert console.json("keys", "list", "--person", made["user_id"])[0]["status"] == "revoked"
     assert "There is no such key." in console.run("keys", "revoke", "key_unknown", code=1).stderr
     assert "no such person" in console.run("keys", "list", "--person", "three@example.com", code=1).stderr
+    for address in ("nobody", "a b@example.com", "a@b@c", "@example.com"):
+        assert "a mail address" in console.run("keys", "create", "--email", address, code=2).stderr
     assert console.json("keys", "sign-ins") == []
     console.run("keys", "deny", "BCDF-GHJK", code=1)
     console.run("keys", "authorize", "BCDF-GHJK", "--email", "one@example.com", code=1)
@@ -119,6 +127,33 @@ def test_history_is_shown_replayed_exported_and_verified(console: Console, datab
         connection.execute("alter table events disable trigger all")
         connection.execute("update events set actor_id = 'somebody' where stream_id = %s", (key,))
     assert [problem["stream_id"] for problem in console.json("events", "verify", code=1)] == [key]
+
+
+def test_what_is_stored_under_each_topic_is_shown(console: Console):
+    """Members for people, JSON Schemas for programs; of all topics, or of those that are named."""
+    schemas = console.json("events", "schemas")
+    assert list(schemas) == sorted(schemas)
+    shape = schemas["case.opened.v1"]["$defs"]["CaseOpened"]
+    assert shape["required"] == ["fingerprint", "grouping_version", "opened_at"]
+    assert list(console.json("events", "schemas", "key.minted.v1", "case.opened.v1")) == [
+        "case.opened.v1",
+        "key.minted.v1",
+    ]
+    shown = console.run("events", "schemas", "case.opened.v1").stdout.splitlines()
+    assert shown[-1].split() == ["case.opened.v1", "fingerprint", "grouping_version", "opened_at"]
+    assert "stored as case.opened.v9" in console.run("events", "schemas", "case.opened.v9", code=2).stderr
+
+
+def test_what_a_later_release_wrote_is_said_so(console: Console, database_url: str):
+    """A replay names the release that is needed; the history is shown, exported and proven all the same."""
+    console.run("keys", "create", "--email", "one@example.com")
+    with psycopg.connect(database_url) as connection:
+        [[scope, person]] = connection.execute("select project_id, id from people").fetchall()
+    with LaterRelease(database_url, machines()["usr"]) as later:
+        later.write(Stream(machines()["usr"], scope, person))
+    assert "A later release of the service wrote this" in console.run("events", "replay", person, code=1).stderr
+    assert Later.TOPIC in console.run("events", "show", person).stdout
+    assert console.json("events", "verify") == console.json("projections", "verify") == []
 
 
 def test_read_models_are_listed_rebuilt_and_verified(console: Console, database_url: str):
@@ -169,7 +204,7 @@ def test_the_schema_document_needs_no_database(tmp_path: Path):
 
 def test_the_doctor_finds_what_is_wrong(console: Console, database_url: str):
     findings = {finding["check"]: finding["result"] for finding in console.json("doctor")}
-    assert findings["server"] == findings["schema"] == findings["clock"] == "ok"
+    assert findings["database"] == findings["server"] == findings["schema"] == findings["clock"] == "ok"
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute("select advance_service_clock(5)")
     console.env["SERVICE_PROT"] = "1"
@@ -178,15 +213,29 @@ def test_the_doctor_finds_what_is_wrong(console: Console, database_url: str):
     assert findings["settings"] == "warning"
 
 
+def test_the_doctor_names_damaged_streams(console: Console, database_url: str):
+    """Those whose head and log differ, whichever of them is ahead."""
+    console.run("keys", "create", "--email", "a@example.com")
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        [(whole,), (ahead,)] = connection.execute("select stream_id from stream_heads order by 1 limit 2").fetchall()
+        connection.execute("update stream_heads set revision = revision + 1 where stream_id = %s", (ahead,))
+    [finding] = [finding for finding in console.json("doctor", code=1) if finding["check"] == "heads"]
+    assert finding["result"] == "wrong"
+    assert ahead in finding["detail"]
+    assert whole not in finding["detail"]
+
+
 def test_a_copy_brings_everything_back(console: Console, cluster: TestCluster, tmp_path: Path):
     """A backup restored into an empty database is the same history with the same hashes and the same read models."""
     console.run("keys", "create", "--email", "one@example.com")
     before = console.run("events", "export").stdout
-    console.run("db", "backup", "copy.dump")
+    backup = console.run("db", "backup", "copy.dump")
     console.run("keys", "create", "--email", "two@example.com")
     with cluster.database("template0") as url:
         other = Console(url, tmp_path)
-        other.run("db", "restore", "copy.dump")
+        restore = other.run("db", "restore", "copy.dump")
+        assert restore.stdout.splitlines()[-1] == backup.stdout.splitlines()[-1]
+        assert restore.stdout.splitlines()[-1].startswith("Log in it: 2 events, ")
         assert other.run("events", "export").stdout == before
         assert other.json("events", "verify") == []
         assert other.json("projections", "verify") == []
@@ -200,10 +249,55 @@ def test_a_copy_brings_everything_back(console: Console, cluster: TestCluster, t
 
 
 def test_an_embedded_database_is_started_for_a_command_alone(tmp_path: Path):
-    env = clean_environment(SERVICE_DATA_DIR=str(tmp_path / "data"))
+    """In the directory that the command names, which it tells; and no secret is made for it."""
+    data = tmp_path / "data"
     for words in (["db", "migrate"], ["keys", "create", "--email", "a@example.com"], ["doctor"]):
-        subprocess.run([sys.executable, "-m", "service", *words], env=env, check=True, capture_output=True)
-    assert not (tmp_path / "data" / "run" / ".s.PGSQL.5432").exists()
+        done = subprocess.run(
+            [sys.executable, "-m", "service", "--data-dir", "data", *words],
+            env=clean_environment(SERVICE_DATA_DIR="/nowhere"),
+            check=True,
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+        )
+        assert f"Database: PostgreSQL in {data}\n" in done.stderr
+    assert not (data / "run" / ".s.PGSQL.5432").exists()
+    assert not (data / "secrets").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("events", "tail"),
+        ("events", "verify"),
+        ("events", "export"),
+        ("events", "replay", "key_1"),
+        ("projections", "status"),
+        ("projections", "verify"),
+        ("projections", "rebuild", "--all"),
+        ("db", "status"),
+        ("db", "backup", "copy.dump"),
+        ("keys", "list"),
+        ("keys", "sign-ins"),
+        ("members", "list", "proj_1"),
+        ("doctor",),
+        ("worker",),
+    ],
+)
+def test_away_from_the_data_a_command_says_so_and_makes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+):
+    """Rather than making a database, and reporting that all of its 0 events are as they were written."""
+    monkeypatch.chdir(tmp_path)
+    env = {**dict.fromkeys(name for name in os.environ if name.startswith("SERVICE_")), "SERVICE_DATA_DIR": "away"}
+    done = CliRunner().invoke(main, words, env=env)
+    assert done.exit_code == 1
+    assert f"There is no database in {tmp_path}/away." in done.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_and_another_database_cannot_both_be_meant(console: Console):
+    assert "unset it" in console.run("--data-dir", "x", "events", "verify", code=2).stderr
 
 
 def test_a_worker_runs_alone(tmp_path: Path):
@@ -233,5 +327,6 @@ def test_a_database_that_is_not_there_is_told_in_a_sentence(console: Console):
     console.env["SERVICE_DATABASE_URL"] = "postgresql://nobody@127.0.0.1:1/nothing"
     began = time.monotonic()
     for words in (["doctor"], ["keys", "list"], ["db", "migrate"], ["serve"]):
-        assert "The database cannot be reached" in console.run(*words, code=1).stderr
+        done = console.run(*words, code=1)
+        assert "The database cannot be reached" in done.stdout + done.stderr
     assert time.monotonic() - began < 30

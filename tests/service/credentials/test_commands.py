@@ -13,6 +13,7 @@ from service.credentials import commands
 from service.credentials.commands import NewCredential
 from service.credentials.reads import credentials_of
 from service.credentials.show import credential_replay
+from service.eventstore.pages import END
 from service.eventstore.store import EventStore
 from statemachines.credentials.credential import (
     CI,
@@ -52,7 +53,7 @@ async def test_rivals_for_one_wish_make_one_credential(accounts: EventStore) -> 
     assert len(told) == 7
     assert all(details["credential"]["prefix"] == shown.prefix for details in told)
     assert all(made.secret not in str(details) for details in told)
-    assert [standing.row for standing in await credentials_of(accounts, project_id)] == [made.standing.row]
+    assert [standing.row for standing in await credentials_of(accounts, project_id, END, 10)] == [made.standing.row]
     with pytest.raises(CredentialKeyReused):
         await create(accounts, project_id, "cred_1", CI_WISH, "another")
 

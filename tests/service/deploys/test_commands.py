@@ -15,7 +15,7 @@ BY_DSN = REPORT._replace(environment="staging", message=None, scrubbed=0, creden
 
 async def record(store, report, project_id=PROJECT):
     intent = await commands.record(store, project_id, report)
-    return await carry_out(store, "test", "record a deploy", intent, project=project_id)
+    return (await carry_out(store, "test", "record a deploy", intent, project=project_id)).row
 
 
 async def test_a_deploy_is_recorded_with_its_facts(sql, store):
@@ -35,7 +35,7 @@ async def test_only_a_credential_makes_it_trusted(sql, store):
     row = await record(store, BY_DSN)
     assert (row.source, row.trusted, row.credential_id, row.automation_run_id) == ("dsn", False, None, None)
     assert sql.execute("select from deploy_notes").fetchall() == []
-    shown = show.accepted(row)
+    shown = show.accepted(row, None)
     assert (shown.trusted, shown.onboarding_proof_matched) == (False, False)
     assert "CI credential" in shown.next_action
 

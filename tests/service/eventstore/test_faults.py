@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 import service
-from service.eventstore.commands import CommandFailed
+from service.eventstore.commands import CommandFailed, CommandNotDone
 from service.eventstore.connection import connect
 from service.eventstore.faults import CommitNotConfirmed, Meaning, judge
 
@@ -17,7 +17,7 @@ MEANINGS = [
     (psycopg.errors.PipelineAborted("pipeline aborted"), Meaning.IN_DOUBT),
     (psycopg.InterfaceError("the cursor is closed"), Meaning.IN_DOUBT),
     (psycopg.errors.AdminShutdown(), Meaning.IN_DOUBT),
-    (psycopg.errors.IdleInTransactionSessionTimeout(), Meaning.IN_DOUBT),
+    (psycopg.errors.IdleSessionTimeout(), Meaning.IN_DOUBT),
     (psycopg.errors.LockNotAvailable(), Meaning.TRY_AGAIN),
     (psycopg.errors.DeadlockDetected(), Meaning.TRY_AGAIN),
     (psycopg.errors.SerializationFailure(), Meaning.TRY_AGAIN),
@@ -30,6 +30,17 @@ MEANINGS = [
     (psycopg.errors.UndefinedTable(), Meaning.UNEXPECTED),
     (psycopg.ProgrammingError("cannot adapt"), Meaning.UNEXPECTED),
 ]
+
+
+@pytest.mark.parametrize("kind", ["IdleInTransactionSessionTimeout", "TransactionTimeout"])
+def test_a_transaction_that_took_too_long_is_no_lost_connection(database_url: str, kind: str):
+    """The server says so before it would have committed: certainly not done, though the session is gone."""
+    error = getattr(psycopg.errors, kind)()
+    with connect(database_url, application="test") as connection:
+        assert judge(error, connection).meaning is Meaning.OUT_OF_TIME
+    fault = judge(error, connection)
+    assert fault.meaning is Meaning.OUT_OF_TIME
+    assert isinstance(fault.told, CommandNotDone)
 
 
 @pytest.mark.parametrize(("error", "meaning"), MEANINGS)

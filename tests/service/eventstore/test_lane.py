@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from service.eventstore.commands import Answer, CommandFailed, CommandNotDone, KeyReused, Unit
-from service.eventstore.lane import CAPACITY, FenceLane
+from service.eventstore.lane import PER_TENANT, FenceLane
 from service.eventstore.sequencer import Sequencer
 from service.eventstore.store import EventStore
 from statemachines.kernel.if_match import PreconditionFailed
@@ -134,6 +134,21 @@ async def test_a_fence_does_not_queue_behind_the_loop(toys_url: str, store: Even
         await asyncio.gather(*stuck)
 
 
+async def test_one_tenants_fences_keep_no_other_waiting(toys_url: str, store: EventStore):
+    """Each of sixteen waits in vain for a gate that is held; the fence of another tenant is there before the first."""
+    projects = [f"proj_{n}" for n in range(16)]
+    with holding(toys_url, *(name(f"gate:{project}", shared=True) for project in projects)):
+        mine = []
+        for project in projects:
+            fence = lower_flag(project)
+            fence.tenant = "usr_many"
+            mine.append(asyncio.ensure_future(store.execute(fence)))
+        await asyncio.sleep(0.1)
+        await store.execute(lower_flag("proj_other"))
+        assert not any(fence.done() for fence in mine)
+    await asyncio.gather(*mine, return_exceptions=True)
+
+
 async def test_a_fence_repeated_changes_nothing(store: EventStore, sql: Sql):
     first = await store.execute(lower_flag(key="k"))
     twin = await store.execute(lower_flag(key="k"))
@@ -209,14 +224,16 @@ async def test_a_fence_whose_acknowledgement_is_lost_answers_what_it_did(
     proxy.close()
 
 
-async def test_a_full_lane_refuses_at_once_and_a_stopped_one_too(toys_url: str):
+async def test_a_full_share_refuses_at_once_and_a_stopped_lane_too(toys_url: str):
     lane = FenceLane(toys_url, toy.REGISTRY)
     loop = asyncio.get_running_loop()
-    waiting = [loop.create_future() for _ in range(CAPACITY)]
+    waiting = [loop.create_future() for _ in range(PER_TENANT)]
     for waiter in waiting:
         lane.submit(lower_flag(), waiter)
     with pytest.raises(CommandNotDone):
         lane.submit(lower_flag(), loop.create_future())
+    waiting.append(loop.create_future())
+    lane.submit(lower_flag("proj_b"), waiting[-1])
     lane.start()
     assert {outcome.body for outcome in await asyncio.gather(*waiting)} == {b'{"revision":1}'}
     await asyncio.to_thread(lane.stop)

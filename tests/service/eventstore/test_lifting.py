@@ -33,6 +33,7 @@ class OldClosed(msgspec.Struct, frozen=True):
     """The event as the first release had it; no class of this release, so that it is only ever lifted."""
 
     TOPIC: ClassVar[str] = "toy.closed.v1"
+    DOCUMENT: ClassVar[bool] = False
 
 
 def evolve_old(state: Toy, event: Any) -> Toy:
@@ -54,7 +55,7 @@ OLD_TABLE = transition_table(
         [OldClosed.TOPIC, Status.OPEN, Status.CLOSED],
     ],
 )
-OLD_TOY = StateMachine("toy", OLD_TABLE, Toy(), evolve_old, toy.ToyConflict, Toy, snapshots=True)
+OLD_TOY = StateMachine("toy", OLD_TABLE, Toy(), evolve_old, toy.ToyConflict, Toy)
 OLD_REGISTRY = Registry({"toy": OLD_TOY}, {"toy": (projection("toys", toy.ToyRow, ("toy",), fold_old),)})
 
 

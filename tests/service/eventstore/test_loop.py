@@ -6,8 +6,6 @@ import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -29,7 +27,7 @@ from service.eventstore.commands import (
     Unit,
 )
 from service.eventstore.connection import NOTICE_SILENCE, connect
-from service.eventstore.loop import CAPACITY, PER_STREAM
+from service.eventstore.loop import CAPACITY, PER_STREAM, PER_TENANT
 from service.eventstore.store import EventStore
 from statemachines.kernel.if_match import PreconditionFailed
 from tests.support import toy
@@ -188,13 +186,6 @@ async def test_the_first_event_of_a_stream_is_raced_for(store: EventStore, peer_
 
 
 # ---- lost acknowledgements ----------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def proxied(toys_url: str, tmp_path: Path) -> Iterator[PostgresProxy]:
-    proxy = PostgresProxy(toys_url, tmp_path / "proxy")
-    yield proxy
-    proxy.close()
 
 
 @pytest.fixture
@@ -463,13 +454,19 @@ async def test_a_stream_that_is_held_has_room_for_so_many(toys_url: str, store: 
 
 
 async def test_a_full_queue_refuses_at_once(toys_url: str, sql: Sql):
-    """And once there is a committer, all that was admitted is done."""
+    """A full share its tenant alone, a full queue everybody; with a committer all that was admitted is done."""
     store = EventStore(toys_url, toy.REGISTRY)
-    waiting = [asyncio.ensure_future(store.execute(simple_bump(n))) for n in range(CAPACITY)]
-    await asyncio.sleep(0)
+    tenants = [f"proj_{number}" for number in range(CAPACITY // PER_TENANT)]
+    waiting = []
+    for tenant in tenants:
+        mine = [simple_bump(n, project=tenant) for n in range(PER_TENANT)]
+        waiting += [asyncio.ensure_future(store.execute(command)) for command in mine]
+        await asyncio.sleep(0)
+        with pytest.raises(CommandNotDone):
+            await store.execute(simple_bump("late", project=tenant))
     assert store.loop.depth == CAPACITY
     with pytest.raises(CommandNotDone):
-        await store.execute(simple_bump("late"))
+        await store.execute(simple_bump("late", project="proj_other"))
     store.start_writing()
     told = await asyncio.gather(*waiting)
     assert {body(outcome)["total"] for outcome in told} == {1}

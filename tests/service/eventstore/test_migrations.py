@@ -1,6 +1,7 @@
 """Migrations are applied once, in order, by one runner at a time, and never change afterwards."""
 
 import hashlib
+import re
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +22,7 @@ def made(name: str, sql: str) -> Migration:
 
 FIRST = made("0001_one", "create table one (id int)")
 SECOND = made("0002_two", "create table two (id int)")
+COMPATIBLE = made("0003_three", "-- compatible: yes\ncreate table three (id int)")
 
 
 def test_a_fresh_database_gets_every_file_and_a_second_run_nothing(any_cluster: TestCluster):
@@ -71,9 +73,67 @@ def test_a_changed_file_is_refused_and_nothing_after_it_applied(empty_database_u
 
 
 def test_a_database_of_a_later_version_is_refused(empty_database_url: str):
-    migrations.migrate(empty_database_url, [FIRST, SECOND])
-    with pytest.raises(MigrationError, match="0002_two, which this version"):
+    """Unless its files say that this version can work beside them; those that do are not named."""
+    migrations.migrate(empty_database_url, [FIRST, SECOND, COMPATIBLE])
+    with pytest.raises(MigrationError, match="migration 0002_two, which this version"):
         migrations.migrate(empty_database_url, [FIRST])
+    with psycopg.connect(empty_database_url) as connection:
+        standings = migrations.status(connection, [FIRST])
+    assert standings == [
+        ("0001_one", Standing.APPLIED),
+        ("0002_two", Standing.UNKNOWN),
+        ("0003_three", Standing.LATER),
+    ]
+    assert not migrations.serves(standings)
+
+
+def test_a_later_version_that_is_compatible_is_worked_beside(empty_database_url: str):
+    """By a start before or after it: nothing is applied or taken back, and everything serves."""
+    migrations.migrate(empty_database_url, [FIRST, COMPATIBLE])
+    assert migrations.migrate(empty_database_url, [FIRST]) == []
+    with psycopg.connect(empty_database_url) as connection:
+        standings = migrations.status(connection, [FIRST])
+        assert standings == [("0001_one", Standing.APPLIED), ("0003_three", Standing.LATER)]
+        assert migrations.serves(standings)
+        assert migrations.status(connection, [FIRST, COMPATIBLE])[1] == ("0003_three", Standing.APPLIED)
+
+
+@pytest.mark.parametrize(
+    ("text", "compatible"),
+    [
+        ("-- compatible: yes\nselect 1", True),
+        ("-- What it is for.\n-- compatible: yes\nselect 1", True),
+        ("-- compatible: no\nselect 1", False),
+        ("select 1", False),
+        ("select 1 -- compatible: yes", False),
+        ("-- compatible: yes, perhaps\nselect 1", False),
+    ],
+)
+def test_a_file_is_compatible_when_it_says_so_in_a_line_of_its_own(text: str, *, compatible: bool):
+    assert made("0001_some", text).compatible is compatible
+
+
+def test_every_new_file_says_whether_it_is_compatible():
+    """Those below came before the first release that asks for it."""
+    asked = [migration for migration in migrations.discover() if migration.name >= "0120"]
+    silent = [migration.name for migration in asked if not re.search("(?m)^-- compatible: (yes|no)$", migration.sql)]
+    assert silent == [], "say `-- compatible: yes` or `no` in a line of its own"
+
+
+def test_a_ledger_without_marks_is_brought_forward(empty_database_url: str):
+    """That of the first release: what it holds counts as not compatible, and is read before it is touched."""
+    with psycopg.connect(empty_database_url, autocommit=True) as connection:
+        connection.execute(
+            "create table schema_migrations (name text primary key, checksum text not null, "
+            "detail text not null default '', applied_at timestamptz not null default clock_timestamp())"
+        )
+        connection.execute(
+            "insert into schema_migrations (name, checksum) values (%s, %s)", (FIRST.name, FIRST.checksum)
+        )
+        assert migrations.status(connection, []) == [("0001_one", Standing.UNKNOWN)]
+        assert migrations.migrate(empty_database_url, [FIRST, COMPATIBLE]) == ["0003_three"]
+        rows = connection.execute("select name, compatible from schema_migrations order by name").fetchall()
+    assert rows == [("0001_one", False), ("0003_three", True)]
 
 
 def test_a_new_file_below_the_last_one_is_refused(empty_database_url: str):
@@ -83,16 +143,19 @@ def test_a_new_file_below_the_last_one_is_refused(empty_database_url: str):
         migrations.migrate(empty_database_url, [FIRST, SECOND])
 
 
-@pytest.mark.parametrize("number", ["0072", "0080", "0089", "0090", "0091", "0100"])
-def test_a_file_can_be_added_whatever_number_the_job_library_bears(database_url: str, number: str):
+@pytest.mark.parametrize("number", ["0072", "0080", "0089", "0090", "0091", "0100", "0190", "0900"])
+def test_a_file_can_be_added_whatever_number_the_job_library_bears(empty_database_url: str, number: str):
     """Its recorded name stays, so that the release before still knows it; its number says nothing about our order."""
+    url = empty_database_url
     added = made(f"{number}_added", "create table added (id int)")
-    *ours, library = migrations.discover()
-    assert migrations.migrate(database_url, [*ours, added, library]) == [added.name]
-    assert migrations.migrate(database_url, [*ours, added, library]) == []
+    *files, library = migrations.discover()
+    ours = [file for file in files if file.name < number]
+    migrations.migrate(url, [*ours, library])
+    assert migrations.migrate(url, [*ours, added, library]) == [added.name]
+    assert migrations.migrate(url, [*ours, added, library]) == []
     late = made("0061_late", "create table late (id int)")
     with pytest.raises(MigrationError, match=f"0061_late is new, but the database is already at {number}_added"):
-        migrations.migrate(database_url, [*ours, late, added, library])
+        migrations.migrate(url, [*ours, late, added, library])
 
 
 def test_our_own_order_holds_below_the_job_library_too(database_url: str):
@@ -155,7 +218,7 @@ def test_an_older_job_library_is_brought_forward_by_its_own_steps(empty_database
     newer = current._replace(checksum="of another version", detail="999.0.0")
     with psycopg.connect(empty_database_url) as connection:
         connection.execute("update schema_migrations set detail = %s, checksum = %s", (newer.detail, newer.checksum))
-    with pytest.raises(MigrationError, match="was changed"):
+    with pytest.raises(MigrationError, match=f"{jobschema.NAME}, which this version"):
         migrations.migrate(empty_database_url, [current])
 
 

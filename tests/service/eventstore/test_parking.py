@@ -40,8 +40,8 @@ def head(number: int | str, project: str = "proj_a") -> str:
     return f"{project}/toy_{number}"
 
 
-def filled(*entries: Entry, per_stream: int = 32) -> Parking:
-    made = Parking(capacity=100, per_stream=per_stream)
+def filled(*entries: Entry, per_stream: int = 32, per_tenant: int = 100) -> Parking:
+    made = Parking(capacity=100, per_tenant=per_tenant, per_stream=per_stream)
     assert all(made.admit(entry) for entry in entries)
     return made
 
@@ -65,11 +65,60 @@ def test_the_limit_counts_what_waits_and_not_what_runs():
 
 
 def test_the_queue_has_a_limit():
-    line = Parking(capacity=3, per_stream=32)
+    line = Parking(capacity=3, per_tenant=3, per_stream=32)
     assert [line.admit(bumped(n)) for n in range(5)] == [True, True, True, False, False]
 
 
-def test_a_batch_is_taken_in_order_of_arrival():
+def test_a_tenant_has_a_limit_of_its_own():
+    """A tenant that fills its share is refused alone; what it is answered makes room for it again."""
+    line = filled(*(bumped(n) for n in range(10)), per_tenant=10)
+    assert not line.admit(bumped(10))
+    assert line.admit(bumped(10, project="proj_b"))
+    line.take(64)
+    assert line.admit(bumped(10))
+
+
+def test_the_limit_of_a_tenant_counts_what_is_put_back(clock: Clock):
+    waiting = [bumped(n) for n in range(10)]
+    line = filled(*waiting, per_tenant=10)
+    line.take(64)
+    line.put_back([(entry, [head(entry.writes[0][1][4:])]) for entry in waiting])
+    assert not line.admit(bumped(10))
+
+
+def test_tenants_share_a_batch():
+    """Whoever has few commands waits for none of those that another sent before."""
+    many = [bumped(n) for n in range(90)]
+    few = [bumped(n, project="proj_b") for n in range(4)]
+    line = filled(*many, *few)
+    batch, _ = line.take(64)
+    assert set(few) <= set(batch)
+    assert [entry for entry in batch if entry in many] == many[:60]
+
+
+def test_tenants_are_first_in_turn():
+    """With more of them than a batch has room for, each is served before anybody is served again."""
+    entries = {project: [bumped(n, project=project) for n in range(2)] for project in ("proj_a", "proj_b", "proj_c")}
+    line = filled(*(entry for both in entries.values() for entry in both))
+    firsts, seconds = ([both[turn] for both in entries.values()] for turn in range(2))
+    assert line.take(2)[0] == firsts[:2]
+    assert line.take(2)[0] == [firsts[2], seconds[0]]
+    assert line.take(2)[0] == seconds[1:]
+
+
+def test_tenants_share_what_parked_commands_may_fill(clock: Clock):
+    mine = [bumped(f"m{n}") for n in range(60)]
+    others = [bumped(f"o{n}", project="proj_b") for n in range(3)]
+    line = filled(*mine, *others)
+    held = line.take(64)[0]
+    line.put_back([(entry, ["/".join(entry.writes[0])]) for entry in held])
+    clock.now += 0.04
+    batch, _ = line.take(32)
+    assert [entry for entry in batch if entry in others] == others
+    assert [entry for entry in batch if entry in mine] == mine[:13]
+
+
+def test_one_tenants_commands_are_taken_in_order_of_arrival():
     entries = [bumped(n) for n in range(10)]
     line = filled(*entries)
     assert line.take(4) == (entries[:4], [])
@@ -237,7 +286,7 @@ def test_draining_empties_both_lines():
 
 def test_back_offs_are_not_kept_for_ever(clock: Clock):
     """Keys are unique; once nobody waits, nothing is remembered of them."""
-    line = Parking(capacity=100, per_stream=32)
+    line = Parking(capacity=100, per_tenant=100, per_stream=32)
     entry = bumped(1, key="k")
     line.put_back([(entry, [entry.key_name])])
     clock.now += 1

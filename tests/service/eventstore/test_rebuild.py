@@ -296,9 +296,9 @@ def test_a_killed_rebuild_is_not_taken_up_by_another_fold(bench: Bench, toys_url
 
 
 def test_a_killed_rebuild_is_not_taken_up_for_another_shape_of_the_table(bench: Bench, toys_url: str, sql: Sql):
-    """A column, a constraint or an index that came meanwhile is in the new table too."""
+    """Another type of a column, a constraint or an index that came meanwhile is in the new table too."""
     for change in (
-        "alter table toys add column colour text not null default 'red'",
+        "alter table toys alter column label type varchar(200)",
         "alter table toys add constraint grown check (total >= 0)",
         "create index toys_by_total on toys (total)",
     ):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -17,12 +18,21 @@ from service.eventstore.cache import StateCache
 from service.eventstore.commands import Answer, Outcome, Unit
 from service.eventstore.connection import connect
 from service.eventstore.entry import Entry
-from service.eventstore.faults import CommitNotConfirmed
-from service.eventstore.loading import Loaded, fold_stream
+from service.eventstore.faults import CommitNotConfirmed, StreamDamaged
+from service.eventstore.loading import Loaded, fold_stream, fold_tail
 from service.eventstore.round import Round
 from tests.support import toy
 from tests.support.cluster import TestCluster
-from tests.support.rounds import Bench, Spy, count, entry_of, history, is_waiting, wait_until
+from tests.support.rounds import (
+    Bench,
+    Spy,
+    between_locks_and_decisions,
+    count,
+    entry_of,
+    history,
+    is_waiting,
+    wait_until,
+)
 from tests.support.toy import FACTS, TOYS, ToyBumped, ToyConflict, ToyOpened, command, simple_bump, toy_stream
 
 Sql = psycopg.Connection[Any]
@@ -49,7 +59,7 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 
 
 def test_locks_come_in_one_order_and_what_they_protect_is_read_later(bench: Bench):
-    """Gates, names, heads, reads; then heads seen, records, tails, snapshots, rows; the clock alone; the writes.
+    """Gates, names, heads, reads; then streams seen, records, tails, rows; the clock alone; the writes.
 
     Only one statement waits. Each of these places is the guard of something: a reading that moves before its lock
     is a check before an act.
@@ -67,13 +77,12 @@ def test_locks_come_in_one_order_and_what_they_protect_is_read_later(bench: Benc
         statements.TRY_NAMES,
         statements.WAIT_HEADS,
         statements.SHARE_HEADS,
-        statements.SEE_HEADS,
+        statements.SEE_STREAMS,
         statements.RECORDS,
         statements.TAILS,
-        statements.SNAPSHOTS,
         statements.load_rows(toy.FLAGS.table),
-        statements.load_rows(TOYS.table),
-        statements.load_rows(toy.LIVE_TOYS.table),
+        statements.load_light_rows(TOYS.table),
+        statements.load_light_rows(toy.LIVE_TOYS.table),
         statements.TABLES,
         "]",
         statements.MOMENT,
@@ -114,6 +123,22 @@ def test_nothing_to_write_is_rolled_back(bench: Bench, sql: Sql):
     bench.round.run(spy, [entry_of(command(refuse, toy_stream()))], wait_ms=200)
     assert spy.said[-2:] == [statements.MOMENT, "rollback"]
     assert bench.connection.info.transaction_status is TransactionStatus.IDLE
+
+
+def test_a_head_that_is_not_where_its_lock_found_it_stores_nothing(bench: Bench, sql: Sql):
+    """The statement that updates the heads fails, so that COMMIT is never carried out."""
+    bench.run(simple_bump(1), simple_bump(2))
+    before = history(sql)
+    move = "update stream_heads set revision = revision + 1 where stream_id = 'toy_1'"
+    with (
+        between_locks_and_decisions(lambda: bench.connection.execute(move)),
+        pytest.raises(psycopg.DatabaseError, match="a locked head moved") as raised,
+    ):
+        bench.run(simple_bump(1), simple_bump(2))
+    assert raised.value.sqlstate == "SH001"
+    bench.connection.execute("rollback")
+    assert history(sql) == before
+    assert [answer["revision"] for answer in bench.answers(simple_bump(1), simple_bump(2))] == [3, 3]
 
 
 def test_a_commit_that_says_rollback_is_no_commit(bench: Bench, sql: Sql):
@@ -223,14 +248,19 @@ def test_a_read_stream_that_appears_between_two_statements_is_absent():
 
 
 def test_a_head_that_was_moved_by_force_is_noticed(bench: Bench, sql: Sql):
-    """History that does not add up to its head is a bug that fails the command, not a state to decide on."""
+    """History that does not add up to its head fails the command that looks at it; it is no state to decide on."""
     bench.run(simple_bump())
     sql.execute("update stream_heads set revision = 7")
-    result = None
-    with pytest.raises(AssertionError, match="folds to 2, its head says 7"):
-        result = bench.run(simple_bump())
-    assert result is None
-    assert len(history(sql)) == 2
+    told = bench.answers(simple_bump(), simple_bump(2))
+    assert [type(answer) for answer in told] == [StreamDamaged, dict]
+    assert str(told[0]) == "toy_1: its events end at 2, its head says 7"
+    assert count(sql, "events") == 4
+
+
+def test_a_history_with_a_gap_is_noticed():
+    tail = [(1, "toy.opened.v1", '{"label": "x"}', datetime.now(UTC), "key:k"), (3, "toy.bumped.v1", "", None, "")]
+    with pytest.raises(StreamDamaged, match="event 3 follows event 1"):
+        fold_tail(toy_stream(), 0, toy.TOY.initial, tail)
 
 
 def test_the_keys_are_a_second_net(bench: Bench, sql: Sql, toys_url: str):

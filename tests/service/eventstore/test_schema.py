@@ -25,6 +25,7 @@ GLOBAL_TABLES = {
     "schema_functions",
     "schema_migrations",
     "service_clock",
+    "topics_met",
     "unsequenced",
 }
 # The job library's own; a job holds no tenant data but ids.

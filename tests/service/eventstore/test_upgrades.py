@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import httpx2
+import msgspec
 import psycopg
 import pytest
 
+from projections.runs.decision import DECISIONS, DecisionRow
 from service.eventstore import functions, migrations
 from service.eventstore.audit import check_history, check_projection
 from service.eventstore.migrations import Standing
@@ -43,13 +45,35 @@ def test_a_kept_database_ends_in_the_schema_of_a_fresh_one(any_cluster: TestClus
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_kept_database_takes_new_files_of_ours(empty_database_url: str, name: str):
-    """Also below the number that it has recorded for the job library's schema."""
+    """Whatever number it has recorded for the job library's schema."""
     bring_back(empty_database_url, name)
     *ours, library = migrations.discover()
     number = int(ours[-1].name[:4]) + 1
     added = migrations.Migration(f"{number:04}_added", "create table added (id int)", "of the file")
-    assert added.name < library.name
     assert added.name in migrations.migrate(empty_database_url, [*ours, added, library])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_decisions_behind_kept_receipts_are_still_listed(empty_database_url: str, name: str):
+    """One for each issue and start that a receipt tells of, with who asked for it (G-137)."""
+    bring_back(empty_database_url, name)
+    migrations.migrate(empty_database_url)
+    with psycopg.connect(empty_database_url) as connection:
+        kept = connection.execute(
+            "select id, state -> 'issued_materiality', state -> 'final_materiality' from trigger_receipts"
+        ).fetchall()
+        shown = connection.execute(
+            f"select {', '.join(DECISIONS.columns)} from automation_decisions order by seq".encode()
+        ).fetchall()
+    rows = [msgspec.convert(dict(zip(DECISIONS.columns, row, strict=True)), DecisionRow) for row in shown]
+    told = {
+        (receipt, stage): d for receipt, *both in kept for stage, d in zip(("issue", "start"), both, strict=True) if d
+    }
+    assert {(row.receipt_id, row.stage): row.decided_at for row in rows} == {
+        key: decision["decided_at"] for key, decision in told.items()
+    }
+    assert len(rows) == len(told) > 0
+    assert {row.asked_by for row in rows if row.stage == "start"} <= {"runner"}
 
 
 class Old:

@@ -7,11 +7,14 @@ import hashlib
 import msgspec
 import pytest
 
+from schemas.analytics.event import AnalyticsEvent
+from schemas.cases.log import LogEvent
 from service.auth.refusals import InvalidPayload
-from service.ingest.items import AnalyticsRow, LogRow
+from service.ingest.grouping import gather, group
+from service.ingest.items import Adjustments, AnalyticsRow, LogRow, take_analytics, take_log
 from service.ingest.scrubbing import SCRUBBED
 from statemachines.cases import case
-from tests.support.ingest import PROJECT, SCRUBBER, analytics_item, log_item, prepared
+from tests.support.ingest import PROJECT, SCRUBBER, analytics_item, log_item, prepared, sender
 
 MARKER = "sop_rt_" + "A" * 43
 MARKER_HASH = hashlib.sha256(MARKER.encode()).hexdigest()
@@ -65,12 +68,60 @@ def test_secrets_go_before_anything_is_stored():
     assert row.user_data == {"id": "u1", "api_key": SCRUBBED}
     assert row.tags == {"Cookie": SCRUBBED, "ok": "v"}
     assert row.extra == {"deep": [{"Access-Token": SCRUBBED}], "exception": {"type": SCRUBBED}}
-    assert item.scrubbed == 6
+    assert item.scrubbed == {"service_secret": 3, "name": 3}
     assert secret not in repr(item)
     event = prepared(analytics_item(secret, password=1, fine=2))
     assert (event.row.event, event.row.properties) == (SCRUBBED, {"password": SCRUBBED, "fine": 2})
     assert msgspec.json.decode(event.answer(7))["event"] == SCRUBBED
-    assert event.scrubbed == 2
+    assert event.scrubbed == {"service_secret": 1, "name": 1}
+
+
+CARD = "4111111111111111"
+
+
+def test_what_identifies_is_never_changed():
+    """A form is no reason to change what a person, a release, an environment or an event is called (G-135)."""
+    user = {"id": CARD, "token": "t", "note": CARD}
+    row = prepared(
+        log_item("m", release=CARD, environment=CARD, user=user, tags={"service_onboarding_proof": CARD})
+    ).row
+    assert (row.release, row.environment, row.user_id) == (CARD, CARD, CARD)
+    assert row.user_data == {"id": CARD, "token": SCRUBBED, "note": "[scrubbed:card_number]"}
+    assert row.marker_hash == hashlib.sha256(CARD.encode()).hexdigest()
+    raw = msgspec.json.encode({"event": CARD, "distinct_id": CARD, "properties": {"version": CARD, "id": CARD}})
+    event = prepared(take_analytics(sender(), msgspec.json.decode(raw, type=AnalyticsEvent), raw))
+    assert (event.row.event, event.row.distinct_id) == (CARD, CARD)
+    assert event.row.properties["id"] == "[scrubbed:card_number]"
+
+
+@pytest.mark.parametrize("text", [f"card {CARD} declined", "Basic YWRhOmxvdmVsYWNl is wrong", "at https://a:b@c/"])
+def test_grouping_sees_the_text_before_its_secrets_are_hidden(text):
+    """So that no case splits when another form is known; what a case is called after holds no secret."""
+    extra = {"exception": {"type": f"E {text}", "frames": [{"file": text, "function": "f", "in_app": True}]}}
+    item = prepared(log_item(text, extra=extra))
+    assert [offered.grouping for offered in item.offered] == list(group(gather(text, extra)))
+    assert item.evidence is not None
+    assert [kept for kept in item.evidence if kept is not None and text in kept] == []
+    assert all("[scrubbed:" in kept for kept in item.evidence if kept is not None)
+
+
+def test_a_text_with_a_secret_of_ours_is_grouped_as_hidden():
+    """As before: whoever rotates a key finds the error in the same case."""
+    first, second = (prepared(log_item("key is service_sk_" + letter * 30)) for letter in "ab")
+    assert first.offered == second.offered == prepared(log_item(SCRUBBED)).offered
+
+
+def test_null_is_as_if_absent():
+    item = prepared(log_item("m", level=None, user={"id": "u", "email": None}, tags={"a": None, "b": "c"}))
+    assert (item.row.level, item.row.tags) == ("error", {"b": "c"})
+
+
+def test_a_record_says_where_it_was_adjusted():
+    raw = msgspec.json.encode({"message": "m", "level": "info"})
+    event = msgspec.json.decode(raw, type=LogEvent)
+    item = prepared(take_log(sender(), event, raw, Adjustments(3, ("extra.a", "tags.b"))))
+    assert item.row.adjusted == ("extra.a", "tags.b")
+    assert msgspec.json.decode(item.answer(7))["adjusted"] == 3
 
 
 @pytest.mark.parametrize("place", ["tags", "extra"])
@@ -109,3 +160,9 @@ def test_an_error_is_offered_a_case_by_what_it_says():
 
 def test_larger_bodies_weigh_more():
     assert log_item("x" * 8000).size > log_item("x").size + 8000
+
+
+def test_bodies_of_many_values_weigh_more():
+    """They cost more time and memory than a text of their length."""
+    many = log_item(extra={"a": [0] * 4000})
+    assert many.size > log_item(extra={"a": "x" * 8000}).size + 8000

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from service.ingest.waiting import Waiting
+from service.ingest.waiting import BATCH_BYTES, SHARED_BYTES, Waiting
 from tests.support.ingest import analytics_item, sender
 
 
@@ -41,6 +41,53 @@ def test_one_project_leaves_room_for_the_others():
     assert waiting.admit(item("b", size=40))
     assert not waiting.admit(item("b", size=20))
     assert waiting.admit(item("c", size=20))
+
+
+def test_however_many_flood_there_is_room_for_one_that_sends_little():
+    waiting = Waiting(capacity=64, capacity_bytes=6400)
+    for name in "abcdef":
+        while waiting.admit(item(name)):
+            pass
+    assert waiting.count < 64
+    assert waiting.admit(item("quiet"))
+
+
+def test_a_flush_is_shared_by_cost_not_by_number():
+    """Beside heavy records the light ones of another project all go, and the flush stays short for them."""
+    waiting = Waiting()
+    for _ in range(20):
+        waiting.admit(item("heavy", size=SHARED_BYTES // 4))
+    for _ in range(100):
+        waiting.admit(item("light", size=100))
+    batch, _ = waiting.take(256)
+    assert projects(batch).count("light") == 100
+    assert 1 <= projects(batch).count("heavy") <= 4
+    assert sum(found.size for found in batch) <= 2 * SHARED_BYTES
+    assert len(waiting.take(256)[0]) == BATCH_BYTES // (SHARED_BYTES // 4)
+
+
+def test_more_projects_than_fit_take_turns_too():
+    waiting = Waiting()
+    for number in range(10):
+        for _ in range(9):
+            waiting.admit(item(f"p{number}", size=SHARED_BYTES // 4))
+    served = [name for _ in range(5) for name in projects(waiting.take(256)[0])]
+    assert set(served) == {f"p{number}" for number in range(10)}
+    waiting = Waiting()
+    for number in range(10):
+        for _ in range(9):
+            waiting.admit(item(f"p{number}"))
+    served = [name for _ in range(5) for name in projects(waiting.take(3)[0])]
+    assert set(served) == {f"p{number}" for number in range(10)}
+
+
+def test_held_records_take_turns():
+    waiting = Waiting()
+    held = [item("flood") for _ in range(20)] + [item("quiet")]
+    waiting.put_back(held)
+    for found in held:
+        found.due = 0.0
+    assert sorted(projects(waiting.take(8)[0])) == ["flood"] * 3 + ["quiet"]
 
 
 def test_projects_take_turns():

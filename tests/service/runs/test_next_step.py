@@ -53,6 +53,7 @@ def take(at: Scene, step: Step) -> Reply:
             "decide", {"decision": "approve"}, who="owner", approval_id=run.pending_approvals[0].approval_id
         ),
         "update_automation_run": lambda: at.act("patch", {"status": "failed", "reason": "r"}),
+        "cancel_automation_run": lambda: at.send("cancel", who="canceller", key="stop", run_id=at.run_id),
     }
     return carried_out[step.operation_id]()
 
@@ -84,6 +85,8 @@ def walk(at: Scene) -> list[str]:
 
 
 DRAFT = ["authorize_draft_pr", "consume_draft_pr", "pr_opened"]
+SHORT = 300
+"""Seconds until the deadline, for less than a lease."""
 MERGE = ["checks_passed", "authorize_auto_merge", "consume_auto_merge", "auto_merge_enabled", "merged"]
 END = ["record_deploy", "verify_automation_run"]
 
@@ -91,6 +94,47 @@ END = ["record_deploy", "verify_automation_run"]
 @pytest.mark.parametrize(("mode", "steps"), [("review_required", DRAFT + END), ("auto_merge", DRAFT + MERGE + END)])
 def test_the_named_steps_lead_through_a_flow(mode: str, steps: list[str]) -> None:
     assert walk(Scene(make(mode), READY).running()) == steps
+
+
+def lapse_lease(at: Scene) -> None:
+    at.wait(901)
+
+
+def lapse_deadline(at: Scene) -> None:
+    """The lease lives for 900 seconds."""
+    at.wait(SHORT + 1)
+
+
+def pause_late(at: Scene) -> None:
+    at.pause()
+    at.wait(901)
+
+
+@pytest.mark.parametrize("change", [lapse_lease, lapse_deadline, Scene.pause, pause_late])
+@pytest.mark.parametrize(("mode", "steps"), [("review_required", DRAFT + END), ("auto_merge", DRAFT + MERGE + END)])
+def test_in_every_state_the_step_is_accepted_after_time_or_a_stop_has_gone_over_it(
+    mode: str, steps: list[str], change: Callable[[Scene], None]
+) -> None:
+    """After a consume, neither lease nor deadline ends a run, but its runner can do nothing more in it."""
+    for taken in range(len(steps)):
+        at = Scene(make(mode, max_runtime_seconds=SHORT), READY).running()
+        for _ in range(taken):
+            assert take(at, step_of(at)).ok
+        change(at)
+        walk(at)
+
+
+def test_what_the_runner_came_too_late_for_is_for_an_owner_to_end() -> None:
+    at = Scene(make("auto_merge"), READY).opened()
+    assert at.prove(at.ready()).ok
+    assert step_of(at).operation_id == "authorize_auto_merge"
+    at.wait(880)
+    assert take(at, step_of(at)).ok
+    at.wait(30)
+    assert "cannot be consumed" in at.run()["grants"][-1]["next_action"]
+    assert not at.consume(at.run()["grants"][-1]["grant_id"], "auto_merge").ok
+    assert not at.act("patch", {"status": "failed", "reason": "r"}).ok
+    assert walk(at) == ["cancel_automation_run"]
 
 
 @pytest.mark.parametrize("mode", ["review_required", "auto_merge"])

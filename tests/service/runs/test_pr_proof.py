@@ -45,3 +45,30 @@ def test_after_a_merge_the_merge_commit_counts(at: HttpScene) -> None:
     at.must(at.prove("merged"), 201)
     assert at.deploy(HEAD) is None
     assert at.deploy(MERGED) == at.run_id
+
+
+def test_the_files_that_ci_saw_are_held_to_the_scope(at: HttpScene) -> None:
+    """Whatever the runner had listed; without a list the proof stands, and the run says so (G-147)."""
+    at.delivered()
+    refused = closed(at.prove(files_changed=["src/cart.py", ".github/workflows/ci.yml"]), 409, "pr_proof_mismatch")
+    assert refused["details"]["field"] == "files_changed"
+    assert refused["details"]["violations"] == [{"rule": "path_outside_scope", "file_index": 1}]
+    closed(at.prove(files_changed=[]), 400, "invalid_payload")
+    closed(at.prove(files_changed=["src/a"] * 1001), 400, "invalid_payload")
+    many = closed(at.prove(files_changed=[f"lib/{n}" for n in range(1000)]), 409, "pr_proof_mismatch")["details"]
+    assert (len(many["violations"]), many["violation_count"]) == (100, 1001)
+    assert at.run()["scope_checked"] is False
+    listed = ["src/cart.py", "tests/test_cart.py"]
+    assert at.must(at.prove(files_changed=listed), 201)["run"]["scope_checked"] is True
+    at.must(at.prove(files_changed=listed), 200)
+    for other in ({}, {"files_changed": listed[:1]}):
+        assert closed(at.prove(**other), 409, "pr_proof_mismatch")["details"] == {"field": "files_changed"}
+    assert at.run()["scope_checked"] is True
+
+
+def test_a_proof_without_a_list_of_files_stands(at: HttpScene) -> None:
+    at.delivered()
+    proven = at.must(at.prove(), 201)
+    assert (proven["run"]["scope_checked"], at.must(at.prove(), 200)["proof_id"]) == (False, proven["proof_id"])
+    closed(at.prove(files_changed=["src/cart.py"]), 409, "pr_proof_mismatch")
+    assert at.must(at.prove("merged", files_changed=["src/cart.py"]), 201)["run"]["scope_checked"] is True

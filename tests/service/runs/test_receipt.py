@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import psycopg
+
 from tests.support.automation_world import closed
 from tests.support.loop.bodies import HEAD
 from tests.support.loop.http_scene import HttpScene
@@ -46,6 +48,26 @@ def test_issue_says_what_it_found_and_what_it_passed_over(at: HttpScene) -> None
     closed(other, 404, "automation_not_found")
     at.pause()
     closed(at.post(f"{at.project}/automation-triggers/issue", body), 409, "automation_paused")
+
+
+def test_a_case_that_was_not_seen_where_the_automation_heals_gets_no_receipt(at: HttpScene) -> None:
+    """The contract's own environment counts before that of the signal map (G-134)."""
+    at.prepare()
+    at.error(2, environment="staging")
+    passed = [{"code": "environment_not_observed", "case_id": at.case_id, "scheduled_for": None}]
+    assert at.issue()["skipped"] == passed
+    with psycopg.connect(at.world.url, autocommit=True) as sql:  # As many as a case keeps: a hundred others.
+        sql.execute("update case_stats set environments = array(select 'e' || n from generate_series(1, 100) n)")
+    assert at.issue()["skipped"] == passed
+    at.error()
+    found = at.issue()
+    assert (found["count"], found["trigger_receipts"][0]["case"]["event_count"]) == (1, 3)
+    at.save(environment="canary")
+    at.enable()
+    at.wait(61)
+    assert at.issue()["skipped"] == passed
+    at.error(environment="canary")
+    assert at.issue()["count"] == 1
 
 
 def test_the_list_goes_by_what_receipts_are_now(at: HttpScene) -> None:
@@ -93,7 +115,10 @@ def test_a_case_that_no_longer_matters_ends_its_receipt(at: HttpScene) -> None:
     assert at.must(at.call("GET", f"/v1/automation-trigger-receipts/{at.receipt_id}"), 200)["status"] == "invalidated"
     closed(at.start(), 409, "receipt_not_claimable")
     decisions = at.must(at.call("GET", f"{at.project}/automation-decisions", who="owner"), 200)["decisions"]
-    assert [(item["stage"], item["passed"]) for item in decisions] == [("start", False), ("issue", True)]
+    chain = [
+        (item["stage"], item["verdict"], item["code"]) for item in decisions if item["receipt_id"] == at.receipt_id
+    ]
+    assert chain == [("start", "passed_over", "materiality_not_met"), ("issue", "passed", None)]
 
 
 def test_hostile_telemetry_stays_a_quoted_title(at: HttpScene) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.automation_world import closed
+from tests.support.loop.bodies import HEAD
 from tests.support.loop.http_scene import HttpScene
 
 
@@ -26,6 +27,7 @@ def test_recurrence_is_this_error_in_this_environment_and_version(
     at.deploy()
     at.wait(2)
     at.error(**changes)
+    at.wait(3)
     answer = at.verify()
     assert answer.status_code == (200 if recurs else 202)
     assert answer.json()["verification"]["outcome"] == ("recurred" if recurs else "pending")
@@ -45,3 +47,29 @@ def test_silence_fails_at_the_deadline_and_never_verifies(at: HttpScene) -> None
     assert (run["phase"], run["status"], run["output"]["verification"]["passed"]) == ("stopped", "failed", False)
     closed(at.post(f"{at.path}/verify", {"passed": True}), 400, "invalid_payload")
     closed(at.verify(who="member"), 403, "owner_required")
+
+
+def test_only_a_deploy_to_the_environment_of_the_run_binds(at: HttpScene) -> None:
+    """That is the signal map's where the contract names none; elsewhere the answer says what is awaited (G-134)."""
+    at.delivered()
+    at.must(at.prove(), 201)
+    body = {"version": "1.0.1", "environment": "staging", "sha": HEAD}
+    elsewhere = at.must(at.post("/v1/deploys/", body, who="ci"), 202)
+    assert (elsewhere["automation_run_id"], elsewhere["awaited_environment"]) == (None, "production")
+    assert "awaited_environment" in elsewhere["next_action"]
+    untold = at.must(at.post("/v1/deploys/", body, who="dsn"), 202)
+    assert untold["awaited_environment"] is None, "a product is told nothing of runs"
+    here = at.must(at.post("/v1/deploys/", body | {"environment": "production"}, who="ci"), 202)
+    assert (here["automation_run_id"], here["awaited_environment"]) == (at.run_id, None)
+
+
+def test_a_finished_run_is_verified_again_under_the_authority_of_now(at: HttpScene) -> None:
+    at.delivered()
+    at.must(at.prove(), 201)
+    at.deploy()
+    at.wait(905)
+    done = at.must(at.verify(who="owner"), 200)
+    assert at.must(at.verify(who="owner"), 200) == done
+    at.world.fence()
+    refused = closed(at.verify(who="owner"), 409, "project_deletion_in_progress")
+    assert "verification" not in refused

@@ -23,6 +23,7 @@ EXAMPLES = {
     case.CaseOpened.TOPIC: case.CaseOpened(FINGERPRINT, 1, 5),
     case.CaseOpenedIgnored.TOPIC: case.CaseOpenedIgnored(FINGERPRINT, 1, IGNORE.id, 5),
     case.CaseOpenedResolved.TOPIC: case.CaseOpenedResolved(FINGERPRINT, 1, RESOLVE.id, 5),
+    case.CaseOverflowOpened.TOPIC: case.CaseOverflowOpened("overflow-3600", 3600, 5),
     case.CaseRegressed.TOPIC: case.CaseRegressed(6),
     case.CaseIgnored.TOPIC: case.CaseIgnored(None, "arun_1", 7),
     case.CaseResolved.TOPIC: case.CaseResolved(None, "run_1", 8),
@@ -39,9 +40,28 @@ def test_a_case_moves_along_the_edges_only():
             (case.CaseRegressed.TOPIC, Status.RESOLVED, Status.OPEN),
             (case.CaseIgnored.TOPIC, Status.OPEN, Status.IGNORED),
             (case.CaseResolved.TOPIC, Status.OPEN, Status.RESOLVED),
+            (case.CaseOverflowOpened.TOPIC, Status.ABSENT, Status.OVERFLOW),
+            (case.CaseIgnored.TOPIC, Status.OVERFLOW, Status.IGNORED),
         ],
         EXAMPLES,
     )
+
+
+def test_an_overflow_case_is_opened_once_and_can_only_be_ignored():
+    """No run closes it, and no error moves it: nothing makes an open case of it (G-136)."""
+    [opened] = case.decide_overflow(Case(), 3600, 9)
+    assert opened == case.CaseOverflowOpened("overflow-3600", 3600, 9)
+    state = case.evolve(Case(), opened)
+    assert state == Case(Status.OVERFLOW, 1, "overflow-3600")
+    assert case.is_overflow(state.fingerprint)
+    assert not case.is_overflow(FINGERPRINT)
+    assert not case.moves_on_error(state)
+    assert case.decide_overflow(state, 3600, 9) == []
+    assert case.decide_error(state, FINGERPRINT, 1, None, 9) == []
+    assert case.decide_resolve(state, "run_1", 9) == []
+    assert case.decide_suppress(state, RESOLVE, 9) == []
+    assert case.decide_suppress(state, IGNORE, 9) == [case.CaseIgnored(IGNORE.id, None, 9)]
+    assert case.decide_mark_spurious(state, "arun_1", 9) == [case.CaseIgnored(None, "arun_1", 9)]
 
 
 def in_status(status: Status, revision: int = 3) -> Case:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from statemachines.contracts.policy import Policy, Scope
 from statemachines.runs.change_scope import (
     Violation,
+    find_file_violations,
     find_violations,
     is_branch,
     is_plain,
@@ -130,6 +131,19 @@ PROTECTED = [
     "src/requirements.txt", "src/requirements-dev.txt", "src/poetry.lock", "src/uv.lock", "src/Cargo.toml",
     "src/Cargo.lock", "src/go.mod", "src/go.sum", "src/Gemfile", "src/Gemfile.lock", "src/composer.lock", "src/pom.xml",
     "src/build.gradle.kts", "src/App.csproj", "src/mix.lock", "src/.npmrc", "src/setup.py", "src/pubspec.yaml",
+    ".travis.yaml", "src/.travis.yml", "bitbucket-pipelines.yaml", ".drone.star", "src/ops.gitlab-ci.yaml",
+    ".woodpecker.yaml", ".readthedocs.yaml", "OWNERS", ".gitconfig", "src/.ci/build.sh", ".azuredevops/policy.yml",
+    "lefthook.yml", ".lefthook.toml", "lefthook-local.yaml", ".pre-commit-config.yaml", ".pre-commit-hooks.yaml",
+    ".lintstagedrc.json", ".simple-git-hooks.cjs", ".git-hooks/pre-push", ".lefthook/pre-commit/x.sh", ".husky/_/h",
+    ".vscode/tasks.json", "src/.vscode/launch.json", ".VSCode/settings.json", ".idea/runConfigurations/x.xml",
+    ".zed/tasks.json", ".fleet/run.json", "shop.code-workspace", ".envrc", ".dir-locals.el", ".nvim.lua", ".exrc",
+    ".devcontainer.json", ".gitpod.yml", "src/shop.sublime-project",
+    ".mvn/wrapper/maven-wrapper.properties", ".mvn/jvm.config", "mvnw", "mvnw.cmd", "gradlew", "gradlew.bat",
+    "gradle/wrapper/gradle-wrapper.jar", ".bazelrc", "Makefile", "src/GNUmakefile", "justfile", "Taskfile.yml",
+    "Rakefile", "tox.ini", "noxfile.py", "turbo.json", "Gruntfile.js",
+    ".yarn/releases/yarn-4.cjs", ".yarn/plugins/x.cjs", ".yarnrc.yml", ".pnp.cjs", ".pnpmfile.mjs",
+    ".cargo/config.toml", ".bundle/config", ".config/dotnet-tools.json", ".config/nextest.toml", ".python-version",
+    "mise.toml", ".tool-versions", "src/sitecustomize.py", "src/x.pth", "poetry.toml", "shell.nix", "bower.json",
 ]  # fmt: skip
 
 
@@ -146,8 +160,14 @@ def test_files_that_steer_assistants_ci_or_packages_need_to_be_named(path):
 
 
 @pytest.mark.parametrize(
-    "path", ["src/cart.py", "src/agents.py", "src/claude/x.py", "src/package.jsonx", "src/gohelp.mod"]
-)
+    "path",
+    [
+        "src/cart.py", "src/agents.py", "src/claude/x.py", "src/package.jsonx", "src/gohelp.mod", "src/vscode/x.ts",
+        "src/travis.py", "src/yarn/releases.md", "src/lefthooks.py", "src/ownership.py", "src/make_file.py",
+        "src/heading.md", "src/hooks/useCart.ts", "src/ci/parser.py", "src/github.py", "docs/makefile.md",
+        "src/mvnwrapper.java", "src/environment.py",
+    ],
+)  # fmt: skip
 def test_ordinary_files_are_not_protected(path):
     assert not is_protected(path)
 
@@ -157,10 +177,31 @@ def test_ordinary_files_are_not_protected(path):
     [
         "refs/heads/x", "-x", "/x", "x/", "x.", "a..b", "a//b", "a b", "a~b", "a^b", "a:b", "a?b", "a*b", "a[b", "a\\b",
         "a@{b", "@", "x.lock", "a/.b", "a/x.LOCK", "a\x00", "a\nb", "a\u202eb", "ａ",
+        "heads/main", "Heads/main", "refs", "REFS/heads/x", "tags/v1", "remotes/origin/main", "origin/main", "origin",
+        "Origin/HEAD", "upstream/main", "HEAD", "head", "FETCH_HEAD", "ORIG_HEAD", "merge_head", "AUTO_MERGE", "stash",
+        "a" * 40, "0" * 64,
     ],
 )  # fmt: skip
 def test_what_git_or_a_host_could_read_as_another_ref_is_no_branch(name):
     assert not is_branch(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["main", "heal/1", "fix/heads/main", "feature/origin", "header", "heal/HEAD", "fix_head", "a" * 41, "abc"]
+)
+def test_ordinary_branches_are_branches(name):
+    assert is_branch(name)
+
+
+def test_a_list_of_files_is_judged_alone():
+    """Whoever made it: by number, form, prefix and protection (G-147)."""
+    scope = Scope(["src/"], [], 2, 1)
+    assert find_file_violations(scope, ["src/a", "src/b"]) == []
+    assert find_file_violations(scope, ["src/a", "src/.vscode/tasks.json", "lib/b"]) == [
+        Violation("too_many_files"),
+        Violation("path_protected", 1),
+        Violation("path_outside_scope", 2),
+    ]
 
 
 @given(st.text(max_size=30))

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from projections.runs.run import PROJECTION as RUNS
+from service.runs.scope import RunScope
 from statemachines.contracts.documents import Document
+from statemachines.runs.book import carried
+from statemachines.runs.pr_proof import ObservedPr, record_proof
 from tests.support.loop.bodies import HEAD, MERGED
 from tests.support.loop.contracts import READY, make
+from tests.support.loop.memory_port import PROJECT
 from tests.support.loop.scene import Scene
 
 REVIEW, AUTO = make("review_required"), make("auto_merge")
@@ -229,3 +235,22 @@ def test_proof_that_comes_after_the_thirty_days_settles_the_run_as_it_is_by_then
     at.wait(2592000)
     assert at.prove(at.observed()).status == 201
     assert at.standing() == ("stopped", "failed")
+
+
+def test_a_run_from_before_the_scope_was_kept_takes_a_list_of_files_unjudged():
+    at = scene().delivered()
+    row = at.store.row(RUNS.table, PROJECT, at.run_id)
+    around = RunScope.of(row, writes=frozenset())
+    book = at.port._read(around.reads, around.open)
+    terms = msgspec.structs.replace(book.run.terms, scope=msgspec.UNSET)
+    book = msgspec.structs.replace(book, run=msgspec.structs.replace(book.run, terms=terms))
+    observed = msgspec.convert(at.observed(files_changed=["lib/x"]), ObservedPr)
+    after = carried(book, record_proof(book, observed, at.now).effects)
+    assert (len(after.run.proofs), after.run.scope_checked) == (1, False)
+    assert record_proof(after, observed, at.now).effects == {}
+
+
+def test_a_proof_without_a_list_of_files_has_the_digest_it_always_had():
+    """What was proven before there were lists is recognised when it is proven again."""
+    observed = msgspec.convert(scene().observed(), ObservedPr)
+    assert b"files" not in msgspec.json.encode(observed)

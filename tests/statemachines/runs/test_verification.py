@@ -66,6 +66,11 @@ def test_what_happens_after_the_deadline_is_not_counted():
     assert observation_end(TERMS, T0, T0 + 9999) == T0 + 500
 
 
+def test_nothing_is_counted_before_the_deploy():
+    """What has settled may lie before it for a moment."""
+    assert observation_end(TERMS, T0, T0 - 2) == T0
+
+
 REVIEW = make("review_required")
 
 
@@ -81,7 +86,9 @@ def test_traffic_without_recurrence_succeeds_and_closes_the_case():
     at.wait(60)
     at.must("traffic", {"count": 2}, who="telemetry")
     assert at.verify().status == 202, "the window is not over"
-    at.wait(60)
+    at.wait(61)
+    assert at.verify().status == 202, "the window is judged by what has settled"
+    at.wait(1)
     done = at.verify()
     assert (done.status, done.body["verification"]["outcome"]) == (200, "no_recurrence")
     assert at.standing() == ("verified_or_reported", "succeeded")
@@ -99,10 +106,10 @@ def test_traffic_without_recurrence_succeeds_and_closes_the_case():
 @pytest.mark.parametrize(
     ("errors", "traffic", "wait", "outcome"),
     [
-        (1, 9, 0, "recurred"),
-        (1, 9, 120, "recurred"),
-        (0, 0, 900, "insufficient_traffic"),
-        (0, 1, 900, "insufficient_traffic"),
+        (1, 9, 2, "recurred"),
+        (1, 9, 122, "recurred"),
+        (0, 0, 902, "insufficient_traffic"),
+        (0, 1, 902, "insufficient_traffic"),
     ],
 )
 def test_recurrence_and_silence_fail(errors, traffic, wait, outcome):
@@ -119,7 +126,7 @@ def test_recurrence_and_silence_fail(errors, traffic, wait, outcome):
 
 def test_silence_is_pending_to_the_last_second_and_the_sweep_ends_it():
     at = scene().deployed()
-    at.wait(899)
+    at.wait(901)
     assert at.verify().status == 202
     at.wait(1)
     at.must("sweep", who="sweep")
@@ -130,6 +137,7 @@ def test_traffic_after_the_deadline_comes_too_late():
     at = scene().deployed()
     at.wait(901)
     at.must("traffic", {"count": 9}, who="telemetry")
+    at.wait(2)
     assert at.verify().body["verification"]["outcome"] == "insufficient_traffic"
 
 

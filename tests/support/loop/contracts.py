@@ -20,9 +20,13 @@ READY = Facts(
 )
 
 
-def contract_of(mode: str = "review_required", automation_id: str = "heal", **changes: Any) -> dict[str, Any]:
+def contract_of(
+    mode: str = "review_required", automation_id: str = "heal", environment: str | None = None, **changes: Any
+) -> dict[str, Any]:
     """Make the input of a contract with one automation; `changes` go into the budgets."""
     bindings = bindings_of(CASE, automation_id)
+    if environment is not None:
+        bindings["runner"] |= {"environment": environment}
     bindings["trigger"] = {
         "max_cases_per_sweep": 2,
         "cooldown_seconds": 60,

@@ -24,6 +24,8 @@ from service.eventstore.intents import LOOKUPS, Intent
 from service.runs import commands, show, show_run
 from service.runs.commands.pr_proof import WaitingRun
 from service.runs.considering import ConsideredCase
+from service.runs.counting import LAG_SECONDS
+from service.runs.recording import SWEPT
 from service.runs.scope import Ran, RunScope
 from statemachines.cases import case as case_machine
 from statemachines.contracts import contract as contracts
@@ -46,7 +48,7 @@ from statemachines.runs.receipt import ReceiptNotFound
 from statemachines.runs.run import RunNotFound
 from statemachines.runs.running import HandOver, ReportedPullRequest, Usage
 from statemachines.runs.starting import StartRun
-from statemachines.runs.verification import Counts, require_verifiable
+from statemachines.runs.verification import Counts, observation_end, require_verifiable
 from tests.support.loop.memory import MemoryStore
 from tests.support.loop.port import Entry, Reply, Request
 
@@ -244,7 +246,8 @@ class MemoryPort:
     def _issue(self, request: Request, interleave: Callable[[], None]) -> Any:
         automation_id = request.body["automation_id"]
         cases = [ConsideredCase(row.id, row.case_revision, self._lease(row.id)) for row in self.store.all(CASES.table)]
-        issued = self._execute(request, commands.receipt.issue_for_cases(PROJECT, automation_id, cases), interleave)
+        intent = commands.receipt.issue_for_cases(PROJECT, automation_id, cases, SWEPT)
+        issued = self._execute(request, intent, interleave)
         return 200, {"receipt_ids": issued.receipt_ids, "skipped": issued.skipped_cases}
 
     def _receipts(self, request: Request, interleave: Callable[[], None]) -> Any:
@@ -316,7 +319,7 @@ class MemoryPort:
         body = request.body
         amounts = Amounts(body["turns"], body["cost_usd"], body["runtime_seconds"])
         intent = commands.run.charge(self._run_row(request), self._token(request), Usage(amounts))
-        return 200, show_run.usage(self._on_run(request, intent, interleave).book)
+        return 200, show_run.usage(as_of(self._on_run(request, intent, interleave).book, self.store.now))
 
     def _request_approval(self, request: Request, interleave: Callable[[], None]) -> Any:
         wish = RequestApproval(request.body["action"], "May I?")
@@ -381,15 +384,14 @@ class MemoryPort:
 
     def _verify(self, request: Request, interleave: Callable[[], None]) -> Any:
         row = self._run_row(request)
-        if require_verifiable(row.state) is None:
-            return 200, {"verification": row.state.verdict}
-        ran = self._on_run(request, commands.verification.verify(row, self._counts(row)), interleave)
+        counts = None if require_verifiable(row.state) is None else self._counts(row)
+        ran = self._on_run(request, commands.verification.verify(row, counts), interleave)
         return (202 if ran.result.outcome == "pending" else 200), {"verification": ran.result}
 
     def _counts(self, row: RunRow) -> Counts:
         deploy = row.state.deploy
         assert deploy is not None
-        end = min(self.store.now, deploy.recorded_at + row.state.terms.verification.max_wait_seconds)
+        end = observation_end(row.state.terms.verification, deploy.recorded_at, self.store.now - LAG_SECONDS)
         errors = self.errors.get(row.case_id or "", [])
         return Counts(
             sum(deploy.recorded_at < at <= end for at in self.traffic),
@@ -400,7 +402,7 @@ class MemoryPort:
     def _cancel(self, request: Request, interleave: Callable[[], None]) -> Any:
         key = hashlib.sha256((request.key or "").encode()).hexdigest()
         ran = self._on_run(request, commands.run.cancel(self._run_row(request), CancelRun(key)), interleave)
-        return 200, show_run.cancelled(ran.book)
+        return 200, show_run.cancelled(as_of(ran.book, self.store.now))
 
     # ---- the sweep
 

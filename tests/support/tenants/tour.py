@@ -18,6 +18,7 @@ from scripts.automation_world import (
     OBSERVATION_SECONDS,
     PLAYBOOK,
     REPOSITORY,
+    SETTLING,
     TRAFFIC,
     Shop,
     bindings,
@@ -29,7 +30,7 @@ from tests.support.playbook_samples import AUTO_MERGE
 from tests.support.server import ServerHandle
 
 HEAD, MERGED = "e" * 40, "f" * 40
-WAIT = OBSERVATION_SECONDS + 1
+WAIT = OBSERVATION_SECONDS + SETTLING
 
 
 class Tenant(worlds.Service):
@@ -130,6 +131,7 @@ def repair(tenant: Tenant, shop: Shop) -> str:
     run_id: str = tenant.carry(chains.carry_to_deploy(shop))
     tenant.advance(WAIT)
     tenant.call("POST", "/v1/analytics/", {"event": TRAFFIC, "distinct_id": "later"}, shop.dsn)
+    tenant.advance(SETTLING)
     tenant.carry(chains.verifying(shop, [run_id]))
     return run_id
 

@@ -11,19 +11,20 @@ declare
 begin
     if new_logs is not null then
         insert into log_events (project_id, received_at, id, level, message, environment, release, user_id, user_data,
-            tags, extra, case_id, fingerprint, grouped_by, marker_hash)
+            tags, extra, case_id, fingerprint, grouped_by, marker_hash, adjusted)
         select u.project_id, seconds, u.id, u.level, u.message, u.environment, u.release, u.user_id, u.user_data,
-            u.tags, u.extra, u.case_id, u.fingerprint, u.grouped_by, u.marker_hash
+            u.tags, u.extra, u.case_id, u.fingerprint, u.grouped_by, u.marker_hash, u.adjusted
         from json_to_recordset(new_logs) as u(project_id text, id text, level text, message text, environment text,
             release text, user_id text, user_data jsonb, tags jsonb, extra jsonb, case_id text, fingerprint text,
-            grouped_by text, marker_hash text);
+            grouped_by text, marker_hash text, adjusted jsonb);
     end if;
 
     if new_analytics is not null then
-        insert into analytics_events (project_id, received_at, id, event, distinct_id, properties, marker_hash)
-        select u.project_id, seconds, u.id, u.event, u.distinct_id, u.properties, u.marker_hash
+        insert into analytics_events (project_id, received_at, id, event, distinct_id, properties, marker_hash,
+            adjusted)
+        select u.project_id, seconds, u.id, u.event, u.distinct_id, u.properties, u.marker_hash, u.adjusted
         from json_to_recordset(new_analytics) as u(project_id text, id text, event text, distinct_id text,
-            properties jsonb, marker_hash text);
+            properties jsonb, marker_hash text, adjusted jsonb);
     end if;
 
     if new_records is not null then
@@ -77,16 +78,24 @@ begin
         from fresh f where t.project_id = f.project_id and t.id = f.case_id;
     end if;
 
-    insert into usage_days as t (project_id, account_id, day, errors, analytics, suppressed, scrubbed,
+    -- The release before names no kinds.
+    insert into usage_days as t (project_id, account_id, day, errors, analytics, suppressed, scrubbed, scrubbed_kinds,
         last_received_at)
-    select u.project_id, u.account_id, midnight, u.errors, u.analytics, u.suppressed, u.scrubbed, seconds
+    select u.project_id, u.account_id, midnight, u.errors, u.analytics, u.suppressed, u.scrubbed,
+        coalesce(u.scrubbed_kinds, '{}'), seconds
     from json_to_recordset(new_usage) as u(project_id text, account_id text, errors bigint, analytics bigint,
-        suppressed bigint, scrubbed bigint)
+        suppressed bigint, scrubbed bigint, scrubbed_kinds jsonb)
     on conflict (project_id, account_id, day) do update set
         errors = t.errors + excluded.errors,
         analytics = t.analytics + excluded.analytics,
         suppressed = t.suppressed + excluded.suppressed,
         scrubbed = t.scrubbed + excluded.scrubbed,
+        scrubbed_kinds = case when excluded.scrubbed_kinds = '{}' then t.scrubbed_kinds else (
+            select jsonb_object_agg(s.kind, s.total) from (
+                select k.kind, sum(k.count::bigint) as total from (
+                    select * from jsonb_each_text(t.scrubbed_kinds)
+                    union all select * from jsonb_each_text(excluded.scrubbed_kinds)) k(kind, count)
+                group by k.kind) s) end,
         last_received_at = greatest(t.last_received_at, excluded.last_received_at);
 
     insert into ingest_flushers as t (id, batch, seen_at) values (flusher, number, seconds)

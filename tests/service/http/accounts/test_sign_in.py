@@ -244,10 +244,17 @@ async def test_the_page_shows_a_code_and_nothing_else_that_was_sent(world: World
     assert f"service keys authorize {started['user_code']}" in shown.text
     assert started["device_code"] not in shown.text
     assert world.server.internal_token not in shown.text
-    plain = (await world.get("/device")).text
-    assert "XXXX-XXXX" in plain
-    for text in ("<script>alert(1)</script>", "AAAA-AAAA", "{base_url}", "BCDFGHJKL"):
-        assert (await world.get("/device", params={"user_code": text})).text == plain
+    asked = await world.get("/device")
+    assert '<form method="get" action="/device">' in asked.text
+    assert "form-action 'self'" in asked.headers["content-security-policy"]
+    assert (await world.get("/device", params={"user_code": started["user_code"].lower()})).text == shown.text
+    again = [
+        (await world.get("/device", params={"user_code": text})).text
+        for text in ("<script>alert(1)</script>", "AAAA-AAAA", "{base_url}", "BCDFGHJKL")
+    ]
+    assert set(again) == {again[0]}, "nothing of it is shown"
+    assert "A code has eight letters" in again[0]
+    assert '<form method="get" action="/device">' in again[0]
     refused(await world.get("/device", params={"user_code": "x" * 41}), 400, "invalid_payload")
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
+import psycopg
 import pytest
 
 from service.eventstore.commands import Answer, Command, Origin
@@ -11,8 +13,10 @@ from service.ids import new_id
 from statemachines.cases import case, suppressions
 from statemachines.cases.suppressions import Action
 from statemachines.kernel.machine import Stream
+from tests.support.accounts import bearer
 from tests.support.api import World, ok, refused, without_request_id
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
+from tests.support.loop.origins import origins_in
 
 ITEM = {
     "id",
@@ -42,9 +46,11 @@ RECORD = ITEM | {
     "latest_event",
     "hints",
     "agent_runs",
+    "work",
     "claim",
     "resolved_at",
     "next_action",
+    "origins",
 }
 
 
@@ -93,8 +99,11 @@ async def test_a_case_in_full(world: World, project):
     last = await log(dsn, "Payment 3 failed", release="1.1", user={"id": "u2"}, tags={"n": "3"})
     record = ok(await owner.get(f"/v1/cases/{last['case_id']}"))
     assert set(record) == RECORD
+    told = origins_in(record)
+    assert (told["/title"], told["/latest_event/tags/n"], told["/id"]) == (*["untrusted_telemetry"] * 2, "server_fact")
     assert {
-        name: record[name] for name in RECORD - {"first_seen_at", "last_seen_at", "next_action", "latest_event"}
+        name: record[name]
+        for name in RECORD - {"first_seen_at", "last_seen_at", "next_action", "latest_event", "origins"}
     } == {
         "id": last["case_id"],
         "case_id": last["case_id"],
@@ -118,6 +127,7 @@ async def test_a_case_in_full(world: World, project):
         "tags": {"n": "3"},
         "hints": [],
         "agent_runs": [],
+        "work": {"working": False, "reason": "The project has no automation contract.", "automations": []},
         "claim": None,
         "resolved_at": None,
     }
@@ -249,3 +259,23 @@ async def test_cases_are_for_members_only(world: World, project):
         refused(await caller.get(f"/v1/projects/{project_id}/cases"), *code)
     ci = (await owner.create_credential(project_id, "ci"))["credential"]
     refused(await world.having(ci).get(f"/v1/cases/{known['case_id']}"), 403, "principal_not_allowed")
+
+
+async def test_slow_lists_of_one_key_leave_the_others_theirs(world: World):
+    """Twelve lists that find no end: their caller is told to come back, all others are let in and served (P25)."""
+    slow, other = await world.sign_in(), await world.sign_in()
+    project, others = await slow.create_project(), await other.create_project()
+    path = f"/v1/projects/{project['id']}/cases"
+    async with await psycopg.AsyncConnection.connect(world.server.database_url) as connection:
+        await connection.execute("lock table case_stats in access exclusive mode")
+        lists = [asyncio.create_task(slow.client.get(path, headers=bearer(str(slow.secret)))) for _ in range(12)]
+        await asyncio.sleep(0.2)
+        assert len(ok(await other.get("/v1/projects"))["projects"]) == 1
+        ok(await other.post(f"/v1/projects/{others['id']}/dsn/rotate"))
+        assert not any(answer.done() for answer in lists)
+        for answer in await asyncio.gather(*lists):
+            error = refused(answer, 503, "service_unavailable")
+            assert error["retryable"]
+            assert answer.headers["retry-after"] == "1"
+            assert error["message"] == "This could not be read in time."
+    assert ok(await slow.get(path))["count"] == 0

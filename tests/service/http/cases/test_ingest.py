@@ -122,9 +122,7 @@ async def test_a_body_that_does_not_fit_is_refused_by_name(world: World, project
 
 
 @pytest.mark.parametrize("path", BODIES)
-@pytest.mark.parametrize(
-    "raw", [b"", b"{", b"[]", b'"x"', b'{"message": "a\\u0000"}', b'{"a":1,"a":2}', b"\xff", b"null"]
-)
+@pytest.mark.parametrize("raw", [b"", b"{", b"[]", b'"x"', b'{"message": 1e400', b'{"a":1,"a":2}', b"\xff", b"null"])
 async def test_what_is_no_json_object_is_refused(world: World, project, path, raw):
     _, _, dsn = project
     refused(await dsn.post(path, content=raw, headers={"content-type": "application/json"}), 400, "invalid_payload")
@@ -269,7 +267,9 @@ async def test_secrets_are_hidden_and_counted(world: World, project):
     dump += await world.sql("select row_to_json(e)::text from events e where project_id = %s", made["id"])
     assert len(dump) >= 4
     assert not [text for (text,) in dump if secret in text]
-    assert await world.sql("select scrubbed from usage_days where project_id = %s", made["id"]) == [(4,)]
+    assert await world.sql("select scrubbed, scrubbed_kinds from usage_days where project_id = %s", made["id"]) == [
+        (4, {"name": 2, "service_secret": 2})
+    ]
 
 
 async def test_an_operator_may_hide_more_names(server_factory):
@@ -282,6 +282,107 @@ async def test_an_operator_may_hide_more_names(server_factory):
         assert await world.sql("select properties from analytics_events") == [
             ({"cardNumber": "[scrubbed]", "number": 1, "License_Plate": "[scrubbed]"},)
         ]
+
+
+ODD = (
+    r'"wide": 9007199254740993, "far": [1e999], "text": "a\u0000b\ud800", "na\u0000me": 1, "deep": '
+    + "[" * 70
+    + "]" * 70
+)
+PLACES = ["wide", "text", "na\ufffdme", "far[0]", "deep" + "[0]" * 62]
+
+
+@pytest.mark.parametrize(
+    ("path", "start", "holder", "table"),
+    [
+        ("/v1/logs/", '{"message": "m", "level": null, ', "extra", "log_events"),
+        ("/v1/analytics/", '{"event": "e", "distinct_id": "d", ', "properties", "analytics_events"),
+    ],
+)
+async def test_what_is_odd_is_adjusted_and_counted(world: World, project, path, start, holder, table):
+    """The record says where; the key's fingerprint is that of the adjusted body (G-133)."""
+    _, made, dsn = project
+    json_type = {"content-type": "application/json"}
+    raw = (start + f'"{holder}": {{{ODD}}}}}').encode()
+    answer = ok(await dsn.post(path, content=raw, headers=json_type, key="odd"), 202)
+    assert answer["adjusted"] == 5
+    [(kept, places)] = await world.sql(f"select {holder}, adjusted from {table} where project_id = %s", made["id"])
+    assert (kept["wide"], kept["far"], kept["text"], kept["na\ufffdme"]) == (
+        "9007199254740993",
+        ["1e999"],
+        "a\ufffdb\ufffd",
+        1,
+    )
+    assert places == [f"{holder}.{place}" for place in PLACES]
+    plain = json.dumps({**json.loads(start + '"x": 1}'), holder: kept}).replace('"x": 1, ', "").encode()
+    again = await dsn.post(path, content=plain, headers=json_type, key="odd")
+    assert again.json() == answer
+    assert "adjusted" not in ok(await dsn.post(path, BODIES[path]), 202)
+
+
+@pytest.mark.parametrize(("path", "holder"), [("/v1/logs/", "extra"), ("/v1/analytics/", "properties")])
+async def test_a_record_of_too_many_values_is_cut(world: World, project, path, holder):
+    _, made, dsn = project
+    body = {**BODIES[path], holder: {"many": {f"{n:x}": 1 for n in range(7_000)}}}
+    answer = ok(await dsn.post(path, body), 202)
+    assert answer["adjusted"] == 1
+    table = "log_events" if holder == "extra" else "analytics_events"
+    [(count,)] = await world.sql(
+        f"select count(*) from {table}, jsonb_object_keys({holder}->'many') where project_id = %s", made["id"]
+    )
+    assert 4_900 < count < 5_000
+
+
+async def test_a_refusal_names_the_member_that_is_there_twice(world: World, project):
+    _, _, dsn = project
+    raw = b'{"message": "m", "extra": {"a": [{"b": 1e400, "c": 1, "c": 2}]}}'
+    error = refused(
+        await dsn.post("/v1/logs/", content=raw, headers={"content-type": "application/json"}), 400, "invalid_payload"
+    )
+    assert [fault["field"] for fault in error["details"]["invalid_fields"]] == ["extra.a[0].c"]
+
+
+async def test_deploys_stay_strict(world: World, project):
+    _, _, dsn = project
+    raw = b'{"version": "1", "more": 9007199254740993}'
+    refused(
+        await dsn.post("/v1/deploys/", content=raw, headers={"content-type": "application/json"}),
+        400,
+        "invalid_payload",
+    )
+
+
+async def test_errors_without_end_are_one_case_of_the_hour(server_factory):
+    """The limit is a setting; the list, the page and the project's health show what it came to (G-136)."""
+    server = server_factory(env={"SERVICE_NEW_CASES_PER_HOUR": "2", "SERVICE_WORKERS": "2"})
+    async with httpx2.AsyncClient(base_url=server.base_url, timeout=30) as client:
+        world = World(client, server)
+        owner = await world.sign_in()
+        made = await owner.create_project()
+        path = f"/v1/projects/{made['id']}"
+        dsn = world.having(made["dsn"])
+        [[seconds]] = await world.sql("select 3660 - extract(epoch from service_now())::bigint %% 3600")
+        await world.wait(seconds)
+        answers = await at_once(12, lambda n: dsn.post("/v1/logs/", {"message": f"new {'abcdefghijkl'[n]}"}))
+        cases = [ok(answer, 202)["case_id"] for answer in answers]
+        listed = ok(await owner.get(f"{path}/cases"))["cases"]
+        [beyond] = [case for case in listed if case.get("overflow")]
+        assert sorted(case["event_count"] for case in listed) == [1, 1, 10]
+        assert (beyond["status"], cases.count(beyond["id"])) == ("open", 10)
+        page = ok(await owner.get(f"/v1/cases/{beyond['id']}"))
+        assert page["overflow"]
+        assert "get cases of their own" in page["title"]
+        assert "hour with room" in page["next_action"]
+        health = ok(await owner.get(f"{path}/health"))
+        assert health["new_cases"] == {
+            "hour_started_at": health["new_cases"]["hour_started_at"],
+            "opened": 2,
+            "limit": 2,
+            "overflow_case_id": beyond["id"],
+        }
+        assert health["open_cases"] == 3
+        assert health["new_cases"]["hour_started_at"] % 3600 == 0
+        assert "overflow_case_id" in health["next_action"]
 
 
 async def test_what_is_accepted_counts_once(world: World, project):

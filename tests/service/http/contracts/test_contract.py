@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx2
 import msgspec
+import psycopg
 import pytest
 
 from statemachines.contracts.playbook import assemble_entry, find_template, sha256_of
@@ -143,6 +144,21 @@ def test_a_repeated_save_is_answered_from_its_key(world: World) -> None:
     assert again.headers["etag"] == first.headers["etag"]
     closed(save(world, ONE, key="put-1"), 422, "idempotency_key_reused")
     assert world.call("GET", world.contract).json()["revision"] == 1
+
+
+def test_a_contract_takes_so_many_bytes_an_hour_and_can_be_stopped_all_the_same(world: World) -> None:
+    """Saves beyond 8 MiB wait; a pause is no document (G-140)."""
+    etag = saved(world)["etag"]
+    with psycopg.connect(world.url, autocommit=True) as sql:
+        sql.execute(
+            "update stream_heads set documents = jsonb_build_array(jsonb_build_array("
+            "floor(extract(epoch from service_now())), 8388000))::text where kind = 'ctr'"
+        )
+    answer = save(world, ONE, etag=etag)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (429, "rate_limited")
+    assert 3590 <= int(answer.headers["retry-after"]) <= 3600
+    paused = world.call("POST", f"{world.contract}/pause", {"reason": "lunch"})
+    assert paused.status_code == 200, paused.text
 
 
 def test_a_save_refuses_what_the_server_would_not_render(world: World) -> None:

@@ -49,6 +49,7 @@ async def test_a_deploy_from_ci_is_trusted(world: World, project):
         "trusted",
         "onboarding_proof_matched",
         "automation_run_id",
+        "awaited_environment",
         "next_action",
     }
     assert (answer["ok"], answer["accepted"], answer["project_id"]) == (True, True, made["id"])

@@ -18,6 +18,7 @@ def test_live_and_ready(server: ServerHandle) -> None:
     assert ready["status"] == "ready"
     names = [check["name"] for check in ready["checks"]]
     assert names[:3] == ["database", "migrations", "sequencer"]
+    assert names[-2:] == ["sweep issue", "sweep verification"]
     assert all(check["ok"] for check in ready["checks"])
 
 
@@ -47,6 +48,8 @@ def test_metrics(server: ServerHandle) -> None:
     assert 'service_refusals_total{code="unauthenticated"} 1.0' in answer.text
     assert re.search(r'service_request_seconds_count\{operation="list_projects"\} 1\.0', answer.text)
     assert "service_commands_waiting 0.0" in answer.text
+    for figure in ("sweep_issue_longest_wait_seconds", "sweep_verification_due", "automation_decisions"):
+        assert re.search(rf"^service_{figure} \d", answer.text, re.MULTILINE), figure
 
 
 # A worker deletes the jobs that it has done, so each is noted as it is queued.

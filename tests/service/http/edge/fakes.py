@@ -30,6 +30,7 @@ DSN = Principal(PrincipalKind.DSN, "proj_one1", scope_id="proj_one1", project_id
 PRINCIPALS = {"owner": OWNER, "member": MEMBER, "stranger": STRANGER, "runner": RUNNER, "ci": CI, "dsn": DSN}
 PROJECT = "proj_one1"
 FENCED = "proj_fenced"
+UNLIMITED: dict[str, Any] = {"rate_limits": {}, "max_in_flight": 256, "trusted_proxies": None}
 
 
 class FakeAuthenticator:
@@ -97,7 +98,7 @@ class FakeStore:
 def fake_services(store: FakeStore | None = None, **settings: Any) -> Services:
     """Services of fakes; rate limits are off unless asked for."""
     return Services(
-        settings=cast("Any", SimpleNamespace(**{"rate_limits": {}, "max_in_flight": 256, **settings})),
+        settings=cast("Any", SimpleNamespace(**{**UNLIMITED, **settings})),
         store=cast("Any", store or FakeStore()),
         intake=cast("Any", None),
         providers=cast("Any", None),

@@ -12,10 +12,12 @@ import pytest
 from schemas.kernel.errors import CATALOGUE, ClosedErrorEnvelope, ErrorEnvelope
 from service.auth.refusals import refusal
 from service.eventstore.commands import CommandFailed, CommandNotDone, KeyInProgress, KeyReused, OutcomeUnknown
+from service.eventstore.faults import StreamDamaged, StreamIsNewer
 from service.http.edge.errors import encode_failure, failure_of
 from statemachines.kernel.if_match import PreconditionFailed
 from statemachines.kernel.machine import Rejection
 from tests.service.http.edge.toy_api import THING, Toy
+from tests.support.toy import toy_stream
 
 RETRYABLE_400 = {"authorization_pending", "slow_down"}
 
@@ -44,9 +46,12 @@ def test_closed_envelope(code: str) -> None:
 
 @pytest.mark.parametrize("code", CATALOGUE)
 def test_retryability_follows_the_status(code: str) -> None:
-    """429, 500, 502, 503 and 504 are retryable and say when; of the others only three are (R-ERR-08, R-ERR-09)."""
+    """429, 500, 502, 503 and 504 are retryable and say when; of the others only three are (R-ERR-08, R-ERR-09).
+
+    Waiting does not help a release that cannot read what a later one wrote (G-149).
+    """
     failure = failure_of(refusal(code))
-    transient = failure.status in {429, 500, 502, 503, 504}
+    transient = failure.status in {429, 500, 502, 503, 504} and code != "stream_is_newer"
     assert CATALOGUE[code].retryable == (transient or code in RETRYABLE_400 | {"idempotency_in_progress"})
     assert ("retry-after" in failure.headers) == (transient or code == "idempotency_in_progress")
     assert (failure.headers.get("www-authenticate") == "Bearer") == (failure.status == 401)
@@ -61,6 +66,7 @@ class Unlisted(Rejection):
     [
         (CommandNotDone(), 503, "service_unavailable"),
         (OutcomeUnknown(), 503, "service_unavailable"),
+        (StreamIsNewer(toy_stream("secret"), "secret"), 503, "stream_is_newer"),
         (KeyInProgress(), 409, "idempotency_in_progress"),
         (KeyReused(), 422, "idempotency_key_reused"),
         (CommandFailed(), 400, "invalid_payload"),
@@ -76,6 +82,7 @@ class Unlisted(Rejection):
         (psycopg.errors.QueryCanceled("secret"), 503, "service_unavailable"),
         (psycopg.errors.UniqueViolation("secret"), 500, "internal_error"),
         (PreconditionFailed("Moved.", current_etag='"a"'), 412, "precondition_failed"),
+        (StreamDamaged(toy_stream("secret"), "secret"), 500, "stream_damaged"),
         (Unlisted("secret"), 500, "internal_error"),
         (ValueError("secret"), 500, "internal_error"),
         (AssertionError("secret"), 500, "internal_error"),
@@ -88,7 +95,7 @@ async def test_exception_becomes_an_envelope(toy: Toy, error: Exception, status:
     body = msgspec.json.decode(answer.content, type=ErrorEnvelope).error
     assert (answer.status_code, body.code) == (status, code)
     assert body.request_id == answer.headers["x-service-request-id"]
-    assert body.retryable == (status in {503, 500} or code == "idempotency_in_progress")
+    assert body.retryable == ((status in {503, 500} and code != "stream_is_newer") or code == "idempotency_in_progress")
     assert "secret" not in answer.text
 
 

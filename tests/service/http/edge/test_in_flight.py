@@ -131,13 +131,14 @@ async def test_requests_that_wait_for_the_database(server_factory: ServerFactory
     with server.client() as setup:
         busy, other = (sign_in(setup, server.internal_token, name) for name in ("busy", "other"))
         dsn = create_project(setup, other)["dsn"]
+        cases = f"/v1/projects/{create_project(setup, busy)['id']}/cases"
     async with httpx2.AsyncClient(base_url=server.base_url, timeout=20) as client:
 
-        async def ask(secret: str, path: str = "/v1/projects") -> Any:
+        async def ask(secret: str, path: str = cases) -> Any:
             return await client.get(path, headers=bearer(secret))
 
         with psycopg.connect(server.database_url or "") as sql:
-            sql.execute("lock table memberships in access exclusive mode")
+            sql.execute("lock table cases in access exclusive mode")
             sent = [asyncio.create_task(ask(busy)) for _ in range(5)]
             [first], held = await asyncio.wait(sent, timeout=10, return_when=asyncio.FIRST_COMPLETED)
             refused = first.result()

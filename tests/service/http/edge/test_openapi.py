@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -19,12 +20,13 @@ from service.http.edge.app import ALIASES, create_app
 from service.http.edge.bound import TEST_CLOCK_PATH
 from service.http.edge.headers import matches_tag
 from service.http.edge.naming import name_of
-from service.http.edge.routes import all_endpoints
+from service.http.edge.routes import all_endpoints, bind
 from service.http.edge.schema_filters import operations, select
 from service.http.edge.unbuilt import is_unbuilt
 from tests.service.http.edge.fakes import fake_services
 from tests.service.http.edge.toy_api import running
 
+ROOT = Path(__file__).parents[4]
 BASE = "https://service.example"
 SHA = "8198502"
 DOCUMENT = schema_document(BASE)
@@ -214,6 +216,28 @@ def test_generators_read_every_schema() -> None:
         assert "default" not in part or part["default"] is not None, where
 
 
+BODIES = {bound.name: bound for bound in bind(all_endpoints()) if bound.takes_body and not bound.raw_body}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_a_refusal_shows_the_schema_as_it_is_published(name: str) -> None:
+    """Nothing that RE2 or a generator refuses, and whole: a reference leads nowhere in a refusal (R-ERR-16)."""
+    schema = BODIES[name].body_schema
+    for where, part in objects_in(schema):
+        assert part.keys().isdisjoint({"$ref", "$defs"}), where
+        if isinstance(pattern := part.get("pattern"), str):
+            assert not re.search(r"\(\?|\\[uZzbB]", pattern), (where, pattern)
+        if part.get("type") == "array":
+            assert "items" in part or "prefixItems" in part, where
+    assert len(json.dumps(schema)) < 100_000
+
+
+def test_no_refusal_makes_a_schema_of_its_own() -> None:
+    """Every one comes from `body_schema`; what the decoder writes for itself is not shown."""
+    sources = [path for room in ("service", "schemas") for path in (ROOT / room).rglob("*.py")]
+    assert [path.name for path in sources if "json.schema(" in path.read_text()] == ["published.py"]
+
+
 def test_what_is_always_true_is_a_constant_that_is_sent() -> None:
     """`ok` of an accepted record: a generator that takes it for optional, or for an enum of booleans, drops it."""
     schemas = DOCUMENT["components"]["schemas"]
@@ -226,6 +250,25 @@ def test_members_with_a_default_are_optional() -> None:
     for where, part in objects_in(DOCUMENT["components"]["schemas"]):
         for name in part.get("required", []) if part.get("type") == "object" else []:
             assert "default" not in part["properties"][name], (where, name)
+
+
+def test_a_request_has_no_default() -> None:
+    """openapi-typescript takes a member with one for one that is always there; the words tell it instead."""
+    schemas = DOCUMENT["components"]["schemas"]
+    for name in ("CreateCredential", "LogEvent", "RecordUsage", "IdentityBody"):
+        assert [where for where, part in objects_in(schemas[name]) if "default" in part] == []
+    lifetime = schemas["CreateCredential"]["properties"]["expires_in_seconds"]
+    assert lifetime["description"] == "7776000 when left out."
+    spent = schemas["RecordUsage"]["properties"]["cost_usd"]["description"]
+    assert spent == "US dollars with at most 6 decimals. 0 when left out."
+
+
+def test_a_body_is_json() -> None:
+    """A generator that is told of text/plain leaves the operation out, or sends it by that name (G-006)."""
+    for operation in OPERATIONS.values():
+        assert list(operation.get("requestBody", {}).get("content", {"application/json": {}})) == ["application/json"]
+    ingest = {name for name, operation in OPERATIONS.items() if operation.get("x-also-takes") == ["text/plain"]}
+    assert ingest == {("POST", "/v1/logs/"), ("POST", "/v1/analytics/")}
 
 
 def test_a_step_of_a_run_is_enumerated() -> None:

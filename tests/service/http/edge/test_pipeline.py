@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from service.eventstore.commands import Outcome
-from service.http.edge.pipeline import MAX_READING, MAX_RUNNING, request_hash
+from service.http.edge.pipeline import MAX_READING, MAX_RUNNING, MOST_VALUES, request_hash
 from service.settingvalues import RATE_LIMITS
 from tests.service.http.edge.fakes import FENCED, MEMBER, OWNER, PROJECT
 from tests.service.http.edge.toy_api import ETAG, THING, ThingRow, Toy, serving
@@ -19,7 +20,12 @@ from tests.service.http.edge.toy_api import ETAG, THING, ThingRow, Toy, serving
 SECRET = f"/v1/projects/{PROJECT}/secret"
 THINGS = f"/v1/projects/{PROJECT}/things"
 BIG = {"content": b"x" * 201}
+CHUNKED = {"content": b"the same, unannounced"}
 BAD = {"content": b"{", "headers": {"content-type": "application/json"}}
+
+
+async def in_chunks(body: bytes) -> AsyncIterator[bytes]:
+    yield body
 
 
 def code(answer: Any) -> str:
@@ -32,11 +38,13 @@ def code(answer: Any) -> str:
         # Each line has every later fault as well: the first check wins.
         ("nobody", "proj_none", BIG, 413, "payload_too_large"),
         ("nobody", "proj_none", BAD, 401, "unauthenticated"),
+        ("nobody", "proj_none", CHUNKED, 401, "unauthenticated"),  # its size shows only to who reads it
         ("runner", "proj_none", BAD, 403, "principal_not_allowed"),
         ("member", "proj_none", BAD, 404, "project_not_found"),
         ("stranger", PROJECT, BAD, 404, "project_not_found"),
         ("member", FENCED, BAD, 403, "owner_required"),
         ("owner", FENCED, BAD, 409, "project_deletion_in_progress"),
+        ("owner", PROJECT, CHUNKED, 413, "payload_too_large"),
         ("owner", PROJECT, BAD, 400, "invalid_payload"),
         ("owner", PROJECT, {"json": {**THING, "name": "missing"}}, 404, "alert_not_found"),
         ("owner", PROJECT, {"json": THING}, 428, "if_match_required"),
@@ -49,6 +57,8 @@ async def test_order_of_checks(
     toy: Toy, who: str, project: str, more: dict[str, Any], status: int, expected: str | None
 ) -> None:
     """Size, credential, kind, visibility, owner, fence, form, existence, precondition: in this order."""
+    if more is CHUNKED:
+        more = {"content": in_chunks(b"x" * 201)}
     answer = await toy.send_as(who, "PUT", f"/v1/projects/{project}/secret", **more)
     assert answer.status_code == status, answer.text
     assert expected is None or code(answer) == expected
@@ -456,3 +466,10 @@ async def test_member_of_the_project_writes(toy: Toy) -> None:
     answer = await toy.send_as("member", "POST", THINGS, json=THING, headers={"idempotency-key": "k"})
     assert answer.status_code == 200
     assert toy.store.commands[0].origin.actor_id == MEMBER.id
+
+
+@pytest.mark.parametrize(("values", "refused"), [(MOST_VALUES - 2, False), (MOST_VALUES + 1, True)])
+async def test_a_body_is_not_taken_apart_for_too_many_values(toy: Toy, values: int, refused: bool) -> None:
+    """Half a million values in a mebibyte would hold the event loop for half a second: it is not even decoded."""
+    answer = await toy.send_as("owner", "POST", "/v1/broken", json={"unknown": [0] * values})
+    assert (f"must hold at most {MOST_VALUES} values" in answer.text) == refused

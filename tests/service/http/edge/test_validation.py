@@ -170,7 +170,11 @@ async def test_the_whole_answer(toy: Toy) -> None:
         "items[0].label",
         "mode",
     }
-    assert details["request_body_schema"]["$ref"].endswith("/Thing")
+    schema = details["request_body_schema"]
+    assert schema["required"] == ["name", "items"]
+    items = schema["properties"]["items"]["items"]
+    assert items["properties"]["count"] == {"type": "integer", "minimum": 1, "maximum": 10}
+    assert "$ref" not in answer.text
     assert "hunter2" not in answer.text
 
 

@@ -221,7 +221,7 @@ async def test_bodies_that_are_refused(world: World) -> None:
         "plan.milestones[0].targets[0].file",
     ]
     assert error["details"]["missing_fields"] == error["details"]["unknown_fields"] == []
-    assert error["details"]["request_body_schema"]["$ref"] == "#/$defs/StartRequest"
+    assert error["details"]["request_body_schema"]["title"] == "StartRequest"
     assert secret not in answer.text
     assert "Phone" not in answer.text
 
@@ -406,3 +406,27 @@ async def test_a_fence_ends_every_mutation(world: World) -> None:
     ):
         error = refused(answer, 409, "project_deletion_in_progress")
         assert set(error) <= {"code", "message", "next_action", "details"}
+
+
+async def test_a_plan_takes_so_many_bytes_an_hour(world: World) -> None:
+    """Beyond 8 MiB: 429 until the time in Retry-After; what is no document goes on meanwhile (G-140)."""
+    onb = await onboard(world)
+    planned = shown(await onb.start(plan_body()), 201)
+    taken = "jsonb_build_array(jsonb_build_array(floor(extract(epoch from service_now())) - 600, 8388000))::text"
+    await world.sql(
+        f"update stream_heads set documents = {taken} where project_id = %s and kind = 'onb'", onb.project_id
+    )
+    answer = await onb.replace(planned, plan_body(business_question="Who pays twice?"))
+    error = refused(answer, 429, "rate_limited")
+    wait = int(answer.headers["retry-after"])
+    assert 2990 <= wait <= 3000
+    assert error["details"]["retry_after_seconds"] == wait
+    assert shown(await onb.read())["plan"] == plan_body()
+    approved = shown(await onb.approve(planned))
+    assert approved["status"] == "approved"
+    wish, fence = plan_body(business_question="Who pays twice?"), {"if-match": approved["etag"]}
+    refused(await onb.start(wish, headers=fence), 429, "rate_limited")
+    await world.wait(wait)
+    replaced = await onb.start(wish, headers=fence)
+    assert replaced.status_code in {200, 201}, replaced.text
+    assert replaced.json()["plan"] == wish

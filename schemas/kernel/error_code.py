@@ -1,0 +1,34 @@
+"""What an error code settles: its status, whether a repeat may succeed, and the texts that it is sent with (G-006)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+
+class ErrorText(msgspec.Struct, frozen=True):
+    """A message and the next action that goes with it."""
+
+    message: str
+    next_action: str
+
+
+class ErrorCode(NamedTuple):
+    """What a code means: HTTP status, retryability, and the default texts; `others` are sent where they fit better."""
+
+    status: int
+    retryable: bool
+    message: str
+    next_action: str
+    others: tuple[ErrorText, ...] = ()
+
+    @property
+    def texts(self) -> tuple[ErrorText, ...]:
+        """Every text that is listed, the default first."""
+        return (ErrorText(self.message, self.next_action), *self.others)
+
+
+def code(status: int, message: str, next_action: str, *others: tuple[str, str], retryable: bool = False) -> ErrorCode:
+    """Declare a code; `others` are further messages, each with its next action."""
+    return ErrorCode(status, retryable, message, next_action, tuple(ErrorText(*text) for text in others))

@@ -1,0 +1,98 @@
+"""Components as client generators read them: what msgspec writes for its own decoder, in words that all agree on."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from functools import cache
+from typing import Any
+
+import msgspec
+
+# The lookahead keeps Python's `$` from matching before a newline at the end; other dialects have no such `$`, and RE2
+# refuses the lookahead.
+_END = r"(?!\n)$"
+_RULES = re.compile(r"\s*\((?:[^()]*\b)?(?:R-[A-Z]+-|G-)\d[^()]*\)")
+
+
+def publish(part: Any) -> Any:
+    """A copy of a part of the document that generators take: see `_object` for what differs."""
+    if isinstance(part, dict):
+        return _object({name: publish(value) for name, value in part.items()})
+    return [publish(item) for item in part] if isinstance(part, list | tuple) else part
+
+
+def _object(part: dict[str, Any]) -> dict[str, Any]:
+    """One object: patterns as RE2 reads them, plain prose, items for each array, and `true` as a constant that is sent.
+
+    A default of null is dropped: it says no more than that the member is optional.
+    """
+    pattern, description = part.get("pattern"), part.get("description")
+    if isinstance(pattern, str):
+        part["pattern"] = pattern.replace(_END, "$")
+    if isinstance(description, str):
+        part["description"] = _RULES.sub("", inspect.cleandoc(description))
+    if part.get("type") == "array" and "prefixItems" not in part:
+        part.setdefault("items", {})
+    if "default" in part and part["default"] is None and _is_schema(part):
+        del part["default"]
+    properties = part.get("properties")
+    if part.get("type") == "object" and isinstance(properties, dict):
+        constant = [name for name, schema in properties.items() if schema == {"enum": [True], "default": True}]
+        properties |= {name: {"type": "boolean", "const": True} for name in constant}
+        if constant:
+            part["required"] = [*constant, *part.get("required", [])]
+    return part
+
+
+def publish_request(component: dict[str, Any]) -> dict[str, Any]:
+    """A published component that requests are made of: what a member counts as when it is left out is told in words.
+
+    Of a member with a default a generator may make one that is always there, which a sender would have to fill in.
+    """
+    members = {name: _told(schema) for name, schema in component.get("properties", {}).items()}
+    return {**component, "properties": members} if members else component
+
+
+def _told(schema: dict[str, Any]) -> dict[str, Any]:
+    if "default" not in schema:
+        return schema
+    left_out = f"{json.dumps(schema['default'])} when left out."
+    shown = {name: value for name, value in schema.items() if name != "default"}
+    return {**shown, "description": f"{schema['description']} {left_out}" if "description" in schema else left_out}
+
+
+def _is_schema(part: dict[str, Any]) -> bool:
+    """Whether an object is a schema, and no map of members one of which is called `default`."""
+    return not part.keys().isdisjoint({"type", "anyOf", "oneOf", "$ref", "enum", "const"})
+
+
+@cache
+def body_schema(kind: Any) -> dict[str, Any]:
+    """The published schema of a body, whole by itself: what a refusal shows (R-ERR-16).
+
+    A reference would lead nowhere inside the refusal, so that each is replaced by what it names.
+    """
+    described = publish(msgspec.json.schema(kind))
+    definitions = described.pop("$defs", {})
+    inlined: dict[str, Any] = _inlined(described, definitions, ())
+    return inlined
+
+
+def _inlined(part: Any, definitions: dict[str, Any], within: tuple[str, ...]) -> Any:
+    """The part with what its references name in their place; `within` are the names it stands in."""
+    if isinstance(part, list):
+        return [_inlined(item, definitions, within) for item in part]
+    if not isinstance(part, dict):
+        return part
+    reference = part.get("$ref")
+    others = {name: value for name, value in part.items() if name != "$ref" or not isinstance(reference, str)}
+    shown = {name: _inlined(value, definitions, within) for name, value in others.items()}
+    if isinstance(discriminator := shown.get("discriminator"), dict):
+        discriminator.pop("mapping", None)  # from values of the tag to references; each branch names its own value
+    if not isinstance(reference, str):
+        return shown
+    name = reference.rpartition("/")[2]
+    assert name not in within, f"{name} holds itself: it has no schema without references"
+    return {**_inlined(definitions[name], definitions, (*within, name)), **shown}

@@ -1,0 +1,240 @@
+"""The codes that commands on automation are refused with, and every text that each is sent with (G-006).
+
+A test reads the texts out of the refusals themselves: what is listed here is what clients get, and nothing else.
+"""
+
+from __future__ import annotations
+
+from schemas.kernel.error_code import ErrorCode, code
+
+RUN_ERRORS: dict[str, ErrorCode] = {
+    "automation_mismatch": code(
+        403,
+        "The credential belongs to another automation.",
+        "Use the credential of this automation.",
+    ),
+    "claim_required": code(
+        403,
+        "The case is shown only to the runner that holds it.",
+        "Claim the case with a trigger receipt first.",
+        ("The run belongs to another runner.", "Act with the credential that began it."),
+        ("The claim belongs to another automation.", "Act with a credential of its automation."),
+    ),
+    "automation_not_found": code(
+        404,
+        "The contract has no such automation.",
+        "Read the contract and name one of its automations.",
+    ),
+    "trigger_receipt_not_found": code(
+        404,
+        "There is no such receipt.",
+        "List the trigger receipts of the project.",
+    ),
+    "claim_not_found": code(
+        404,
+        "There is no such claim.",
+        "Read the active claim of the case.",
+        ("No claim holds this case.", "Wait for a receipt for the case, and claim it."),
+    ),
+    "run_not_found": code(
+        404,
+        "There is no such run.",
+        "List the runs of the project.",
+    ),
+    "approval_not_found": code(
+        404,
+        "There is no such approval.",
+        "List the approvals of the project.",
+    ),
+    "automation_disabled": code(
+        409,
+        "The contract no longer has this automation.",
+        "Stop; an owner puts the automation back into the contract and enables it.",
+        ("The automation is disabled.", "An owner reviews the contract and enables the automation."),
+        (
+            "The policy that this run began under is no longer enabled.",
+            "Stop this run; a new receipt follows the policy that is enabled now.",
+        ),
+    ),
+    "automation_paused": code(
+        409,
+        "Automation is paused for this project.",
+        "An owner reviews the contract and enables it again.",
+    ),
+    "receipt_not_claimable": code(
+        409,
+        "The receipt is over.",
+        "Wait for a new receipt for this case.",
+        ("The receipt is over.", "Wait for the receipt of the next slot."),
+        ("The receipt is not for this case.", "Read the receipt's detail."),
+        ("The receipt cannot be claimed.", "Wait for a new receipt for this case."),
+    ),
+    "receipt_already_consumed": code(
+        409,
+        "The receipt has started its run already.",
+        "Read the run it names.",
+    ),
+    "receipt_expired": code(
+        409,
+        "The receipt has expired.",
+        "Wait for a new receipt.",
+        ("The receipt has expired.", "Wait for the receipt of the next slot."),
+    ),
+    "receipt_policy_superseded": code(
+        409,
+        "The contract has changed since the receipt was issued.",
+        "Wait for a new receipt.",
+    ),
+    "materiality_not_met": code(
+        409,
+        "The case no longer meets the policy's thresholds.",
+        "Wait for a new receipt.",
+    ),
+    "case_revision_stale": code(
+        409,
+        "The case is no longer at this revision.",
+        "Wait for a new receipt for the case as it is now.",
+        (
+            "The claim holds the case at another revision.",
+            "Read the active claim of the case, and go on with the revision that it holds.",
+        ),
+    ),
+    "case_already_claimed": code(
+        409,
+        "Another claim holds the case.",
+        "Wait until that claim has ended.",
+    ),
+    "claim_required_for_run": code(
+        409,
+        "A run of a case begins under the caller's own live claim.",
+        "Claim the case of the receipt first.",
+    ),
+    "claim_not_active": code(
+        409,
+        "The claim of the run is no longer active.",
+        "Read the run for its outcome; nothing more can be done in it.",
+        ("The claim is no longer active.", "Wait for a new receipt for this case."),
+    ),
+    "stale_lease_epoch": code(
+        409,
+        "The lease epoch is not the one of this run.",
+        "Drop the work of the other lease; read the run.",
+        (
+            "The lease epoch is not the one of this claim.",
+            "Drop the work of the older lease; read the active claim of the case.",
+        ),
+    ),
+    "lease_expired": code(
+        409,
+        "The lease of the run has ended.",
+        "Read the run for its outcome; nothing more can be done in it.",
+        ("The lease has ended.", "Drop the work done under it; a later receipt can be claimed anew."),
+    ),
+    "stale_state_revision": code(
+        409,
+        "The run has moved since this state revision.",
+        "Read the run and decide again whether the command still applies.",
+    ),
+    "run_transition_not_allowed": code(
+        409,
+        "The phase of the run does not allow this.",
+        "Read the run; its next_action says what comes next.",
+    ),
+    "run_terminal": code(
+        409,
+        "The run is over.",
+        "Read the run for its outcome.",
+        ("The run is over.", "Read the run for its outcome; nothing more can be done in it."),
+        ("The run is over.", "Read the run for its outcome; there is nothing to cancel."),
+        ("The run is over.", "Read the run; it takes no further proof."),
+        ("The run is over.", "Read the run; this observation settles nothing in it."),
+    ),
+    "deadline_exceeded": code(
+        409,
+        "The deadline of the run has passed.",
+        "Read the run for its outcome.",
+        ("The deadline of the run has passed.", "Read the run for its outcome; nothing more can be done in it."),
+    ),
+    "budget_exhausted": code(
+        409,
+        "A budget of the automation does not allow this.",
+        "Wait until the budget resets, or stop here; an owner can change the contract.",
+    ),
+    "approval_pending": code(
+        409,
+        "A person has not decided yet.",
+        "Wait for the decision; read the run.",
+    ),
+    "approval_rejected": code(
+        409,
+        "A person has refused this action for the run.",
+        "Escalate, or end the run as failed.",
+    ),
+    "approval_already_decided": code(
+        409,
+        "The request is no longer open.",
+        "Read the run; a new request has to be made for a new decision.",
+    ),
+    "scope_violation": code(
+        409,
+        "The change leaves the approved scope.",
+        "Keep the change within the policy's repository, paths, limits and tests.",
+    ),
+    "grant_not_available": code(
+        409,
+        "The grant has lapsed.",
+        "Authorize the change again.",
+        ("The run has no such grant.", "Authorize the change again, while the policy allows it."),
+        ("The grant is not available.", "Authorize the change again, while the policy allows it."),
+    ),
+    "grant_already_authorized": code(
+        409,
+        "The run has a grant for another change.",
+        "Use that grant, or let it expire unconsumed.",
+    ),
+    "delivery_mode_mismatch": code(
+        409,
+        "The policy delivers code in another mode.",
+        "Deliver the change as the policy says.",
+        ("The policy leaves merging to people.", "Deliver the change as the policy says."),
+        ("The policy merges by another method.", "Deliver the change as the policy says."),
+        ("The policy leaves merging to people.", "Prove that the pull request was merged, once it is."),
+    ),
+    "pr_proof_required": code(
+        409,
+        "Readiness of the pull request has not been proven.",
+        "Let CI prove checks_passed for this head first.",
+        ("No grant for a pull request was consumed.", "Consume the grant first."),
+        ("The pull request has not been proven open.", "Prove the earlier observations first."),
+        ("No grant for auto-merge was consumed.", "Prove the earlier observations first."),
+        ("Auto-merge has not been proven on.", "Prove the earlier observations first."),
+    ),
+    "pr_proof_mismatch": code(
+        409,
+        "The pull request is not the one that was granted.",
+        "Report the pull request exactly as it was granted.",
+        ("Protection was bypassed.", "Report the pull request exactly as it was granted."),
+        ("The pull request is not the one that was proven open.", "Report the pull request exactly as it was granted."),
+        ("Branch protection is not enforced.", "Report the pull request exactly as it was granted."),
+        ("The pull request is still a draft.", "Report the pull request exactly as it was granted."),
+        ("The merge method is not the granted one.", "Report the pull request exactly as it was granted."),
+        ("This observation has been proven otherwise.", "Report the pull request exactly as it was granted."),
+        ("The pull request is not the one that was proven ready.", "Name the proven pull request."),
+        ("The pull request is not the one that was granted.", "Report the pull request of the grant."),
+        ("The checks are not the required ones.", "Report the pull request exactly as it was granted."),
+        ("Auto-merge is on before it was granted.", "Report the pull request exactly as it was granted."),
+        ("Auto-merge is not on.", "Report the pull request exactly as it was granted."),
+        ("The merge commit is missing.", "Report the pull request exactly as it was granted."),
+        ("The pull request is not in the granted draft state.", "Report the pull request exactly as it was granted."),
+        (
+            "The pull request changes files outside the approved scope.",
+            "Close the pull request; an owner cancels the run.",
+        ),
+        ("A required check has not succeeded.", "Report the pull request exactly as it was granted."),
+    ),
+    "deploy_not_bound": code(
+        409,
+        "No trusted deploy of the proven commit is bound to the run.",
+        "Record the deploy from CI, with the full commit.",
+    ),
+}

@@ -1,0 +1,165 @@
+"""Reads of one process: a pool of connections that callers use in turn, each within the time that it has.
+
+Whose reads they are is bound to the context, once for a request: every query that is made on its behalf, in whatever
+area, then takes the caller's turn and the caller's time. What a process reads for itself has no caller; it takes no
+turn and has a time of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
+from functools import cache
+from typing import Any, TypeVar
+
+import msgspec
+import psycopg
+from psycopg_pool import AsyncConnectionPool
+
+from projections.kernel.projection import Table
+from service.eventstore.commands import CommandNotDone, ReadNotDone
+from service.eventstore.connection import CONNECT_SECONDS, NOTICE_SILENCE, ReadingConnection
+from service.eventstore.turns import Turns
+
+R = TypeVar("R", bound=msgspec.Struct)
+Row = tuple[Any, ...]
+AsyncConnection = psycopg.AsyncConnection[Row]
+
+POOL_TIMEOUT = 1.0  # seconds a read waits for a connection; then psycopg_pool.PoolTimeout, a 503
+POOL_WAITING = 512
+RECONNECT_SECONDS = 4.0  # a lost connection is tried again, less and less often; then the next read begins anew
+OWN_SECONDS = 5.0  # what a process reads for itself takes at most, waiting included
+TENANT_WAITING = 128  # reads of one tenant that wait for their turn; the in-flight bound of a credential is above it
+
+
+class Caller:
+    """Who reads, and how many seconds all its reads together may still take, waiting included."""
+
+    __slots__ = ("left", "tenant")
+
+    def __init__(self, tenant: str, seconds: float) -> None:
+        self.tenant = tenant
+        self.left = seconds
+
+
+_CALLER: ContextVar[Caller | None] = ContextVar("caller", default=None)
+
+
+@contextmanager
+def reading_for(caller: Caller) -> Iterator[None]:
+    """Make the reads of a block those of a caller."""
+    token = _CALLER.set(caller)
+    try:
+        yield
+    finally:
+        _CALLER.reset(token)
+
+
+def read_as(tenant: str) -> None:
+    """Say who it is that the reads under way are for, once that is known."""
+    caller = _CALLER.get()
+    if caller is not None:
+        caller.tenant = tenant
+
+
+class Reader:
+    """A pool of at most `connections` read-only connections, of which one caller uses at most `per_tenant` at once."""
+
+    def __init__(self, conninfo: str, application: str, *, connections: int, per_tenant: int) -> None:
+        self._conninfo = conninfo
+        self._application = application
+        self._connections = connections
+        self._turns = Turns(connections, per_tenant, TENANT_WAITING)
+        self._pool: AsyncConnectionPool[AsyncConnection] | None = None
+
+    async def start(self) -> None:
+        """Open the pool. Raises psycopg_pool.PoolTimeout when there is no database."""
+        self._pool = AsyncConnectionPool(
+            self._conninfo,
+            connection_class=ReadingConnection,
+            min_size=1,
+            max_size=self._connections,
+            max_waiting=POOL_WAITING,
+            timeout=POOL_TIMEOUT,
+            kwargs={
+                "autocommit": True,
+                "application_name": self._application,
+                "prepare_threshold": 2,
+                "connect_timeout": CONNECT_SECONDS,
+                **NOTICE_SILENCE,
+            },
+            configure=_configure,
+            reconnect_timeout=RECONNECT_SECONDS,
+            open=False,
+        )
+        await self._pool.open(wait=True, timeout=10)
+
+    async def stop(self) -> None:
+        """Close the pool."""
+        if self._pool is not None:
+            await self._pool.close()
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[AsyncConnection]:
+        """Lend a connection. Raises CommandNotDone while it is not started, ReadNotDone when the time is over.
+
+        A statement that is still running then is cancelled in the server too.
+        """
+        if self._pool is None:
+            raise CommandNotDone
+        caller = _CALLER.get()
+        if caller is None:
+            try:
+                async with asyncio.timeout(OWN_SECONDS), self._pool.connection() as connection:
+                    yield connection
+            except TimeoutError:
+                raise ReadNotDone from None
+            return
+        running = asyncio.get_running_loop()
+        began = running.time()
+        try:
+            async with (
+                asyncio.timeout_at(began + caller.left),
+                self._turns.place(caller.tenant),
+                self._pool.connection() as connection,
+            ):
+                yield connection
+        except TimeoutError:
+            raise ReadNotDone from None
+        finally:
+            caller.left -= running.time() - began
+
+    async def fetch(self, query: str, *params: Any, prepare: bool | None = None) -> list[Row]:
+        """Run a read and return its rows as tuples; `prepare` as psycopg has it. Raises as `connection`."""
+        async with self.connection() as connection:
+            cursor = await connection.execute(query.encode(), params, prepare=prepare)
+            return await cursor.fetchall()
+
+    async def find(
+        self, table: Table[R], where: str, *params: Any, order_by: str = "", limit: int | None = None
+    ) -> list[R]:
+        """Read the rows for which `where` (SQL over alias t, parameters as %s) holds. Raises as `connection`."""
+        query = _select(table.name, where, order_by, limit)
+        return [msgspec.json.decode(text, type=table.row) for (text,) in await self.fetch(query, *params)]
+
+    @property
+    def waiting(self) -> int:
+        """Reads that wait for their turn."""
+        return self._turns.waiting
+
+
+@cache
+def _select(table: str, where: str, order_by: str, limit: int | None) -> str:
+    query = f"select row_to_json(t)::text from {table} t where {where}"  # noqa: S608 - names come from declarations
+    if order_by:
+        query += f" order by {order_by}"
+    if limit is not None:
+        query += f" limit {limit}"
+    return query
+
+
+async def _configure(connection: AsyncConnection) -> None:
+    for setting in ("statement_timeout = '10s'", "default_transaction_read_only = on"):
+        await connection.execute(f"set {setting}".encode())

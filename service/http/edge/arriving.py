@@ -1,0 +1,117 @@
+"""A body on its way (threat 20).
+
+Nothing of it is read before its sender is known, nothing is kept beyond what the process has room for, and what is
+refused is let go of within bounds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from litestar.types import Receive
+
+from service.auth.refusals import InvalidPayload
+from service.http.edge.body_room import Room
+from service.http.edge.errors import PayloadTooLarge
+
+BODY_SECONDS = 10.0
+DISCARD_SECONDS = 1.0
+DISCARD_BYTES = 1024 * 1024
+MAX_DISCARDING = 16  # refused bodies that a process reads to their end at once
+
+
+class Discarding:
+    """How many refused bodies a process reads to their end just now."""
+
+    def __init__(self, most: int = MAX_DISCARDING) -> None:
+        self.most = most
+        self.now = 0
+
+
+class ArrivingBody:
+    """The body of one request, as it comes from the server; `limit` in bytes is that of its operation."""
+
+    def __init__(self, receive: Receive, headers: Mapping[str, str], limit: int) -> None:
+        self._receive = receive
+        self._limit = limit
+        length = headers.get("content-length")
+        self._announced = int(length) if length is not None and length.isdigit() else None
+        # Without either header a request has no body (RFC 9112 §6.3).
+        self._left = self._announced != 0 if length is not None else "transfer-encoding" in headers
+        self._waits = headers.get("expect", "").lower() == "100-continue"  # its sender sends nothing unasked
+
+    def check_size(self) -> None:
+        """Refuse by what is announced. Raises PayloadTooLarge (G-007, R-LIM-02)."""
+        if self._announced is not None and self._announced > self._limit:
+            raise too_large(self._limit)
+
+    async def read(self, room: Room, seconds: float = BODY_SECONDS) -> bytes:
+        """Read the body within `seconds`, by Content-Length or in chunks; each chunk takes its place in `room`.
+
+        Raises PayloadTooLarge at the first byte beyond the limit (R-LIM-02), before anything is parsed,
+        InvalidPayload when the body does not end in time or the client goes away, and what `room` raises.
+        """
+        if self._announced == 0:
+            return b""
+        room.expect(self._announced or 0)
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._receive_all(room)
+        except TimeoutError:
+            raise InvalidPayload(
+                "The body did not arrive in time.", invalid=[("", f"the body must arrive within {seconds:g} seconds")]
+            ) from None
+
+    async def _receive_all(self, room: Room) -> bytes:
+        chunks: list[bytes] = []
+        size = 0
+        more = True
+        while more and size != self._announced:
+            chunk, more = await self._next()
+            size += len(chunk)
+            if size > self._limit:
+                raise too_large(self._limit)
+            room.take(len(chunk))
+            chunks.append(chunk)
+        self._left = False
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+    async def _next(self) -> tuple[bytes, bool]:
+        """The next chunk, and whether more follow. Raises InvalidPayload when the client has gone away."""
+        message: Any = await self._receive()
+        if message["type"] == "http.disconnect":
+            self._left = False
+            raise InvalidPayload("The body ended early.", invalid=[("", "the body must be complete")])
+        more = bool(message.get("more_body", False))
+        self._left = more
+        return message.get("body", b""), more
+
+    async def discard(self, discarding: Discarding) -> None:
+        """Read and forget what is still on its way of a refused body, within bounds.
+
+        A connection that is closed with unread bytes is reset, and many clients lose the refusal with it. So one of
+        moderate size is read to its end, without keeping it, as long as few others are; of others nothing is read.
+        """
+        if not self._left or self._waits or (self._announced or 0) > DISCARD_BYTES or discarding.now >= discarding.most:
+            return
+        discarding.now += 1
+        try:
+            with suppress(TimeoutError, InvalidPayload):
+                async with asyncio.timeout(DISCARD_SECONDS):
+                    await self._forget()
+        finally:
+            discarding.now -= 1
+
+    async def _forget(self) -> None:
+        size = 0
+        while self._left and size < DISCARD_BYTES:
+            chunk, _ = await self._next()
+            size += len(chunk)
+
+
+def too_large(limit: int) -> PayloadTooLarge:
+    """The refusal of a body above `limit` bytes."""
+    return PayloadTooLarge(max_bytes=limit)

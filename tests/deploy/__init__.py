@@ -1,0 +1,1 @@
+"""The files of deploy/, each on the real program that reads it."""

@@ -1,0 +1,99 @@
+"""The reverse-proxy configuration, run by nginx in front of a real server."""
+
+import datetime as dt
+import re
+import ssl
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import httpx2
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from tests.deploy.programs import program
+from tests.support.accounts import create_project, sign_in
+from tests.support.server import ServerHandle, free_port
+
+CONFIGURATION = Path(__file__).parents[2] / "deploy" / "nginx.conf"
+
+
+def write_certificate(directory: Path) -> None:
+    """A key and a certificate of its own for 127.0.0.1."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    now = dt.datetime.now(dt.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=1))
+        .sign(key, hashes.SHA256())
+    )
+    (directory / "certificate.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    (directory / "key.pem").write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+
+
+@pytest.fixture(scope="module")
+def proxied(server: ServerHandle, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
+    """A client that reaches the session's server through nginx, with TLS."""
+    nginx = program("nginx", "nginx-light")
+    directory = tmp_path_factory.mktemp("nginx")
+    write_certificate(directory)
+    plain, secure = free_port(), free_port()
+    text = CONFIGURATION.read_text()
+    for pattern, replacement in {
+        r"listen 80;": f"listen 127.0.0.1:{plain};",
+        r"listen 443 ssl": f"listen 127.0.0.1:{secure} ssl",
+        r"server 127\.0\.0\.1:8000;": f"server 127.0.0.1:{server.port};",
+        r"/etc/service/tls": str(directory),
+    }.items():
+        text, count = re.subn(pattern, replacement, text)
+        assert count, f"{pattern} is not in the configuration"
+    lines = [f"pid {directory}/pid;", f"error_log {directory}/error.log;", "daemon off;"]
+    here = "".join(f"{line}\n" for line in lines)
+    (directory / "nginx.conf").write_text(here + text)
+    process = subprocess.Popen([nginx, "-p", str(directory), "-c", str(directory / "nginx.conf")])
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    with httpx2.Client(base_url=f"https://127.0.0.1:{secure}", verify=context, timeout=20) as client:
+        for _ in range(200):
+            with suppress(httpx2.HTTPError):
+                client.get("/health/live")
+                break
+            time.sleep(0.02)
+        yield client
+    process.terminate()
+    process.wait(timeout=10)
+
+
+def test_the_interface_is_whole_behind_it(server: ServerHandle, proxied: httpx2.Client) -> None:
+    """A project is made through the proxy; paths reach the service as they were sent."""
+    key = sign_in(proxied, server.internal_token, "proxied")
+    project = create_project(proxied, key)
+    assert proxied.get(f"/v1/projects/{project['id']}/cases", headers={"authorization": f"Bearer {key}"}).is_success
+    for path in "//v1/projects", "/v1/projects/%2e%2e/projects":
+        answer = proxied.get(path, headers={"authorization": f"Bearer {key}"})
+        with server.client(key) as direct:
+            straight = direct.get(path)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (
+            straight.status_code,
+            straight.json()["error"]["code"],
+        )
+
+
+def test_what_it_keeps_away(proxied: httpx2.Client) -> None:
+    """Bodies beyond every limit never reach the service; metrics are not for the outside."""
+    assert proxied.post("/v1/projects", content=b"x" * (3 << 20)).status_code == 413
+    assert proxied.get("/metrics").status_code == 404

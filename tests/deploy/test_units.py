@@ -1,0 +1,57 @@
+"""The systemd unit is one that systemd takes, and the service tells it what it waits for; compose takes its file."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.deploy.programs import program
+from tests.support.server import ServerFactory
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+CONSOLE_SCRIPT = Path(sys.executable).with_name("service")
+
+
+def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
+    """`systemd-analyze verify` has nothing to say, once the program is where it is here."""
+    text = (DEPLOY / "service.service").read_text()
+    unit = tmp_path / "service.service"
+    unit.write_text(text.replace("/opt/service/.venv/bin/service", str(CONSOLE_SCRIPT)).replace("/opt/service", "/"))
+    done = subprocess.run(
+        [program("systemd-analyze", "systemd"), "verify", "--man=no", str(unit)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    ours = [line for line in (done.stdout + done.stderr).splitlines() if "service.service" in line]
+    assert (done.returncode, ours) == (0, [])
+    assert f"ExecStart={CONSOLE_SCRIPT} serve" in unit.read_text()
+
+
+def test_the_service_manager_is_told(server_factory: ServerFactory, tmp_path: Path) -> None:
+    """READY=1 comes when the API answers, not before; STOPPING=1 when the end begins."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(30)
+        server = server_factory.prepare(env={"NOTIFY_SOCKET": str(tmp_path / "notify")})
+        server.begin()
+        assert manager.recv(4096).startswith(b"READY=1\nSTATUS=Serving on http://")
+        with server.client() as client:
+            assert client.get("/health/live").is_success
+        server.stop()
+        assert manager.recv(4096) == b"STOPPING=1"
+
+
+def test_compose_accepts_its_file() -> None:
+    """The file holds to the schema of compose, and the service waits for a database that is healthy."""
+    done = subprocess.run(
+        [program("docker-compose", "docker-compose"), "-f", str(DEPLOY / "compose.yaml"), "config"],
+        env={**os.environ, "SERVICE_BASE_URL": "https://service.example.com"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "condition: service_healthy" in done.stdout
+    assert "SERVICE_BASE_URL: https://service.example.com" in done.stdout

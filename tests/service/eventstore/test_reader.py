@@ -1,0 +1,80 @@
+"""Reads for callers: in turn, and within the time that each has."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import psycopg
+import pytest
+
+from service.eventstore.commands import ReadNotDone
+from service.eventstore.reader import Caller, read_as, reading_for
+from service.eventstore.store import EventStore
+
+Sql = psycopg.Connection[Any]
+SLOW = "select pg_sleep(60)"
+
+
+async def read(store: EventStore, tenant: str, seconds: float, query: str = "select 1") -> Any:
+    with reading_for(Caller(tenant, seconds)):
+        return await store.fetch(query)
+
+
+def asleep(sql: Sql) -> int:
+    [(count,)] = sql.execute(
+        "select count(*) from pg_stat_activity where datname = current_database() and state = 'active' and query = %s",
+        (SLOW,),
+    ).fetchall()
+    return int(count)
+
+
+async def test_slow_reads_of_one_leave_the_others_theirs(store: EventStore, sql: Sql):
+    """Twelve at once: two run, the others wait; who only has something to look up is answered meanwhile."""
+    slow = [asyncio.create_task(read(store, "slow", 3.0, SLOW)) for _ in range(12)]
+    await asyncio.sleep(0.3)
+    assert asleep(sql) == 2
+    assert await read(store, "quick", 1.0) == [(1,)]
+    assert await store.doors.fetch("select 2") == [(2,)]
+    assert await store.fetch("select 3") == [(3,)]
+    assert not any(task.done() for task in slow)
+    for task in slow:
+        task.cancel()
+    await asyncio.gather(*slow, return_exceptions=True)
+
+
+async def test_a_read_ends_with_its_time_in_the_server_too(store: EventStore, sql: Sql):
+    with pytest.raises(ReadNotDone):
+        await read(store, "slow", 0.2, SLOW)
+    assert asleep(sql) == 0
+    assert await read(store, "slow", 1.0) == [(1,)]
+
+
+async def test_the_time_is_that_of_all_reads_of_a_request(store: EventStore):
+    """Neither two slow ones after another nor the time that something else took in between is what counts."""
+    with reading_for(Caller("one", 0.5)):
+        await store.fetch("select pg_sleep(0.3)")
+        await asyncio.sleep(0.3)
+        await store.fetch("select 1")
+        with pytest.raises(ReadNotDone):
+            await store.fetch("select pg_sleep(0.3)")
+        with pytest.raises(ReadNotDone):
+            await store.fetch("select 1")
+
+
+async def test_a_caller_gets_its_name_when_it_is_known(store: EventStore, sql: Sql):
+    """What is read until then counts to where the request comes from, and takes nothing of the tenant's share."""
+
+    async def known_late() -> None:
+        with reading_for(Caller("127.0.0.1", 3.0)):
+            await store.doors.fetch("select 1")
+            read_as("tenant")
+            await store.fetch(SLOW)
+
+    late = [asyncio.create_task(known_late()) for _ in range(4)]
+    await asyncio.sleep(0.3)
+    assert asleep(sql) == 2
+    assert await read(store, "127.0.0.1", 1.0) == [(1,)]
+    for task in late:
+        task.cancel()
+    await asyncio.gather(*late, return_exceptions=True)

@@ -1,0 +1,130 @@
+"""Places that tenants take in turn: whoever has little to do waits for nobody's line."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.eventstore.commands import ReadNotDone
+from service.eventstore.turns import Turns, fair_shares
+
+
+class Work:
+    """Things that hold a place until they are told to end."""
+
+    def __init__(self, turns: Turns) -> None:
+        self.turns = turns
+        self.running: list[str] = []
+        self.order: list[str] = []
+        self._ends: dict[str, asyncio.Event] = {}
+
+    def begin(self, name: str) -> asyncio.Task[None]:
+        """Start something; its tenant is the first character of its name."""
+        self._ends[name] = asyncio.Event()
+        return asyncio.create_task(self._run(name))
+
+    async def _run(self, name: str) -> None:
+        async with self.turns.place(name[0]):
+            self.running.append(name)
+            self.order.append(name)
+            await self._ends[name].wait()
+        self.running.remove(name)
+
+    async def end(self, name: str) -> None:
+        self._ends[name].set()
+        await settle()
+
+
+async def settle() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def drain(work: Work, tasks: list[asyncio.Task[None]]) -> None:
+    while work.running:
+        await work.end(work.running[0])
+    await asyncio.gather(*tasks)
+
+
+async def test_a_tenant_has_at_most_its_places_and_the_others_theirs():
+    work = Work(Turns(3, 2, 10))
+    tasks = [work.begin(name) for name in ("a1", "a2", "a3", "b1", "c1")]
+    await settle()
+    assert work.running == ["a1", "a2", "b1"]
+    await work.end("b1")
+    assert work.running == ["a1", "a2", "c1"]
+    await work.end("a1")
+    assert work.running == ["a2", "c1", "a3"]
+    await drain(work, tasks)
+
+
+async def test_tenants_are_served_in_turn_however_long_their_lines_are():
+    work = Work(Turns(1, 1, 100))
+    tasks = [work.begin(f"a{number}") for number in range(50)]
+    await settle()
+    tasks += [work.begin(name) for name in ("b1", "b2", "c1")]
+    await settle()
+    await drain(work, tasks)
+    assert work.order[:7] == ["a0", "a1", "b1", "c1", "a2", "b2", "a3"]
+    assert len(work.order) == 53
+
+
+async def test_a_line_that_is_full_refuses_its_own_tenant_alone():
+    work = Work(Turns(1, 1, 2))
+    tasks = [work.begin(name) for name in ("a1", "a2", "a3")]
+    await settle()
+    with pytest.raises(ReadNotDone):
+        await work.begin("a4")
+    tasks.append(work.begin("b1"))
+    await settle()
+    assert work.turns.waiting == 3
+    await drain(work, tasks)
+
+
+async def _cancel_while_it_waits(work: Work, waiting: asyncio.Task[None]) -> None:
+    waiting.cancel()
+    await settle()
+    await work.end("a1")
+
+
+async def _cancel_as_its_turn_comes(work: Work, waiting: asyncio.Task[None]) -> None:
+    work._ends["a1"].set()
+    await asyncio.sleep(0)  # a1 gives its place away; who got it has not run yet
+    waiting.cancel()
+    await settle()
+
+
+async def _cancel_before_its_turn_comes(work: Work, waiting: asyncio.Task[None]) -> None:
+    work._ends["a1"].set()
+    waiting.cancel()  # and hears of it only after a1 has looked who is next
+    await settle()
+
+
+@pytest.mark.parametrize("cancel", [_cancel_while_it_waits, _cancel_as_its_turn_comes, _cancel_before_its_turn_comes])
+async def test_whoever_goes_away_leaves_no_place_taken(
+    cancel: Callable[[Work, asyncio.Task[None]], Awaitable[None]],
+):
+    work = Work(Turns(1, 1, 10))
+    first, waiting = work.begin("a1"), work.begin("b1")
+    await settle()
+    await cancel(work, waiting)
+    after = work.begin("c1")
+    await settle()
+    assert work.running == ["c1"]
+    assert work.turns.waiting == 0
+    await drain(work, [first, after])
+    assert waiting.cancelled()
+
+
+@given(st.dictionaries(st.text("abcdef", min_size=1, max_size=2), st.integers(1, 300)), st.integers(1, 64))
+def test_shares_are_fair(wanted: dict[str, int], size: int):
+    """All that is wanted, if it fits; else nobody goes short by more than one against whoever has most."""
+    shares = fair_shares(wanted.items(), size)
+    assert sum(shares.values()) == min(size, sum(wanted.values()))
+    assert all(shares[tenant] <= wanted[tenant] for tenant in wanted)
+    most = max(shares.values(), default=0)
+    assert all(shares[tenant] == wanted[tenant] or shares[tenant] >= most - 1 for tenant in wanted)

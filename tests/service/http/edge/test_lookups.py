@@ -1,0 +1,145 @@
+"""Another's object and nobody's: the same statements, and no row brought back (R-GEN-14).
+
+Ids of cases can be computed by who guesses an error, so nothing but the answer may depend on whether there is one.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any
+
+import httpx2
+import psycopg
+import pytest_asyncio
+from psycopg.types.json import Jsonb
+
+from service.auth.principals import PrincipalKind
+from service.auth.secrets import SecretKind, make
+from service.http.edge.app import create_app
+from service.http.edge.operations import Operation
+from service.http.edge.routes import built_endpoints
+from service.process.assembly import make_services
+from service.settings import load_settings
+from statemachines.credentials.credential import RUNNER
+from tests.service.http.edge.toy_api import running
+from tests.support.api import Api, World, without_request_id
+
+OPERATIONS = [
+    endpoint.operation for endpoint in built_endpoints() if getattr(endpoint.operation, "subject", None) is not None
+]
+THEIRS, ABSENT = "case_theirs0", "case_nobody0"
+FILLED = {"text": "'x'", "bigint": "1", "integer": "1", "boolean": "false", "jsonb": "'{}'", "ARRAY": "'{}'"}
+
+
+class Asked:
+    """The service in this process, what its reads were, and callers of a project of their own."""
+
+    def __init__(self, world: World, services: Any, callers: dict[PrincipalKind, Api]) -> None:
+        self.world, self.callers = world, callers
+        self.reads: list[tuple[str, int]] = []
+        for reader in services.store.reads, services.store.doors:
+            reader.fetch = self._recorded(reader.fetch)
+
+    def _recorded(self, fetch: Any) -> Any:
+        async def recorded(query: str, *params: Any, **how: Any) -> list[Any]:
+            rows: list[Any] = await fetch(query, *params, **how)
+            self.reads.append((query, len(rows)))
+            return rows
+
+        return recorded
+
+    async def ask(self, operation: Operation, subject_id: str) -> tuple[Any, list[tuple[str, int]]]:
+        """The answer without its request id, and the statements with the number of rows that each brought back.
+
+        What finds the credential comes before, and is remembered for a while.
+        """
+        assert operation.subject is not None
+        path = operation.path.replace(f"{{{operation.subject.path_param}}}", subject_id)
+        kind = next(kind for kind in self.callers if kind in operation.principals)
+        self.reads.clear()
+        answer = await self.callers[kind].call(operation.method, path, key="k")
+        return without_request_id(answer), [read for read in self.reads if "_hash = %s" not in read[0]]
+
+
+@pytest_asyncio.fixture
+async def asked(database_url: str) -> AsyncIterator[Asked]:
+    token = "an-internal-token-of-length"
+    env = {
+        "SERVICE_DATABASE_URL": database_url,
+        "SERVICE_INTERNAL_TOKEN": token,
+        "SERVICE_ENCRYPTION_KEY": base64.b64encode(bytes(range(32))).decode(),
+        "SERVICE_SIGNING_KEY": bytes(range(32)).hex(),
+        "SERVICE_RATE_LIMITS": "off",
+    }
+    services = make_services(load_settings(env))
+    edge = create_app(lambda: services)
+    transport = httpx2.ASGITransport(edge)
+    async with running(edge), httpx2.AsyncClient(transport=transport, base_url="http://here") as client:
+        world = World(client, SimpleNamespace(internal_token=token, test_token=None, database_url=database_url))
+        person = await world.sign_in()
+        mine = await person.create_project()
+        callers: dict[PrincipalKind, Api] = {PrincipalKind.KEY: person}
+        with psycopg.connect(database_url, autocommit=True) as sql:
+            scopes = Jsonb(sorted({op.scope for op in OPERATIONS if op.scope}))
+            for kind, of, name in (
+                (PrincipalKind.RUNNER, SecretKind.RUNNER, RUNNER),
+                (PrincipalKind.CI, SecretKind.CI, "ci_deploy"),
+            ):
+                secret = make(of)
+                callers[kind] = world.having(secret.text)
+                fill(
+                    sql,
+                    "credentials",
+                    project_id=mine["id"],
+                    id=f"cred_{kind.value}00",
+                    kind=name,
+                    scopes=scopes,
+                    secret_hash=secret.hash,
+                    expires_at=2**40,
+                    revoked_at=None,
+                )
+            for table in {op.subject.table.name for op in OPERATIONS if op.subject}:
+                fill(sql, table, project_id="proj_theirs0", id=THEIRS)
+        yield Asked(world, services, callers)
+
+
+def fill(sql: psycopg.Connection[Any], table: str, **values: Any) -> None:
+    """Insert a row with something in every column that needs it."""
+    columns = sql.execute(
+        "select column_name, data_type from information_schema.columns where table_name = %s and is_nullable = 'NO'",
+        (table,),
+    ).fetchall()
+    rest = {name: FILLED[kind] for name, kind in columns if name not in values}
+    places = ", ".join(["%s"] * len(values) + list(rest.values()))
+    sql.execute(f"insert into {table} ({', '.join([*values, *rest])}) values ({places})", list(values.values()))
+
+
+async def test_every_object_reached_by_its_id(asked: Asked) -> None:
+    assert {op.subject.table.name for op in OPERATIONS if op.subject} >= {"cases", "credentials", "automation_runs"}
+    for operation in OPERATIONS:
+        theirs, theirs_read = await asked.ask(operation, THEIRS)
+        nobodys, nobodys_read = await asked.ask(operation, ABSENT)
+        assert theirs == nobodys, operation.operation_id
+        assert theirs[0] == 404
+        assert theirs_read == nobodys_read, operation.operation_id
+        [(statement, rows)] = theirs_read
+        assert operation.subject is not None
+        assert f"from {operation.subject.table.name} t" in statement
+        assert rows == 0
+
+
+async def test_every_project(asked: Asked) -> None:
+    """A project of others and none."""
+    with psycopg.connect(asked.world.server.database_url, autocommit=True) as sql:
+        fill(sql, "projects", project_id="proj_theirs0", id="proj_theirs0", status="active")
+    person = asked.callers[PrincipalKind.KEY]
+    for path in ("cases", "health", "credentials"):
+        seen = []
+        for project_id in ("proj_theirs0", "proj_nobody0"):
+            asked.reads.clear()
+            answer = await person.get(f"/v1/projects/{project_id}/{path}")
+            seen.append((without_request_id(answer), list(asked.reads)))
+        assert seen[0] == seen[1]
+        assert seen[0][0][0] == 404

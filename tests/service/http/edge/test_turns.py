@@ -1,0 +1,87 @@
+"""Large bodies take turns: a flood of one project leaves the loop, and its place in the line, to the others (P25)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from service.eventstore.turns import Turns
+from service.http.edge.pipeline import MAX_RUNNING
+from service.http.edge.turns import SMALL, Shares
+
+
+async def test_small_bodies_never_wait():
+    turns = Shares(at_once=1)
+    for _ in range(100):
+        with pytest.raises(StopIteration):  # It ends at the first step, without a turn of the loop.
+            turns.take("a", SMALL).send(None)
+
+
+async def test_between_two_shares_the_loop_does_other_things():
+    """What is parsed before others have their turn is bounded, however many wait."""
+    turns, parsed, most = Shares(at_once=10_000), 0, 0
+    ended = False
+
+    async def others():
+        nonlocal parsed, most
+        while not ended:
+            most, parsed = max(most, parsed), 0
+            await asyncio.sleep(0)
+
+    async def send():
+        nonlocal parsed
+        await turns.take("flood", 3_000)
+        parsed += 3_000
+
+    watching = asyncio.create_task(others())
+    await asyncio.gather(*(send() for _ in range(200)))
+    ended = True
+    await watching
+    assert 3_000 <= most <= 2 * 13_000  # a share, and what the last of it exceeds; both sides of a turn may meet
+
+
+async def test_projects_are_served_in_turn():
+    turns, served = Shares(at_once=3_000), []
+
+    async def send(project_id):
+        await turns.take(project_id, 3_000)
+        served.append(project_id)
+
+    await asyncio.gather(*(send("flood") for _ in range(50)), send("quiet"), *(send("flood") for _ in range(50)))
+    assert served.index("quiet") <= 3
+
+
+async def test_who_goes_away_while_waiting_holds_up_nobody():
+    turns = Shares(at_once=3_000)
+    await turns.take("a", 3_000)
+    waiting = [asyncio.create_task(turns.take("a", 3_000)) for _ in range(3)]
+    await asyncio.sleep(0)
+    waiting[0].cancel()
+    waiting[1].cancel()
+    await asyncio.wait_for(waiting[2], 1)
+    await asyncio.wait_for(turns.take("b", 3_000), 1)
+
+
+async def test_one_at_a_time_in_turn():
+    one, inside, served = Turns(places=1, per_tenant=1, waiting=MAX_RUNNING), 0, []
+
+    async def work(project_id):
+        nonlocal inside
+        async with one.place(project_id):
+            inside += 1
+            try:
+                assert inside == 1
+                await asyncio.sleep(0)
+                served.append(project_id)
+            finally:
+                inside -= 1
+
+    await asyncio.gather(*(work("flood") for _ in range(20)), work("quiet"))
+    assert served.index("quiet") <= 2
+    gone = [asyncio.create_task(work("a")) for _ in range(3)]
+    await asyncio.sleep(0)
+    for task in gone:
+        task.cancel()
+    await asyncio.gather(*gone, return_exceptions=True)
+    await asyncio.wait_for(work("b"), 1)

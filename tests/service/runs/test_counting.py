@@ -1,0 +1,139 @@
+"""What verification counts has settled: an error received before the end of a count is in it, for ever (G-134)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import threading
+import time
+from typing import Any
+
+import psycopg
+
+from service.analytics.local import LocalAnalytics
+from service.eventstore import names
+from service.eventstore.clock import NOW, NOW_SECONDS
+from service.eventstore.store import EventStore
+from service.runs import counting
+from statemachines.contracts.policy import VerificationTerms
+from statemachines.runs.events import BoundDeploy, Terms
+from statemachines.runs.run import Run, Status
+from statemachines.runs.verification import Counts
+from tests.support.ingest import PROJECT
+
+CASE = "case_of_the_run"
+GATE = names.lock_number(names.gate(PROJECT))
+TERMS = VerificationTerms(0, 86400, 1, "order_placed")
+
+
+class Flushing:
+    """A flush of another process: it holds the gate and has told its time of receipt, and has not committed."""
+
+    def __init__(self, url: str, number: int) -> None:
+        self.connection = psycopg.connect(url, autocommit=True)
+        self.connection.execute("begin")
+        self.connection.execute("select pg_try_advisory_xact_lock_shared(%s)", (GATE,))
+        [self.received_at] = self.row(
+            f"with t as materialized (select {NOW} as moment) "
+            "select floor(extract(epoch from moment))::bigint from t, lateral ingest_store(moment, %s, %s, %s, "
+            "null, null, null, null, %s)",
+            f"flusher_{number}",
+            number,
+            json.dumps([_error(number)]),
+            json.dumps([_use()]),
+        )
+
+    def row(self, query: str, *values: Any) -> Any:
+        return self.connection.execute(query.encode(), values).fetchone()
+
+    def commit(self) -> None:
+        with self.connection:
+            self.connection.execute("commit")
+
+
+def _error(number: int) -> dict[str, Any]:
+    said = {"level": "error", "message": "m", "environment": "production", "tags": {}, "extra": {}}
+    return said | {"project_id": PROJECT, "id": f"log_{number}", "case_id": CASE, "fingerprint": "f"}
+
+
+def _use() -> dict[str, Any]:
+    return {"project_id": PROJECT, "account_id": "usr_1", "errors": 1, "analytics": 0, "suppressed": 0, "scrubbed": 0}
+
+
+class Local:
+    """The adapter of a project without a connection."""
+
+    def __init__(self, store: EventStore) -> None:
+        self.store = store
+
+    async def for_project(self, project_id: str) -> LocalAnalytics:
+        return LocalAnalytics(self.store, project_id)
+
+
+async def count(store: EventStore, deployed_at: int, environment: str | None = None) -> Counts:
+    deploy = BoundDeploy(
+        deploy_id="dep_1", version="v1", environment="production", sha="a" * 40, recorded_at=deployed_at
+    )
+    run = Run(
+        status=Status.VERIFYING,
+        case_id=CASE,
+        deploy=deploy,
+        terms=Terms(verification=TERMS, environment=environment),
+    )
+    counted = await counting.count(store, Local(store), PROJECT, run)  # type: ignore[arg-type]
+    assert isinstance(counted, Counts)
+    return counted
+
+
+async def test_an_error_whose_commit_is_late_is_never_overlooked(database_url, sql, store):
+    """However late: the end of the count stays before the flush under way, and reaches it only once it is there."""
+    late = Flushing(database_url, 1)
+    deployed_at = late.received_at - 100
+    await asyncio.sleep(3.1)
+    [now] = sql.execute(f"select {NOW_SECONDS}").fetchone()
+    before = await count(store, deployed_at)
+    assert now - counting.LAG_SECONDS > late.received_at
+    assert (before.recurrences, before.observed_to < late.received_at) == (0, True)
+    late.commit()
+    after = await count(store, deployed_at)
+    assert (after.recurrences, after.observed_to >= late.received_at) == (1, True)
+    assert (await count(store, deployed_at, "staging")).recurrences == 0, "counted where the run heals"
+
+
+async def test_counts_stay_true_beside_flushes_that_commit_in_any_order(database_url, sql, store, monkeypatch):
+    """With a lag that flushes outlast: whatever a count up to a moment said, it still says when all have committed."""
+    monkeypatch.setattr(counting, "LAG_SECONDS", 1)
+    [deployed_at] = sql.execute(f"select {NOW_SECONDS} - 5").fetchone()
+    ends = time.monotonic() + 3
+
+    def keep_flushing(worker: int) -> None:
+        chance, number = random.Random(worker), worker
+        while time.monotonic() < ends:
+            number += 10
+            flush = Flushing(database_url, number)
+            time.sleep(chance.choice([0, 0.05, 0.4, 1.3]))
+            flush.commit()
+
+    workers = [threading.Thread(target=keep_flushing, args=(worker,)) for worker in range(4)]
+    for worker in workers:
+        worker.start()
+    seen = []
+    while any(worker.is_alive() for worker in workers):
+        seen.append(await count(store, deployed_at))
+        await asyncio.sleep(0.03)
+    for counts in seen:
+        query = "select count(*) from log_events where received_at > %s and received_at <= %s"
+        assert sql.execute(query, (deployed_at, counts.observed_to)).fetchone() == (counts.recurrences,)
+    assert seen[-1].recurrences > 0
+
+
+async def test_a_session_of_which_nothing_is_known_is_waited_for(database_url, sql, store, cluster):
+    """It holds the gate, and does not tell when its transaction began."""
+    [deployed_at] = sql.execute(f"select {NOW_SECONDS} - 100").fetchone()
+    with psycopg.connect(cluster.admin_url(database_url), autocommit=True) as other:
+        other.execute("set track_activities = off")
+        other.execute("begin")
+        other.execute("select pg_advisory_xact_lock_shared(%s)", (GATE,))
+        assert (await count(store, deployed_at)).observed_to == deployed_at
+    assert (await count(store, deployed_at)).observed_to > deployed_at

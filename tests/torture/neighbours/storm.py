@@ -1,0 +1,199 @@
+"""P25: each shape of an attack in turn on one API process, and what its neighbours saw of it."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import psutil
+
+from tests.support.cluster import TestCluster
+from tests.support.server import ServerHandle
+from tests.torture.neighbours.attacks import BEGUN, Holdings, Tally
+from tests.torture.neighbours.victims import KINDS, Seen, Tenant, Victim, work
+from tests.torture.neighbours.wire import Wire
+from tests.torture.neighbours.world import Builder, Extent
+
+ROOT = Path(__file__).parents[3]
+RATIO = 5  # how much slower than idle
+FENCE_MOST = 2.0  # seconds
+GROWTH_MOST = 100.0  # MB above idle while it lasts
+GROWTH_KEPT = 25.0  # MB above idle that count as back to it
+BACK_SECONDS = 60.0
+NOT_BUILT = 501
+QUIET_TURNS = 5
+
+
+@dataclass(frozen=True)
+class Marks:
+    """How long each part lasts in seconds, and what is asked of it."""
+
+    idle: float
+    attack: float
+    warm: float  # seconds from the beginning of the attack that do not count
+    through: int  # requests that the attacker must have got through
+    floor: float  # seconds that a p95 may always take
+    scale: float = 1.0  # share of the attacker's connections, where there are very many
+    fences: float = 5.0  # seconds between two fences of a victim
+    memory_back: bool = True
+
+
+SHORT = Marks(idle=2, attack=2.5, warm=0.5, through=10, floor=0.5, scale=0.3, fences=0.7, memory_back=False)
+FULL = Marks(idle=20, attack=60, warm=2, through=100, floor=0.05)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What one shape did: the neighbours' p95 in seconds by kind, idle and attacked, and what was wrong."""
+
+    shape: str
+    idle: dict[str, float]
+    attacked: dict[str, float]
+    growth: float  # MB
+    tally: Tally
+    wrong: list[str]
+
+    @property
+    def built(self) -> bool:
+        """Whether the service has what the shape attacks."""
+        return set(self.tally.statuses) != {NOT_BUILT}
+
+    def __str__(self) -> str:
+        times = ", ".join(f"{kind} {1000 * self.idle[kind]:.0f} → {1000 * self.attacked[kind]:.0f}" for kind in KINDS)
+        answers = dict(sorted(self.tally.statuses.items()))
+        return f"{self.shape}: p95 in ms {times}; {self.growth:+.0f} MB; attacker {answers} {self.tally.opened or ''}"
+
+
+class Street:
+    """A service of one API process with its three tenants."""
+
+    def __init__(self, server: ServerHandle, tenants: list[Tenant], attacker: Callable[..., Holdings]) -> None:
+        self.server = server
+        self._attacker = attacker
+        self._wire = Wire("127.0.0.1", server.port)
+        self._victims = [Victim(self._wire, tenant) for tenant in tenants]
+
+    async def quiet(self, marks: Marks) -> Seen:
+        """Let the neighbours work undisturbed; the first turn warms everything up.
+
+        A machine that cannot do even this is given a few turns to come to rest.
+        """
+        await work(self._victims, marks.idle / 2, fences=marks.fences)
+        for _ in range(QUIET_TURNS):
+            seen = await work(self._victims, marks.idle, fences=marks.fences)
+            if not seen.wrong:
+                break
+        return seen
+
+    async def attack(self, shape: str, idle: Seen, marks: Marks) -> Verdict:
+        """Carry a shape out, and judge what the neighbours saw meanwhile."""
+        before = self.memory()
+        holdings = self._attacker(self.server.port, marks.attack + marks.warm, marks.scale)
+        attack = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "tests.torture.neighbours.attacks",
+            shape,
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        assert attack.stdin is not None
+        assert attack.stdout is not None
+        attack.stdin.write(msgspec.json.encode(holdings))
+        attack.stdin.close()
+        peaks: list[float] = []
+        watching = asyncio.create_task(self._watch(peaks))
+        try:
+            assert (await attack.stdout.readline()).decode().strip() == BEGUN
+            await asyncio.sleep(marks.warm)
+            seen = await work(self._victims, marks.attack, fences=marks.fences)
+            told = await asyncio.wait_for(attack.stdout.read(), 60)
+            await attack.wait()
+        finally:
+            watching.cancel()
+            if attack.returncode is None:
+                attack.kill()
+        tally = msgspec.json.decode(told, type=Tally)
+        growth = max([*peaks, before]) - before
+        verdict = Verdict(
+            shape,
+            {kind: idle.late(kind) for kind in KINDS},
+            {kind: seen.late(kind) for kind in KINDS},
+            growth,
+            tally,
+            _judge(idle, seen, tally, growth, marks),
+        )
+        if marks.memory_back and not await self._is_back(before):
+            verdict.wrong.append(f"{self.memory() - before:.0f} MB were kept {BACK_SECONDS:.0f} s later")
+        return verdict
+
+    def memory(self) -> float:
+        """Proportional set size of the process that serves, in MB."""
+        serving = self.server.processes("service.process.serving")
+        children = [process for process in serving if not process.children()]
+        return max(float(process.memory_full_info().pss) for process in children) / 1e6
+
+    async def _watch(self, peaks: list[float]) -> None:
+        while True:
+            try:
+                peaks.append(await asyncio.to_thread(self.memory))
+            except psutil.Error as gone:
+                raise AssertionError("the process that serves has died") from gone
+            await asyncio.sleep(0.5)
+
+    async def _is_back(self, before: float) -> bool:
+        for _ in range(int(BACK_SECONDS)):
+            if self.memory() <= before + GROWTH_KEPT:
+                return True
+            await asyncio.sleep(1)
+        return False
+
+    async def close(self) -> None:
+        """Close the neighbours' connections."""
+        await self._wire.close()
+
+
+def _judge(idle: Seen, seen: Seen, tally: Tally, growth: float, marks: Marks) -> list[str]:
+    """The pass marks of P25."""
+    wrong = list(seen.wrong)
+    for kind in ("write", "read", "log"):
+        most = max(RATIO * idle.late(kind), marks.floor)
+        if seen.late(kind) > most:
+            wrong.append(f"p95 of a {kind} was {1000 * seen.late(kind):.0f} ms, at most {1000 * most:.0f}")
+    slowest = max(seen.times["fence"], default=FENCE_MOST + 1)
+    if slowest > FENCE_MOST:
+        wrong.append(f"a fence took {slowest:.1f} s")
+    if growth > GROWTH_MOST:
+        wrong.append(f"the process grew by {growth:.0f} MB")
+    if set(tally.statuses) != {NOT_BUILT} and tally.through < marks.through:
+        wrong.append(f"the attacker got {tally.through} requests through: {tally}")
+    return wrong
+
+
+@asynccontextmanager
+async def street(cluster: TestCluster, directory: Path, extent: Extent) -> AsyncIterator[Street]:
+    """Make the tenants on a service without limits, then start it again, cold and with its usual limits."""
+    with cluster.database() as url:
+        server = ServerHandle(directory, database_url=url, env={"SERVICE_WORKERS": "1"})
+        try:
+            await asyncio.to_thread(server.start)
+            builder = Builder(server.port, url, server.internal_token, server.test_token)
+            tenants = await asyncio.to_thread(lambda: [builder.tenant(), builder.tenant()])
+            attacker = await asyncio.to_thread(builder.attacker, extent)
+            server.stop()
+            server.env["SERVICE_RATE_LIMITS"] = "on"
+            await asyncio.to_thread(server.start)
+            made = Street(server, tenants, attacker)
+            try:
+                yield made
+            finally:
+                await made.close()
+        finally:
+            server.stop()

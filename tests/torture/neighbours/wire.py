@@ -1,0 +1,47 @@
+"""Requests over a few kept connections, so that whoever sends them costs as little of the machine as can be."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from scripts.loadgen import Request, Response, encode, receive
+
+ANSWER_SECONDS = 10.0
+
+
+class Wire:
+    """Connections of one sender to the service: a request takes a free one, or opens another."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self.host = host
+        self.port = port
+        self._free: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+
+    async def send(self, request: Request) -> Response:
+        """Send a request and read its answer.
+
+        Raises OSError, TimeoutError (after ANSWER_SECONDS) and EOFError; the connection is closed then.
+        """
+        reader, writer = self._free.pop() if self._free else await asyncio.open_connection(self.host, self.port)
+        whole = False
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                writer.write(encode(f"{self.host}:{self.port}", request))
+                await writer.drain()
+                answer = await receive(reader)
+            whole = answer[1].get(b"connection") != b"close"
+        finally:
+            if whole:
+                self._free.append((reader, writer))
+            else:
+                writer.close()
+        return answer
+
+    async def close(self) -> None:
+        """Close what is open."""
+        for _, writer in self._free:
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
+        self._free.clear()

@@ -1,0 +1,129 @@
+"""What is there before a storm of neighbours: two tenants, and an attacker with all that one account can gather."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from scripts import automation_world, worlds
+from tests.torture.neighbours.attacks import MOST_TARGETS, Holdings, plan_of
+from tests.torture.neighbours.victims import Tenant
+
+HOUR = 3600
+PLAN_PROJECTS = 8
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much the attacker has gathered: projects with long histories, versions in each, and cases."""
+
+    histories: int
+    versions: int
+    contracts: int  # versions of the contract
+    cases: int
+
+
+SHORT = Extent(histories=2, versions=8, contracts=10, cases=20_000)
+FULL = Extent(histories=4, versions=150, contracts=200, cases=300_000)
+
+
+class Builder(worlds.Service):
+    """Makes accounts on a running service whose limits are off."""
+
+    def account(self, keys: int) -> list[str]:
+        """Sign a new person in on so many devices; returns the keys."""
+        subject = secrets.token_hex(8)
+        identity = {"provider": "neighbours", "subject": subject, "email": f"{subject}@example.invalid"}
+        return [self._sign_in(identity) for _ in range(keys)]
+
+    def _sign_in(self, identity: dict[str, str]) -> str:
+        start = self.call("POST", "/v1/auth/device", {}, None)
+        body = {"user_code": start["user_code"], "identity": identity}
+        self.call("POST", "/v1/auth/device/authorize", body, self.internal_token)
+        polled = self.call("POST", "/v1/auth/device/poll", {"device_code": start["device_code"]}, None)
+        return str(polled["api_key"])
+
+    def tenant(self) -> Tenant:
+        """Make an account with a shop and its other projects."""
+        keys = self.account(3)
+        self.owner_key = keys[0]
+        shop = automation_world.open_shop(self, "shop")
+        projects = [self.create_project(f"plans {number}")["id"] for number in range(PLAN_PROJECTS)]
+        return Tenant(
+            (keys[0], keys[1], keys[2]), shop.dsn, shop.id, tuple(projects), self.create_project("rotated")["id"]
+        )
+
+    def attacker(self, extent: Extent) -> Callable[[int, float, float], Holdings]:
+        """Make the attacker; returns what makes its holdings of a port, seconds, and a scale."""
+        [key] = self.account(1)
+        self.owner_key = key
+        shop = automation_world.open_shop(self, "long")
+        self._lengthen_contract(shop.id, extent.contracts)
+        long = [self.create_project(f"long {number}")["id"] for number in range(extent.histories)]
+        for project in long:
+            self._lengthen(project, extent.versions)
+        self.query(_CASES, shop.id, extent.cases)
+        self.query(_STATS, shop.id)
+        for table in ("cases", "case_stats"):
+            self.query(f"analyze {table}")
+        rival = self.create_project("rivals")["id"]
+        self._lengthen(rival, 1, targets=1)
+        return lambda port, seconds, scale: Holdings(
+            worlds.HOST,
+            port,
+            seconds,
+            scale,
+            key=key,
+            dsn=shop.dsn,
+            shop=shop.id,
+            automation=automation_world.AUTOMATION,
+            long=long,
+            rival=rival,
+            plan=worlds.plan("How many?"),
+        )
+
+    def _lengthen(self, project: str, versions: int, targets: int = MOST_TARGETS) -> None:
+        """Replace a plan again and again by another one, of the largest size unless told otherwise."""
+        path, etag = f"/v1/projects/{project}/onboarding", None
+        for number in range(versions):
+            tag = {} if etag is None else {"if_match": etag}
+            etag = self._patient("POST", path, plan_of(worlds.plan("How many?"), number, targets), **tag)["etag"]
+
+    def _lengthen_contract(self, project: str, versions: int) -> None:
+        """Save the contract again and again, with another budget each time."""
+        base = f"/v1/projects/{project}"
+        contract = f"{base}/automation-contract"
+        render = f"{base}/automation-playbooks/{automation_world.PLAYBOOK}/render"
+        etag = self.call("GET", contract, None, self.owner_key)["etag"]
+        for number in range(versions):
+            wish = automation_world.wish(self, max_turns_per_run=100 + number)
+            rendered = self.call("POST", render, wish, self.owner_key)
+            etag = self._patient("PUT", contract, rendered["contract_input"], if_match=etag)["etag"]
+        self.call("POST", f"{contract}/enable", {}, self.owner_key, if_match=etag, idempotency_key=secrets.token_hex(8))
+
+    def _patient(self, method: str, path: str, body: object, **headers: str) -> dict[str, str]:
+        """Send a request as the owner; when there is too much for this hour, again in the next."""
+        try:
+            answer: dict[str, str] = self.call(method, path, body, self.owner_key, **headers)
+        except SystemExit as refused:
+            if "answered 429" not in str(refused):
+                raise
+            self.query(f"update service_clock set offset_seconds = offset_seconds + {HOUR}")
+            answer = self.call(method, path, body, self.owner_key, **headers)
+        return answer
+
+
+_CASES = """
+insert into cases (project_id, id, revision, case_revision, status, fingerprint, grouping_version, opened_at)
+select %s, 'case_made_' || md5(n::text), 1, 1, case n %% 10 when 0 then 'resolved' else 'open' end, md5(n::text), 1,
+    1700000000 + n
+from generate_series(1, %s) n
+"""
+_STATS = """
+insert into case_stats (project_id, id, title, message, level, environment, release, environments, releases, unmarked,
+    event_count, users_affected, first_seen_at, last_seen_at)
+select c.project_id, c.id, 'Made', 'Made', 'error', 'made', null, array['made'], array['1.' || c.opened_at %% 1000],
+    true, 1, 0, c.opened_at, c.opened_at
+from cases c where c.project_id = %s and starts_with(c.id, 'case_made_')
+"""
