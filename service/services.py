@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from service.analytics.port import AnalyticsProviders
 from service.auth.authenticator import Authenticator
+from service.billing.notices import Notices
 from service.eventstore.store import EventStore
 from service.ingest.intake import Intake
 from service.settings import Settings
@@ -13,10 +14,11 @@ from service.settings import Settings
 
 @dataclass(slots=True)
 class Services:
-    """Settings, the event store (commands and reads), the intake, and the analytics providers."""
+    """Settings, the event store (commands and reads), the intake, the analytics providers, and who asks and owes."""
 
     settings: Settings
     store: EventStore
     intake: Intake
     providers: AnalyticsProviders
     authenticator: Authenticator
+    notices: Notices

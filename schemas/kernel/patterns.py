@@ -61,3 +61,4 @@ MAIL_ADDRESS = form(
     f"{_VISIBLE[:-1]}@]+@{_VISIBLE[:-1]}@]+",
     "that is a mail address: one '@', and neither blanks nor control characters",
 )
+CALENDAR_MONTH = form("[0-9]{4}-(0[1-9]|1[0-2])", "that is a month as YYYY-MM")

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from projections.deploys.deploy import DEPLOY_NOTES, PROJECTION, USAGE_DEPLOYS, DeployNoteRow, DeployRow, UsageDeployRow
 from service.auth.secrets import equal
-from service.billing.usage import account_of
+from service.billing.reads import account_of
 from service.eventstore.clock import DAY
 from service.eventstore.commands import Unit
 from service.eventstore.intents import Intent

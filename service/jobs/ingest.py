@@ -8,13 +8,13 @@ from typing import Any
 import procrastinate
 import psycopg
 
+from service.billing.quota import FREE_PLAN
 from service.ingest.retention import ensure_partitions, purge
 from service.runs.forgetting import forget_decisions
 from service.services import Services
 from service.settingvalues import Plan
 from service.tasks import Task
 
-FREE_PLAN = "free"  # of every account that has not subscribed to another
 _PROJECTS = "select project_id from projects where status = 'active'"
 
 

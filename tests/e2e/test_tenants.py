@@ -26,6 +26,8 @@ from tests.support.tenants.tour import Tenant, take_tour
 
 NAMES_NOTHING = {
     "create_project",
+    "get_usage",
+    "get_usage_history",
     "list_keys",
     "list_projects",
     "read_browser_config",

@@ -61,6 +61,7 @@ class Group:
         text_plain: bool = False,
         adjusts: bool = False,
         content_type: str = "application/json",
+        sealed: bool = False,
         errors: Sequence[str] = (),
     ) -> Callable[[Handler], Endpoint]:
         """Declare the operation of one handler; the keywords are Operation's, where they are explained.
@@ -95,6 +96,7 @@ class Group:
                 text_plain=text_plain,
                 adjusts=adjusts,
                 content_type=content_type,
+                sealed=sealed,
                 errors=errors,
             )
             return Endpoint(operation, handler)

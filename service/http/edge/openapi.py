@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from schemas.billing.usage import BillingNotice
 from schemas.kernel.errors import CATALOGUE, ClosedErrorEnvelope, ErrorEnvelope
 from schemas.kernel.operations import documented_operations
 from schemas.kernel.published import publish, publish_request
@@ -99,6 +100,7 @@ def build_document(endpoints: Iterable[Bound], base_url: str) -> Json:
     schema_of = dict(zip(map(id, types), schemas, strict=True))
     bodies = [schema_of[id(bound.body_type)] for bound in shown if bound.takes_body and not bound.raw_body]
     components |= {name: publish_request(components[name]) for name in _named_in(bodies, components)}
+    components |= {name: _noticed(components[name]) for name in _said_to_people(shown, schema_of)}
     paths: dict[str, Json] = {}
     for bound in shown:
         operation = bound.operation
@@ -134,9 +136,29 @@ def _named_in(parts: Any, components: Json) -> set[str]:
     return found
 
 
+def _said_to_people(shown: Sequence[Bound], schema_of: Mapping[int, Json]) -> set[str]:
+    """Names of the components that answer people, and so may have a notice beside them (R-BILL-11)."""
+    answers = [
+        schema_of[id(body)]
+        for bound in shown
+        if PrincipalKind.KEY in bound.operation.principals and not bound.operation.sealed
+        for body in bound.operation.responses.values()
+        if body is not None
+    ]
+    return {answer["$ref"].rpartition("/")[2] for answer in answers if "$ref" in answer}
+
+
+def _noticed(component: Json) -> Json:
+    """A component of an answer, with the notice that it may have."""
+    if "properties" not in component:
+        return component
+    reference = {"$ref": "#/components/schemas/BillingNotice"}
+    return {**component, "properties": {**component["properties"], "billing_notice": reference}}
+
+
 def _types_of(shown: Sequence[Bound]) -> list[Any]:
     """Every type that has a schema, each once: errors, bodies, answers and parameters."""
-    types: list[Any] = [ErrorEnvelope, ClosedErrorEnvelope]
+    types: list[Any] = [ErrorEnvelope, ClosedErrorEnvelope, BillingNotice]
     for bound in shown:
         operation = bound.operation
         types += [bound.body_type] if bound.takes_body else []

@@ -47,8 +47,9 @@ class Operation(Access):
     to the body type (None: no body). `body` is the type of the request's body (None: it takes none; bytes: as it
     came), `query` a struct of the known query parameters, all with defaults. `closed_errors` picks the closed error
     variant (R-ERR-02, G-018). `text_plain`: ingest also takes text/plain holding JSON (browser beacons). `adjusts`:
-    what is odd in a body is adjusted, not refused (G-133). `content_type` is that of the success answer. `errors` are
-    the codes particular to the operation, for the document; the common ones are added.
+    what is odd in a body is adjusted, not refused (G-133). `content_type` is that of the success answer. `sealed`:
+    what is answered proves itself as it is, so nothing is said beside it. `errors` are the codes particular to the
+    operation, for the document; the common ones are added.
     """
 
     method: str
@@ -69,4 +70,5 @@ class Operation(Access):
     text_plain: bool = False
     adjusts: bool = False
     content_type: str = "application/json"
+    sealed: bool = False
     errors: Sequence[str] = ()

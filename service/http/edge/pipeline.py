@@ -17,8 +17,9 @@ from urllib.parse import parse_qs
 import msgspec
 from litestar import Request
 
-from service.auth.principals import ANONYMOUS, Principal
+from service.auth.principals import ANONYMOUS, Principal, PrincipalKind
 from service.auth.refusals import InvalidPayload, NotFound, ServiceUnavailable, refusal
+from service.billing.notices import beside
 from service.eventstore.commands import Answer, Outcome
 from service.eventstore.loop import CAPACITY
 from service.eventstore.reader import Caller, read_as, reading_for
@@ -45,7 +46,7 @@ from service.http.edge.headers import (
 from service.http.edge.in_flight import InFlight, credential_of
 from service.http.edge.operations import Operation, Subject
 from service.http.edge.rate_limit import RateLimiter, take_token
-from service.http.edge.reply import Reply
+from service.http.edge.reply import JSON, Reply
 from service.http.edge.turns import Shares
 from service.http.edge.validation import decode_query, explain_body, with_whole_numbers
 from service.services import Services
@@ -100,7 +101,8 @@ class Pipeline:
         try:
             with reading_for(Caller(self._address(request, head), READING[bound.operation.mutation])):
                 outcome = await self._carry_out(bound, request, head, body, added, standing)
-            reply = _success(outcome, bound.operation, added, head.request_id)
+                notice = await _notice(bound.operation, standing)
+            reply = _success(outcome, bound.operation, added, head.request_id, notice)
         except Exception as error:  # noqa: BLE001 - this is the edge: whatever it is, the client gets an envelope
             failure = failure_of(error)
             if "allowed_next" in failure.details:
@@ -377,7 +379,17 @@ def request_hash(value: Any) -> str:
     return canonical_sha256(value)
 
 
-def _success(outcome: Outcome | Answer, operation: Operation, added: Mapping[str, str], request_id: str) -> Reply:
+async def _notice(operation: Operation, standing: list[Call[Any, Any]]) -> bytes:
+    """What to say to a person about the account's quota, as JSON; empty for anybody else (R-BILL-11, R-BILL-16)."""
+    [call] = standing
+    if call.principal.kind is not PrincipalKind.KEY or operation.sealed or operation.content_type != JSON:
+        return b""
+    return await call.services.notices.of(call.user_id)
+
+
+def _success(
+    outcome: Outcome | Answer, operation: Operation, added: Mapping[str, str], request_id: str, notice: bytes
+) -> Reply:
     headers = {"content-type": operation.content_type, **added, **outcome.headers}
     if isinstance(outcome, Outcome):
         body = outcome.body
@@ -387,4 +399,4 @@ def _success(outcome: Outcome | Answer, operation: Operation, added: Mapping[str
         body = b"" if outcome.body is None else msgspec.json.encode(outcome.body)
     if not body:
         del headers["content-type"]
-    return Reply(outcome.status, body, headers, request_id)
+    return Reply(outcome.status, beside(body, notice), headers, request_id)

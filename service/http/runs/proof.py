@@ -22,6 +22,7 @@ from service.runs.proof import prove_run
     subject=RUN_SUBJECT,
     responses={200: RunProof},
     extension=True,
+    sealed=True,
     errors=("run_not_found", "automation_mismatch"),
 )
 async def read_run_proof(call: Call[None, None]) -> Answer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from service.billing.usage import DayUsage, events_since, last_event_received_at, project_usage
+from service.billing.reads import DayUsage, events_since, last_event_received_at, project_usage
 from service.eventstore.store import EventStore
 from statemachines.cases import case
 

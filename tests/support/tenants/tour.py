@@ -107,7 +107,8 @@ def connect(tenant: Tenant, shop: Shop) -> None:
 
 def read_project(tenant: Tenant, shop: Shop) -> None:
     """Call every read of the project."""
-    tenant.call("GET", "/v1/projects", None, shop.owner)
+    for path in ("/v1/projects", "/v1/usage", "/v1/usage/history"):
+        tenant.call("GET", path, None, shop.owner)
     for what in (
         "dsn",
         "next-steps",

@@ -95,6 +95,13 @@ class FakeStore:
         return self.rows
 
 
+class FakeNotices:
+    """Says nothing."""
+
+    async def of(self, _: str) -> bytes:
+        return b""
+
+
 def fake_services(store: FakeStore | None = None, **settings: Any) -> Services:
     """Services of fakes; rate limits are off unless asked for."""
     return Services(
@@ -103,4 +110,5 @@ def fake_services(store: FakeStore | None = None, **settings: Any) -> Services:
         intake=cast("Any", None),
         providers=cast("Any", None),
         authenticator=FakeAuthenticator(),
+        notices=cast("Any", FakeNotices()),
     )

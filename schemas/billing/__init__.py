@@ -1,0 +1,1 @@
+"""Wire contracts of usage and quota."""

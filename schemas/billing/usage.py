@@ -1,0 +1,112 @@
+"""Wire contracts of an account's usage and of the notice about its quota (R-BILL-02 to R-BILL-04, G-070)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from schemas.kernel import patterns
+from schemas.kernel.shape import Epoch
+
+Count = Annotated[int, Meta(ge=0)]
+Period = Annotated[
+    str,
+    Meta(
+        min_length=7,
+        max_length=7,
+        pattern=patterns.CALENDAR_MONTH,
+        description="A calendar month in UTC, as YYYY-MM.",
+    ),
+]
+QuotaState = Literal["ok", "near", "over"]
+
+
+class UsageQuery(msgspec.Struct, frozen=True):
+    """The month that is asked for; by default the present one."""
+
+    period: Period | None = None
+
+
+class HistoryQuery(msgspec.Struct, frozen=True):
+    """How many days to go back, the present one included."""
+
+    days: Annotated[int, Meta(ge=1, le=365)] = 30
+
+
+class Breakdown(msgspec.Struct, frozen=True, kw_only=True):
+    """What was accepted, by kind; `errors` counts every log event."""
+
+    errors: Count
+    analytics: Count
+    deploys: Count
+
+
+class Quota(msgspec.Struct, frozen=True, kw_only=True):
+    """How an account stands against the cap of its plan in a month; `pct` is rounded down, and may exceed 100.
+
+    `locked` closes the few operations that answer 402, in the present month alone. A later month begins at
+    `resets_at`.
+    """
+
+    state: QuotaState
+    locked: bool
+    used: Count
+    cap: Count
+    remaining: Count
+    pct: Count
+    resets_at: Epoch
+
+
+class NoticePayload(msgspec.Struct, frozen=True, kw_only=True):
+    """What a client's interface may show as it is."""
+
+    kind: Literal["quota_near", "quota_over"]
+    period: Period
+    plan: str
+    used: Count
+    cap: Count
+    pct: Count
+    resets_at: Epoch
+
+
+class BillingNotice(msgspec.Struct, frozen=True, kw_only=True):
+    """Said beside answers to people whose account is near or over its quota (R-BILL-11, R-BILL-12)."""
+
+    should_notify_human: bool
+    message_for_human: str
+    client_payload: NoticePayload
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """What the projects of an account have sent in a month, deleted ones included."""
+
+    period: Period
+    plan: str
+    plan_name: str
+    total_events: Count
+    breakdown: Breakdown
+    monthly_event_cap: Count
+    retention_days: Count
+    pct_of_plan: Count
+    quota: Quota
+    next_action: str
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """One UTC day of an account; `date` is its midnight."""
+
+    date: Epoch
+    total_events: Count
+    errors: Count
+    analytics: Count
+    deploys: Count
+
+
+class UsageHistory(msgspec.Struct, frozen=True, kw_only=True):
+    """The last days of an account, oldest first, with the days on which nothing came."""
+
+    days: Annotated[int, Meta(ge=1, le=365)]
+    snapshots: list[Snapshot]
+    next_action: str

@@ -1,0 +1,119 @@
+"""Months, caps, and when an account is told of them (R-BILL-01, R-BILL-11, G-070 to G-072). Pure.
+
+Nothing is remembered of what was told: that an account came near its cap for the first time in a month is what its
+days say, so that every process and every repetition gives the same answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+from service.billing.reads import DayUsage
+from service.eventstore.clock import DAY
+from service.settingvalues import Plan
+
+FREE_PLAN: Final = "free"  # of every account that has not subscribed to another
+NEAR_PERCENT: Final = 80
+OVER_PERCENT: Final = 100
+_DECEMBER: Final = 12
+
+
+class Month(NamedTuple):
+    """A UTC calendar month: its first second and that of the next one, in epoch seconds."""
+
+    name: str
+    start: int
+    end: int
+
+    @property
+    def last_day(self) -> int:
+        """Epoch of the last day's midnight."""
+        return self.end - DAY
+
+
+class Total(NamedTuple):
+    """Sums over days; `errors` counts every log event."""
+
+    errors: int
+    analytics: int
+    deploys: int
+
+    @property
+    def events(self) -> int:
+        """All of them together: what a cap counts (R-BILL-03)."""
+        return sum(self)
+
+
+class Standing(NamedTuple):
+    """An account in a month, against the cap of its plan.
+
+    `current` says whether the month is the present one: no other locks anything. `notify` says whether a person
+    should hear of it now: over the cap always, near it on the UTC day on which that came about (G-072).
+    """
+
+    month: Month
+    plan: str
+    cap: int
+    retention_days: int
+    total: Total
+    current: bool
+    notify: bool
+
+    @property
+    def percent(self) -> int:
+        """Whole percent of the cap, rounded down."""
+        return self.total.events * 100 // self.cap
+
+    @property
+    def near(self) -> bool:
+        """Whether four fifths of the cap are used."""
+        return self.percent >= NEAR_PERCENT
+
+    @property
+    def over(self) -> bool:
+        """Whether the cap is used up."""
+        return self.percent >= OVER_PERCENT
+
+
+def month_of(now: int) -> Month:
+    """The month that a moment in epoch seconds lies in."""
+    moment = datetime.fromtimestamp(now, UTC)
+    return _month(moment.year, moment.month)
+
+
+def month_named(name: str, now: int) -> Month | None:
+    """The month YYYY-MM of well-formed text; None for one that has not begun, or before the epoch."""
+    year, number = int(name[:4]), int(name[5:])
+    if not datetime.fromtimestamp(0, UTC).year <= year <= datetime.fromtimestamp(now, UTC).year:
+        return None
+    month = _month(year, number)
+    return month if month.start <= now else None
+
+
+def _month(year: int, number: int) -> Month:
+    start = datetime(year, number, 1, tzinfo=UTC)
+    after = datetime(year + number // _DECEMBER, number % _DECEMBER + 1, 1, tzinfo=UTC)
+    return Month(f"{start:%Y-%m}", int(start.timestamp()), int(after.timestamp()))
+
+
+def total_of(days: Sequence[DayUsage]) -> Total:
+    """Add days up."""
+    return Total(*(sum(day[column] for day in days) for column in (1, 2, 3)))
+
+
+def standing_of(month: Month, days: Sequence[DayUsage], name: str, plan: Plan, now: int) -> Standing:
+    """Judge the days of a month, oldest first, by a plan; `now` in epoch seconds."""
+    total, before = total_of(days), total_of([day for day in days if day.day < now - now % DAY])
+    standing = Standing(
+        month=month,
+        plan=name,
+        cap=plan.events,
+        retention_days=plan.retention_days,
+        total=total,
+        current=month.start <= now < month.end,
+        notify=False,
+    )
+    came_near_today = standing.near and not standing._replace(total=before).near
+    return standing._replace(notify=standing.current and (standing.over or came_near_today))

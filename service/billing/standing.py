@@ -1,0 +1,21 @@
+"""How an account stands in a month: what it has sent, by the plan that it has (R-BILL-01, G-071)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from service.billing.quota import FREE_PLAN, Month, Standing, standing_of
+from service.billing.reads import account_usage
+from service.eventstore.store import EventStore
+from service.settingvalues import Plan
+
+
+async def standing_in(
+    store: EventStore, plans: Mapping[str, Plan], account_id: str, month: Month, now: int
+) -> Standing:
+    """Read and judge an account's month; `now` in epoch seconds.
+
+    Nobody can subscribe yet, so every account has the free plan.
+    """
+    days = await account_usage(store, account_id, month.start, month.last_day)
+    return standing_of(month, days, FREE_PLAN, plans[FREE_PLAN], now)
