@@ -2,11 +2,14 @@
 
 import os
 import shutil
+import sys
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import httpcore2
 import pytest
 
 from tests.support.cluster import (  # noqa: F401 (fixtures are found by name)
@@ -26,6 +29,9 @@ OWN = pytest.StashKey[Path]()
 MEMORY = Path("/dev/shm")  # noqa: S108
 MEMORY_BYTES = 6 * 1024**3
 ALONE = (TESTS / "torture", TESTS / "faults", TESTS / "service" / "process")
+
+# One for all clients of all tests: each would read every certificate of the machine again, in 25 ms, to speak HTTP.
+httpcore2.default_ssl_context = cache(httpcore2.default_ssl_context)
 
 
 def in_memory() -> str | None:
@@ -74,10 +80,26 @@ def tmp_path_factory(tmp_path_factory: pytest.TempPathFactory) -> pytest.TempPat
     return tmp_path_factory
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _bytecode(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Where bytecode is not to be written, keep it beside the temporary files: servers and commands compile it once.
+
+    Each of the hundreds of processes that the tests start would spend half a second on that.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        if sys.dont_write_bytecode:
+            base = tmp_path_factory.getbasetemp()
+            shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+            patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+            patch.setenv("PYTHONPYCACHEPREFIX", str(shared / "bytecode"))
+        yield
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what kills processes or measures them: everything else shares the machine with a second worker."""
+    alone = {path for path in {item.path for item in items} if any(folder in path.parents for folder in ALONE)}
     for item in items:
-        if any(folder in item.path.parents for folder in ALONE):
+        if item.path in alone:
             item.add_marker(pytest.mark.alone)
 
 
