@@ -20,7 +20,13 @@ from tests.support.cluster import (  # noqa: F401 (fixtures are found by name)
     database_url,
     empty_database_url,
 )
-from tests.support.server import ServerFactory, ServerHandle, server, server_factory  # noqa: F401
+from tests.support.server import (  # noqa: F401
+    ServerFactory,
+    ServerHandle,
+    server,
+    server_factory,
+    shared_server,
+)
 
 LOG_CHARACTERS = 6000
 TESTS = Path(__file__).parent

@@ -212,16 +212,36 @@ class ServerFactory:
         return server
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory, cluster: TestCluster) -> Iterator[ServerHandle]:
-    """A running server that the tests of a module share, on a database of its own."""
+def _running(directory: Path, cluster: TestCluster) -> Iterator[ServerHandle]:
+    """A running server on a database of its own."""
     with cluster.database() as url:
-        handle = ServerHandle(tmp_path_factory.mktemp("server"), database_url=url)
+        handle = ServerHandle(directory, database_url=url)
         try:
             handle.start()
             yield handle
         finally:
             handle.stop()
+
+
+@pytest.fixture(scope="session")
+def shared_server(tmp_path_factory: pytest.TempPathFactory, cluster: TestCluster) -> Iterator[ServerHandle]:
+    """The running server of all files that are marked with `shares_server`.
+
+    Its clock is ahead by what other tests moved it, never back, and their people and projects are there: a test makes
+    its own, takes the time from the service and counts nothing but what is its own. No test ends one of its processes.
+    """
+    yield from _running(tmp_path_factory.mktemp("shared"), cluster)
+
+
+@pytest.fixture(scope="module")
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, cluster: TestCluster
+) -> Iterator[ServerHandle]:
+    """A running server that the tests of a module share; with other modules, where it is marked so."""
+    if request.node.get_closest_marker("shares_server"):
+        yield request.getfixturevalue("shared_server")
+    else:
+        yield from _running(tmp_path_factory.mktemp("server"), cluster)
 
 
 @pytest.fixture

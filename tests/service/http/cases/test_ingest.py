@@ -12,6 +12,8 @@ import pytest
 from tests.support.api import World, at_once, ok, refused, without_request_id
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
 
+pytestmark = pytest.mark.shares_server
+
 LOG: dict[str, Any] = {
     "level": "error",
     "message": "Payment 17 failed",
