@@ -34,7 +34,12 @@ PASSABLE = 0o711
 OWN = pytest.StashKey[Path]()
 MEMORY = Path("/dev/shm")  # noqa: S108
 MEMORY_BYTES = 6 * 1024**3
-ALONE = (TESTS / "torture", TESTS / "faults", TESTS / "service" / "process")
+ALONE = (
+    TESTS / "torture",
+    TESTS / "faults" / "test_silent_database.py",
+    TESTS / "service" / "process" / "test_stopping.py",
+    TESTS / "service" / "process" / "test_strangers.py",
+)
 
 # One for all clients of all tests: each would read every certificate of the machine again, in 25 ms, to speak HTTP.
 httpcore2.default_ssl_context = cache(httpcore2.default_ssl_context)
@@ -101,9 +106,20 @@ def _bytecode(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+def stands_alone(path: Path) -> bool:
+    """Whether tests of this file measure seconds, so that nothing else may run beside them."""
+    return any(path.is_relative_to(place) for place in ALONE)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Read only the files of the tests that are asked for, where these are the ones that run alone."""
+    asked = config.option.markexpr == "alone" and collection_path.is_file()
+    return True if asked and not stands_alone(collection_path) else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what kills processes or measures them: everything else shares the machine with a second worker."""
-    alone = {path for path in {item.path for item in items} if any(folder in path.parents for folder in ALONE)}
+    """Mark what measures seconds: everything else shares the machine with a second worker."""
+    alone = {path for path in {item.path for item in items} if stands_alone(path)}
     for item in items:
         if item.path in alone:
             item.add_marker(pytest.mark.alone)
