@@ -274,6 +274,25 @@ async def test_secrets_are_hidden_and_counted(world: World, project):
     ]
 
 
+async def test_what_is_sent_after_the_clock_was_moved_has_the_new_time(world: World, project):
+    """Also while flushes are under way: each takes its time when all that is in it has been sent (G-120)."""
+    _, _, dsn = project
+    moved = asyncio.Event()
+
+    async def keep_busy(number: int) -> None:
+        while not moved.is_set():
+            ok(await dsn.post("/v1/logs/", {**LOG, "message": f"kind {'abcd'[number % 4]}"}), 202)
+
+    busy = [asyncio.create_task(keep_busy(number)) for number in range(8)]
+    for turn in range(20):
+        told = ok(await world.test_operator.post("/v1/test-clock/advance", {"seconds": 1000}))
+        known, new = {**LOG, "message": "kind a"}, {**LOG, "message": f"new kind {'efghijkl'[turn % 8]}"}
+        for answer in await asyncio.gather(dsn.post("/v1/logs/", known), dsn.post("/v1/logs/", new)):
+            assert ok(answer, 202)["received_at"] >= told["server_time"]
+    moved.set()
+    await asyncio.gather(*busy)
+
+
 async def test_an_operator_may_hide_more_names(server_factory):
     server = server_factory(env={"SERVICE_SCRUB_NAMES": "card-number,plate"})
     async with httpx2.AsyncClient(base_url=server.base_url, timeout=30) as client:
