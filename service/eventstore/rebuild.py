@@ -128,8 +128,8 @@ class _Rebuild:
                 sql.Identifier(self.shadow), sql.SQL(", ").join(map(sql.Identifier, columns))
             )
             with self.connection.cursor().copy(target) as copy:
-                for name, folded, _, newer in pending:
-                    row = kept.get(name) if newer else folded
+                for folded in pending:
+                    row = kept.get(folded.name) if folded.newer else folded.row
                     if self._shows(row):
                         copy.write_row(row_values(row, columns))
                         self.digest.add(row)
