@@ -102,6 +102,13 @@ def connected(settings: Settings) -> psycopg.Connection[Any]:
     return psycopg.connect(settings.database_url, autocommit=True, application_name="service-cli")
 
 
+def as_owner(settings: Settings) -> Settings:
+    """The same settings for work that needs the owner of the tables, where that is a role apart."""
+    if settings.migration_database_url is None:
+        return settings
+    return msgspec.structs.replace(settings, database_url=settings.migration_database_url)
+
+
 def with_store(work: Callable[[EventStore], Coroutine[Any, Any, T]]) -> T:
     """Run asynchronous work on a started event store: commands from here take the one write path too."""
 

@@ -14,6 +14,8 @@ import msgspec
 from service.cli.common import connected, connection, database, json_option, looking, print_json, progress, show
 
 if TYPE_CHECKING:
+    import psycopg
+
     from service.eventstore.history import StoredEvent
 
 COLUMNS = ("position", "recorded_at", "project_id", "stream_id", "revision", "topic", "actor")
@@ -41,10 +43,9 @@ def events() -> None:
 def tail(count: int, project: str | None, follow: bool, as_json: bool) -> None:
     """Print the last events of the log; with --json a line each."""
     from service.eventstore.history import read_log
-    from service.eventstore.sequencer import sequence_all
 
     with connection() as opened:
-        sequence_all(opened)
+        _number(opened)
         [[size]] = opened.execute("select size from log_state").fetchall()
         cursor = max(0, size - count)
         while True:
@@ -109,10 +110,9 @@ def export(out: Path | None, after: int, project: str | None) -> None:
     import rfc8785
 
     from service.eventstore.history import follow
-    from service.eventstore.sequencer import sequence_all
 
     with connection() as opened, progress("Events") as report:
-        sequence_all(opened)
+        _number(opened)
         [[size]] = opened.execute("select size from log_state").fetchall()
         file = sys.stdout.buffer if out is None else out.open("wb")
         try:
@@ -160,6 +160,15 @@ def verify(as_json: bool) -> None:
         _say_more(erased, seen.newer)
     if findings:
         raise SystemExit(1)
+
+
+def _number(opened: psycopg.Connection[Any]) -> None:
+    """Give events their places while no worker does; a role that only reads sees those that have one."""
+    from service.eventstore.guards import serving_role
+    from service.eventstore.sequencer import sequence_all
+
+    if serving_role(opened).appends:
+        sequence_all(opened)
 
 
 def _say_more(erased: list[dict[str, Any]], newer: int) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from service.cli.common import connection, database, json_option, looking, print_json, progress, show
+from service.cli.common import as_owner, connection, database, json_option, looking, print_json, progress, show
 
 if TYPE_CHECKING:
     import psycopg
@@ -76,7 +76,7 @@ def rebuild(names: tuple[str, ...], every: bool, as_json: bool) -> None:
 
         for found in chosen:
             with progress(found.name) as report:
-                receipts.append(fold(settings.database_url, found, report))
+                receipts.append(fold(as_owner(settings).database_url, found, report))
         asyncio.run(_record(settings, receipts))
     if as_json:
         print_json(receipts)

@@ -1,7 +1,7 @@
 """The tamper table: what `events verify` and `projections verify` say of each change behind the service's back.
 
-The attacker has the tables' owner's rights: takes the guard of history away for the attack, and puts it back. What
-nobody can tell from the database alone waits for signed checkpoints, and is expected to fail until they stand.
+The attacker of threat 9 has the rights of the tables' owner: takes the guard of history away for the attack, and puts
+it back. What nobody can tell from the database alone waits for signed checkpoints, and fails as expected until then.
 """
 
 from __future__ import annotations

@@ -2,12 +2,17 @@
 -- Rows of the day that the default partition caught meanwhile move along, unless they are more than `most_moved`, which
 -- would hold up ingest: then they stay where they are, and so does everything else of that day.
 create or replace function ensure_partition(telemetry text, day bigint, most_moved bigint default 100000) returns boolean
-language plpgsql as $body$
+language plpgsql security definer
+set search_path = public, pg_temp
+as $body$
 declare
     fallback constant text := telemetry || '_default';
     wanted   constant text := telemetry || '_' || to_char(to_timestamp(day) at time zone 'UTC', 'YYYYMMDD');
     caught   bigint;
 begin
+    if telemetry not in ('log_events', 'analytics_events') then
+        raise exception '% is no telemetry', telemetry using errcode = 'invalid_parameter_value';
+    end if;
     if to_regclass(wanted) is not null then
         return true;
     end if;
