@@ -15,6 +15,7 @@ from service.cli import COMMANDS, main
 from service.registry import machines, read_models
 from statemachines.kernel.machine import Stream
 from tests.support.cluster import TestCluster
+from tests.support.handwritten import begin_purging, erase
 from tests.support.later import Later, LaterRelease
 from tests.support.server import ENCRYPTION_KEY, SIGNING_KEY, clean_environment
 
@@ -134,6 +135,22 @@ def test_history_is_shown_replayed_exported_and_verified(console: Console, datab
     ]
 
 
+def test_verify_says_what_was_erased_and_what_is_not_proven(console: Console, database_url: str):
+    """Scope by scope, with the deletion; a guess that nobody can prove is said to be one, in the last line."""
+    console.run("keys", "create", "--email", "one@example.com")
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        [[person]] = connection.execute("select id from people").fetchall()
+        begin_purging(connection, person, "del_1")
+        assert erase(connection, person, "del_1") == 2
+    lines = console.run("events", "verify").stdout.splitlines()
+    assert lines[0].startswith("Nothing is wrong with 3 events")
+    assert lines[1] == f"Erased: the payloads of 2 events of {person}, by deletion del_1; their hashes hold."
+    assert lines[-1].startswith("Not proven without signed checkpoints: that the newest events were not cut off")
+    verified = console.json("events", "verify")
+    assert verified["erased"] == [{"project_id": person, "events": 2, "deletion_id": "del_1"}]
+    assert len(verified["not_proven"]) == 4
+
+
 def test_what_is_stored_under_each_topic_is_shown(console: Console):
     """Members for people, JSON Schemas for programs; of all topics, or of those that are named."""
     schemas = console.json("events", "schemas")
@@ -221,6 +238,26 @@ def test_the_doctor_finds_what_is_wrong(console: Console, database_url: str):
     findings = {finding["check"]: finding["result"] for finding in console.json("doctor", code=1)}
     assert findings["clock"] == "wrong"
     assert findings["settings"] == "warning"
+
+
+def test_the_doctor_names_a_role_that_could_take_the_guards_away(
+    console: Console, cluster: TestCluster, database_url: str
+):
+    """An owner that serves is a warning, where another one is meant to own an error; a superuser is always one."""
+
+    def role(code: int) -> tuple[str, str]:
+        [finding] = [finding for finding in console.json("doctor", code=code) if finding["check"] == "role"]
+        return finding["result"], finding["detail"]
+
+    advice = "; SERVICE_MIGRATION_DATABASE_URL parts the owner from the one that serves"
+    owns = "service owns the tables, and could take their guards away" + advice
+    assert role(0) == ("warning", owns)
+    console.env["SERVICE_MIGRATION_DATABASE_URL"] = database_url
+    assert role(1) == ("wrong", owns)
+    console.env["SERVICE_DATABASE_URL"] = cluster.admin_url(database_url)
+    result, detail = role(1)
+    assert result == "wrong"
+    assert "superuser" in detail
 
 
 def test_the_doctor_names_damaged_streams(console: Console, database_url: str):
