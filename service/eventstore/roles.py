@@ -40,7 +40,7 @@ READABLE: Final = (
 """Tables of the event store that the commands read which only read."""
 
 _TABLES = (
-    "select c.relname::text from pg_class c where c.relkind in ('r', 'p') and not c.relispartition "
+    "select c.relname::text from pg_class c where c.relkind in ('r', 'p') "
     "and c.relnamespace = current_schema()::regnamespace order by 1"
 )
 _OWNED = (
