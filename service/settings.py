@@ -85,6 +85,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] | None
     idle_seconds: int
     log_level: str
+    access_log: bool
     test_clock: bool
 
     def __repr__(self) -> str:
@@ -284,6 +285,13 @@ VARIABLES: tuple[Variable, ...] = (
         "connections open: longer than it keeps them.",
     ),
     Variable("SERVICE_LOG_LEVEL", "log_level", log_level, "info", "`debug`, `info`, `warning` or `error`."),
+    Variable(
+        "SERVICE_ACCESS_LOG",
+        "access_log",
+        flag,
+        "1",
+        "At log level info, a line for each request: method, route, status, milliseconds, kind of caller, request id.",
+    ),
     Variable(
         "SERVICE_TEST_CLOCK",
         "test_clock",

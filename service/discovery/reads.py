@@ -26,7 +26,6 @@ _LAG = (
     f"select count(*), coalesce(extract(epoch from {NOW} - min(e.recorded_at)), 0)::bigint "  # noqa: S608 - a constant
     "from (select seq from unsequenced order by seq limit 1000) u join events e on e.seq = u.seq"
 )
-_DECISIONS = "select n_live_tup from pg_stat_user_tables where relname = 'automation_decisions'"
 _BEHIND = "select c.name, s.size - c.position from checkpoints c, log_state s order by c.name"
 
 
@@ -61,27 +60,8 @@ def _reason(error: Exception) -> str:
     return type(error).__name__ if isinstance(error, psycopg.Error) else f"no answer within {ANSWER_SECONDS} s"
 
 
-async def figures(store: EventStore) -> list[tuple[str, str, float]]:
-    """Read what /metrics shows of the database: name, description and value of each; none while it cannot be read."""
-    try:
-        found = await _waits(store)
-        [[decisions]] = await store.fetch(_DECISIONS)
-    except (psycopg.Error, CommandNotDone):
-        return []
-    waited = "Seconds that the object due longest has waited for its turn in this step of the sweep."
-    due = "Objects that this step of the sweep takes up in turn."
-    return [
-        *((f"service_sweep_{wait.step}_longest_wait_seconds", waited, wait.longest) for wait in found),
-        *((f"service_sweep_{wait.step}_due", due, wait.objects) for wait in found),
-        (
-            "service_automation_decisions",
-            "Records of decisions that are kept, as the database estimates them.",
-            decisions,
-        ),
-    ]
-
-
-async def _waits(store: EventStore) -> list[Wait]:
+async def waits(store: EventStore) -> list[Wait]:
+    """Tell how long what the sweep takes up in turn has waited, by step."""
     return await turns.waits(store, (turns.ENABLED, turns.VERIFYING), sweep.AT_MOST)
 
 
@@ -104,7 +84,7 @@ async def _schema_check(store: EventStore) -> Check:
 
 async def _further_checks(store: EventStore) -> list[Check]:
     """Check what this release can only look at in a schema that fits: the log, its streams, the turns of the sweep."""
-    return [*await _log_checks(store), await _newer_check(store), *map(_turn_check, await _waits(store))]
+    return [*await _log_checks(store), await _newer_check(store), *map(_turn_check, await waits(store))]
 
 
 async def _log_checks(store: EventStore) -> list[Check]:

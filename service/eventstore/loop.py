@@ -87,6 +87,7 @@ class CommandLoop:
         self._looked: dict[StreamName, int] = {}
         self.rounds = 0
         self.commands = 0
+        self.in_doubt = 0
 
     # -- any thread --------------------------------------------------------------------------------------------
 
@@ -263,6 +264,7 @@ class CommandLoop:
                 self._park(batch)
             case Meaning.IN_DOUBT:
                 OUTAGE.began(fault.error, in_doubt=len(batch))
+                self.in_doubt += len(batch)
                 for entry in batch:
                     entry.in_doubt = True
                 self._session.close()

@@ -45,6 +45,7 @@ class Decider:
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         # A daemon: a database that does not answer must not keep the process from ending.
         self._thread = threading.Thread(target=self._main, name="service-intake", daemon=True)
+        self.in_doubt = 0
 
     # -- the event loop ----------------------------------------------------------------------------------------
 
@@ -105,6 +106,7 @@ class Decider:
                 settlement.hold(attempt.items)
             case Meaning.IN_DOUBT:
                 OUTAGE.began(fault.error, in_doubt=len(attempt.items))
+                self.in_doubt += len(attempt.items)
                 self._session.close()
                 if attempt.committing:
                     self._resolve(attempt, self._session.pid, settlement)

@@ -27,6 +27,7 @@ from service.eventstore import migrations
 from service.eventstore.startup import check_database
 from service.process import notify
 from service.process.children import Child, wait_for_port
+from service.process.measures import counting_together
 from service.settings import Settings
 
 log = structlog.get_logger()
@@ -62,7 +63,8 @@ class Supervisor:
                 if self._settings.embedded:
                     stack.enter_context(sole_supervisor(Layout(self._settings.data_dir)))
                 wait_for_port(self._settings.host, self._settings.port, PORT_SECONDS)
-                with self._loading_children(stack):
+                counting = stack.enter_context(counting_together())
+                with self._loading_children(stack, {**os.environ, **counting}):
                     attachment = self._database(stack)
                     self._make_ready()
                 self._starting = False
@@ -79,7 +81,7 @@ class Supervisor:
             check_database(connection, test_clock=self._settings.test_clock)
 
     @contextmanager
-    def _loading_children(self, stack: ExitStack) -> Iterator[None]:
+    def _loading_children(self, stack: ExitStack, environment: dict[str, str]) -> Iterator[None]:
         """Start the API and the worker, which load while the block makes the database ready, and then begin.
 
         Loading takes them longer than anything else on the way to the first answer, and needs no database.
@@ -87,8 +89,8 @@ class Supervisor:
         gate, key = os.pipe()
         try:
             self._children = [
-                Child("api", "service.process.serving", dict(os.environ)),
-                Child("worker", "service.process.worker", dict(os.environ)),
+                Child("api", "service.process.serving", environment),
+                Child("worker", "service.process.worker", environment),
             ]
             for child in self._children:
                 child.start(gate)
