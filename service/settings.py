@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from service.embedded.layout import Layout
+from service.embedded.place import unfit
 from service.secretfiles import stored_secret
 from service.settingvalues import (
     PLANS,
@@ -332,6 +333,8 @@ def load_settings(env: Mapping[str, str] | None = None, *, secrets: bool = True)
     if problems:
         raise SettingsError(problems)
     embedded = values["database_url"] is None
+    if embedded and (problem := unfit(values["data_dir"], makes=secrets)):
+        raise SettingsError([f"SERVICE_DATA_DIR: {problem}"])
     for variable in VARIABLES:
         if secrets and variable.made and values[variable.field] is None:
             _make(variable, values, embedded, problems)
@@ -397,7 +400,11 @@ def _make(variable: Variable, values: dict[str, Any], embedded: bool, problems: 
     try:
         made = stored_secret(Layout(values["data_dir"]), variable.field, variable.made)
         values[variable.field] = variable.read(made)
-    except (OSError, BadValue) as error:
+    except OSError as error:
+        problem = f"SERVICE_DATA_DIR: {Layout(values['data_dir']).secrets} cannot be made or used ({error.strerror})."
+        if problem not in problems:
+            problems.append(problem)
+    except BadValue as error:
         path = Layout(values["data_dir"]).secrets / variable.field
         problems.append(f"{variable.name}: {path} cannot be made or used: {error}")
 

@@ -14,7 +14,12 @@ import psycopg
 from service.cli.common import database, json_option, show
 from service.cli.failures import explain
 from service.cli.lookups import place_of
+from service.demo.stage import DemoFailed
+from service.demo.tools import find_git, find_node
+from service.embedded.attach import supervisor_of
 from service.embedded.errors import EmbeddedError
+from service.embedded.layout import Layout
+from service.embedded.place import unfit
 from service.eventstore import migrations, newer
 from service.eventstore.audit import damaged_streams
 from service.eventstore.clock import NOW
@@ -22,7 +27,7 @@ from service.eventstore.connection import CONNECT_SECONDS, answering_within
 from service.eventstore.migrations import Standing
 from service.eventstore.startup import server_problems
 from service.registry import machines
-from service.settings import Settings, unknown_variables
+from service.settings import Settings, SettingsError, load_settings, unknown_variables
 
 OK, WARNING, WRONG = "ok", "warning", "wrong"
 ANSWER_SECONDS = 5.0
@@ -46,9 +51,12 @@ def doctor(as_json: bool) -> None:
     """Look at settings, database, schema, log and jobs. Exit code 0 only when nothing is wrong (warnings pass)."""
     findings = [*_surroundings()]
     try:
-        with database(current=False) as settings:
-            findings += _files(settings)
+        settings = load_settings(secrets=False)
+        findings += _files(settings)
+        with database(current=False):
             findings += _database(settings)
+    except SettingsError as error:
+        findings.append(Finding("settings", WRONG, " ".join(error.problems)))
     except (click.ClickException, EmbeddedError, psycopg.OperationalError) as error:
         findings.append(Finding("database", WRONG, explain(error) or str(error)))
     show([finding._asdict() for finding in findings], Finding._fields, as_json=as_json)
@@ -75,15 +83,29 @@ def _surroundings() -> Iterator[Finding]:
     yield Finding("python", OK, ".".join(map(str, sys.version_info[:3])))
     unknown = unknown_variables(os.environ)
     yield Finding("settings", WARNING if unknown else OK, f"not known: {', '.join(unknown)}" if unknown else "all read")
-    node = shutil.which("node")
-    yield Finding("node", OK if node else WARNING, node or "not found; only the demo needs it")
+    for program, find in (("git", find_git), ("node", find_node)):
+        try:
+            yield Finding(program, OK, find())
+        except DemoFailed as missing:
+            yield Finding(program, WARNING, f"{missing} Nothing else needs it.")
 
 
 def _files(settings: Settings) -> Iterator[Finding]:
-    """The data directory."""
+    """The data directory, and who works on it."""
     if not settings.embedded:
+        yield Finding("data directory", OK, "none: SERVICE_DATABASE_URL names a database")
         return
-    free = shutil.disk_usage(settings.data_dir).free
+    layout = Layout(settings.data_dir)
+    problem = unfit(settings.data_dir, makes=True)
+    begun = not problem and layout.cluster.is_dir()
+    detail = problem or (str(settings.data_dir) if begun else f"{settings.data_dir}, empty before the first start")
+    yield Finding("data directory", WRONG if problem else OK, detail)
+    if problem:
+        return
+    holder = supervisor_of(layout)
+    yield Finding("service", OK, f"runs, as process {holder}" if holder else "does not run")
+    there = next(path for path in (settings.data_dir, *settings.data_dir.parents) if path.exists())
+    free = shutil.disk_usage(there).free
     yield Finding("disk", OK if free > FREE_BYTES else WARNING, f"{free // 1_000_000} MB free")
     open_files = [path.name for path in (settings.data_dir / "secrets").glob("*") if path.stat().st_mode & 0o077]
     detail = f"readable by others: {', '.join(open_files)}; chmod 600 them" if open_files else "readable by their owner"

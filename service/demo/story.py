@@ -12,14 +12,16 @@ from service.demo.opening import open_story
 from service.demo.refusals import refuse
 from service.demo.scene import Scene
 from service.demo.stage import DemoFailed, Stage, console
-from service.demo.world import World, check_tools
+from service.demo.tools import find_git, find_node
+from service.demo.world import World
 
 
 def run() -> None:
     """Run the whole demo. Raises DemoFailed when a step fails; leaves nothing running either way."""
     stage = Stage()
     began = time.monotonic()
-    node = check_tools()
+    find_git()
+    node = find_node()
     with World() as world:
         try:
             tell(Scene(stage, world), node)

@@ -21,7 +21,6 @@ from service.demo.stage import DemoFailed
 from service.embedded.layout import temporary_directory
 
 PRODUCT = Path(__file__).parent / "product"
-NODE_MAJOR = 20
 START_SECONDS = 60
 RUN_SECONDS = 60
 LOG_CHARACTERS = 3000
@@ -33,22 +32,6 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-def check_tools() -> str:
-    """Return the path of Node. Raises DemoFailed that says what to install."""
-    if shutil.which("git") is None:
-        raise DemoFailed("The demo keeps its product in a git repository: install git, then run it again.")
-    node = shutil.which("node")
-    if node is None:
-        raise DemoFailed(
-            f"Node.js {NODE_MAJOR} or later is needed for the source snapshot: install it "
-            "(Debian: apt-get install nodejs), then run the demo again."
-        )
-    version = subprocess.run([node, "--version"], check=True, capture_output=True, text=True).stdout.strip()
-    if int(version.lstrip("v").split(".")[0]) < NODE_MAJOR:
-        raise DemoFailed(f"Node.js {NODE_MAJOR} or later is needed for the source snapshot; {node} is {version}.")
-    return node
 
 
 def clean_environment() -> dict[str, str]:

@@ -147,7 +147,7 @@ class Supervisor:
             connection.close()
 
     def _announce(self) -> None:
-        """Print the address of the service and how to get a first key."""
+        """Print the address of the service and how to get a first key, as one block below what was logged so far."""
         seconds = time.monotonic() - self._began
         base_url = self._settings.base_url
         where = (
@@ -155,12 +155,14 @@ class Supervisor:
             if self._settings.embedded
             else "PostgreSQL of SERVICE_DATABASE_URL"
         )
+        log.info("serving", base_url=base_url, seconds=round(seconds, 2))
+        sys.stderr.flush()
         sys.stdout.write(
             f"\nService ready after {seconds:.1f} s\n"
             f"  API        {base_url}\n"
             f"  Schema     {base_url}/v1/openapi.json\n"
             f"  Guide      {base_url}/service.md\n"
-            f"  PostgreSQL {where}\n"
+            f"  Data       {where}\n"
             "\nA first key, from another terminal:\n"
             "  .venv/bin/service keys create --email you@example.com\n"
             f"or by the device flow: POST {base_url}/v1/auth/device, then {base_url}/device\n"
@@ -168,7 +170,6 @@ class Supervisor:
         )
         sys.stdout.flush()
         notify.tell(notify.READY, f"STATUS=Serving on {base_url}")
-        log.info("serving", base_url=base_url, seconds=round(seconds, 2))
 
     def _stop_children(self) -> None:
         """End the API and the worker together; once."""
