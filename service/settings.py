@@ -85,6 +85,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_in_flight: int
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] | None
     idle_seconds: int
+    min_free_mb: int
     log_level: str
     access_log: bool
     test_clock: bool
@@ -284,6 +285,13 @@ VARIABLES: tuple[Variable, ...] = (
         "15",
         "A connection is closed that has not sent the whole head of a request for so long. Behind a proxy that keeps "
         "connections open: longer than it keeps them.",
+    ),
+    Variable(
+        "SERVICE_MIN_FREE_MB",
+        "min_free_mb",
+        one_to(1_000_000),
+        "256",
+        "Megabytes that have to be free where the embedded database is; with less the service counts as not ready.",
     ),
     Variable("SERVICE_LOG_LEVEL", "log_level", log_level, "info", "`debug`, `info`, `warning` or `error`."),
     Variable(

@@ -32,6 +32,7 @@ from service.settings import Settings, SettingsError, load_settings, unknown_var
 OK, WARNING, WRONG = "ok", "warning", "wrong"
 ANSWER_SECONDS = 5.0
 FREE_BYTES = 1_000_000_000
+MB = 1_000_000
 UNNUMBERED_SECONDS = 5
 MOST_NAMED = 20  # streams that a finding names
 LOCKS_A_PROCESS = 64 * 100  # a full batch of commands that each create many streams
@@ -73,6 +74,7 @@ def _database(settings: Settings) -> list[Finding]:
         findings = [Finding("database", OK, place_of(settings))]
         findings += _server(connection, settings)
         findings += _schema(connection)
+        findings.append(_writing(connection))
         if all(finding.result != WRONG for finding in findings):
             findings += _contents(connection, settings)
     return findings
@@ -105,8 +107,10 @@ def _files(settings: Settings) -> Iterator[Finding]:
     holder = supervisor_of(layout)
     yield Finding("service", OK, f"runs, as process {holder}" if holder else "does not run")
     there = next(path for path in (settings.data_dir, *settings.data_dir.parents) if path.exists())
-    free = shutil.disk_usage(there).free
-    yield Finding("disk", OK if free > FREE_BYTES else WARNING, f"{free // 1_000_000} MB free")
+    free, bound = shutil.disk_usage(there).free, settings.min_free_mb * MB
+    state = OK if free > FREE_BYTES else WARNING if free >= bound else WRONG
+    detail = f"{free // MB} MB free" + ("" if state == OK else f"; below {bound // MB} MB the service is not ready")
+    yield Finding("disk", state, detail)
     open_files = [path.name for path in (settings.data_dir / "secrets").glob("*") if path.stat().st_mode & 0o077]
     detail = f"readable by others: {', '.join(open_files)}; chmod 600 them" if open_files else "readable by their owner"
     yield Finding("secrets", WRONG if open_files else OK, detail)
@@ -131,6 +135,19 @@ def _server(connection: psycopg.Connection[Any], settings: Settings) -> Iterator
     needed = LOCKS_A_PROCESS * (settings.workers + 1)
     detail = f"room for {slots}" + ("" if slots >= needed else f", {needed} advised: raise max_locks_per_transaction")
     yield Finding("locks", OK if slots >= needed else WARNING, detail)
+
+
+def _writing(connection: psycopg.Connection[Any]) -> Finding:
+    """Whether there is room for a write: one that is taken back, and that no other session ever sees."""
+    try:
+        with connection.transaction(force_rollback=True):
+            connection.execute("create temporary table service_doctor (line text)")
+            connection.execute("insert into service_doctor select repeat('x', 1000) from generate_series(1, 100)")
+    except psycopg.errors.DiskFull as error:
+        return Finding("writing", WRONG, f"the database has no room: {error.diag.message_primary}")
+    except (psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction):
+        return Finding("writing", OK, "not tried: this role, or this server, only reads")
+    return Finding("writing", OK, "the database has room")
 
 
 def _schema(connection: psycopg.Connection[Any]) -> Iterator[Finding]:

@@ -11,8 +11,10 @@ from typing import NamedTuple
 import psycopg
 
 from service.discovery.reads import waits
+from service.discovery.room import free_bytes
 from service.eventstore.commands import CommandNotDone
 from service.eventstore.store import EventStore
+from service.settings import Settings
 
 
 class Figure(NamedTuple):
@@ -26,6 +28,7 @@ class Figure(NamedTuple):
 READABLE = "service_figures_readable"
 DESCRIPTIONS: Mapping[str, str] = {
     READABLE: "1 when the figures of the database could be read, else 0, and the others are missing.",
+    "service_disk_free_bytes": "Bytes free where the embedded database is.",
     "service_jobs": "Jobs by state; one that succeeded is deleted.",
     "service_jobs_longest_wait_seconds": "Seconds that a job which is due has waited for a worker, at most.",
     "service_workers": "Workers that gave a sign of life in the last 30 s.",
@@ -94,13 +97,15 @@ cross join lateral (values ('service_table_bytes', t.bytes), ('service_table_row
 """
 
 
-async def figures(store: EventStore) -> list[Figure]:
-    """Read them; only that they cannot be read while the database does not answer."""
+async def figures(store: EventStore, settings: Settings) -> list[Figure]:
+    """Read them; while the database does not answer, little more than that they cannot be read."""
+    free = free_bytes(settings)
+    seen = [] if free is None else [Figure("service_disk_free_bytes", {}, free)]
     try:
         found = [Figure(name, labels, float(value)) for name, labels, value in await store.fetch(_FIGURES)]
         turns = await waits(store)
     except (psycopg.Error, CommandNotDone):
-        return [Figure(READABLE, {}, 0)]
+        return [*seen, Figure(READABLE, {}, 0)]
     found += [Figure("service_sweep_longest_wait_seconds", {"step": wait.step}, wait.longest) for wait in turns]
     found += [Figure("service_sweep_due", {"step": wait.step}, wait.objects) for wait in turns]
-    return [*found, Figure(READABLE, {}, 1)]
+    return [*found, *seen, Figure(READABLE, {}, 1)]

@@ -7,10 +7,12 @@ from functools import cache
 from typing import Any
 
 import psycopg
+from msgspec import to_builtins
 from psycopg_pool import PoolTimeout
 
 from schemas.discovery.health import Check, Ready
 from service.auth.refusals import ServiceUnavailable
+from service.discovery.room import room_checks
 from service.eventstore import migrations, newer
 from service.eventstore.clock import NOW
 from service.eventstore.commands import CommandNotDone
@@ -18,6 +20,7 @@ from service.eventstore.migrations import Migration, Standing
 from service.eventstore.store import EventStore
 from service.runs import sweep, turns
 from service.runs.turns import Wait
+from service.settings import Settings
 
 ANSWER_SECONDS = 1.5
 UNNUMBERED_SECONDS = 30  # older committed events without a position: nobody numbers them
@@ -29,8 +32,8 @@ _LAG = (
 _BEHIND = "select c.name, s.size - c.position from checkpoints c, log_state s order by c.name"
 
 
-async def readiness(store: EventStore) -> Ready:
-    """Check database, migrations and log, within ANSWER_SECONDS and the moment that it takes to give a read up.
+async def readiness(store: EventStore, settings: Settings) -> Ready:
+    """Check database, migrations, log and room, within ANSWER_SECONDS and the moment that it takes to give a read up.
 
     Raises ServiceUnavailable when requests cannot be served. Streams that a later release wrote to degrade the process
     and no more: all others are served (G-149).
@@ -40,16 +43,24 @@ async def readiness(store: EventStore) -> Ready:
             schema = await _schema_check(store)
             further = await _further_checks(store) if schema.ok else []
     except (psycopg.Error, CommandNotDone, TimeoutError) as error:
-        raise ServiceUnavailable(
-            "The database cannot be used.", checks=[{"name": "database", "ok": False, "detail": _reason(error)}]
-        ) from error
+        full = [check for check in room_checks(settings) if not check.ok]  # it may be why
+        checks = [Check("database", ok=False, detail=_reason(error)), *full]
+        raise ServiceUnavailable("The database cannot be used.", checks=list(map(to_builtins, checks))) from error
     checks = [Check("database", ok=True, detail="reachable"), schema, *further]
     if not schema.ok:
         raise ServiceUnavailable(
             "The database is not migrated to this version.",
             next_action="Run the migrations of this version, then ask again.",
-            checks=[{"name": check.name, "ok": check.ok, "detail": check.detail} for check in checks],
+            checks=list(map(to_builtins, checks)),
         )
+    room = room_checks(settings)
+    if not all(check.ok for check in room):
+        raise ServiceUnavailable(
+            "There is no room, or soon none, for what is written.",
+            next_action="Make room where the database keeps its data; this turns by itself then.",
+            checks=list(map(to_builtins, [*checks, *room])),
+        )
+    checks[2:2] = room
     return Ready("ready" if all(check.ok for check in checks) else "degraded", checks)
 
 

@@ -22,6 +22,7 @@ from service.eventstore.commands import OutcomeUnknown
 from service.eventstore.connection import Connection
 from service.eventstore.entry import tell
 from service.eventstore.faults import Fault, Meaning, judge
+from service.eventstore.fulldisk import FULL_DISK
 from service.eventstore.outage import OUTAGE
 from service.eventstore.session import WritingSession
 from service.ingest import statements
@@ -181,5 +182,6 @@ class Decider:
             for item in attempt.items:
                 self._carry_out([item], settlement)
             return
-        log.error("record_failed", operation=attempt.items[0].operation, sqlstate=fault.sqlstate)
+        say = log.debug if FULL_DISK.lasts else log.error  # one line tells of that already
+        say("record_failed", operation=attempt.items[0].operation, sqlstate=fault.sqlstate)
         settlement.answers.append((attempt.items[0], fault.told))

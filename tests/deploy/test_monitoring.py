@@ -31,6 +31,7 @@ COMES_LATER = {  # counters that begin with what they count: their labels
     "service_ingest_records_total": {"kind", "outcome"},
     "service_scrubbed_values_total": {"kind"},
     "service_task_age_seconds": {"task"},
+    "service_disk_free_bytes": set(),  # with an embedded database
 }
 VALUES = {
     "code": set(CATALOGUE),
@@ -160,6 +161,8 @@ def test_promtool_takes_the_files(tmp_path: Path) -> None:
         "ServiceNoWorker": ('service_workers{job="service"}', "0x9"),
         "ServiceSweepStopped": ('service_task_age_seconds{job="service",task="automation.sweep"}', "600+60x9"),
         "ServiceBug": ('service_refusals_total{job="service",code="internal_error"}', "0+1x9"),
+        "ServiceDiskFull": ('service_disk_full{job="service"}', "1x9"),
+        "ServiceDiskLow": ('service_disk_free_bytes{job="service"}', "1000000000x9"),
         "ServiceJobsFailing": ('service_job_runs_total{job="service",task="t",outcome="failed"}', "0+1x9"),
         "ServiceInDoubt": ('service_in_doubt_total{job="service",part="loop"}', "0+1x9"),
     }

@@ -42,7 +42,7 @@ async def get_live(_: Call[None, None]) -> Answer:
 )
 async def get_ready(call: Call[None, None]) -> Answer:
     """Check database, migrations and log. Raises ServiceUnavailable when requests cannot be served."""
-    return Answer(200, await readiness(call.services.store))
+    return Answer(200, await readiness(call.services.store, call.services.settings))
 
 
 @groups.OPERATIONS.operation(
@@ -58,7 +58,7 @@ async def get_ready(call: Call[None, None]) -> Answer:
 async def get_metrics(call: Call[None, None]) -> Outcome:
     """Render what all processes of this machine count, and what the database tells."""
     metrics = call.request.app.state.metrics
-    await metrics.look(partial(figures, call.services.store))
+    await metrics.look(partial(figures, call.services.store, call.services.settings))
     metrics.refresh()
     body: bytes = await asyncio.to_thread(metrics.render)
     return Outcome(200, body, {})

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
+from service.eventstore.fulldisk import FULL_DISK
 from service.eventstore.outage import OUTAGE
 from service.eventstore.store import COMMANDS, FENCES, READS, EventStore
 from service.http.edge.metrics import Joined, Labelled, Metrics
@@ -58,6 +59,7 @@ GAUGES = (
         lambda pipeline: 0 if pipeline.services is None else pipeline.services.settings.new_cases_per_hour,
         "livemax",
     ),
+    _Gauge("service_disk_full", "API processes whose writes found no room a moment ago.", lambda _: FULL_DISK.lasts),
     _Gauge("service_database_gone", "API processes that find the database gone.", lambda _: OUTAGE.lasts),
 )
 TOTALS = (

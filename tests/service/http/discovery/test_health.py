@@ -17,7 +17,7 @@ def test_live_and_ready(server: ServerHandle) -> None:
         ready = client.get("/health/ready").json()
     assert ready["status"] == "ready"
     names = [check["name"] for check in ready["checks"]]
-    assert names[:3] == ["database", "migrations", "sequencer"]
+    assert names[:4] == ["database", "migrations", "writes", "sequencer"]
     assert names[-2:] == ["sweep issue", "sweep verification"]
     assert all(check["ok"] for check in ready["checks"])
 

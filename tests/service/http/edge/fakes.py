@@ -36,6 +36,8 @@ UNLIMITED: dict[str, Any] = {
     "max_in_flight": 256,
     "trusted_proxies": None,
     "access_log": False,
+    "embedded": False,
+    "min_free_mb": 256,
     "new_cases_per_hour": 500,
 }
 
