@@ -31,8 +31,8 @@ $(STAMP): $(RUNTIME) requirements/lock.txt
 run: $(RUNTIME)  ## start the service to stay, on its embedded PostgreSQL
 	@$(BIN)/service serve
 
-demo: $(RUNTIME)  ## carry a small product through the whole job, then stop everything
-	@$(BIN)/service demo
+demo: $(RUNTIME)  ## carry a small product through the whole job, then stop everything (VERBOSE=1: every request)
+	@$(BIN)/service demo $(if $(VERBOSE),--verbose)
 
 test: setup  ## run the tests (real PostgreSQL, real server processes)
 	@status=0; $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not alone and not image and not clients" || status=1; $(BIN)/pytest -m alone || status=1; exit $$status

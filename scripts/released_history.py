@@ -30,7 +30,8 @@ sys.path.insert(0, str(ROOT))
 from service.demo.scene import Scene  # noqa: E402
 from service.demo.stage import Stage  # noqa: E402
 from service.demo.story import tell  # noqa: E402
-from service.demo.world import World, check_tools  # noqa: E402
+from service.demo.tools import find_node  # noqa: E402
+from service.demo.world import World  # noqa: E402
 from service.eventstore.codec import canonical  # noqa: E402
 from service.eventstore.history import StoredEvent  # noqa: E402
 from service.registry import machines, read_models  # noqa: E402
@@ -170,7 +171,7 @@ def read_schemas(release: Path) -> dict[str, dict[str, Any]]:
 def export_of_demo() -> bytes:
     """Run the demo to its end; returns its log."""
     with World() as world:
-        tell(Scene(Stage(), world), check_tools())
+        tell(Scene(Stage(), world, find_node()))
         out = world.directory / "history.jsonl"
         command = [sys.executable, "-m", "service", "events", "export", "--out", str(out)]
         world.run(command, ROOT, SERVICE_DATA_DIR=str(world.directory / "data"))

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from service.embedded.layout import Layout
+from service.embedded.place import unfit
 from service.secretfiles import stored_secret
 from service.settingvalues import (
     PLANS,
@@ -85,7 +86,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_in_flight: int
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] | None
     idle_seconds: int
+    min_free_mb: int
     log_level: str
+    access_log: bool
     test_clock: bool
 
     def __repr__(self) -> str:
@@ -293,7 +296,21 @@ VARIABLES: tuple[Variable, ...] = (
         "A connection is closed that has not sent the whole head of a request for so long. Behind a proxy that keeps "
         "connections open: longer than it keeps them.",
     ),
+    Variable(
+        "SERVICE_MIN_FREE_MB",
+        "min_free_mb",
+        one_to(1_000_000),
+        "256",
+        "Megabytes that have to be free where the embedded database is; with less the service counts as not ready.",
+    ),
     Variable("SERVICE_LOG_LEVEL", "log_level", log_level, "info", "`debug`, `info`, `warning` or `error`."),
+    Variable(
+        "SERVICE_ACCESS_LOG",
+        "access_log",
+        flag,
+        "1",
+        "At log level info, a line for each request: method, route, status, milliseconds, kind of caller, request id.",
+    ),
     Variable(
         "SERVICE_TEST_CLOCK",
         "test_clock",
@@ -336,6 +353,8 @@ def load_settings(env: Mapping[str, str] | None = None, *, secrets: bool = True)
     embedded = values["database_url"] is None
     if embedded and values["migration_database_url"] not in {None, ABSENT}:
         problems.append("SERVICE_MIGRATION_DATABASE_URL: has a meaning only beside SERVICE_DATABASE_URL; set that too")
+    if embedded and (problem := unfit(values["data_dir"], makes=secrets)):
+        raise SettingsError([*problems, f"SERVICE_DATA_DIR: {problem}"])
     for variable in VARIABLES:
         if secrets and variable.made and values[variable.field] is None:
             _make(variable, values, embedded, problems)
@@ -401,7 +420,11 @@ def _make(variable: Variable, values: dict[str, Any], embedded: bool, problems: 
     try:
         made = stored_secret(Layout(values["data_dir"]), variable.field, variable.made)
         values[variable.field] = variable.read(made)
-    except (OSError, BadValue) as error:
+    except OSError as error:
+        problem = f"SERVICE_DATA_DIR: {Layout(values['data_dir']).secrets} cannot be made or used ({error.strerror})."
+        if problem not in problems:
+            problems.append(problem)
+    except BadValue as error:
         path = Layout(values["data_dir"]).secrets / variable.field
         problems.append(f"{variable.name}: {path} cannot be made or used: {error}")
 

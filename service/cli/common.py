@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -25,6 +26,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 LOG_LINE_SECONDS = 2.0
 FILE_WIDTH = 1000  # characters a line, when no terminal limits it
 
+MOST = 2**63 - 1  # what the database takes as a number
+COUNT = click.IntRange(min=0, max=MOST)
 json_option: Callable[[F], F] = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 
 
@@ -145,9 +148,16 @@ def print_table(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], *, em
     for column in columns:
         table.add_column(column.replace("_", " "), overflow="fold")
     for row in listed:
-        table.add_row(*("" if row[column] is None else str(row[column]) for column in columns))
+        table.add_row(*(_cell(column, row[column]) for column in columns))
     # Output to a pipe or a file is not cut to the width of a terminal.
     Console(width=None if sys.stdout.isatty() else FILE_WIDTH).print(table)
+
+
+def _cell(column: str, value: Any) -> str:
+    """A value as people read it: epoch seconds in a column `…_at` as a date in UTC."""
+    if column.endswith("_at") and isinstance(value, int):
+        return f"{datetime.fromtimestamp(value, UTC):%Y-%m-%d %H:%M:%SZ}"
+    return "" if value is None else str(value)
 
 
 def show(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], *, as_json: bool, empty: str = "None.") -> None:

@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import signal
 import sys
+from pathlib import Path
 
 import click
 
 
 @click.command()
-def demo() -> None:
+@click.option("--verbose", is_flag=True, help="Show every step, request and answer.")
+@click.option(
+    "--transcript",
+    type=click.Path(path_type=Path, dir_okay=False, writable=True),
+    help="File that gets every step, request and answer.",
+)
+def demo(verbose: bool, transcript: Path | None) -> None:
     """Carry a small product through the whole job over HTTP, on a database of its own, and leave nothing running."""
     from service.demo.stage import DemoFailed
-    from service.demo.story import run
+    from service.demo.story import Interrupted, run
 
     # Ending the demo ends what it started: leaving `run` stops every one of its processes.
     for ending in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, lambda number, _: sys.exit(128 + number))
     try:
-        run()
+        run(verbose=verbose, transcript=transcript)
     except DemoFailed as failure:
         raise click.ClickException(str(failure)) from None
+    except Interrupted as interrupted:
+        click.echo(f"\n{interrupted}", err=True)
+        raise SystemExit(interrupted.code) from None

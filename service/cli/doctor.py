@@ -14,7 +14,12 @@ import psycopg
 from service.cli.common import database, json_option, show
 from service.cli.failures import explain
 from service.cli.lookups import place_of
+from service.demo.stage import DemoFailed
+from service.demo.tools import find_git, find_node
+from service.embedded.attach import supervisor_of
 from service.embedded.errors import EmbeddedError
+from service.embedded.layout import Layout
+from service.embedded.place import unfit
 from service.eventstore import migrations, newer
 from service.eventstore.audit import damaged_streams
 from service.eventstore.clock import NOW
@@ -23,11 +28,12 @@ from service.eventstore.guards import serving_role
 from service.eventstore.migrations import Standing
 from service.eventstore.startup import server_problems
 from service.registry import machines
-from service.settings import Settings, unknown_variables
+from service.settings import Settings, SettingsError, load_settings, unknown_variables
 
 OK, WARNING, WRONG = "ok", "warning", "wrong"
 ANSWER_SECONDS = 5.0
 FREE_BYTES = 1_000_000_000
+MB = 1_000_000
 UNNUMBERED_SECONDS = 5
 MOST_NAMED = 20  # streams that a finding names
 LOCKS_A_PROCESS = 64 * 100  # a full batch of commands that each create many streams
@@ -47,9 +53,12 @@ def doctor(as_json: bool) -> None:
     """Look at settings, database, schema, log and jobs. Exit code 0 only when nothing is wrong (warnings pass)."""
     findings = [*_surroundings()]
     try:
-        with database(current=False) as settings:
-            findings += _files(settings)
+        settings = load_settings(secrets=False)
+        findings += _files(settings)
+        with database(current=False):
             findings += _database(settings)
+    except SettingsError as error:
+        findings.append(Finding("settings", WRONG, " ".join(error.problems)))
     except (click.ClickException, EmbeddedError, psycopg.OperationalError) as error:
         findings.append(Finding("database", WRONG, explain(error) or str(error)))
     show([finding._asdict() for finding in findings], Finding._fields, as_json=as_json)
@@ -67,6 +76,7 @@ def _database(settings: Settings) -> list[Finding]:
         findings += _server(connection, settings)
         findings += _schema(connection)
         findings += _role(connection, settings)
+        findings.append(_writing(connection))
         if all(finding.result != WRONG for finding in findings):
             findings += _contents(connection, settings)
     return findings
@@ -77,16 +87,32 @@ def _surroundings() -> Iterator[Finding]:
     yield Finding("python", OK, ".".join(map(str, sys.version_info[:3])))
     unknown = unknown_variables(os.environ)
     yield Finding("settings", WARNING if unknown else OK, f"not known: {', '.join(unknown)}" if unknown else "all read")
-    node = shutil.which("node")
-    yield Finding("node", OK if node else WARNING, node or "not found; only the demo needs it")
+    for program, find in (("git", find_git), ("node", find_node)):
+        try:
+            yield Finding(program, OK, find())
+        except DemoFailed as missing:
+            yield Finding(program, WARNING, f"{missing} Nothing else needs it.")
 
 
 def _files(settings: Settings) -> Iterator[Finding]:
-    """The data directory."""
+    """The data directory, and who works on it."""
     if not settings.embedded:
+        yield Finding("data directory", OK, "none: SERVICE_DATABASE_URL names a database")
         return
-    free = shutil.disk_usage(settings.data_dir).free
-    yield Finding("disk", OK if free > FREE_BYTES else WARNING, f"{free // 1_000_000} MB free")
+    layout = Layout(settings.data_dir)
+    problem = unfit(settings.data_dir, makes=True)
+    begun = not problem and layout.cluster.is_dir()
+    detail = problem or (str(settings.data_dir) if begun else f"{settings.data_dir}, empty before the first start")
+    yield Finding("data directory", WRONG if problem else OK, detail)
+    if problem:
+        return
+    holder = supervisor_of(layout)
+    yield Finding("service", OK, f"runs, as process {holder}" if holder else "does not run")
+    there = next(path for path in (settings.data_dir, *settings.data_dir.parents) if path.exists())
+    free, bound = shutil.disk_usage(there).free, settings.min_free_mb * MB
+    state = OK if free > FREE_BYTES else WARNING if free >= bound else WRONG
+    detail = f"{free // MB} MB free" + ("" if state == OK else f"; below {bound // MB} MB the service is not ready")
+    yield Finding("disk", state, detail)
     open_files = [path.name for path in (settings.data_dir / "secrets").glob("*") if path.stat().st_mode & 0o077]
     detail = f"readable by others: {', '.join(open_files)}; chmod 600 them" if open_files else "readable by their owner"
     yield Finding("secrets", WRONG if open_files else OK, detail)
@@ -134,6 +160,19 @@ def _role(connection: psycopg.Connection[Any], settings: Settings) -> Iterator[F
         yield Finding("role", result, f"{role.name} owns the tables, and could take their guards away{advice}")
     else:
         yield Finding("role", OK, f"{role.name} owns no table, and can append to the history alone")
+
+
+def _writing(connection: psycopg.Connection[Any]) -> Finding:
+    """Whether there is room for a write: one that is taken back, and that no other session ever sees."""
+    try:
+        with connection.transaction(force_rollback=True):
+            connection.execute("create temporary table service_doctor (line text)")
+            connection.execute("insert into service_doctor select repeat('x', 1000) from generate_series(1, 100)")
+    except psycopg.errors.DiskFull as error:
+        return Finding("writing", WRONG, f"the database has no room: {error.diag.message_primary}")
+    except (psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction):
+        return Finding("writing", OK, "not tried: this role, or this server, only reads")
+    return Finding("writing", OK, "the database has room")
 
 
 def _schema(connection: psycopg.Connection[Any]) -> Iterator[Finding]:

@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from service.cli.common import connected, connection, database, json_option, looking, print_json, progress, show
+from service.cli.common import (
+    COUNT,
+    MOST,
+    connected,
+    connection,
+    database,
+    json_option,
+    looking,
+    print_json,
+    progress,
+    show,
+)
 
 if TYPE_CHECKING:
     import psycopg
@@ -36,15 +47,18 @@ def events() -> None:
 
 
 @events.command()
-@click.option("--count", default=20, show_default=True, help="How many of the last events to print first.")
+@click.option("--count", type=COUNT, default=20, show_default=True, help="How many of the last events to print first.")
 @click.option("--project", help="Only of this project.")
 @click.option("--follow", is_flag=True, help="Go on printing new events until Ctrl-C.")
 @json_option
 def tail(count: int, project: str | None, follow: bool, as_json: bool) -> None:
     """Print the last events of the log; with --json a line each."""
+    from service.cli.lookups import require_project
     from service.eventstore.history import read_log
 
     with connection() as opened:
+        if project is not None:
+            require_project(opened, project)
         _number(opened)
         [[size]] = opened.execute("select size from log_state").fetchall()
         cursor = max(0, size - count)
@@ -83,7 +97,9 @@ def show_(stream_id: str, as_json: bool) -> None:
 
 @events.command()
 @click.argument("stream_id")
-@click.option("--revision", type=click.IntRange(min=1), help="Stop after this event: the state as it was then.")
+@click.option(
+    "--revision", type=click.IntRange(min=1, max=MOST), help="Stop after this event: the state as it was then."
+)
 def replay(stream_id: str, revision: int | None) -> None:
     """Fold a stream into its state and print that as JSON."""
     from service.eventstore.history import read_stream
@@ -96,6 +112,8 @@ def replay(stream_id: str, revision: int | None) -> None:
         raise click.ClickException("There is no such stream.")
     if any(event.payload is None for event in found):
         raise click.ClickException("The payloads of this stream were erased with its project.")
+    if revision is not None and revision > found[-1].revision:
+        raise click.ClickException(f"The stream ends at revision {found[-1].revision}.")
     machine = machines()[found[0].kind]
     state = fold(machine, [event.recorded().event for event in found])
     print_json({"stream_id": stream_id, "revision": found[-1].revision, "state": msgspec.to_builtins(state)})
@@ -103,17 +121,22 @@ def replay(stream_id: str, revision: int | None) -> None:
 
 @events.command()
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="File to write; stdout without it.")
-@click.option("--after", default=0, show_default=True, help="Position to begin after.")
+@click.option("--after", type=COUNT, default=0, show_default=True, help="Position to begin after.")
 @click.option("--project", help="Only of this project.")
 def export(out: Path | None, after: int, project: str | None) -> None:
     """Write the log as JSON lines in canonical form, in order of position."""
     import rfc8785
 
+    from service.cli.lookups import require_project
     from service.eventstore.history import follow
 
     with connection() as opened, progress("Events") as report:
+        if project is not None:
+            require_project(opened, project)
         _number(opened)
         [[size]] = opened.execute("select size from log_state").fetchall()
+        if after > size:
+            raise click.ClickException(f"The log ends at position {size}.")
         file = sys.stdout.buffer if out is None else out.open("wb")
         try:
             for event in follow(opened, after):

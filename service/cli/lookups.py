@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import click
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
@@ -34,6 +37,13 @@ def require_current(settings: Settings) -> None:
         raise MigrationError(
             f"Migration {name} is {standing.value}; run `service db migrate` or `service serve` first."
         )
+
+
+def require_project(connection: psycopg.Connection[Any], project_id: str) -> None:
+    """Raise ClickException when the log holds nothing of a project."""
+    query = "select exists (select from stream_heads where project_id = %s)"
+    if connection.execute(query, (project_id,)).fetchone() != (True,):
+        raise click.ClickException(f"There is no such project: {project_id}.")
 
 
 def has_tables(settings: Settings) -> bool:

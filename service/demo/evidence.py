@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from service.demo.pictures import actor_of
 from service.demo.scene import Scene, require
 
 HERE = Path(__file__).parent
@@ -15,29 +16,33 @@ VERIFIERS = (HERE.parents[1] / "scripts" / "verify_proof.py", HERE / "verify_pro
 """The verifier in a checkout, and in an installed package, where the link beside this file has become a copy of it."""
 WHOLE, WRONG = 3, 1
 """Its exit codes: what is shown hangs together, though nothing signed says that it is all; something is wrong."""
-ACTORS = {"key": "a person", "runner": "the runner", "ci": "CI"}
 
 
-def prove_run(scene: Scene, run_id: str) -> None:
-    """Fetch the proof bundle of a run and check it; a forged one is detected."""
+def prove_run(scene: Scene) -> str:
+    """Fetch the proof bundle of the first run and check it; a forged one is detected."""
     scene.stage.step("The proof of the first run, checked without the service")
-    bundle = scene.owner.call("GET", f"/v1/automation-runs/{run_id}/proof")
+    bundle = scene.owner.call("GET", f"/v1/automation-runs/{scene.healed}/proof")
     tell_chain(scene, bundle)
     code, said = check(scene, bundle)
     require(code == WHOLE, f"The proof does not hold: {said}")
     scene.stage.show("verify_proof.py", said.splitlines()[-1])
+    events = sum(len(stream["events"]) for stream in bundle["streams"])
+    scene.stage.tell(f"{events} events in {len(bundle['streams'])} streams say who did what; a script checks them:")
+    scene.stage.draw([said.splitlines()[-1]])
     charge(bundle)["turns"] += 1
     code, said = check(scene, bundle)
     require(code == WRONG, "A forged proof was accepted.")
     scene.stage.show("with one more turn in a charge", said.splitlines()[-1])
+    scene.stage.tell("With one number of it altered:")
+    scene.stage.draw([said.splitlines()[-1]])
+    return "The proof of the first run is checked without the service; one altered number is found."
 
 
 def tell_chain(scene: Scene, bundle: dict[str, Any]) -> None:
     """Show what was recorded along the chain, in the order of the log, and who did it."""
     events = [event for stream in bundle["streams"] for event in stream["events"]]
     for event in sorted(events, key=lambda event: (event["recorded_at"], event["kind"], event["revision"])):
-        who = ACTORS.get(event["actor_kind"], f"the service itself ({event['actor_id']})")
-        scene.stage.say(f"{event['topic']:32} by {who}")
+        scene.stage.say(f"{event['topic']:32} by {actor_of(event)}")
     issued = next(event for event in events if event["topic"].startswith("trigger_receipt.issued"))
     require(issued["actor_kind"] == "system", "The receipt was issued on somebody's request.")
 

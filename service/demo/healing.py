@@ -6,24 +6,30 @@ from typing import Any
 
 from service.demo.contract import await_receipt, set_up
 from service.demo.opening import check_out_empty
+from service.demo.pictures import path_of
 from service.demo.policy import MATERIAL_EVENTS, SETTLING, WINDOW
 from service.demo.scene import Scene, require
 from service.demo.workshop import CHECK, REPOSITORY, Workshop
 
 
 def heal(scene: Scene) -> str:
-    """From a recurring error to its verified repair; returns the run."""
+    """From a recurring error to its verified repair."""
     recur(scene)
     policy = set_up(scene)
     open_workshop(scene)
     receipt = await_receipt(scene)
     scene.stage.step("The runner claims the case, repairs it and asks a person")
+    scene.stage.tell("A runner, a process of its own, claims the case, charges its budget, writes a test and a change.")
     run = work(scene, policy, receipt)
     review_and_merge(scene, run)
     deploy(scene, run)
     observe_traffic(scene)
     verify(scene, run)
-    return str(run["run_id"])
+    scene.healed = str(run["run_id"])
+    bundle = scene.owner.call("GET", f"/v1/automation-runs/{scene.healed}/proof", quiet=True)
+    scene.stage.tell("The way of this run through its state machine:")
+    scene.stage.draw(path_of(bundle, scene.healed))
+    return "A runner repaired it under a budget and a one-time grant; a person merged; traffic verified it."
 
 
 def recur(scene: Scene) -> None:
@@ -38,6 +44,9 @@ def recur(scene: Scene) -> None:
     scene.stage.say("The declined test card of the proof is synthetic: it will never trigger anything.")
     most = max(case["event_count"] for case in cases)
     require(most >= MATERIAL_EVENTS, f"The error came only {most} times.")
+    scene.stage.tell(
+        f"The error recurs: with {most} events it is material. A declined test card of the proof never is."
+    )
 
 
 def open_workshop(scene: Scene) -> None:
@@ -102,8 +111,7 @@ def prove_opened(scene: Scene, run: dict[str, Any]) -> None:
 
 def show_diff(scene: Scene, run: dict[str, Any]) -> None:
     """Show what the pull request changes in the product itself."""
-    for line in scene.workshop.diff(run["pull_request"]["head_branch"]):
-        scene.stage.say(line)
+    scene.stage.draw(scene.workshop.diff(run["pull_request"]["head_branch"]))
 
 
 def review_and_merge(scene: Scene, run: dict[str, Any]) -> None:
@@ -113,6 +121,9 @@ def review_and_merge(scene: Scene, run: dict[str, Any]) -> None:
     number = str(run["pull_request"]["number"])
     scene.workshop.hub("ready", number)
     merged = scene.workshop.hub("merge", number, "merge")
+    scene.stage.tell(
+        f"A person approves, a draft is opened once, CI proves its tests, the person merges {merged['head_sha'][:12]}."
+    )
     scene.stage.show("merged in git", f"{merged['head_sha'][:12]} as {merged['merge_commit_sha'][:12]}")
     prove(scene, run, "merged")
 
@@ -147,6 +158,9 @@ def verify(scene: Scene, run: dict[str, Any]) -> None:
     case = scene.owner.call("GET", f"/v1/cases/{run['case_id']}")
     scene.stage.show("run", f"{verdict['status']}; the case is {case['status']} at revision {case['revision']}")
     require(case["status"] == "resolved", "The case was not resolved.")
+    sample = verdict["verification"]["sample"]
+    counted = f"{sample['count']} paid orders (at least {sample['minimum']}), {sample['recurrence_count']} recurrences"
+    scene.stage.tell(f"Deployed by CI and verified: {counted}. The case is {case['status']}.")
 
 
 def poll(scene: Scene, run: dict[str, Any], *, expect: int) -> dict[str, Any]:

@@ -10,17 +10,18 @@ from service.demo.scene import Scene, require
 from service.demo.stage import Stage
 
 
-def onboard(scene: Scene, node: str) -> None:
-    """Plan, approve, prove, verify. `node` is the program that takes the source snapshot."""
+def onboard(scene: Scene) -> str:
+    """Plan, approve, prove, verify."""
     module = scene.owner.call("GET", "/v1/onboarding/source-snapshot.mjs", quiet=True)
-    state = propose(scene, scene.world.snapshot(node, module))
+    state = propose(scene, scene.world.snapshot(scene.node, module))
     state, approval = approve(scene, state)
     create_ci_credential(scene)
     instrument_product(scene)
-    state, markers = start_proof(scene, state, scene.world.snapshot(node, module, final=True))
+    state, markers = start_proof(scene, state, scene.world.snapshot(scene.node, module, final=True))
     exercise(scene, state, markers)
     state = verify(scene, state)
     read_signal_map(scene, state, approval)
+    return "The product's signals were approved by hash, and proven by running it."
 
 
 def propose(scene: Scene, snapshot: dict[str, Any]) -> dict[str, Any]:
@@ -44,6 +45,7 @@ def approve(scene: Scene, state: dict[str, Any]) -> tuple[dict[str, Any], dict[s
     stale = owner.call("POST", path, approval, expect=412, if_match='"onb:of-yesterday:1"')
     stage.show("another etag", stale["error"]["code"])
     state = owner.call("POST", path, approval, if_match=state["etag"])
+    stage.tell(f"A person approves the plan {state['plan_sha256'][:12]}…; any other hash or revision is refused.")
     stage.show("status", f"{state['status']}, etag {state['etag']}")
     return state, approval
 
@@ -107,6 +109,7 @@ def verify(scene: Scene, state: dict[str, Any]) -> dict[str, Any]:
         show_remaining(stage, verdict)
     require(verdict["ok"], "The service did not verify the proof.")
     verified: dict[str, Any] = verdict["state"]
+    stage.tell("The product runs with one-time markers, CI records the deploy of its commit, and that proves the plan:")
     stage.show("status", f"{verified['status']}, installation_complete={verified['installation_complete']}")
     receipt = verified["receipt"]
     for row in receipt["analytics"]:
@@ -115,6 +118,8 @@ def verify(scene: Scene, state: dict[str, Any]) -> dict[str, Any]:
     stage.show("proved error", f"{receipt['error']['marker']} ({receipt['error']['row_count']} rows)")
     commit = receipt["deploy"]["source_snapshot"]["git_head_sha"]
     stage.show("proved deploy", f"{receipt['deploy']['environment']} at {commit[:12]}")
+    events = ", ".join(row["event"] for row in receipt["analytics"])
+    stage.tell(f"{events}; the error {receipt['error']['marker']}; {commit[:12]} in production.")
     return verified
 
 

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from service.demo.scene import Scene, require
 from service.demo.stage import Api
 
 
-def open_story(scene: Scene) -> None:
+def open_story(scene: Scene) -> str:
     """Start the service, sign in, create the project, and run the product as it is."""
     scene.stage.step("Start the service on an embedded PostgreSQL of its own")
-    scene.stage.show("ready after", f"{scene.world.start_service():.1f} s at {scene.world.base_url}")
+    seconds = scene.world.start_service()
+    scene.stage.show("ready after", f"{seconds:.1f} s at {scene.world.base_url}")
+    scene.stage.tell(
+        f"The service is ready after {seconds:.1f} s at {scene.world.base_url}, on a PostgreSQL of its own."
+    )
     scene.owner = sign_in(scene)
     create_project(scene)
-    observe(scene)
+    scene.stage.tell("A person signs in by a code that a device shows, and makes the project Shop.")
+    case = observe(scene)
+    return f"A real error of {case['users_affected']} customers became one case."
 
 
 def sign_in(scene: Scene) -> Api:
@@ -45,8 +52,8 @@ def create_project(scene: Scene) -> None:
     scene.stage.show("DSN", f"{scene.project['dsn_prefix']}…")
 
 
-def observe(scene: Scene) -> None:
-    """Run the product as it is: a real error becomes a case."""
+def observe(scene: Scene) -> dict[str, Any]:
+    """Run the product as it is: a real error becomes a case, which is returned."""
     stage, world = scene.stage, scene.world
     stage.step("Run the product; a real error becomes a case")
     commit = world.create_repository()
@@ -57,9 +64,12 @@ def observe(scene: Scene) -> None:
     check_out_empty(scene, "ada", "grace", "edsger")
     cases = scene.owner.call("GET", f"{scene.path}/cases")["cases"]
     require(len(cases) == 1, f"Expected one case, found {len(cases)}.")
-    case = scene.owner.call("GET", f"/v1/cases/{cases[0]['id']}")
+    case: dict[str, Any] = scene.owner.call("GET", f"/v1/cases/{cases[0]['id']}")
     counts = f"{case['event_count']} events, {case['users_affected']} users"
     stage.show("case", f"{case['title']} - {counts}, {case['status']}")
+    stage.tell(f"The shop runs at http://127.0.0.1:{world.shop_port}; checking out an empty cart answers 500.")
+    stage.tell(f"What its customers met is one case: {case['title']} ({counts}).")
+    return case
 
 
 def check_out_empty(scene: Scene, *customers: str) -> None:

@@ -11,12 +11,12 @@ from service.demo.scene import Scene, require
 from service.demo.stage import Api
 
 
-def refuse(scene: Scene, policy: dict[str, Any]) -> None:
+def refuse(scene: Scene) -> str:
     """The first case regresses; its second run tries every command that must be refused."""
     regress(scene)
     receipt = await_receipt(scene)
     scene.stage.step("The runner repairs what the first repair had missed")
-    run = work(scene, policy, receipt)
+    run = work(scene, scene.policy, receipt)
     prove(scene, run, "auto_merge_enabled")
     prove(scene, run, "merged")
     run = scene.owner.call("GET", f"/v1/automation-runs/{run['run_id']}", quiet=True)
@@ -26,11 +26,13 @@ def refuse(scene: Scene, policy: dict[str, Any]) -> None:
     try_other_change(scene, stale, run)
     stale.close()
     deploy_unused(scene, run)
+    return "What is stale, repeated or other than granted was refused; a repair that nobody used did not count."
 
 
 def regress(scene: Scene) -> None:
     """The repaired error recurs in another way, and its case regresses to the next revision."""
     scene.stage.step("The first error comes back another way: its case regresses")
+    scene.stage.tell("The first error comes back another way: its case regresses, and may be repaired again.")
     for customer in ("annie", "henrietta"):
         scene.world.visit("/accounts", user=customer)
         scene.world.visit("/cart", user=customer, item="tea", quantity=0)
@@ -40,6 +42,7 @@ def regress(scene: Scene) -> None:
 
 def show_refused(scene: Scene, what: str, answer: dict[str, Any]) -> None:
     """Show the code of a refusal."""
+    scene.stage.tell(f"Refused: {what} ({answer['error']['code']}).")
     scene.stage.show(what, answer["error"]["code"])
 
 
@@ -96,4 +99,7 @@ def deploy_unused(scene: Scene, run: dict[str, Any]) -> None:
     verdict = poll(scene, run, expect=200)
     require(verdict["status"] == "failed", f"Without traffic the run ended as {verdict['status']}.")
     case = scene.owner.call("GET", f"/v1/cases/{run['case_id']}")
+    scene.stage.tell(
+        f"Nobody visits the repaired shop: at its deadline the run has {verdict['status']}, the case stays open."
+    )
     scene.stage.show("run", f"{verdict['status']}; the case stays {case['status']}")

@@ -18,15 +18,18 @@ LOOK_SECONDS = 0.2
 
 @dataclass
 class Scene:
-    """The state of the demo. The fields below `world` are set by the steps that create them."""
+    """The state of the demo. `node` is the program that runs Node; the fields below are set by who creates them."""
 
     stage: Stage
     world: World
+    node: str
     owner: Api = field(init=False)
     project: dict[str, Any] = field(init=False)
     ci_credential: str = field(init=False)
     workshop: Workshop = field(init=False)
     runner_secret: str = field(init=False)
+    policy: dict[str, Any] = field(init=False)
+    healed: str = field(init=False)
 
     @property
     def path(self) -> str:

@@ -1,14 +1,18 @@
-"""The output of the demo: numbered steps, requests and answers."""
+"""The output of the demo: a story that fits a screen or two, and below it every step, request and answer.
+
+The story goes to the terminal; with `verbose` everything does. A transcript is a file that gets everything either way.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import IO, Any
 
 import httpx2
 from rich.console import Console
 from rich.markup import escape
 
-console = Console(highlight=False, soft_wrap=True)
+FILE_WIDTH = 200
 
 
 class DemoFailed(Exception):
@@ -16,31 +20,57 @@ class DemoFailed(Exception):
 
 
 class Stage:
-    """Prints the parts and steps, and counts the steps."""
+    """Prints chapters, story and details, and counts steps and requests."""
 
-    def __init__(self) -> None:
-        self.steps = 0
+    def __init__(self, *, verbose: bool = False, transcript: IO[str] | None = None) -> None:
+        self.chapters = self.steps = self.requests = 0
+        terminal = Console(highlight=False, soft_wrap=True)
+        self._full = [terminal] if verbose else []
+        if transcript is not None:
+            self._full.append(Console(file=transcript, highlight=False, soft_wrap=True, width=FILE_WIDTH))
+        self._all = self._full if verbose else [terminal, *self._full]
 
-    def part(self, title: str) -> None:
-        """Begin a part."""
-        console.print(f"\n[bold cyan]── {escape(title)} ──[/bold cyan]")
+    def chapter(self, title: str) -> None:
+        """Begin a chapter."""
+        self.chapters += 1
+        self._print(f"\n[bold cyan]{self.chapters}. {escape(title)}[/bold cyan]")
+
+    def tell(self, sentence: str) -> None:
+        """Go on with the story, by what has just happened."""
+        self._print(f"   {escape(sentence)}")
+
+    def draw(self, lines: Iterable[str]) -> None:
+        """Show a picture."""
+        for line in lines:
+            self._print(f"     [green]{escape(line)}[/green]")
 
     def step(self, title: str) -> None:
-        """Begin a step."""
+        """Begin a step: a detail, as all below."""
         self.steps += 1
-        console.print(f"\n[bold]{self.steps:2}. {escape(title)}[/bold]")
+        self._print(f"\n[bold]{self.steps:2}. {escape(title)}[/bold]", detail=True)
 
     def say(self, text: str) -> None:
         """Explain."""
-        console.print(f"    {escape(text)}")
+        self._print(f"    {escape(text)}", detail=True)
 
     def show(self, label: str, value: object) -> None:
         """Show one fact."""
-        console.print(f"    [dim]{escape(label)}:[/dim] {escape(str(value))}")
+        self._print(f"    [dim]{escape(label)}:[/dim] {escape(str(value))}", detail=True)
 
     def hear(self, who: str, line: str) -> None:
         """Print a line of another process."""
-        console.print(f"    [cyan]{escape(who)}[/cyan] [dim]|[/dim] {escape(line)}")
+        self._print(f"    [cyan]{escape(who)}[/cyan] [dim]|[/dim] {escape(line)}", detail=True)
+
+    def answered(self, method: str, path: str, status: int, *, expected: bool, quiet: bool) -> None:
+        """Show a request and how it was answered; with `quiet` only one that was not expected."""
+        self.requests += 1
+        if not quiet or not expected:
+            colour = "green" if expected else "red"
+            self._print(f"    {method} {escape(path)} [dim]->[/dim] [{colour}]{status}[/{colour}]", detail=True)
+
+    def _print(self, text: str, *, detail: bool = False) -> None:
+        for console in self._full if detail else self._all:
+            console.print(text)
 
 
 class Api:
@@ -70,10 +100,9 @@ class Api:
         except httpx2.HTTPError as error:
             raise DemoFailed(f"{method} {path} got no answer: {error!r}") from error
         wanted = (expect,) if isinstance(expect, int) else expect
-        colour = "green" if response.status_code in wanted else "red"
-        if not quiet or response.status_code not in wanted:
-            console.print(f"    {method} {escape(path)} [dim]->[/dim] [{colour}]{response.status_code}[/{colour}]")
-        if response.status_code not in wanted:
+        expected = response.status_code in wanted
+        self._stage.answered(method, path, response.status_code, expected=expected, quiet=quiet)
+        if not expected:
             raise DemoFailed(f"{method} {path} answered {response.status_code}: {response.text[:500]}")
         if "json" not in response.headers.get("content-type", ""):
             return response.text

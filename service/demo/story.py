@@ -1,8 +1,12 @@
-"""The parts of the demo, in their order."""
+"""The chapters of the demo, in their order. Another chapter is another row here, and a module beside this one."""
 
 from __future__ import annotations
 
+import signal
 import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
 
 from service.demo.evidence import prove_run
 from service.demo.healing import heal
@@ -11,38 +15,81 @@ from service.demo.onboarding import onboard
 from service.demo.opening import open_story
 from service.demo.refusals import refuse
 from service.demo.scene import Scene
-from service.demo.stage import DemoFailed, Stage, console
-from service.demo.world import World, check_tools
+from service.demo.stage import DemoFailed, Stage
+from service.demo.tools import find_git, find_node
+from service.demo.world import World
 
 
-def run() -> None:
-    """Run the whole demo. Raises DemoFailed when a step fails; leaves nothing running either way."""
-    stage = Stage()
+class Chapter(NamedTuple):
+    """A part of the story: its title, and what plays it.
+
+    What later chapters need is left in the scene. `play` returns the sentence that stands for it at the end.
+    """
+
+    title: str
+    play: Callable[[Scene], str]
+
+
+CHAPTERS = (
+    Chapter("A product, and what goes wrong in it", open_story),
+    Chapter("Its signals: planned, approved, proven", onboard),
+    Chapter("An error is repaired, reviewed, merged and verified", heal),
+    Chapter("Another one is merged by the code host", merge_automatically),
+    Chapter("What is refused", refuse),
+    Chapter("What is left as proof", prove_run),
+)
+
+
+class Interrupted(Exception):
+    """Somebody ended the demo; the message says what was cleaned up, `code` is for the shell."""
+
+    def __init__(self, world: World, ended: BaseException) -> None:
+        stopped = ", ".join(dict.fromkeys(world.ended)) or "nothing, for nothing was running yet"
+        super().__init__(f"The demo was interrupted. Stopped: {stopped}. Removed: {world.directory}. Nothing is left.")
+        self.code = ended.code if isinstance(ended, SystemExit) else 128 + signal.SIGINT
+
+
+def run(*, verbose: bool = False, transcript: Path | None = None) -> None:
+    """Run the whole demo. Raises DemoFailed when a step fails, Interrupted; leaves nothing running."""
     began = time.monotonic()
-    node = check_tools()
-    with World() as world:
+    find_git()
+    node = find_node()
+    file = None if transcript is None else transcript.open("w", encoding="utf-8")
+    try:
+        stage = Stage(verbose=verbose, transcript=file)
         try:
-            tell(Scene(stage, world), node)
-        except DemoFailed as failure:
-            log = world.log("service.log").strip()
-            raise DemoFailed(f"{failure}\nThe service logged:\n{log}" if log else str(failure)) from failure
-    console.print(
-        f"\n[bold green]All {stage.steps} steps went as promised[/bold green] ({time.monotonic() - began:.0f} s)."
-    )
+            with World() as world:
+                summary = _tell_or_fail(Scene(stage, world, node))
+        except (KeyboardInterrupt, SystemExit) as ended:
+            raise Interrupted(world, ended) from ended
+        sum_up(stage, summary, time.monotonic() - began)
+    finally:
+        if file is not None:
+            file.close()
 
 
-def tell(scene: Scene, node: str) -> None:
-    """Run the parts in order."""
-    scene.stage.part("A product, and what goes wrong in it")
-    open_story(scene)
-    scene.stage.part("Its signals: planned, approved, proven")
-    onboard(scene, node)
-    scene.stage.part("An error is repaired, reviewed, merged and verified")
-    healed = heal(scene)
-    scene.stage.part("Another one is merged by the code host")
-    policy = merge_automatically(scene)
-    scene.stage.part("What is refused")
-    refuse(scene, policy)
-    scene.stage.part("What is left as proof")
-    prove_run(scene, healed)
+def _tell_or_fail(scene: Scene) -> list[str]:
+    """Tell it; what fails brings the end of the service's log along."""
+    try:
+        return tell(scene)
+    except DemoFailed as failure:
+        log = scene.world.log("service.log").strip()
+        raise DemoFailed(f"{failure}\nThe service logged:\n{log}" if log else str(failure)) from failure
+
+
+def tell(scene: Scene) -> list[str]:
+    """Play the chapters in order; returns what each comes to."""
+    summary = []
+    for chapter in CHAPTERS:
+        scene.stage.chapter(chapter.title)
+        summary.append(chapter.play(scene))
     scene.owner.close()
+    return summary
+
+
+def sum_up(stage: Stage, summary: list[str], seconds: float) -> None:
+    """End the story."""
+    stage.tell(f"\n   All {stage.steps} steps went as promised, with {stage.requests} requests in {seconds:.0f} s:")
+    for number, sentence in enumerate(summary, 1):
+        stage.tell(f"{number:2}. {sentence}")
+    stage.tell("Nothing is left running. Every request of it: service demo --verbose. To stay: make run.")

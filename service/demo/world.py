@@ -21,7 +21,6 @@ from service.demo.stage import DemoFailed
 from service.embedded.layout import temporary_directory
 
 PRODUCT = Path(__file__).parent / "product"
-NODE_MAJOR = 20
 START_SECONDS = 60
 RUN_SECONDS = 60
 LOG_CHARACTERS = 3000
@@ -33,22 +32,6 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-def check_tools() -> str:
-    """Return the path of Node. Raises DemoFailed that says what to install."""
-    if shutil.which("git") is None:
-        raise DemoFailed("The demo keeps its product in a git repository: install git, then run it again.")
-    node = shutil.which("node")
-    if node is None:
-        raise DemoFailed(
-            f"Node.js {NODE_MAJOR} or later is needed for the source snapshot: install it "
-            "(Debian: apt-get install nodejs), then run the demo again."
-        )
-    version = subprocess.run([node, "--version"], check=True, capture_output=True, text=True).stdout.strip()
-    if int(version.lstrip("v").split(".")[0]) < NODE_MAJOR:
-        raise DemoFailed(f"Node.js {NODE_MAJOR} or later is needed for the source snapshot; {node} is {version}.")
-    return node
 
 
 def clean_environment() -> dict[str, str]:
@@ -80,16 +63,29 @@ class World:
         self.environment = clean_environment()
         self._visitor = httpx2.Client(base_url=f"http://127.0.0.1:{self.shop_port}", timeout=10)
         self._processes: list[subprocess.Popen[Any]] = []
+        self._names: dict[int, str] = {}
+        self.ended: list[str] = []
         self._shop: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._visitor.close()
-        for process in reversed(self._processes):
-            _end(process)
-        shutil.rmtree(self.directory, ignore_errors=True)
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not leave anything running
+        try:
+            self._visitor.close()
+            for process in reversed(self._processes):
+                if process.poll() is None:
+                    self.ended.append(self._names[process.pid])
+                _end(process)
+            shutil.rmtree(self.directory, ignore_errors=True)
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    def _add(self, process: subprocess.Popen[Any], name: str) -> None:
+        """Keep a process, to end it."""
+        self._processes.append(process)
+        self._names[process.pid] = name
 
     def start_service(self) -> float:
         """Start `service serve` on an embedded database of its own; returns the seconds until it was ready."""
@@ -114,7 +110,7 @@ class World:
                 cwd=self.directory,
                 start_new_session=True,
             )
-        self._processes.append(process)
+        self._add(process, "the service with its database")
         while time.monotonic() - began < START_SECONDS:
             if process.poll() is not None:
                 raise DemoFailed(f"The service did not start:\n{self.log('service.log')}")
@@ -167,7 +163,7 @@ class World:
             text=True,
             start_new_session=True,
         )
-        self._processes.append(process)
+        self._add(process, "the runner")
         return process
 
     def git(self, *arguments: str) -> str:
@@ -204,7 +200,7 @@ class World:
                 stderr=log,
                 start_new_session=True,
             )
-        self._processes.append(self._shop)
+        self._add(self._shop, "the shop")
         for _ in range(200):
             try:
                 if self._visitor.get("/").status_code == httpx2.codes.OK:

@@ -7,10 +7,12 @@ from functools import cache
 from typing import Any
 
 import psycopg
+from msgspec import to_builtins
 from psycopg_pool import PoolTimeout
 
 from schemas.discovery.health import Check, Ready
 from service.auth.refusals import ServiceUnavailable
+from service.discovery.room import room_checks
 from service.eventstore import migrations, newer
 from service.eventstore.clock import NOW
 from service.eventstore.commands import CommandNotDone
@@ -18,6 +20,7 @@ from service.eventstore.migrations import Migration, Standing
 from service.eventstore.store import EventStore
 from service.runs import sweep, turns
 from service.runs.turns import Wait
+from service.settings import Settings
 
 ANSWER_SECONDS = 1.5
 UNNUMBERED_SECONDS = 30  # older committed events without a position: nobody numbers them
@@ -26,12 +29,11 @@ _LAG = (
     f"select count(*), coalesce(extract(epoch from {NOW} - min(e.recorded_at)), 0)::bigint "  # noqa: S608 - a constant
     "from (select seq from unsequenced order by seq limit 1000) u join events e on e.seq = u.seq"
 )
-_DECISIONS = "select n_live_tup from pg_stat_user_tables where relname = 'automation_decisions'"
 _BEHIND = "select c.name, s.size - c.position from checkpoints c, log_state s order by c.name"
 
 
-async def readiness(store: EventStore) -> Ready:
-    """Check database, migrations and log, within ANSWER_SECONDS and the moment that it takes to give a read up.
+async def readiness(store: EventStore, settings: Settings) -> Ready:
+    """Check database, migrations, log and room, within ANSWER_SECONDS and the moment that it takes to give a read up.
 
     Raises ServiceUnavailable when requests cannot be served. Streams that a later release wrote to degrade the process
     and no more: all others are served (G-149).
@@ -41,16 +43,24 @@ async def readiness(store: EventStore) -> Ready:
             schema = await _schema_check(store)
             further = await _further_checks(store) if schema.ok else []
     except (psycopg.Error, CommandNotDone, TimeoutError) as error:
-        raise ServiceUnavailable(
-            "The database cannot be used.", checks=[{"name": "database", "ok": False, "detail": _reason(error)}]
-        ) from error
+        full = [check for check in room_checks(settings) if not check.ok]  # it may be why
+        checks = [Check("database", ok=False, detail=_reason(error)), *full]
+        raise ServiceUnavailable("The database cannot be used.", checks=list(map(to_builtins, checks))) from error
     checks = [Check("database", ok=True, detail="reachable"), schema, *further]
     if not schema.ok:
         raise ServiceUnavailable(
             "The database is not migrated to this version.",
             next_action="Run the migrations of this version, then ask again.",
-            checks=[{"name": check.name, "ok": check.ok, "detail": check.detail} for check in checks],
+            checks=list(map(to_builtins, checks)),
         )
+    room = room_checks(settings)
+    if not all(check.ok for check in room):
+        raise ServiceUnavailable(
+            "There is no room, or soon none, for what is written.",
+            next_action="Make room where the database keeps its data; this turns by itself then.",
+            checks=list(map(to_builtins, [*checks, *room])),
+        )
+    checks[2:2] = room
     return Ready("ready" if all(check.ok for check in checks) else "degraded", checks)
 
 
@@ -61,27 +71,8 @@ def _reason(error: Exception) -> str:
     return type(error).__name__ if isinstance(error, psycopg.Error) else f"no answer within {ANSWER_SECONDS} s"
 
 
-async def figures(store: EventStore) -> list[tuple[str, str, float]]:
-    """Read what /metrics shows of the database: name, description and value of each; none while it cannot be read."""
-    try:
-        found = await _waits(store)
-        [[decisions]] = await store.fetch(_DECISIONS)
-    except (psycopg.Error, CommandNotDone):
-        return []
-    waited = "Seconds that the object due longest has waited for its turn in this step of the sweep."
-    due = "Objects that this step of the sweep takes up in turn."
-    return [
-        *((f"service_sweep_{wait.step}_longest_wait_seconds", waited, wait.longest) for wait in found),
-        *((f"service_sweep_{wait.step}_due", due, wait.objects) for wait in found),
-        (
-            "service_automation_decisions",
-            "Records of decisions that are kept, as the database estimates them.",
-            decisions,
-        ),
-    ]
-
-
-async def _waits(store: EventStore) -> list[Wait]:
+async def waits(store: EventStore) -> list[Wait]:
+    """Tell how long what the sweep takes up in turn has waited, by step."""
     return await turns.waits(store, (turns.ENABLED, turns.VERIFYING), sweep.AT_MOST)
 
 
@@ -104,7 +95,7 @@ async def _schema_check(store: EventStore) -> Check:
 
 async def _further_checks(store: EventStore) -> list[Check]:
     """Check what this release can only look at in a schema that fits: the log, its streams, the turns of the sweep."""
-    return [*await _log_checks(store), await _newer_check(store), *map(_turn_check, await _waits(store))]
+    return [*await _log_checks(store), await _newer_check(store), *map(_turn_check, await waits(store))]
 
 
 async def _log_checks(store: EventStore) -> list[Check]:

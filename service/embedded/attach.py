@@ -16,6 +16,7 @@ from service.embedded.errors import EmbeddedError
 from service.embedded.layout import Layout
 from service.embedded.locks import Busy, FileLock, held
 
+LOOK_SECONDS = 0.2  # somebody may be looking who holds it (supervisor_of)
 CHANGE_WAIT_SECONDS = 150.0  # another process may be making the cluster, or recovering it
 
 
@@ -70,7 +71,7 @@ def sole_supervisor(layout: Layout) -> Iterator[None]:
     layout.make()
     lock = FileLock(layout.locks / "supervisor")
     try:
-        lock.take()
+        lock.take(wait_seconds=LOOK_SECONDS)
     except Busy as error:
         holder = lock.read() or "unknown"
         lock.close()
@@ -82,3 +83,18 @@ def sole_supervisor(layout: Layout) -> Iterator[None]:
         yield
     finally:
         lock.close()
+
+
+def supervisor_of(layout: Layout) -> str | None:
+    """Process number of the `service serve` that runs on a data directory, None when none does; makes nothing."""
+    path = layout.locks / "supervisor"
+    if not os.access(path, os.R_OK | os.W_OK):
+        return None
+    lock = FileLock(path)
+    try:
+        lock.take()
+    except Busy:
+        return lock.read() or "unknown"
+    finally:
+        lock.close()
+    return None

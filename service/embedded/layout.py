@@ -12,7 +12,9 @@ from functools import cached_property
 from pathlib import Path
 from urllib.parse import quote
 
+from service.embedded.errors import EmbeddedError
 from service.embedded.owner import owner_of
+from service.embedded.place import unfit
 
 # A socket address holds 107 bytes, and PostgreSQL appends "/.s.PGSQL.5432" to the directory.
 SOCKET_DIR_BYTES = 90
@@ -102,12 +104,17 @@ class Layout:
         """Create the data directory and its plain parts.
 
         Others may pass through the data directory but not list it: started as root, the server runs as another user
-        and has to reach its own directory inside.
+        and has to reach its own directory inside. Raises EmbeddedError.
         """
-        if not self.data_dir.is_dir():
-            self.data_dir.mkdir(parents=True, exist_ok=True)
-            self.data_dir.chmod(0o711)
-        self.locks.mkdir(mode=0o700, exist_ok=True)
+        if problem := unfit(self.data_dir, makes=True):
+            raise EmbeddedError(problem)
+        try:
+            if not self.data_dir.is_dir():
+                self.data_dir.mkdir(parents=True, exist_ok=True)
+                self.data_dir.chmod(0o711)
+            self.locks.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise EmbeddedError(f"The data directory {self.data_dir} cannot be made: {error.strerror}.") from error
 
 
 def temporary_directory(prefix: str) -> Path:

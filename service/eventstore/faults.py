@@ -13,6 +13,7 @@ import psycopg
 
 from service.eventstore.commands import CommandFailed, CommandNotDone
 from service.eventstore.connection import AnyConnection, WritingConnection
+from service.eventstore.fulldisk import FULL_DISK
 from statemachines.kernel.machine import Stream
 
 # 57P01 admin_shutdown, 57P02 crash_shutdown, 57P03 cannot_connect_now, 57P05 idle_session_timeout: the session is gone,
@@ -100,6 +101,7 @@ class Fault:
 
 def judge(error: Exception, connection: AnyConnection | None) -> Fault:
     """Say what an error means that was met while writing on `connection` (None: it could not be opened)."""
+    FULL_DISK.met(error)
     return Fault(error, _meaning(error, connection))
 
 

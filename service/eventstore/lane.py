@@ -49,6 +49,10 @@ class FenceLane:
             threading.Thread(target=self._main, name=f"service-fence-{n}", daemon=True) for n in range(THREADS)
         ]
 
+        self.fences = 0
+        self.in_doubt = 0
+        self.holders_ended = 0
+
     def start(self) -> None:
         """Start the threads; connections are opened with the first command."""
         for thread in self._threads:
@@ -86,6 +90,7 @@ class FenceLane:
             answers = Answers()
             answers.add(entry, self._carry_out(session, entry))
             answers.send()
+            self.fences += 1
             self._queue.done(entry)
         session.close()
 
@@ -112,6 +117,7 @@ class FenceLane:
                 return None
             case Meaning.IN_DOUBT:
                 entry.in_doubt = True
+                self.in_doubt += 1
                 session.close()
                 time.sleep(PAUSE)
                 return None
@@ -122,7 +128,7 @@ class FenceLane:
                 session.rollback()
                 if isinstance(error, psycopg.errors.LockNotAvailable):
                     with suppress(psycopg.Error):  # The next attempt meets it again.
-                        _end_gate_holders(session.open(), entry)
+                        self.holders_ended += _end_gate_holders(session.open(), entry)
                 return None
             case Meaning.CALLERS_DATA | Meaning.UNEXPECTED:
                 session.rollback()
@@ -141,10 +147,13 @@ class FenceLane:
         return None
 
 
-def _end_gate_holders(connection: Connection, entry: Entry) -> None:
-    """End the sessions that hold the gates this fence waits for: their work rolls back and runs again."""
+def _end_gate_holders(connection: Connection, entry: Entry) -> int:
+    """End the sessions that hold the gates this fence waits for; returns how many. What they did runs again."""
+    ended = 0
     for scope in sorted(entry.command.exclusive):
         number = names.lock_number(names.gate(scope))
         for (pid,) in connection.execute(statements.GATE_HOLDERS, (number,)).fetchall():
             log.warning("gate_holder_ended", pid=pid)
             connection.execute(statements.TERMINATE, (pid,))
+            ended += 1
+    return ended

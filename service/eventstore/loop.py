@@ -19,6 +19,7 @@ from service.eventstore.cache import Known, StateCache, StreamName
 from service.eventstore.commands import Command, CommandNotDone, Outcome
 from service.eventstore.entry import DEADLINE, Entry, tell
 from service.eventstore.faults import Fault, Meaning, judge
+from service.eventstore.fulldisk import FULL_DISK
 from service.eventstore.outage import OUTAGE
 from service.eventstore.parking import Parking
 from service.eventstore.round import Round, RoundResult
@@ -87,6 +88,7 @@ class CommandLoop:
         self._looked: dict[StreamName, int] = {}
         self.rounds = 0
         self.commands = 0
+        self.in_doubt = 0
 
     # -- any thread --------------------------------------------------------------------------------------------
 
@@ -263,6 +265,7 @@ class CommandLoop:
                 self._park(batch)
             case Meaning.IN_DOUBT:
                 OUTAGE.began(fault.error, in_doubt=len(batch))
+                self.in_doubt += len(batch)
                 for entry in batch:
                     entry.in_doubt = True
                 self._session.close()
@@ -305,7 +308,8 @@ class CommandLoop:
     def _fail(self, entry: Entry, told: Exception, fault: Fault) -> None:
         """Answer the one command at fault."""
         operation = entry.command.origin.operation.split(" ")[0]
-        log.error("command_failed", operation=operation, sqlstate=fault.sqlstate)
+        say = log.debug if FULL_DISK.lasts else log.error  # one line tells of that already
+        say("command_failed", operation=operation, sqlstate=fault.sqlstate)
         answers = Answers()
         answers.add(entry, told)
         answers.send()

@@ -10,6 +10,7 @@ import structlog
 
 from service.eventstore.connection import Connection
 from service.eventstore.faults import Meaning, judge
+from service.eventstore.fulldisk import FULL_DISK
 from service.eventstore.outage import OUTAGE
 from service.eventstore.session import WritingSession
 
@@ -47,6 +48,7 @@ class Repeating(ABC):
 
     def _main(self) -> None:
         while not self._stopping.is_set():
+            FULL_DISK.lasts  # noqa: B018 - its end is logged when somebody looks
             try:
                 rest = self.turn(self._session.open())
             except Exception as error:  # noqa: BLE001 - whatever it is, the thread must survive
@@ -61,6 +63,8 @@ class Repeating(ABC):
         """Say that the database went away or refused, without a stack; anything else is a bug."""
         if judge(error, self._session.connection).meaning in {Meaning.NOT_CONNECTED, Meaning.IN_DOUBT}:
             OUTAGE.began(error)
+        elif FULL_DISK.met(error):
+            return
         elif isinstance(error, psycopg.Error):
             log.warning("interrupted", thread=self._name, error=type(error).__name__, sqlstate=error.sqlstate)
         else:

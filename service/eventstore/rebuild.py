@@ -47,7 +47,7 @@ LOCK_TIMEOUT_MS = 400
 SWAP_TRIES = 50
 
 Connection = psycopg.Connection[Any]
-Progress = Callable[[int, int], None]  # events folded, events there were at the start
+Progress = Callable[[int, int], None]  # events folded, events that there are
 
 
 class RebuildRunning(Exception):
@@ -115,11 +115,11 @@ class _Rebuild:
             pending.append(folded)
             if len(pending) >= WRITE_EVERY:
                 self._copy(pending)
-                self.progress(self.events, total)
+                self.progress(self.events, max(total, self.events))
                 pending = []
         if pending:
             self._copy(pending)
-        self.progress(self.events, total)
+        self.progress(self.events, max(total, self.events))
 
     def _copy(self, pending: list[Folded]) -> None:
         columns = self.table.columns
@@ -150,6 +150,17 @@ class _Rebuild:
             (self.position, *self.after, self.rows, self.events, self.digest.hex, self.table.name),
         )
 
+    def count_events(self) -> None:
+        """Count anew what has been folded: exactly the events up to the position, however often some were read."""
+        [self.events] = self._one(
+            "select (select count(*) from events where kind = any(%s)) - (select count(*) from events e "
+            "where e.kind = any(%s) and e.seq in "
+            "(select seq from log_index where position > %s union all select seq from unsequenced))",
+            list(self.projection.kinds),
+            list(self.projection.kinds),
+            self.position,
+        )
+
     def catch_up(self) -> None:
         """Fold what was appended since, until little is left."""
         while True:
@@ -159,16 +170,19 @@ class _Rebuild:
             with self.connection.transaction():
                 until = min(size, self.position + 10_000)
                 self._refold(
-                    "select distinct e.project_id, e.stream_id from log_index i join events e on e.seq = i.seq "
-                    "where i.position > %s and i.position <= %s and e.kind = any(%s)",
+                    "select e.project_id, e.stream_id, count(*) from log_index i join events e on e.seq = i.seq "
+                    "where i.position > %s and i.position <= %s and e.kind = any(%s) group by 1, 2",
                     (self.position, until, list(self.projection.kinds)),
                 )
                 self.position = until
                 self._save()
+            self.progress(self.events, self.events + size - until)
 
     def _refold(self, query: str, params: tuple[Any, ...]) -> None:
-        """Fold the tails of the streams that a query names, and upsert their rows."""
-        stale: dict[StreamName, Any] = dict.fromkeys(self.connection.execute(query.encode(), params).fetchall())
+        """Fold the tails of the streams that a query names, with how many events each, and upsert their rows."""
+        found = self.connection.execute(query.encode(), params).fetchall()
+        stale: dict[StreamName, Any] = {(project_id, stream_id): None for project_id, stream_id, _ in found}
+        self.events += sum(count for _, _, count in found)
         if not stale:
             return
         shadow = self.table._replace(name=self.shadow)
@@ -205,7 +219,7 @@ class _Rebuild:
     def swap(self) -> None:
         """Lock out writers, fold the rest, rename; tries again while the table is in use."""
         for _ in range(SWAP_TRIES):
-            before = (self.digest.value, self.rows)
+            before = (self.digest.value, self.rows, self.events)
             try:
                 with self.connection.transaction():
                     self.connection.execute(statements.LOCK_TIMEOUT, (f"{LOCK_TIMEOUT_MS}ms",))
@@ -214,14 +228,15 @@ class _Rebuild:
                     self._run("lock table {table} in exclusive mode")
                     # One statement, one snapshot: numbered after the cursor, or committed and not yet numbered.
                     self._refold(
-                        "select distinct e.project_id, e.stream_id from events e where e.kind = any(%s) and e.seq in "
-                        "(select seq from log_index where position > %s union all select seq from unsequenced)",
+                        "select e.project_id, e.stream_id, count(*) from events e where e.kind = any(%s) and e.seq in "
+                        "(select seq from log_index where position > %s union all select seq from unsequenced) "
+                        "group by 1, 2",
                         (list(self.projection.kinds), self.position),
                     )
                     self._rename()
                     self.connection.execute("delete from rebuilds where name = %s", (self.table.name,))
             except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
-                self.digest, self.rows = RowDigest(before[0]), before[1]
+                self.digest, (self.rows, self.events) = RowDigest(before[0]), before[1:]
                 time.sleep(LOCK_TIMEOUT_MS / 1000)  # A waiting swap blocks all others: now they go first.
                 self.catch_up()
             else:
@@ -294,6 +309,7 @@ def rebuild(conninfo: str, projection: AnyProjection, progress: Progress = lambd
         _drop_leftover(connection, work)
         work.open()
         work.fold_everything()
+        work.count_events()
         work.catch_up()
         work.swap()
         [[finished_at]] = connection.execute(f"select {NOW_SECONDS}".encode()).fetchall()

@@ -22,6 +22,7 @@ from service.eventstore.commands import OutcomeUnknown
 from service.eventstore.connection import Connection
 from service.eventstore.entry import tell
 from service.eventstore.faults import Fault, Meaning, judge
+from service.eventstore.fulldisk import FULL_DISK
 from service.eventstore.outage import OUTAGE
 from service.eventstore.session import WritingSession
 from service.ingest import statements
@@ -45,6 +46,7 @@ class Decider:
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         # A daemon: a database that does not answer must not keep the process from ending.
         self._thread = threading.Thread(target=self._main, name="service-intake", daemon=True)
+        self.in_doubt = 0
 
     # -- the event loop ----------------------------------------------------------------------------------------
 
@@ -105,6 +107,7 @@ class Decider:
                 settlement.hold(attempt.items)
             case Meaning.IN_DOUBT:
                 OUTAGE.began(fault.error, in_doubt=len(attempt.items))
+                self.in_doubt += len(attempt.items)
                 self._session.close()
                 if attempt.committing:
                     self._resolve(attempt, self._session.pid, settlement)
@@ -179,5 +182,6 @@ class Decider:
             for item in attempt.items:
                 self._carry_out([item], settlement)
             return
-        log.error("record_failed", operation=attempt.items[0].operation, sqlstate=fault.sqlstate)
+        say = log.debug if FULL_DISK.lasts else log.error  # one line tells of that already
+        say("record_failed", operation=attempt.items[0].operation, sqlstate=fault.sqlstate)
         settlement.answers.append((attempt.items[0], fault.told))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
@@ -77,6 +78,9 @@ class Intake:
         self.stored = 0
         self.suppressed = 0
         self.repeated = 0
+        self.adjusted = 0
+        self.scrubbed = Counter[str]()
+        self._in_doubt = 0
 
     def start(self) -> None:
         """Start flushing, and the watch over what waits for it. Called from a running event loop."""
@@ -101,6 +105,11 @@ class Intake:
     def depth(self) -> int:
         """Records that wait for their answer."""
         return self._waiting.count
+
+    @property
+    def in_doubt(self) -> int:
+        """Records whose flush lost its connection before it was confirmed, so far."""
+        return self._in_doubt + self._decider.in_doubt
 
     async def submit(self, item: Item) -> Outcome:
         """Wait until a record is stored; returns its answer.
@@ -188,6 +197,7 @@ class Intake:
                 case Meaning.IN_DOUBT | Meaning.OUT_OF_TIME | Meaning.BUG:
                     if meaning is Meaning.IN_DOUBT:
                         OUTAGE.began(error, in_doubt=len(batch))
+                        self._in_doubt += len(batch)
                     else:
                         log.warning("flush_failed", size=len(batch), error=repr(error))
                     lost_pid = self._session.pid
@@ -218,6 +228,8 @@ class Intake:
         self.stored += settlement.stored
         self.suppressed += settlement.suppressed
         self.repeated += settlement.repeated
+        self.adjusted += settlement.adjusted
+        self.scrubbed += settlement.scrubbed
         self._answer(settlement.answers)
         self._waiting.put_back(settlement.held)
 

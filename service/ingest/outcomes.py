@@ -8,10 +8,7 @@ never reached the intake counts too.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-
-from prometheus_client.core import CounterMetricFamily
-from prometheus_client.registry import Collector
+from collections.abc import Mapping
 
 KINDS = {"record_log": "logs", "record_analytics_event": "analytics", "record_deploy": "deploys"}
 """Kind of record by operation id."""
@@ -27,12 +24,11 @@ def outcome_of(status: int) -> str:
     return "malformed" if status in _MALFORMED else "refused"
 
 
-class IngestOutcomes(Collector):
-    """Counts the answers of ingest operations; `suppressed` tells how many accepted logs a rule has suppressed."""
+class IngestOutcomes:
+    """Counts the answers of ingest operations."""
 
-    def __init__(self, suppressed: Callable[[], int]) -> None:
-        self._counts = Counter[tuple[str, str]]()
-        self._suppressed = suppressed
+    def __init__(self) -> None:
+        self._counts = Counter[tuple[str, ...]]()
 
     def answered(self, operation: str, status: int) -> None:
         """Count an answer; those of other operations are none of ours."""
@@ -40,16 +36,11 @@ class IngestOutcomes(Collector):
         if kind is not None:
             self._counts[kind, outcome_of(status)] += 1
 
-    def collect(self) -> Iterator[CounterMetricFamily]:
-        """Yield the counters, as the library asks for them."""
-        family = CounterMetricFamily(
-            "service_ingest_records", "Records received, by what became of them.", labels=["kind", "outcome"]
-        )
+    def counts(self, suppressed: int) -> Mapping[tuple[str, ...], int]:
+        """Records by kind and outcome, when a rule has suppressed so many of the logs that were accepted."""
         counts = dict(self._counts)
-        suppressed = min(self._suppressed(), counts.get(("logs", "accepted"), 0))
+        suppressed = min(suppressed, counts.get(("logs", "accepted"), 0))
         if suppressed:
             counts["logs", "accepted"] -= suppressed
             counts["logs", "suppressed"] = suppressed
-        for (kind, outcome), count in sorted(counts.items()):
-            family.add_metric([kind, outcome], count)
-        yield family
+        return counts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -20,6 +21,8 @@ class Settlement:
     stored: int = 0
     suppressed: int = 0
     repeated: int = 0
+    adjusted: int = 0
+    scrubbed: Counter[str] = field(default_factory=Counter)
 
     def add(self, attempt: Attempt) -> None:
         """Take over what a flush has decided, after its commit if it had one."""
@@ -27,6 +30,10 @@ class Settlement:
         self.stored += len(attempt.stored)
         self.suppressed += sum(stored.suppressed for stored in attempt.stored)
         self.repeated += sum(isinstance(result, Outcome) for _, result in attempt.settled)
+        for item in (stored.item for stored in attempt.stored):
+            self.adjusted += item.adjustments.changes
+            if item.scrubbed:
+                self.scrubbed.update(item.scrubbed)
         self.answers += attempt.answers()
         self.held += attempt.held
 

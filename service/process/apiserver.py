@@ -15,6 +15,7 @@ import structlog
 from granian.net import SocketSpec  # type: ignore[attr-defined] # not marked as exported
 from granian.server import MPServer
 
+from service.http.edge.metrics import forget
 from service.process.children import Restarts
 from service.process.sockets import drop_stalled, take_no_more
 
@@ -56,6 +57,7 @@ class ApiServer(MPServer):
             while self.interrupt_children:
                 number = self.interrupt_children.pop()
                 ended, now = self.wrks[number], time.monotonic()
+                forget(ended.inner.pid)
                 pause = restarts[number].pause(ended.inner.exitcode, now - ended.birth)
                 log.error(
                     "api_process_ended", code=ended.inner.exitcode, number=number, restart_in_seconds=round(pause, 2)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import procrastinate
 import structlog
+from prometheus_client import Counter, Histogram
 
+from service.eventstore.facts import NOT_WRITTEN
 from service.services import Services
 from service.tasks import LOCK, Task
 
@@ -15,6 +18,15 @@ log = structlog.get_logger()
 STALLED_SECONDS = 30.0  # without a heartbeat of its worker, a job counts as abandoned
 FAILED_KEPT_HOURS = 24 * 7
 CONNECTIONS = 4
+
+OUTCOMES = DONE, FAILED = "done", "failed"
+RUNS = Counter("service_job_runs", "Jobs that workers ran, by task and outcome.", ["task", "outcome"])
+SECONDS = Histogram("service_job_seconds", "Seconds that a job ran.", ["task"], buckets=(0.01, 0.1, 1, 5, 30, 120))
+
+_RAN = (
+    "insert into task_runs (task, finished_at, seconds) values (%s, clock_timestamp(), %s) "
+    "on conflict (task) do update set finished_at = excluded.finished_at, seconds = excluded.seconds"
+)
 
 
 def job_app(services: Services, tasks: list[Task]) -> procrastinate.App:
@@ -52,13 +64,34 @@ async def _give_back(app: procrastinate.App, job: procrastinate.jobs.Job, timest
         log.warning("job_given_back", task=job.task_name, job=job.id, at=timestamp)
 
 
+async def _note(services: Services, task: Task, seconds: float) -> None:
+    """Note that a scheduled task ran to its end, for whoever watches the service."""
+    try:
+        async with services.store.facts.connection() as connection:
+            await connection.execute(_RAN, (task.name, seconds))
+    except NOT_WRITTEN as error:
+        log.warning("run_not_noted", error=type(error).__name__)
+
+
 def _register(app: procrastinate.App, services: Services, task: Task) -> None:
     """Register a task with the library."""
+    for outcome in OUTCOMES:
+        RUNS.labels(task.name, outcome)  # from 0 on: an increase is seen only in a counter that was there before
 
     async def run(**args: Any) -> None:
         structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(task=task.name)
-        await task.run(services, args)
+        began = time.monotonic()
+        outcome = FAILED
+        try:
+            await task.run(services, args)
+            outcome = DONE
+        finally:
+            seconds = time.monotonic() - began
+            RUNS.labels(task.name, outcome).inc()
+            SECONDS.labels(task.name).observe(seconds)
+        if task.cron is not None:
+            await _note(services, task, seconds)
 
     known: Any = app.task(name=task.name, queue=task.queue, retry=task.retry or False)(run)
     if task.cron is not None:

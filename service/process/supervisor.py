@@ -13,7 +13,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from types import FrameType
 
@@ -27,6 +27,7 @@ from service.eventstore import migrations, roles
 from service.eventstore.startup import check_database
 from service.process import notify
 from service.process.children import Child, wait_for_port
+from service.process.measures import counting_together
 from service.settings import Settings
 
 log = structlog.get_logger()
@@ -62,7 +63,8 @@ class Supervisor:
                 if self._settings.embedded:
                     stack.enter_context(sole_supervisor(Layout(self._settings.data_dir)))
                 wait_for_port(self._settings.host, self._settings.port, PORT_SECONDS)
-                with self._loading_children(stack):
+                counting = stack.enter_context(counting_together())
+                with self._loading_children(stack, _environment(counting)):
                     attachment = self._database(stack)
                     self._make_ready()
                 self._starting = False
@@ -82,7 +84,7 @@ class Supervisor:
             check_database(connection, test_clock=self._settings.test_clock)
 
     @contextmanager
-    def _loading_children(self, stack: ExitStack) -> Iterator[None]:
+    def _loading_children(self, stack: ExitStack, environment: dict[str, str]) -> Iterator[None]:
         """Start the API and the worker, which load while the block makes the database ready, and then begin.
 
         Loading takes them longer than anything else on the way to the first answer, and needs no database.
@@ -90,8 +92,8 @@ class Supervisor:
         gate, key = os.pipe()
         try:
             self._children = [
-                Child("api", "service.process.serving", _environment()),
-                Child("worker", "service.process.worker", _environment()),
+                Child("api", "service.process.serving", environment),
+                Child("worker", "service.process.worker", environment),
             ]
             for child in self._children:
                 child.start(gate)
@@ -148,7 +150,7 @@ class Supervisor:
             connection.close()
 
     def _announce(self) -> None:
-        """Print the address of the service and how to get a first key."""
+        """Print the address of the service and how to get a first key, as one block below what was logged so far."""
         seconds = time.monotonic() - self._began
         base_url = self._settings.base_url
         where = (
@@ -156,12 +158,14 @@ class Supervisor:
             if self._settings.embedded
             else "PostgreSQL of SERVICE_DATABASE_URL"
         )
+        log.info("serving", base_url=base_url, seconds=round(seconds, 2))
+        sys.stderr.flush()
         sys.stdout.write(
             f"\nService ready after {seconds:.1f} s\n"
             f"  API        {base_url}\n"
             f"  Schema     {base_url}/v1/openapi.json\n"
             f"  Guide      {base_url}/service.md\n"
-            f"  PostgreSQL {where}\n"
+            f"  Data       {where}\n"
             "\nA first key, from another terminal:\n"
             "  .venv/bin/service keys create --email you@example.com\n"
             f"or by the device flow: POST {base_url}/v1/auth/device, then {base_url}/device\n"
@@ -169,7 +173,6 @@ class Supervisor:
         )
         sys.stdout.flush()
         notify.tell(notify.READY, f"STATUS=Serving on {base_url}")
-        log.info("serving", base_url=base_url, seconds=round(seconds, 2))
 
     def _stop_children(self) -> None:
         """End the API and the worker together; once."""
@@ -216,6 +219,7 @@ class Supervisor:
         self._stopping = True
 
 
-def _environment() -> dict[str, str]:
+def _environment(added: Mapping[str, str]) -> dict[str, str]:
     """The environment of those that serve: they never learn how the owner of the tables connects."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("SERVICE_MIGRATION_")}
+    own = {name: value for name, value in os.environ.items() if not name.startswith("SERVICE_MIGRATION_")}
+    return {**own, **added}

@@ -17,6 +17,7 @@ import structlog
 from procrastinate.exceptions import ConnectorException
 from psycopg_pool import PoolTimeout
 
+from service.eventstore.fulldisk import FULL_DISK
 from service.eventstore.outage import OUTAGE
 from service.eventstore.reactor import Reactor
 from service.eventstore.sequencer import Sequencer
@@ -103,7 +104,8 @@ async def _run_jobs(app: procrastinate.App) -> None:
                 shutdown_graceful_timeout=STOP_SECONDS,
             )
     except (ConnectorException, psycopg.OperationalError, PoolTimeout) as error:
-        OUTAGE.began(error)
+        if not FULL_DISK.met(error):
+            OUTAGE.began(error)
 
 
 def main(parent: int | None = None) -> None:

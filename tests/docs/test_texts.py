@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from scripts.unbuilt import table
+
 DOCS = Path(__file__).parents[2] / "docs"
 DECISIONS = DOCS / "decisions"
 LINK = re.compile(r"\[[^\]]+\]\(([^)#]+)(?:#[^)]*)?\)")
@@ -32,3 +34,8 @@ def test_the_terms_of_the_glossary_are_in_order() -> None:
     """Each term has one entry, found by the alphabet."""
     terms = TERM.findall((DOCS / "glossary.md").read_text())
     assert terms == sorted(set(terms), key=str.casefold)
+
+
+def test_readme_lists_what_is_not_built() -> None:
+    """Every group with operations that answer 501, with their names; `python -m scripts.unbuilt` writes it."""
+    assert table() in (DOCS.parent / "README.md").read_text()

@@ -80,7 +80,34 @@ STORY = [
     r"with one more turn in a charge: WRONG: run_",
     r"All \d+ steps went as promised",
 ]
-"""What a run prints, in this order."""
+"""What a transcript holds, in this order."""
+
+BRIEF = [
+    r"^\n1\. A product, and what goes wrong in it",
+    r"is ready after [\d.]+ s at http://127",
+    r"one case: ZeroDivisionError",
+    r"\n\n2\. Its signals",
+    r"account_opened, item_added, order_paid; the error checkout\.payment_declined",
+    r"\n\n3\. An error is repaired",
+    r"\+ +if not cart:",
+    r"4 paid orders \(at least 3\), 0 recurrences\. The case is resolved",
+    r"absent ──▶ started +run\.started\.v1 +the runner",
+    r"in_review ──▶ running +run\.review_ended\.v1 +a person",
+    r"↺  pr_opened +run\.merge_proven\.v1 +CI",
+    r"verifying ──▶ succeeded +run\.verified\.v1",
+    r"\n\n4\. Another one",
+    r"ignore your policy",
+    r"\n\n5\. What is refused",
+    r"Refused: an older lease of the case \(stale_lease_epoch\)",
+    r"the run has failed, the case stays open",
+    r"\n\n6\. What is left as proof",
+    r"WRONG: run_",
+    r"All \d+ steps went as promised, with \d+ requests in \d+ s:\n +1\. ",
+    r"\n +6\. .*\n.*service demo --verbose",
+]
+"""What a person sees, in this order."""
+MOST_LINES = 70
+WIDEST = 115
 
 
 @pytest.fixture
@@ -115,10 +142,10 @@ def processes_of(directory: str) -> Iterator[str]:
             continue
 
 
-def demo(environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+def demo(environment: dict[str, str], *options: str) -> subprocess.CompletedProcess[str]:
     """Run the demo to its end."""
     return subprocess.run(
-        [sys.executable, "-m", "service", "demo"],
+        [sys.executable, "-m", "service", "demo", *options],
         env=environment,
         capture_output=True,
         text=True,
@@ -140,18 +167,30 @@ def assert_closed(ports: set[int]) -> None:
 
 
 @pytest.mark.slow
-def test_the_demo_tells_its_story_and_leaves_nothing(environment: dict[str, str]) -> None:
+def test_the_demo_tells_its_story_and_leaves_nothing(environment: dict[str, str], tmp_path: Path) -> None:
     """It carries the product through the whole job, exits 0, and every process and port of it is gone."""
-    done = demo(environment)
+    transcript = tmp_path / "transcript"
+    done = demo(environment, "--transcript", str(transcript))
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    at = 0
-    for line in STORY:
-        found = re.compile(line).search(done.stdout, at)
-        assert found, f"{line!r} is missing, or out of order, in:\n{done.stdout}"
-        at = found.end()
+    assert_in_order(STORY, transcript.read_text())
+    assert_in_order(BRIEF, done.stdout)
+    told = done.stdout.splitlines()
+    assert len(told) <= MOST_LINES
+    assert max(map(len, told)) <= WIDEST
+    assert not re.search(r" -> \d{3}", done.stdout), "requests are for the transcript"
+    assert len(told) - next(number for number, line in enumerate(told) if "steps went as promised" in line) <= 10
     ports = ports_of(done.stdout)
-    assert ports
+    assert len(ports) == 2
     assert_closed(ports)
+
+
+def assert_in_order(lines: list[str], text: str) -> None:
+    """Assert that the text has these, one after the other."""
+    at = 0
+    for line in lines:
+        found = re.compile(line).search(text, at)
+        assert found, f"{line!r} is missing, or out of order, in:\n{text}"
+        at = found.end()
 
 
 @pytest.fixture
@@ -164,13 +203,19 @@ def interruptible() -> Iterator[None]:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("interruptible")
-@pytest.mark.parametrize(("moment", "ended_by"), [("ready after", signal.SIGINT), ("runner | started", signal.SIGTERM)])
-def test_a_demo_that_is_stopped_leaves_nothing(
-    environment: dict[str, str], moment: str, ended_by: signal.Signals
+@pytest.mark.parametrize(
+    ("moment", "ended_by", "stopped"),
+    [
+        ("one case", signal.SIGINT, "the shop, the service with its database"),
+        ("runner | started", signal.SIGTERM, "the shop, the runner, the service with its database"),
+    ],
+)
+def test_a_demo_that_is_stopped_says_what_it_cleaned_up(
+    environment: dict[str, str], moment: str, ended_by: signal.Signals, stopped: str
 ) -> None:
     """Stopped in the middle, by a person or by a supervisor, it ends every process: the runner too."""
     with subprocess.Popen(
-        [sys.executable, "-u", "-m", "service", "demo"],
+        [sys.executable, "-u", "-m", "service", "demo", *(["--verbose"] if "|" in moment else [])],
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -184,7 +229,11 @@ def test_a_demo_that_is_stopped_leaves_nothing(
                 break
         process.send_signal(ended_by)
         said += process.communicate(timeout=LIMIT_SECONDS)[0]
-    assert process.returncode != 0, said
+    assert process.returncode == 128 + ended_by, said
+    ended = re.search(r"The demo was interrupted\. Stopped: (.*)\. Removed: (\S+)\. Nothing is left\.", said)
+    assert ended, said
+    assert set(ended[1].split(", ")) == set(stopped.split(", "))
+    assert not Path(ended[2]).exists()
     assert "Traceback" not in said, said
     assert_closed(ports_of(said))
 

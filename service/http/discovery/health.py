@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+from functools import partial
+
 from schemas.discovery.health import Live, Ready
 from service.auth.principals import PrincipalKind
-from service.discovery.reads import figures, readiness
+from service.discovery.figures import figures
+from service.discovery.reads import readiness
 from service.eventstore.commands import Answer, Outcome
 from service.http.edge import groups
 from service.http.edge.call import Call
@@ -38,25 +42,25 @@ async def get_live(_: Call[None, None]) -> Answer:
 )
 async def get_ready(call: Call[None, None]) -> Answer:
     """Check database, migrations and log. Raises ServiceUnavailable when requests cannot be served."""
-    return Answer(200, await readiness(call.services.store))
+    return Answer(200, await readiness(call.services.store, call.services.settings))
 
 
 @groups.OPERATIONS.operation(
     method="GET",
     path="/metrics",
     operation_id="get_metrics",
-    summary="Metrics of this process in the Prometheus text format",
+    summary="Metrics of all processes on this machine, and of the database, in the Prometheus text format",
     principals=PUBLIC,
     responses={200: str},
     content_type=METRICS_TYPE,
     extension=True,
 )
 async def get_metrics(call: Call[None, None]) -> Outcome:
-    """Render the metrics of this process, and what the database tells of the sweep."""
+    """Render what all processes of this machine count, and what the database tells."""
     metrics = call.request.app.state.metrics
-    for name, description, value in await figures(call.services.store):
-        metrics.show(name, description, value)
-    body: bytes = metrics.render()
+    await metrics.look(partial(figures, call.services.store, call.services.settings))
+    metrics.refresh()
+    body: bytes = await asyncio.to_thread(metrics.render)
     return Outcome(200, body, {})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import re
 import sys
@@ -17,18 +18,17 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp, Method, Receive, Scope, Send
 
 from service.auth.refusals import InvalidPayload, NotFound
-from service.eventstore.store import COMMANDS, FENCES, READS
 from service.http.edge.bound import Bound
 from service.http.edge.declaring import Endpoint
 from service.http.edge.errors import MethodNotAllowed, encode_failure, failure_of, log_failure
 from service.http.edge.headers import HEAD_KEY, head_of, is_plain_path, read_head
 from service.http.edge.in_flight import InFlight
+from service.http.edge.measured import measure
 from service.http.edge.metrics import Metrics
 from service.http.edge.pipeline import Pipeline
 from service.http.edge.rate_limit import RateLimiter
 from service.http.edge.reply import Reply
 from service.http.edge.routes import all_endpoints, bind
-from service.ingest.outcomes import IngestOutcomes
 from service.logs import bind_request
 from service.services import Services
 
@@ -76,13 +76,15 @@ class Edge:
             await self.app(scope, receive, send)
         else:
             route = self._route_of(scope["raw_path"].decode("latin-1"))
-            await self.refuse(NotFound(), head.request_id, route)(scope, receive, send)
+            await self.refuse(NotFound(), head.request_id, scope["method"], route)(scope, receive, send)
 
-    def refuse(self, error: Exception, request_id: str, route: Route | None = None) -> Reply:
+    def refuse(self, error: Exception, request_id: str, method: str, route: Route | None) -> Reply:
         """Answer a request that reaches no operation, in the envelope of its path."""
         failure = failure_of(error)
         log_failure(error, failure, UNROUTED)
         self.metrics.answered(UNROUTED, failure.status, failure.code, 0.0)
+        template = UNROUTED if route is None else route.template
+        self.pipeline.access.answered(request_id, method, template, failure.status, 0.0)
         body = encode_failure(failure, request_id, closed=route is not None and route.closed)
         return Reply(failure.status, body, failure.headers, request_id)
 
@@ -105,7 +107,7 @@ class Edge:
                 refusal = NotFound()
             case ClientException():
                 refusal = InvalidPayload("The request is not well-formed.")
-        reply = self.refuse(refusal, head_of(request.scope).request_id, route)
+        reply = self.refuse(refusal, head_of(request.scope).request_id, request.method, route)
         return Response(reply.body, status_code=reply.status, headers=reply.headers, media_type="application/json")
 
 
@@ -120,19 +122,7 @@ def create_app(services_factory: Callable[[], Services], endpoints: Iterable[End
     pipeline = Pipeline(RateLimiter(), metrics)
     pipeline.operations = {endpoint.name: endpoint.operation for endpoint in bound}
     routes = _routes(bound)
-    metrics.gauge("service_requests_running", "Requests being carried out.", lambda: pipeline.running)
-    metrics.gauge("service_bodies_arriving", "Requests whose body is arriving.", lambda: pipeline.reading)
-    metrics.gauge("service_body_bytes", "Bytes of bodies of requests in flight.", lambda: pipeline.bodies.held)
-    metrics.gauge(
-        "service_commands_waiting", "Commands in the queue of the loop.", lambda: _waiting(pipeline, COMMANDS)
-    )
-    metrics.gauge("service_fences_waiting", "Fences in the queue of the lane.", lambda: _waiting(pipeline, FENCES))
-    metrics.gauge("service_reads_waiting", "Reads that wait for a turn.", lambda: _waiting(pipeline, READS))
-    metrics.gauge("service_states_bytes", "Memory of the states that the loop keeps.", lambda: _states(pipeline))
-    metrics.gauge(
-        "service_ingest_waiting", "Records in the queue of the intake.", lambda: _of_intake(pipeline, "depth")
-    )
-    metrics.watch_ingest(IngestOutcomes(lambda: _of_intake(pipeline, "suppressed")))
+    measure(pipeline, metrics)
 
     @asynccontextmanager
     async def lifespan(_: Litestar) -> AsyncIterator[None]:
@@ -143,14 +133,18 @@ def create_app(services_factory: Callable[[], Services], endpoints: Iterable[End
             pipeline.limiter = RateLimiter(services.settings.rate_limits)
             pipeline.in_flight = InFlight(services.settings.max_in_flight)
             pipeline.trusted_proxies = services.settings.trusted_proxies or ()
+            pipeline.access.on = services.settings.access_log and services.settings.log_level in {"debug", "info"}
             pipeline.services = services
             stack.callback(setattr, pipeline, "services", None)
+            fresh = asyncio.create_task(metrics.keep_fresh())
+            stack.callback(metrics.refresh)
+            stack.callback(fresh.cancel)
             yield
 
     edge = Edge(pipeline, metrics, routes)
     edge.app = Litestar(
         # OPTIONS first: a path that has none when its first handler comes is given Litestar's own.
-        [*(_options_handler(route) for route in routes), *(_handler(pipeline, b) for b in bound)],
+        [*(_options_handler(pipeline, route) for route in routes), *(_handler(pipeline, b) for b in bound)],
         lifespan=[lifespan],
         openapi_config=None,
         logging_config=None,
@@ -169,20 +163,6 @@ def _suit_the_interpreter() -> None:
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
     sys.setswitchinterval(SWITCH_SECONDS)
-
-
-def _waiting(pipeline: Pipeline, kind: str) -> int:
-    """How many of a kind wait in the store; 0 while the process is not up."""
-    return 0 if pipeline.services is None else pipeline.services.store.waiting[kind]
-
-
-def _states(pipeline: Pipeline) -> float:
-    return 0.0 if pipeline.services is None else float(pipeline.services.store.loop.kept_bytes)
-
-
-def _of_intake(pipeline: Pipeline, name: str) -> int:
-    """A figure of the intake; 0 while the process is not up."""
-    return 0 if pipeline.services is None else int(getattr(pipeline.services.intake, name, 0))
 
 
 async def _open(services: Services, stack: AsyncExitStack) -> None:
@@ -242,13 +222,14 @@ def _handler(pipeline: Pipeline, bound: Bound) -> HTTPRouteHandler:
     )(handle)
 
 
-def _options_handler(route: Route) -> HTTPRouteHandler:
+def _options_handler(pipeline: Pipeline, route: Route) -> HTTPRouteHandler:
     """Answer OPTIONS: a preflight on the routes for browsers, 405 elsewhere; Litestar would answer 204 everywhere."""
 
     async def handle(request: Request[Any, Any, Any]) -> ASGIApp:
         request_id = head_of(request.scope).request_id
         if not route.cors:
             raise MethodNotAllowedException
+        pipeline.access.answered(request_id, "OPTIONS", route.template, 204, 0.0)
         allowed = {"access-control-allow-methods": ", ".join(route.methods), **PREFLIGHT, **route.cors}
         return Reply(204, b"", {**allowed, "allow": ", ".join(route.methods)}, request_id)
 

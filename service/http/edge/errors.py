@@ -32,6 +32,7 @@ from service.eventstore.commands import (
 )
 from service.eventstore.documents import TooManyDocuments
 from service.eventstore.faults import StreamFault
+from service.eventstore.fulldisk import FULL_DISK
 from service.eventstore.outage import OUTAGE
 from statemachines.kernel.machine import Rejection
 
@@ -148,6 +149,10 @@ _TRANSLATIONS: tuple[tuple[tuple[type[Exception], ...], Failure], ...] = (
     ),
     ((UnicodeError, RecursionError), _unacceptable("A value of this request cannot be processed.")),
     (
+        (psycopg.errors.DiskFull,),
+        _failure("service_unavailable", "The database has no room for this; nothing of it was stored."),
+    ),
+    (
         # A pool that is exhausted or closed raises a subclass of this one too.
         (psycopg.OperationalError,),
         _failure("service_unavailable", "The database is not available at this moment."),
@@ -200,5 +205,5 @@ def log_failure(error: Exception, failure: Failure, operation: str) -> None:
     if failure.code == "internal_error":
         log.error("request_failed", operation=operation, exc_info=error)
     elif failure.status >= HTTPStatus.INTERNAL_SERVER_ERROR and not isinstance(error, Rejection):
-        say = log.debug if OUTAGE.lasts else log.warning  # one line tells of that already
+        say = log.debug if OUTAGE.lasts or FULL_DISK.lasts else log.warning  # one line tells of that already
         say("request_not_served", operation=operation, cause=type(error).__name__)

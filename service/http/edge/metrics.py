@@ -1,18 +1,39 @@
-"""What /metrics shows: answers, refusals and latencies of this process, and gauges read when asked."""
+"""What /metrics shows: what the processes of this machine count, added up, and the figures of the database.
+
+The library adds up: the supervisor names a directory in PROMETHEUS_MULTIPROC_DIR before a process loads it, each
+process counts in files there, and whichever is asked reads the files of all. A counter outlives its process, so that
+nothing ever counts backwards; a gauge of a process that ended is removed. Without the directory a process shows what it
+counts itself.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+from prometheus_client.registry import Collector
 
+from schemas.kernel.errors import CATALOGUE
+from service.discovery.figures import DESCRIPTIONS, Figure
 from service.ingest.outcomes import IngestOutcomes
 
 LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
+REFRESH_SECONDS = 1.0  # how old a gauge of another process may be
+FIGURES_SECONDS = 1.0  # anybody may ask, and costs the database no more than one look in so long
+
+Joined = Literal["livesum", "livemax"]
+Labelled = Mapping[tuple[str, ...], float]
 
 
 class Metrics:
-    """The instruments of one process, in a registry of their own (an Observer of the pipeline)."""
+    """The instruments of one process (an Observer of the pipeline)."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
@@ -20,6 +41,8 @@ class Metrics:
             "service_requests", "Answers by operation and status.", ["operation", "status"], registry=self._registry
         )
         self._refusals = Counter("service_refusals", "Error answers by code.", ["code"], registry=self._registry)
+        for code in CATALOGUE:
+            self._refusals.labels(code)  # from 0 on: Prometheus sees no increase in a counter that appears with 1
         self._seconds = Histogram(
             "service_request_seconds",
             "Seconds from the router to the answer.",
@@ -28,8 +51,12 @@ class Metrics:
             buckets=LATENCY_BUCKETS,
         )
         self._children: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
-        self._ingest: IngestOutcomes | None = None
-        self._shown: dict[str, Gauge] = {}
+        self._gauges: list[tuple[Gauge, Callable[[], float]]] = []
+        self._totals: list[_Total] = []
+        self._ingest = IngestOutcomes()
+        self._figures: list[Figure] = []
+        self._read_at = float("-inf")
+        self._reading = asyncio.Lock()
 
     def answered(self, operation: str, status: int, code: str | None, seconds: float) -> None:
         """Count an answer."""
@@ -41,24 +68,89 @@ class Metrics:
         children[1].observe(seconds)
         if code is not None:
             self._refusals.labels(code).inc()
-        if self._ingest is not None:
-            self._ingest.answered(operation, status)
+        self._ingest.answered(operation, status)
 
-    def gauge(self, name: str, description: str, read: Callable[[], float]) -> None:
-        """Add a gauge that calls `read` whenever the metrics are collected."""
-        Gauge(name, description, registry=self._registry).set_function(read)
+    def gauge(self, name: str, description: str, read: Callable[[], float], joined: Joined) -> None:
+        """Add a gauge of what `read` says; `joined` says how those of all processes become one."""
+        gauge = Gauge(name, description, registry=self._registry, multiprocess_mode=joined)
+        self._gauges.append((gauge, read))
 
-    def show(self, name: str, description: str, value: float) -> None:
-        """Set a gauge to what was read for this answer."""
-        if name not in self._shown:
-            self._shown[name] = Gauge(name, description, registry=self._registry)
-        self._shown[name].set(value)
+    def total(self, name: str, description: str, labels: Sequence[str], read: Callable[[], Labelled]) -> None:
+        """Add a counter of what `read` says has been counted so far in this process, by the values of its labels."""
+        self._totals.append(_Total(Counter(name, description, labels, registry=self._registry), read))
 
-    def watch_ingest(self, outcomes: IngestOutcomes) -> None:
-        """Show what became of received records as well."""
-        self._ingest = outcomes
-        self._registry.register(outcomes)
+    def watch_ingest(self, suppressed: Callable[[], int]) -> None:
+        """Show what became of received records as well; `suppressed` says how many accepted logs a rule keeps aside."""
+        description = "Records received, by what became of them."
+        self.total(
+            "service_ingest_records", description, ["kind", "outcome"], lambda: self._ingest.counts(suppressed())
+        )
+
+    def refresh(self) -> None:
+        """Take in what gauges and totals say now."""
+        for gauge, read in self._gauges:
+            gauge.set(read())
+        for total in self._totals:
+            total.refresh()
+
+    async def keep_fresh(self) -> None:
+        """Refresh for ever, for the scrapes that other processes answer."""
+        while True:
+            self.refresh()
+            await asyncio.sleep(REFRESH_SECONDS)
+
+    async def look(self, figures: Callable[[], Awaitable[list[Figure]]]) -> None:
+        """Read the figures of the database, unless they were read a moment ago."""
+        async with self._reading:
+            if time.monotonic() - self._read_at > FIGURES_SECONDS:
+                self._figures = await figures()
+                self._read_at = time.monotonic()
 
     def render(self) -> bytes:
-        """Everything in the Prometheus text format."""
-        return generate_latest(self._registry)
+        """Everything in the Prometheus text format. With many processes that takes a while, so a thread may do it."""
+        shown = CollectorRegistry()
+        shown.register(_Figures(self._figures))
+        directory = os.environ.get(DIRECTORY)
+        counted = self._registry if directory is None else CollectorRegistry()
+        if directory is not None:
+            MultiProcessCollector(counted, directory)  # type: ignore[no-untyped-call] # the library has no types here
+        return generate_latest(counted) + generate_latest(shown)
+
+
+def forget(pid: int) -> None:
+    """Remove the gauges of a process that has ended. What it counted stays."""
+    if DIRECTORY in os.environ:
+        mark_process_dead(pid)  # type: ignore[no-untyped-call] # as above
+
+
+class _Total:
+    """A counter that follows a number which only grows."""
+
+    def __init__(self, counter: Counter, read: Callable[[], Labelled]) -> None:
+        self._counter = counter
+        self._read = read
+        self._seen: dict[tuple[str, ...], float] = {}
+
+    def refresh(self) -> None:
+        """Add what has come since the last time."""
+        for labels, value in self._read().items():
+            seen = self._seen.get(labels)
+            if seen is None or value > seen:
+                (self._counter.labels(*labels) if labels else self._counter).inc(value - (seen or 0))
+                self._seen[labels] = value
+
+
+class _Figures(Collector):
+    """The figures of the database as the library takes them."""
+
+    def __init__(self, figures: Iterable[Figure]) -> None:
+        self._figures = figures
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Yield a family for each name."""
+        families: dict[str, GaugeMetricFamily] = {}
+        for name, labels, value in self._figures:
+            if name not in families:
+                families[name] = GaugeMetricFamily(name, DESCRIPTIONS[name], labels=list(labels))
+            families[name].add_metric(list(labels.values()), value)
+        yield from families.values()

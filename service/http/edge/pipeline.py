@@ -24,6 +24,7 @@ from service.eventstore.commands import Answer, Outcome
 from service.eventstore.loop import CAPACITY
 from service.eventstore.reader import Caller, read_as, reading_for
 from service.eventstore.turns import Turns
+from service.http.edge.access_log import UNKNOWN, AccessLog
 from service.http.edge.adjusting import Adjusted, adjust
 from service.http.edge.allowed import in_operations
 from service.http.edge.arriving import ArrivingBody, Discarding
@@ -84,6 +85,7 @@ class Pipeline:
         self.discarding = Discarding()
         self.trusted_proxies: Networks = ()
         self.observer = observer
+        self.access = AccessLog()
         self.operations: Mapping[str, Operation] = {}
         self.reading = 0
         self.running = 0
@@ -113,7 +115,10 @@ class Pipeline:
                 await body.discard(self.discarding)
             text = encode_failure(failure, head.request_id, closed=bound.operation.closed_errors)
             reply = Reply(failure.status, text, {**added, **failure.headers}, head.request_id)
-        self.observer.answered(bound.name, reply.status, code, time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        self.observer.answered(bound.name, reply.status, code, seconds)
+        who = standing[0].principal.kind.value if standing else UNKNOWN
+        self.access.answered(head.request_id, request.method, bound.operation.path, reply.status, seconds, who)
         return reply
 
     async def _carry_out(

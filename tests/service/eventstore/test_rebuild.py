@@ -227,6 +227,31 @@ async def test_a_rebuild_under_writers_loses_nothing(
     assert {worker: stored[f"toy_{worker}"] for worker in totals} == totals
 
 
+def test_a_receipt_counts_what_others_wrote_meanwhile(
+    bench: Bench, toys_url: str, sql: Sql, monkeypatch: pytest.MonkeyPatch
+):
+    """Rows and events are those of the moment of the swap, whether they were folded, caught up with or found by it."""
+    monkeypatch.setattr(rebuild_module, "WRITE_EVERY", 2)
+    monkeypatch.setattr(rebuild_module, "NEARLY_DONE", 1)
+    for number in range(6):
+        bench.run(simple_bump(number))
+    told: list[tuple[int, int]] = []
+
+    def meanwhile(done: int, total: int) -> None:
+        if len(told) < 5:
+            bench.run(simple_bump(f"0_{len(told)}"), simple_bump(5))  # one before the place that was reached, one after
+            sequence_all(sql)
+        elif len(told) == 5:
+            bench.run(simple_bump("not_numbered"))
+        told.append((done, total))
+
+    receipt = rebuild(toys_url, TOYS, meanwhile)
+    assert len(told) > 5
+    assert all(done <= total for done, total in told)
+    assert (receipt.rows, receipt.events) == (count(sql, "toys"), count(sql, "events"))
+    assert differences(sql) == []
+
+
 @pytest.mark.parametrize("last_look", ["before the damage", "after the damage"])
 async def test_what_was_mended_stays_mended(toys_url: str, store: EventStore, sql: Sql, last_look: str):
     """A process that has a wrong row in memory forgets it with the swap, instead of folding on from it.

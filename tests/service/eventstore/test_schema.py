@@ -25,6 +25,7 @@ GLOBAL_TABLES = {
     "schema_functions",
     "schema_migrations",
     "service_clock",
+    "task_runs",
     "topics_met",
     "unsequenced",
 }

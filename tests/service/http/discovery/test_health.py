@@ -17,7 +17,7 @@ def test_live_and_ready(server: ServerHandle) -> None:
         ready = client.get("/health/ready").json()
     assert ready["status"] == "ready"
     names = [check["name"] for check in ready["checks"]]
-    assert names[:3] == ["database", "migrations", "sequencer"]
+    assert names[:4] == ["database", "migrations", "writes", "sequencer"]
     assert names[-2:] == ["sweep issue", "sweep verification"]
     assert all(check["ok"] for check in ready["checks"])
 
@@ -48,8 +48,8 @@ def test_metrics(server: ServerHandle) -> None:
     assert 'service_refusals_total{code="unauthenticated"} 1.0' in answer.text
     assert re.search(r'service_request_seconds_count\{operation="list_projects"\} 1\.0', answer.text)
     assert "service_commands_waiting 0.0" in answer.text
-    for figure in ("sweep_issue_longest_wait_seconds", "sweep_verification_due", "automation_decisions"):
-        assert re.search(rf"^service_{figure} \d", answer.text, re.MULTILINE), figure
+    for figure in ('sweep_longest_wait_seconds{step="issue"}', 'table_bytes{table="events"}', "sequencer_lag_seconds"):
+        assert re.search(rf"^service_{re.escape(figure)} \d", answer.text, re.MULTILINE), figure
 
 
 # A worker deletes the jobs that it has done, so each is noted as it is queued.

@@ -13,6 +13,7 @@ from service.auth.authenticator import Authenticator, Standing
 from service.auth.principals import ANONYMOUS, Principal, PrincipalKind
 from service.auth.refusals import PrincipalNotAllowed, ScopeMissing, Unauthenticated
 from service.eventstore.commands import Answer, Command, Outcome
+from service.eventstore.store import COMMANDS, FENCES, READS
 from service.http.edge.operations import Operation
 from service.services import Services
 from statemachines.projects.project import ProjectNotFound
@@ -30,7 +31,15 @@ DSN = Principal(PrincipalKind.DSN, "proj_one1", scope_id="proj_one1", project_id
 PRINCIPALS = {"owner": OWNER, "member": MEMBER, "stranger": STRANGER, "runner": RUNNER, "ci": CI, "dsn": DSN}
 PROJECT = "proj_one1"
 FENCED = "proj_fenced"
-UNLIMITED: dict[str, Any] = {"rate_limits": {}, "max_in_flight": 256, "trusted_proxies": None}
+UNLIMITED: dict[str, Any] = {
+    "rate_limits": {},
+    "max_in_flight": 256,
+    "trusted_proxies": None,
+    "access_log": False,
+    "embedded": False,
+    "min_free_mb": 256,
+    "new_cases_per_hour": 500,
+}
 
 
 class FakeAuthenticator:
@@ -79,7 +88,9 @@ class FakeStore:
     rows: list[Any] = field(default_factory=list)
     error: Exception | None = None
     stored: dict[str | None, Outcome] = field(default_factory=dict)
-    loop: Any = field(default_factory=lambda: SimpleNamespace(depth=0))
+    loop: Any = field(default_factory=lambda: SimpleNamespace(depth=0, kept_bytes=0, commands=0, rounds=0, in_doubt=0))
+    lane: Any = field(default_factory=lambda: SimpleNamespace(fences=0, holders_ended=0, in_doubt=0))
+    waiting: Any = field(default_factory=lambda: {COMMANDS: 0, FENCES: 0, READS: 0})
 
     async def execute(self, command: Command) -> Outcome:
         self.commands.append(command)

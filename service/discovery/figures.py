@@ -1,0 +1,111 @@
+"""What /metrics shows of the database: the same from whichever process answers, so a scrape adds none of it up.
+
+Ages of jobs and tasks are by the clock of the machine, those of events by the service's, which wrote them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import psycopg
+
+from service.discovery.reads import waits
+from service.discovery.room import free_bytes
+from service.eventstore.commands import CommandNotDone
+from service.eventstore.store import EventStore
+from service.settings import Settings
+
+
+class Figure(NamedTuple):
+    """One value of a gauge."""
+
+    name: str
+    labels: Mapping[str, str]
+    value: float
+
+
+READABLE = "service_figures_readable"
+DESCRIPTIONS: Mapping[str, str] = {
+    READABLE: "1 when the figures of the database could be read, else 0, and the others are missing.",
+    "service_disk_free_bytes": "Bytes free where the embedded database is.",
+    "service_jobs": "Jobs by state; one that succeeded is deleted.",
+    "service_jobs_longest_wait_seconds": "Seconds that a job which is due has waited for a worker, at most.",
+    "service_workers": "Workers that gave a sign of life in the last 30 s.",
+    "service_task_age_seconds": "Seconds since this scheduled task last ran to its end.",
+    "service_task_seconds": "Seconds that its last run took.",
+    "service_log_events": "Events that have their position in the log.",
+    "service_sequencer_waiting": "Events that wait for their position in the log, counted up to 1000.",
+    "service_sequencer_lag_seconds": "Seconds that the oldest event has waited for its position.",
+    "service_reader_lag_events": "Events that this reader of the log has still to look at.",
+    "service_reader_lag_seconds": "Seconds since the first of them was written.",
+    "service_sweep_longest_wait_seconds": "Seconds that the object due longest has waited for its turn in this step.",
+    "service_sweep_due": "Objects that this step of the sweep takes up in turn.",
+    "service_new_cases_most": "Cases that the project which opened most of them has opened in this hour.",
+    "service_table_bytes": "Size of a table with its indexes and partitions.",
+    "service_table_rows": "Rows of a table with its partitions, as the database estimates them.",
+}
+"""What each figure tells, by name."""
+
+_FIGURES = """
+select 'service_jobs', jsonb_build_object('status', s),
+    (select count(*) from procrastinate_jobs where status = s)::float8
+from unnest(enum_range(null::procrastinate_job_status)) s
+union all
+select 'service_jobs_longest_wait_seconds', '{}',
+    coalesce(extract(epoch from clock_timestamp() - min(coalesce(j.scheduled_at, d.at))), 0)
+from (select id, scheduled_at from procrastinate_jobs
+    where status = 'todo' and (scheduled_at is null or scheduled_at <= clock_timestamp()) order by priority desc, id
+    limit 1000) j
+left join lateral (select min(e.at) as at from procrastinate_events e
+    where e.job_id = j.id and e.type = 'deferred') d on true
+union all
+select 'service_workers', '{}', count(*) from procrastinate_workers
+where last_heartbeat > clock_timestamp() - interval '30 s'
+union all
+select 'service_task_age_seconds', jsonb_build_object('task', task),
+    greatest(extract(epoch from clock_timestamp() - finished_at), 0) from task_runs
+union all
+select 'service_task_seconds', jsonb_build_object('task', task), seconds from task_runs
+union all
+select 'service_log_events', '{}', size from log_state
+union all
+select f.name, '{}', f.value
+from (select count(*) as number, coalesce(extract(epoch from service_now() - min(e.recorded_at)), 0) as age
+    from (select seq from unsequenced order by seq limit 1000) u join events e on e.seq = u.seq) w
+cross join lateral (values ('service_sequencer_waiting', w.number),
+    ('service_sequencer_lag_seconds', greatest(w.age, 0))) f(name, value)
+union all
+select f.name, jsonb_build_object('reader', c.name), f.value
+from checkpoints c cross join log_state s
+left join log_index i on i.position = c.position + 1 left join events e on e.seq = i.seq
+cross join lateral (values ('service_reader_lag_events', s.size - c.position),
+    ('service_reader_lag_seconds',
+        greatest(coalesce(extract(epoch from service_now() - e.recorded_at), 0), 0))) f(name, value)
+union all
+select 'service_new_cases_most', '{}', coalesce(max(opened), 0) from case_rates
+where hour >= floor(extract(epoch from service_now()) / 3600) * 3600
+union all
+select f.name, jsonb_build_object('table', t.name), f.value
+from (select r.relname as name, sum(pg_total_relation_size(p.relid)) as bytes,
+        sum(pg_stat_get_live_tuples(p.relid)) as number
+    from pg_class r cross join lateral (select r.oid as relid where r.relkind = 'r'
+        union all select relid from pg_partition_tree(r.oid) where r.relkind = 'p' and isleaf) p
+    where r.relkind in ('r', 'p') and not r.relispartition and r.relnamespace = current_schema()::regnamespace
+    group by r.relname) t
+cross join lateral (values ('service_table_bytes', t.bytes), ('service_table_rows', t.number)) f(name, value)
+"""
+
+
+async def figures(store: EventStore, settings: Settings) -> list[Figure]:
+    """Read them; while the database does not answer, little more than that they cannot be read."""
+    free = free_bytes(settings)
+    seen = [] if free is None else [Figure("service_disk_free_bytes", {}, free)]
+    try:
+        found = [Figure(name, labels, float(value)) for name, labels, value in await store.fetch(_FIGURES)]
+        turns = await waits(store)
+    except (psycopg.Error, CommandNotDone):
+        return [*seen, Figure(READABLE, {}, 0)]
+    found += [Figure("service_sweep_longest_wait_seconds", {"step": wait.step}, wait.longest) for wait in turns]
+    found += [Figure("service_sweep_due", {"step": wait.step}, wait.objects) for wait in turns]
+    return [*found, *seen, Figure(READABLE, {}, 1)]

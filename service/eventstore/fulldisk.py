@@ -1,0 +1,57 @@
+"""Whether the database has room for what is written, as one process meets it: a line when it has not, one when it has.
+
+A write that finds no room fails with 53100, and is told so to its caller alone; the next one may fit, and the one after
+that not. So it lasts until no write has failed for a while, and a process that writes nothing is told nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import psycopg
+import structlog
+
+log = structlog.get_logger()
+
+QUIET_SECONDS = 10.0  # without a failed write; then there is room again
+
+
+class FullDisk:
+    """Begins with a write that finds no room, and ends when none has for QUIET_SECONDS. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._since: float | None = None
+        self._last = 0.0
+
+    def met(self, error: BaseException | None) -> bool:
+        """Look whether an error, or what caused it, says that there is no room; returns that."""
+        while error is not None and not isinstance(error, psycopg.errors.DiskFull):
+            error = error.__cause__ or error.__context__
+        if error is None:
+            return False
+        with self._lock:
+            began = self._since is None
+            self._last = time.monotonic()
+            if began:
+                self._since = self._last
+        if began:
+            log.error("disk_full", sqlstate=psycopg.errors.DiskFull.sqlstate)
+        return True
+
+    @property
+    def lasts(self) -> bool:
+        """Whether writes find no room; the first who asks after the end logs it."""
+        if self._since is None:
+            return False
+        with self._lock:
+            if self._since is None or time.monotonic() - self._last < QUIET_SECONDS:
+                return self._since is not None
+            seconds, self._since = self._last - self._since, None
+        log.warning("disk_has_room", seconds=round(seconds, 1))
+        return False
+
+
+FULL_DISK = FullDisk()
+"""The one of this process, which has one database."""

@@ -1,0 +1,112 @@
+"""What an API process shows of itself in /metrics: how much waits and is held now, and what its parts have counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+from service.eventstore.fulldisk import FULL_DISK
+from service.eventstore.outage import OUTAGE
+from service.eventstore.store import COMMANDS, FENCES, READS, EventStore
+from service.http.edge.metrics import Joined, Labelled, Metrics
+from service.http.edge.pipeline import Pipeline
+
+
+class _Gauge(NamedTuple):
+    name: str
+    description: str
+    read: Callable[[Pipeline], float]
+    joined: Joined = "livesum"  # how those of several processes become one
+
+
+class _Total(NamedTuple):
+    """A count of the store; by the values of `label` when it has one."""
+
+    name: str
+    description: str
+    read: Callable[[EventStore], float | Mapping[str, float]]
+    label: str = ""
+
+
+def _waiting(kind: str) -> Callable[[Pipeline], float]:
+    return lambda pipeline: 0 if pipeline.services is None else pipeline.services.store.waiting[kind]
+
+
+def _of_intake(pipeline: Pipeline, name: str, otherwise: Any = 0) -> Any:
+    """What the intake knows under a name; `otherwise` while the process is not up."""
+    return otherwise if pipeline.services is None else getattr(pipeline.services.intake, name, otherwise)
+
+
+GAUGES = (
+    _Gauge("service_requests_running", "Requests being carried out.", lambda pipeline: pipeline.running),
+    _Gauge("service_bodies_arriving", "Requests whose body is arriving.", lambda pipeline: pipeline.reading),
+    _Gauge("service_body_bytes", "Bytes of bodies of requests in flight.", lambda pipeline: pipeline.bodies.held),
+    _Gauge("service_commands_waiting", "Commands in the queues of the loops.", _waiting(COMMANDS)),
+    _Gauge("service_fences_waiting", "Fences in the queues of the lanes.", _waiting(FENCES)),
+    _Gauge("service_reads_waiting", "Reads that wait for a turn.", _waiting(READS)),
+    _Gauge(
+        "service_states_bytes",
+        "Memory of the states that the loops keep.",
+        lambda pipeline: 0 if pipeline.services is None else pipeline.services.store.loop.kept_bytes,
+    ),
+    _Gauge(
+        "service_ingest_waiting", "Records in the queues of the intake.", lambda pipeline: _of_intake(pipeline, "depth")
+    ),
+    _Gauge(
+        "service_new_cases_limit",
+        "Cases that a project may open in an hour.",
+        lambda pipeline: 0 if pipeline.services is None else pipeline.services.settings.new_cases_per_hour,
+        "livemax",
+    ),
+    _Gauge("service_disk_full", "API processes whose writes found no room a moment ago.", lambda _: FULL_DISK.lasts),
+    _Gauge("service_database_gone", "API processes that find the database gone.", lambda _: OUTAGE.lasts),
+)
+TOTALS = (
+    _Total("service_commands", "Commands that the loops took into a transaction.", lambda store: store.loop.commands),
+    _Total("service_rounds", "Transactions that the loops began.", lambda store: store.loop.rounds),
+    _Total("service_fences", "Fences that the lanes have answered.", lambda store: store.lane.fences),
+    _Total("service_gate_holders_ended", "Sessions ended for a fence.", lambda store: store.lane.holders_ended),
+    _Total(
+        "service_in_doubt",
+        "Commands whose transaction lost its connection, by who had begun it.",
+        lambda store: {"loop": store.loop.in_doubt, "lane": store.lane.in_doubt},
+        "part",
+    ),
+)
+
+
+def measure(pipeline: Pipeline, metrics: Metrics) -> None:
+    """Show all of it."""
+    for gauge in GAUGES:
+        metrics.gauge(gauge.name, gauge.description, partial(gauge.read, pipeline), gauge.joined)
+    for total in TOTALS:
+        labels = [total.label] if total.label else []
+        metrics.total(total.name, total.description, labels, partial(_of_store, pipeline, total))
+    metrics.watch_ingest(lambda: int(_of_intake(pipeline, "suppressed")))
+    metrics.total(
+        "service_ingest_in_doubt",
+        "Records whose flush lost its connection.",
+        [],
+        lambda: {(): _of_intake(pipeline, "in_doubt")},
+    )
+    metrics.total(
+        "service_adjusted_values",
+        "Places of telemetry that were adjusted so that it could be taken.",
+        [],
+        lambda: {(): _of_intake(pipeline, "adjusted")},
+    )
+    metrics.total(
+        "service_scrubbed_values",
+        "Values hidden in telemetry, by kind.",
+        ["kind"],
+        lambda: {(kind,): count for kind, count in _of_intake(pipeline, "scrubbed", {}).items()},
+    )
+
+
+def _of_store(pipeline: Pipeline, total: _Total) -> Labelled:
+    """What the store has counted; nothing while the process is not up."""
+    if pipeline.services is None:
+        return {}
+    counted = total.read(pipeline.services.store)
+    return {(label,): count for label, count in counted.items()} if isinstance(counted, Mapping) else {(): counted}

@@ -1,0 +1,80 @@
+"""One line when writes find no room, one when none has failed for a while; whatever the error is wrapped in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import psycopg
+import pytest
+from structlog.testing import capture_logs
+
+from service.discovery import room
+from service.eventstore import fulldisk
+from service.eventstore.faults import Meaning, judge
+from service.eventstore.fulldisk import FullDisk
+from service.settings import Settings
+
+
+def wrapped() -> Exception:
+    """The error as a library passes it on."""
+    try:
+        try:
+            raise psycopg.errors.DiskFull("no space left on device")
+        except psycopg.Error as error:
+            raise RuntimeError("could not connect") from error
+    except RuntimeError as error:
+        return error
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    now = [1000.0]
+    monkeypatch.setattr(fulldisk, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    return now
+
+
+def test_it_lasts_until_no_write_has_failed_for_a_while(clock: list[float]) -> None:
+    full = FullDisk()
+    with capture_logs() as lines:
+        assert not full.lasts
+        assert not full.met(psycopg.errors.LockNotAvailable())
+        assert not full.met(None)
+        assert full.met(psycopg.errors.DiskFull())
+        for _ in range(5):
+            clock[0] += fulldisk.QUIET_SECONDS - 1
+            assert full.lasts
+            assert full.met(wrapped())
+        clock[0] += fulldisk.QUIET_SECONDS
+        assert [full.lasts, full.lasts] == [False, False]
+    assert [(line["event"], line["log_level"]) for line in lines] == [
+        ("disk_full", "error"),
+        ("disk_has_room", "warning"),
+    ]
+    assert lines[1]["seconds"] == 5 * (fulldisk.QUIET_SECONDS - 1)
+    assert full.met(wrapped())
+    assert full.lasts, "it can begin again"
+
+
+def test_whoever_writes_reports_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it is decided what an error means; the command fails alone, as with anything unforeseen."""
+    from service.eventstore import faults
+
+    full = FullDisk()
+    monkeypatch.setattr(faults, "FULL_DISK", full)
+    connection = cast("Any", SimpleNamespace(closed=False))
+    assert judge(psycopg.errors.DiskFull(), connection).meaning is Meaning.UNEXPECTED
+    assert full.lasts
+
+
+@pytest.mark.parametrize(("free", "ok"), [(99_999_999, False), (100_000_000, True)])
+def test_the_disk_of_an_embedded_database_is_seen(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, free: int, ok: bool
+) -> None:
+    monkeypatch.setattr(room, "FULL_DISK", FullDisk())
+    monkeypatch.setattr(room.shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    settings = cast("Settings", SimpleNamespace(embedded=True, data_dir=tmp_path, min_free_mb=100))
+    assert [(check.name, check.ok) for check in room.room_checks(settings)] == [("disk", ok), ("writes", True)]
+    elsewhere = cast("Settings", SimpleNamespace(embedded=False))
+    assert [check.name for check in room.room_checks(elsewhere)] == ["writes"]
