@@ -13,7 +13,7 @@ from projections.kernel.projection import AnyProjection
 from service.eventstore.cache import StreamName
 from service.eventstore.codec import canonical
 from statemachines.kernel.machine import Recorded
-from statemachines.kernel.topics import UnknownTopic, decode_event, known_topics
+from statemachines.kernel.topics import UnknownTopic, decode_event, decode_events, known_topics
 
 PAGE = 20_000  # events read at a time
 _MODULUS = 1 << 256
@@ -102,17 +102,16 @@ def fold_history(
     row, count, newer = None, 0, False
     query = _READ.encode()
     while page := connection.execute(query, (list(projection.kinds), *place, PAGE), prepare=True).fetchall():
-        for project_id, stream_id, revision, topic, payload, at, actor in page:
+        decoded = decode_events([stored[3] for stored in page], [stored[4] for stored in page])
+        for (project_id, stream_id, revision, _, _, at, actor), event in zip(page, decoded, strict=True):
             if name != (project_id, stream_id):
                 if name is not None:
                     yield Folded(name, row, count, newer)
                 name, row, count, newer = (project_id, stream_id), None, 0, False
             count += 1
-            if payload is None or newer:  # An erased event has left nothing to fold.
+            if event is None or newer:  # An erased event has left nothing to fold.
                 continue
-            try:
-                event = decode_event(topic, payload)
-            except UnknownTopic:
+            if isinstance(event, UnknownTopic):
                 row, newer = None, True
             else:
                 row = fold(row, Recorded(stream_id, revision, event, project_id, at, actor))
