@@ -236,9 +236,17 @@ def measure_growth(figures: Figures, world: worlds.World, seconds: float, events
                     seconds / GROWTH_TURNS,
                 )
                 seen.extend(stats.latencies if turn else ())  # The first turn warms up.
+        side, projects = sides[-1]
+        # Each project has had its plan replaced some hundred times: a stream as long as its readers will meet.
+        past = side.load(lambda n: worlds.looking_back(side.owner_key, projects[n]), 2, seconds / GROWTH_TURNS)
     small, large = (1000 * median(seen) for seen in latencies)
     figures.add(
         f"p50 of a fenced transition at {events:,} events", large, "ms", yardstick=small, promised=1.2, most=True
+    )
+    console.print(f"  looking back: {dict(past.statuses)}, p50 {past.percentile(0.5):.1f} ms")
+    slow = past.percentile(0.95)
+    figures.add(
+        f"p95 of a read as of any revision at {events:,} events", slow, "ms", yardstick=50, promised=1, most=True
     )
 
 

@@ -18,6 +18,7 @@ from schemas.contracts.contract import (
     PauseAnswer,
     PauseRequest,
 )
+from schemas.kernel.as_of import AsOfQuery
 from schemas.kernel.published import body_schema
 from service.auth.refusals import InvalidPayload
 from service.contracts import commands, reads, show
@@ -108,11 +109,12 @@ async def put_contract(call: Call[ContractInput, None]) -> Outcome:
     summary="Read the contract and its etag",
     principals=KEY,
     responses={200: AutomationContract},
+    as_of=True,
     errors=("automation_contract_not_found",),
 )
-async def get_contract(call: Call[None, None]) -> Answer:
+async def get_contract(call: Call[None, AsOfQuery]) -> Answer:
     """Read the contract (R-AUT-04)."""
-    return _contract(await reads.find_contract(call.services.store, call.project_id))
+    return _contract(await reads.find_contract(call.rows, call.project_id))
 
 
 @groups.AUTOMATION.operation(
