@@ -145,7 +145,7 @@ class Call(Generic[B, Q]):
             streams=intent.streams,
             reads=intent.reads,
             lookups=[*shown.lookups, *intent.lookups],
-            gates=[gate for gate in shown.gates if gate not in exclusive],
+            gates=[gate for gate in (*shown.gates, *intent.gates) if gate not in exclusive],
             exclusive=exclusive,
             saves=intent.saves,
             tenant=self.principal.tenant,
