@@ -20,7 +20,7 @@ MAX_AUTOMATIONS = 20
 MAX_ERRORS = 1000
 MAX_EFFECTS = 50
 
-_ENTRY_SCHEMA = {
+ENTRY_SCHEMA = {
     "type": "object",
     "description": (
         "An entry as a render answers it. `bindings` and `readiness_assertions` follow the playbook's"
@@ -53,7 +53,7 @@ class ContractInput(Closed, frozen=True):
 
     policy_version: Literal[2]
     automations: Annotated[
-        list[Any], Meta(min_length=1, max_length=MAX_AUTOMATIONS, extra_json_schema={"items": _ENTRY_SCHEMA})
+        list[Any], Meta(min_length=1, max_length=MAX_AUTOMATIONS, extra_json_schema={"items": ENTRY_SCHEMA})
     ]
 
 

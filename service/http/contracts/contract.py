@@ -31,7 +31,7 @@ from service.auth.refusals import InvalidPayload
 from service.contracts import commands, reads, show
 from service.contracts.commands import Enabled, Saved
 from service.eventstore.commands import Answer, Outcome, ReadNotDone, StoredAnswer, Unit
-from service.http.contracts.faults import refuse_document
+from service.http.contracts.faults import read_document
 from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.operations import KEY, OWNER
@@ -39,7 +39,6 @@ from service.http.edge.validation import text_of
 from service.ids import new_id
 from service.runs import effects
 from statemachines.contracts.contract import EnableWish, command_of
-from statemachines.contracts.documents import check_contract, make_document
 
 EFFECT_SECONDS = 0.25  # of the two within which a stop is answered
 _PATH = "/v1/projects/{project_id}/automation-contract"
@@ -116,15 +115,7 @@ async def validate_contract(call: Call[ContractInput, None]) -> Answer:
 )
 async def put_contract(call: Call[ContractInput, None]) -> Outcome:
     """Save a contract with everything off (R-AUT-02 to R-AUT-04)."""
-    checked = check_contract(call.body.automations)
-    if checked.errors:
-        raise refuse_document(
-            "The contract is not one that the server renders.",
-            checked.errors,
-            body_schema(ContractInput),
-            checked.locked_paths,
-        )
-    document = make_document(call.body.automations, checked)
+    document = read_document(call.body.automations, ContractInput)
     intent = commands.save(call.project_id, document, if_match=call.if_match, saved_by=call.user_id)
     return await call.carry_out(intent, _saved)
 
