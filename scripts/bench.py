@@ -24,7 +24,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from scripts import chains, contention, durable, loadgen, loads, stock, worlds
+from scripts import backtests, chains, contention, durable, loadgen, loads, stock, worlds
 from service.embedded.layout import temporary_directory
 from statemachines.kernel.topics import EVENTS, declare, known_topics, lifts, parse_topic
 from tests.support.cluster import TestCluster
@@ -41,7 +41,7 @@ LIFTED_TURNS = 5
 OLDER = "bench."  # before the topics of a history whose events are all lifted
 LEAST_IDLE = 0.010  # seconds
 STEADY = ("write", "read", "log")  # what a neighbour does all the time; a fence has a promise of its own
-PARTS = ("transitions", "ingest", "chains", "claims", "rebuild", "growth", "loads", "start", "neighbours")
+PARTS = ("transitions", "ingest", "chains", "claims", "rebuild", "growth", "loads", "backtest", "start", "neighbours")
 
 
 class Figures:
@@ -236,9 +236,17 @@ def measure_growth(figures: Figures, world: worlds.World, seconds: float, events
                     seconds / GROWTH_TURNS,
                 )
                 seen.extend(stats.latencies if turn else ())  # The first turn warms up.
+        side, projects = sides[-1]
+        # Each project has had its plan replaced some hundred times: a stream as long as its readers will meet.
+        past = side.load(lambda n: worlds.looking_back(side.owner_key, projects[n]), 2, seconds / GROWTH_TURNS)
     small, large = (1000 * median(seen) for seen in latencies)
     figures.add(
         f"p50 of a fenced transition at {events:,} events", large, "ms", yardstick=small, promised=1.2, most=True
+    )
+    console.print(f"  looking back: {dict(past.statuses)}, p50 {past.percentile(0.5):.1f} ms")
+    slow = past.percentile(0.95)
+    figures.add(
+        f"p95 of a read as of any revision at {events:,} events", slow, "ms", yardstick=50, promised=1, most=True
     )
 
 
@@ -261,6 +269,16 @@ def measure_loads(figures: Figures, world: worlds.World) -> None:
     figures.add("cold load of the heaviest stream", found.cold, "ms", yardstick=50, promised=1, most=True)
     figures.add("memory by a cache of heavy states", found.heavy, "x", yardstick=1, promised=1.3, most=True)
     figures.add("memory by a cache of small states", found.small, "x", yardstick=1, promised=1.3, most=True)
+
+
+def measure_backtest(figures: Figures, world: worlds.World) -> None:
+    """Try a contract on ninety days in which looks considered 100,000 cases, over HTTP."""
+    found = backtests.measure(world)
+    told = found.told
+    console.print(f"  {told['looks']:,} looks, {told['considered']:,} considered, {len(told['decisions']):,} decisions")
+    figures.add(
+        "a back-test of 90 days, 100,000 considered cases", found.seconds, "s", yardstick=5, promised=1, most=True
+    )
 
 
 def measure_start(figures: Figures) -> None:
@@ -387,6 +405,10 @@ def main() -> int:
         if "loads" in wanted:
             world.use_database("loads")
             measure_loads(figures, world)
+        if "backtest" in wanted:
+            world.use_database("backtest")
+            with world.api():
+                measure_backtest(figures, world)
         if "start" in wanted:
             measure_start(figures)
         if "neighbours" in wanted:

@@ -306,6 +306,16 @@ def replacing_plans(key: str, project: dict[str, Any]) -> loadgen.Client:
             etag = headers.get(b"etag")
 
 
+def looking_back(key: str, project: dict[str, Any]) -> loadgen.Client:
+    """Read a project's onboarding as it was at revisions all along its stream."""
+    path = f"/v1/projects/{project['id']}/onboarding"
+    base = {"authorization": f"Bearer {key}"}
+    _, _, body = yield ("GET", path, base, b"")
+    last = json.loads(body)["revision"]
+    while True:
+        yield ("GET", f"{path}?as_of=r:{1 + secrets.randbelow(last)}", base, b"")
+
+
 def posting_logs(dsn: str, path: str, number: int) -> loadgen.Client:
     """Report errors of ten kinds, as an SDK would."""
     headers = {"authorization": f"Bearer {dsn}", "content-type": "application/json"}

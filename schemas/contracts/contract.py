@@ -18,8 +18,9 @@ from schemas.kernel.shape import Closed
 MAX_CONTRACT_BYTES = 262144
 MAX_AUTOMATIONS = 20
 MAX_ERRORS = 1000
+MAX_EFFECTS = 50
 
-_ENTRY_SCHEMA = {
+ENTRY_SCHEMA = {
     "type": "object",
     "description": (
         "An entry as a render answers it. `bindings` and `readiness_assertions` follow the playbook's"
@@ -52,7 +53,7 @@ class ContractInput(Closed, frozen=True):
 
     policy_version: Literal[2]
     automations: Annotated[
-        list[Any], Meta(min_length=1, max_length=MAX_AUTOMATIONS, extra_json_schema={"items": _ENTRY_SCHEMA})
+        list[Any], Meta(min_length=1, max_length=MAX_AUTOMATIONS, extra_json_schema={"items": ENTRY_SCHEMA})
     ]
 
 
@@ -133,12 +134,48 @@ class EnableAnswer(msgspec.Struct, frozen=True, kw_only=True):
     next_action: str
 
 
+class FenceEvent(msgspec.Struct, frozen=True):
+    """The event from which on nothing begins: a stream of the log, and its revision."""
+
+    stream_id: str
+    revision: int
+
+
+class StartedEffect(msgspec.Struct, frozen=True):
+    """A call to a provider that began before the stop and is not settled: a stop takes nothing back.
+
+    `unresolved`: its run is over, and nobody knows what became of it.
+    """
+
+    kind: Literal["draft_pr", "auto_merge"]
+    automation_id: str
+    run_id: str
+    grant_id: str
+    status: Literal["consumed", "unresolved"]
+    started_at: int
+
+
 class PauseAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The contract with everything off."""
+    """The contract with everything off, and what had begun before.
+
+    `effects_started` is null when it could not be read in time: the stop is in force all the same, and
+    automation-control lists them.
+    """
 
     contract: AutomationContract
     paused_at: int
+    fence: FenceEvent
+    effects_started: Annotated[list[StartedEffect], Meta(max_length=MAX_EFFECTS)] | None = None
+    effects_truncated: bool = False
     next_action: str
+
+
+class DisabledContract(AutomationContract, frozen=True, kw_only=True):
+    """The contract with one automation off, and what that one had begun before; both as in PauseAnswer."""
+
+    fence: FenceEvent
+    effects_started: Annotated[list[StartedEffect], Meta(max_length=MAX_EFFECTS)] | None = None
+    effects_truncated: bool = False
 
 
 class ContractProblem(msgspec.Struct, frozen=True):

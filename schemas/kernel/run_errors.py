@@ -60,6 +60,10 @@ RUN_ERRORS: dict[str, ErrorCode] = {
         409,
         "Automation is paused for this project.",
         "An owner reviews the contract and enables it again.",
+        (
+            "An operator has stopped all automation of this installation.",
+            "Wait until the operator lifts the stop; then review the contract and enable it.",
+        ),
     ),
     "receipt_not_claimable": code(
         409,

@@ -16,6 +16,8 @@ COMMANDS = {
     "events": ("events", "Read, export and verify the history."),
     "projections": ("projections", "Rebuild and verify the read models."),
     "machines": ("machines", "List and draw the state machines."),
+    "pause": ("stops", "Stop every automation of the installation."),
+    "resume": ("stops", "Lift that stop; owners enable again."),
     "keys": ("keys", "API keys of people, and their sign-ins."),
     "members": ("members", "Members of projects."),
     "demo": ("demo", "Show the whole job with a small real product."),

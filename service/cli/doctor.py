@@ -29,6 +29,7 @@ from service.eventstore.migrations import Standing
 from service.eventstore.startup import server_problems
 from service.registry import machines
 from service.settings import Settings, SettingsError, load_settings, unknown_variables
+from statemachines.contracts import stop
 
 OK, WARNING, WRONG = "ok", "warning", "wrong"
 ANSWER_SECONDS = 5.0
@@ -206,8 +207,24 @@ def _contents(connection: psycopg.Connection[Any], settings: Settings) -> Iterat
         else "as their heads say"
     )
     yield Finding("heads", WRONG if damaged else OK, detail)
+    yield _installation_stop(connection)
     [[failed]] = connection.execute("select count(*) from procrastinate_jobs where status = 'failed'").fetchall()
     yield Finding("jobs", WARNING if failed else OK, f"{failed} failed in the last week")
+
+
+def _installation_stop(connection: psycopg.Connection[Any]) -> Finding:
+    """Whether an operator has stopped all automation (G-148)."""
+    query = (
+        "select e.payload ->> 'why', e.recorded_at::timestamptz(0)::text from stream_heads h join events e "
+        "on e.project_id = h.project_id and e.stream_id = h.stream_id and e.revision = h.revision "
+        "where h.project_id = %s and h.stream_id = %s and e.topic = %s"
+    )
+    name = stop.stream().name
+    found = connection.execute(query, (*name, stop.InstallationStopped.TOPIC)).fetchall()
+    if not found:
+        return Finding("automation", OK, "not stopped by an operator")
+    [[why, since]] = found
+    return Finding("automation", WARNING, f"stopped since {since} ({why}); `service resume --all` lifts the stop")
 
 
 def _newer_streams(connection: psycopg.Connection[Any]) -> Finding:

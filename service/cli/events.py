@@ -27,6 +27,7 @@ from service.cli.common import (
 if TYPE_CHECKING:
     import psycopg
 
+    from service.eventstore.as_of import Mark
     from service.eventstore.history import StoredEvent
 
 COLUMNS = ("position", "recorded_at", "project_id", "stream_id", "revision", "topic", "actor")
@@ -100,14 +101,26 @@ def show_(stream_id: str, as_json: bool) -> None:
 @click.option(
     "--revision", type=click.IntRange(min=1, max=MOST), help="Stop after this event: the state as it was then."
 )
-def replay(stream_id: str, revision: int | None) -> None:
+@click.option("--as-of", metavar="MARK", help="The state at r:12, p:345 or t:1700000000 (a time).")
+def replay(stream_id: str, revision: int | None, as_of: str | None) -> None:
     """Fold a stream into its state and print that as JSON."""
+    from service.eventstore.as_of import MarkAhead, until
     from service.eventstore.history import read_stream
     from service.registry import machines
     from statemachines.kernel.machine import replay as fold
 
+    if revision is not None and as_of is not None:
+        raise click.UsageError("--revision and --as-of say the same; give one of them")
+    mark = None if as_of is None else _mark(as_of)
     with connection() as opened:
         found = [event for event in read_stream(opened, stream_id) if revision is None or event.revision <= revision]
+        if found and mark is not None:
+            try:
+                found = until(opened, mark, found)
+            except MarkAhead as ahead:
+                raise click.ClickException(ahead.reason) from None
+            if not found:
+                raise click.ClickException(f"The stream began after {as_of}.")
     if not found:
         raise click.ClickException("There is no such stream.")
     if any(event.payload is None for event in found):
@@ -222,6 +235,15 @@ def schemas_(topics: tuple[str, ...], as_json: bool) -> None:
     else:
         rows = [{"topic": topic, "members": _members(schema)} for topic, schema in chosen.items()]
         show(rows, ("topic", "members"), as_json=False)
+
+
+def _mark(text: str) -> Mark:
+    from service.eventstore.as_of import parse_mark
+
+    try:
+        return parse_mark(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--as-of") from None
 
 
 def _members(schema: Mapping[str, Any]) -> str:

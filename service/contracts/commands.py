@@ -14,9 +14,10 @@ from service.contracts.readiness import gather
 from service.eventstore.commands import Unit
 from service.eventstore.intents import Intent
 from service.eventstore.store import EventStore
-from statemachines.contracts import contract
+from statemachines.contracts import contract, stop
 from statemachines.contracts.contract import EnableWish, KeptReceipt, Status
 from statemachines.contracts.documents import Document
+from statemachines.contracts.stop import InstallationStop
 
 
 class Saved(NamedTuple):
@@ -55,9 +56,9 @@ def save(project_id: str, document: Document, *, if_match: str | None, saved_by:
 async def enable(store: EventStore, project_id: str, wish: EnableWish, *, enabled_by: str) -> Intent[Enabled]:
     """Turn automations on, exactly as reviewed; the same wish again turns nothing on (R-AUT-05).
 
-    `enabled_by` is a user id. Refused as decide_enable refuses.
+    `enabled_by` is a user id. Refused as decide_enable refuses, and while the installation is stopped.
     """
-    stream = contract.stream(project_id)
+    stream, stopped = contract.stream(project_id), stop.stream()
     row = await store.get(AUTOMATION_CONTRACTS, project_id, stream.id)
     # Of a contract that is replaced after this read, the etag sent is stale: nothing is decided by these facts then.
     automations = [] if row is None else [automation.saved for automation in row.automations]
@@ -66,12 +67,14 @@ async def enable(store: EventStore, project_id: str, wish: EnableWish, *, enable
     def decide(unit: Unit) -> Enabled:
         facts = evidence.facts_under_locks(unit)
         events = contract.decide_enable(unit.state(stream), wish, facts, enabled_by=enabled_by, now=unit.now)
+        if events:
+            stop.require_lifted(unit.state(stopped))
         unit.append(stream, events)
         kept = kept_receipt(unit, project_id, wish)
         assert kept is not None, "an enable that was carried out has its receipt"
         return Enabled(_row(unit, project_id), kept.receipt, replay=not events)
 
-    return Intent([stream], decide, lookups=evidence.lookups)
+    return Intent([stream], decide, reads=[stopped], lookups=evidence.lookups, gates=[stop.GATE])
 
 
 def enabled_before(unit: Unit, project_id: str, wish: EnableWish, answered: EnableReceipt) -> Enabled:
@@ -115,6 +118,28 @@ def disable(
         return _row(unit, project_id)
 
     return Intent([stream], decide, fence=True)
+
+
+def stop_installation(why: str) -> Intent[InstallationStop]:
+    """Let nobody enable anything in this installation; no enable that began before commits after it (G-148)."""
+    stream = stop.stream()
+
+    def decide(unit: Unit) -> InstallationStop:
+        state: InstallationStop = unit.append(stream, stop.decide_stop(unit.state(stream), why=why, now=unit.now))
+        return state
+
+    return Intent([stream], decide, fence=stop.GATE)
+
+
+def resume_installation() -> Intent[InstallationStop]:
+    """Lift the stop of the installation, and nothing else (G-148)."""
+    stream = stop.stream()
+
+    def decide(unit: Unit) -> InstallationStop:
+        state: InstallationStop = unit.append(stream, stop.decide_resume(unit.state(stream), now=unit.now))
+        return state
+
+    return Intent([stream], decide, fence=stop.GATE)
 
 
 def _row(unit: Unit, project_id: str) -> AutomationContractRow:

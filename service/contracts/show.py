@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from typing import Any
 
 import msgspec
 
@@ -14,9 +15,12 @@ from schemas.contracts.contract import (
     ContractAutomation,
     ContractProblem,
     ContractValidation,
+    DisabledContract,
     EnableAnswer,
+    FenceEvent,
     PauseAnswer,
     Readiness,
+    StartedEffect,
 )
 from schemas.contracts.playbook import Playbook, PlaybookEndpoints, PlaybookRef, RelatedOperation
 from service.contracts.commands import Enabled
@@ -55,6 +59,25 @@ def contract(row: AutomationContractRow) -> AutomationContract:
         updated_by=row.updated_by,
         next_action=_NEXT[row.status],
     )
+
+
+def disabled(row: AutomationContractRow) -> DisabledContract:
+    """The artifact after a disable; what had begun before is filled in by who reads that."""
+    shown = contract(row)
+    return DisabledContract(**{name: getattr(shown, name) for name in shown.__struct_fields__}, fence=_fence(row))
+
+
+def _fence(row: AutomationContractRow) -> FenceEvent:
+    """The contract's last event: from it on what was stopped is off."""
+    return FenceEvent(stream_id=row.id, revision=row.revision)
+
+
+def effects(found: Iterable[Sequence[Any]]) -> list[StartedEffect]:
+    """Effects that had begun, as service/runs/effects.py reads them."""
+    return [
+        StartedEffect(kind, automation_id, run_id, grant_id, status, at)
+        for _, automation_id, run_id, grant_id, kind, status, at in found
+    ]
 
 
 def _automation(row: AutomationRow) -> ContractAutomation:
@@ -114,7 +137,7 @@ def paused(row: AutomationContractRow) -> PauseAnswer:
     """The contract after a pause."""
     shown = contract(row)
     assert shown.paused_at is not None, "a paused contract says since when"
-    return PauseAnswer(contract=shown, paused_at=shown.paused_at, next_action=shown.next_action)
+    return PauseAnswer(contract=shown, paused_at=shown.paused_at, fence=_fence(row), next_action=shown.next_action)
 
 
 @cache

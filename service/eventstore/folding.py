@@ -13,7 +13,7 @@ from projections.kernel.projection import AnyProjection
 from service.eventstore.cache import StreamName
 from service.eventstore.codec import canonical
 from statemachines.kernel.machine import Recorded
-from statemachines.kernel.topics import UnknownTopic, decode_event, known_topics
+from statemachines.kernel.topics import UnknownTopic, decode_event, decode_events, known_topics
 
 PAGE = 20_000  # events read at a time
 _MODULUS = 1 << 256
@@ -107,18 +107,20 @@ def fold_history(
     row, count, newer, broken = None, 0, False, False
     query = _READ.encode()
     while page := connection.execute(query, (list(projection.kinds), *place, PAGE), prepare=True).fetchall():
-        for project_id, stream_id, revision, topic, payload, at, actor in page:
+        decoded = _decoded([stored[3] for stored in page], [stored[4] for stored in page], tolerant=tolerant)
+        for (project_id, stream_id, revision, _, _, at, actor), event in zip(page, decoded, strict=True):
             if name != (project_id, stream_id):
                 if name is not None:
                     yield Folded(name, row, count, newer, broken)
                 name, row, count, newer, broken = (project_id, stream_id), None, 0, False, False
             count += 1
-            if payload is None or newer or broken:  # An erased event has left nothing to fold.
+            if event is None or newer or broken:  # An erased event has left nothing to fold.
+                continue
+            if isinstance(event, UnknownTopic):
+                row, newer = None, True
                 continue
             try:
-                row = fold(row, Recorded(stream_id, revision, decode_event(topic, payload), project_id, at, actor))
-            except UnknownTopic:
-                row, newer = None, True
+                row = fold(row, Recorded(stream_id, revision, _sound(event), project_id, at, actor))
             except Exception:
                 if not tolerant:
                     raise
@@ -130,6 +132,30 @@ def fold_history(
             break
     if name is not None:
         yield Folded(name, row, count, newer, broken)
+
+
+def _decoded(topics: Sequence[str], payloads: Sequence[str | bytes | None], *, tolerant: bool) -> list[Any]:
+    """Decode a page; for a `tolerant` caller what is wrong with a payload stands in the event's place."""
+    try:
+        return decode_events(topics, payloads)
+    except Exception:
+        if not tolerant:
+            raise
+    return [_decoded_alone(topic, payload) for topic, payload in zip(topics, payloads, strict=True)]
+
+
+def _decoded_alone(topic: str, payload: str | bytes | None) -> Any:
+    try:
+        return decode_events([topic], [payload])[0]
+    except Exception as error:  # noqa: BLE001 - whatever a payload is, it is its own stream that cannot be folded
+        return error
+
+
+def _sound(event: Any) -> Any:
+    """An event that was decoded. Raises what decoding it raised."""
+    if isinstance(event, Exception):
+        raise event
+    return event
 
 
 def newer_among(connection: psycopg.Connection[Any], streams: Collection[StreamName]) -> set[StreamName]:

@@ -31,7 +31,7 @@ class Intent(Generic[T_co]):
     `decide` runs under the locks; its result is what the door shows. Refused instead commits what was appended and
     then refuses. `fence` makes it a fence of its project (True) or of another gate (its name, such as a user id):
     once it is answered, nothing that began before it under that gate can commit. Fences that stop or take away come
-    before those that put something in place (`saves`).
+    before those that put something in place (`saves`). `gates` are held shared, beside those of project and caller.
     """
 
     streams: Sequence[Stream]
@@ -40,6 +40,7 @@ class Intent(Generic[T_co]):
     lookups: Sequence[Lookup] = ()
     fence: bool | str = False
     saves: bool = False
+    gates: Sequence[str] = ()
 
     def shown_by(self, render: Callable[[T_co, Unit], A]) -> Intent[A]:
         """The same intent, whose result is what `render` makes of it in the unit."""
@@ -48,7 +49,7 @@ class Intent(Generic[T_co]):
             result = self.decide(unit)
             return result if isinstance(result, Refused) else render(result, unit)
 
-        return Intent(self.streams, decide, self.reads, self.lookups, self.fence, self.saves)
+        return Intent(self.streams, decide, self.reads, self.lookups, self.fence, self.saves, self.gates)
 
 
 async def retry_moved(attempt: Callable[[], Awaitable[T]]) -> T:
@@ -91,7 +92,7 @@ def system_command(
         streams=intent.streams,
         reads=intent.reads,
         lookups=[*intent.lookups, *lookups],
-        gates=gates,
+        gates=[*gates, *intent.gates],
         exclusive=exclusive,
         saves=intent.saves,
         authorize=authorize,

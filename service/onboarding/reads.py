@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from projections.onboarding.lifecycle import ONBOARDING, OnboardingRow
 from projections.onboarding.signal_map import SIGNAL_MAPS, SignalMapRow
-from service.eventstore.store import EventStore
+from service.eventstore.as_of import Rows
 from statemachines.onboarding import lifecycle as onboardings
 from statemachines.onboarding import signal_map as signal_maps
 from statemachines.onboarding.lifecycle import OnboardingNotStarted
 from statemachines.onboarding.signal_map import SignalMapNotFound
 
 
-async def find_onboarding(store: EventStore, project_id: str) -> OnboardingRow | None:
+async def find_onboarding(rows: Rows, project_id: str) -> OnboardingRow | None:
     """Find the onboarding of a project; None before its start."""
-    return await store.get(ONBOARDING, project_id, onboardings.stream(project_id).id)
+    return await rows.get(ONBOARDING, project_id, onboardings.stream(project_id).id)
 
 
-async def onboarding(store: EventStore, project_id: str) -> OnboardingRow:
+async def onboarding(rows: Rows, project_id: str) -> OnboardingRow:
     """Read the onboarding of a project. Raises OnboardingNotStarted."""
-    row = await find_onboarding(store, project_id)
+    row = await find_onboarding(rows, project_id)
     if row is None:
         raise OnboardingNotStarted("No onboarding has been started for this project.", next_action="Start one.")
     return row
 
 
-async def signal_map(store: EventStore, project_id: str) -> SignalMapRow:
+async def signal_map(rows: Rows, project_id: str) -> SignalMapRow:
     """Read what a project's events and failures mean. Raises SignalMapNotFound while no plan is approved."""
-    row = await store.get(SIGNAL_MAPS, project_id, signal_maps.stream(project_id).id)
+    row = await rows.get(SIGNAL_MAPS, project_id, signal_maps.stream(project_id).id)
     if row is None:
         raise SignalMapNotFound(
             "No plan has been approved for this project.",

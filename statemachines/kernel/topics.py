@@ -125,34 +125,58 @@ def schemas(events: Mapping[str, type[msgspec.Struct]] | None = None) -> dict[st
     return {topic: msgspec.json.schema(event) for topic, event in sorted(declared.items())}
 
 
-_Reader = Callable[[str | bytes], Any]
+_Reader = Callable[[Sequence[str | bytes]], list[Any]]
 
 
 @cache
 def _reader(topic: str) -> _Reader:
-    """How payloads of one topic are read: directly, or by the steps that lead to the class."""
+    """How payloads of one topic are read: directly, or by the steps that lead to the class. Raises UnknownTopic."""
     latest = latest_topic(topic)
     event = EVENTS[latest]
     if latest == topic:
-        return msgspec.json.Decoder(event).decode
+        direct = msgspec.json.Decoder(event).decode
+        return lambda payloads: [direct(payload) for payload in payloads]
     (name, version), (_, reached) = parse_topic(topic), parse_topic(latest)
-    first, *further = (LIFTS[f"{name}.v{older}"] for older in range(version, reached))
-    return _lifting(first, further, event)
+    return _lifting([LIFTS[f"{name}.v{older}"] for older in range(version, reached)], event)
 
 
-def _lifting(first: Lift, further: Sequence[Lift], event: type[msgspec.Struct]) -> _Reader:
-    """Read by lifting. A rebuild does this once for each event, so it does nothing else."""
-    decode, convert = msgspec.json.Decoder(dict[str, Any]).decode, msgspec.convert
+def _lifting(steps: Sequence[Lift], event: type[msgspec.Struct]) -> _Reader:
+    """Read by lifting. What was lifted is checked against the class as one list: one by one costs twice as much."""
+    decode = msgspec.json.Decoder(dict[str, Any]).decode
 
-    def read(payload: str | bytes) -> Any:
-        value = first(decode(payload))
-        for step in further:
-            value = step(value)
-        return convert(value, event)
+    def read(payloads: Sequence[str | bytes]) -> list[Any]:
+        values = [decode(payload) for payload in payloads]
+        for step in steps:
+            values = [step(value) for value in values]
+        return msgspec.convert(values, list[event])  # type: ignore[valid-type] # known only when it runs
 
     return read
 
 
 def decode_event(topic: str, payload: str | bytes) -> Any:
     """Decode a stored payload into the event of its topic, lifted to the latest version. Raises UnknownTopic."""
-    return _reader(topic)(payload)
+    [event] = _reader(topic)((payload,))
+    return event
+
+
+def decode_events(topics: Sequence[str], payloads: Sequence[str | bytes | None]) -> list[Any]:
+    """Decode many stored payloads, each into the event of its topic, in their order.
+
+    In the place of an erased payload (None) stands None, and in that of an event of a later release its UnknownTopic.
+    A rebuild reads all of history by this, so the payloads of one topic are read together, with one look for how.
+    """
+    stored: dict[str, tuple[list[int], list[str | bytes]]] = {}
+    for place, (topic, payload) in enumerate(zip(topics, payloads, strict=True)):
+        if payload is not None:
+            places, texts = stored.get(topic) or stored.setdefault(topic, ([], []))
+            places.append(place)
+            texts.append(payload)
+    events: list[Any] = [None] * len(topics)
+    for topic, (places, texts) in stored.items():
+        try:
+            decoded = _reader(topic)(texts)
+        except UnknownTopic as unknown:
+            decoded = [unknown] * len(texts)
+        for place, event in zip(places, decoded, strict=True):
+            events[place] = event
+    return events

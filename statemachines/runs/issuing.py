@@ -139,6 +139,23 @@ def _check_chain(
     yield "budget_exhausted", Check("attempts_left", attempts < limit, str(attempts), f"<{limit}")
 
 
+def steady_until(judgement: CaseJudgement, chain: Chain, policy: Policy, now: int) -> int | None:
+    """Until when time alone leaves a judgement of `now` as it is; None: for ever, while nothing happens to the case.
+
+    No promise beyond the next second for a case that somebody holds. A case that only came after others stays so.
+    """
+    if judgement.code in {"case_already_claimed", "run_live"} or chain.receipt.claim_id is not None:
+        return now + 1
+    trigger, seen, offered = case_trigger(policy), judgement.decision.inputs.last_seen_at, chain.lease.offered_at
+    moments = [
+        None if seen is None else seen,
+        None if seen is None else seen + trigger.materiality.maximum_last_seen_age_seconds + 1,
+        None if offered is None else offered + trigger.cooldown_seconds,
+        None if chain.receipt.status is receipts.Status.ABSENT else chain.receipt.expires_at,
+    ]
+    return min((moment for moment in moments if moment is not None and moment > now), default=None)
+
+
 def pass_over(judgement: CaseJudgement, limit: int) -> CaseJudgement:
     """Judge a case that may get a receipt, but comes after as many others as one look offers."""
     check = Check("max_cases_per_sweep", passed=False, observed=None, required=f"<={limit}")

@@ -6,17 +6,22 @@ Sixteen workers start, charge, report, authorize and call at two API processes w
 from __future__ import annotations
 
 import asyncio
+import json
 import random
+import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import httpx2
 import psycopg
 
 from service.eventstore.names import gate, lock_number
-from statemachines.contracts.contract import ContractEnabled, ContractPaused
+from statemachines.contracts.contract import ContractEnabled, ContractPaused, LastAutomationDisabled
 from tests.support.loop.arena import Arena, Chain, code_of, must
 from tests.support.loop.port import Entry
 from tests.support.loop.rules import AUTHORITY
@@ -70,7 +75,7 @@ async def _work(arena: Arena, heard: Heard, steps: list[tuple[str, Call]], chain
             heard.begun.set()
             del queue[:1]
         else:
-            assert code_of(answer) == "automation_paused", answer.text
+            assert code_of(answer) in {"automation_paused", "automation_disabled"}, answer.text
             refused += 1
 
 
@@ -135,22 +140,28 @@ async def test_nothing_has_authority_after_a_pause(arena: Arena):
     assert sum(heard.during for heard in rounds) >= ROUNDS, "the pauses met hardly any call"
 
 
+def _proof(arena: Arena, chain: Chain) -> dict[str, object]:
+    """What a trusted CI says of the pull request that a chain was granted."""
+    return {
+        "observation": "pr_opened",
+        "repository": "https://code.example/acme/shop",
+        "pr_number": 7,
+        "pr_url": "https://code.example/acme/shop/pull/7",
+        "head_branch": f"heal/{chain.run_id}",
+        "base_branch": "main",
+        "head_sha": arena.binding(chain)["head_sha"],
+        "draft": True,
+    }
+
+
 async def test_what_a_stop_leaves_open_settles_and_gives_nothing_back(arena: Arena):
     """A consumed grant may be proven after the pause, once; an unspent one stays revoked after enabling again."""
     await arena.policy()
     called, unspent = await arena.chains(2, arena.grant)
     assert must(await arena.consume(called), 200)["call_authorized"]
-    must(await arena.pause(), 200)
-    proof = {
-        "observation": "pr_opened",
-        "repository": "https://code.example/acme/shop",
-        "pr_number": 7,
-        "pr_url": "https://code.example/acme/shop/pull/7",
-        "head_branch": f"heal/{called.run_id}",
-        "base_branch": "main",
-        "head_sha": arena.binding(called)["head_sha"],
-        "draft": True,
-    }
+    stopped = must(await arena.pause(), 200)
+    assert [effect["grant_id"] for effect in stopped["effects_started"]] == [called.grant_id]
+    proof = _proof(arena, called)
     proofs = await asyncio.gather(*(arena.post(f"{called.path}/pr-proof", proof, who="ci") for _ in range(8)))
     assert Counter(answer.status_code for answer in proofs) == {201: 1, 200: 7}
     again = must(await arena.consume(called), 200)
@@ -158,13 +169,99 @@ async def test_what_a_stop_leaves_open_settles_and_gives_nothing_back(arena: Are
     assert code_of(await arena.consume(unspent)) == "automation_paused"
     await arena.enable()
     assert code_of(await arena.consume(unspent)) == "grant_not_available"
+    assert must(await arena.pause(), 200)["effects_started"] == []  # the proof has settled it
+    await arena.enable()
     assert _between_stop_and_go(await arena.log()) == []
 
 
-async def test_a_stalled_writer_holds_no_pause_up(arena: Arena):
-    """A session that holds the gate and does nothing is ended: three pauses under load, each within 2 seconds."""
+async def _disable(arena: Arena) -> dict[str, object]:
+    contract = arena.scene.world.contract
+    etag = must(await arena.ask("GET", contract, who="owner"))["etag"]
+    return must(await arena.ask("PATCH", f"{contract}/automations/heal", {"enabled": False}, who="member", etag=etag))
+
+
+async def test_a_disable_is_a_point_in_the_log_too(arena: Arena):
+    """Nothing begins behind it; what had begun is named, and its late proof settles without reviving anything."""
     await arena.policy()
-    for _ in range(3):
+    called, unspent, running = await arena.chains(3, arena.grant)
+    assert must(await arena.consume(called), 200)["call_authorized"]
+    stopped = await _disable(arena)
+    revision, topic = stopped["fence"]["revision"], LastAutomationDisabled.TOPIC
+    query = "select topic from events where stream_id = %s and revision = %s"
+    assert await arena.sql(query, stopped["fence"]["stream_id"], revision) == [(topic,)]
+    [effect] = stopped["effects_started"]
+    assert (effect["kind"], effect["status"], effect["automation_id"]) == ("draft_pr", "consumed", "heal")
+    assert (effect["run_id"], effect["grant_id"]) == (called.run_id, called.grant_id)
+    for refused in (
+        await arena.consume(unspent),
+        await arena.usage(running),
+        await arena.renew(running),
+        await arena.post(f"{arena.project}/automation-triggers/issue", {"automation_id": "heal"}),
+    ):
+        assert code_of(refused) == "automation_disabled", refused.text
+    assert (await arena.post(f"{called.path}/pr-proof", _proof(arena, called), who="ci")).status_code == 201
+    assert (await _disable(arena))["effects_started"] == []
+    await arena.enable()
+    assert code_of(await arena.consume(unspent)) == "grant_not_available"
+
+
+async def test_an_operator_stops_the_installation_and_lifts_only_that(arena: Arena, tmp_path: Path):
+    """By the command line, beside the servers: nobody enables meanwhile, and owners enable again afterwards (G-148)."""
+    await arena.policy()
+    [called] = await arena.chains(1, arena.grant)
+    assert must(await arena.consume(called), 200)["call_authorized"]
+    program = (sys.executable, "-m", "service")
+
+    async def operate(*words: str) -> Any:
+        environment = arena.servers[0].env
+        pipe = asyncio.subprocess.PIPE
+        done = await asyncio.create_subprocess_exec(
+            *program, *words, "--json", env=environment, cwd=tmp_path, stdout=pipe, stderr=pipe
+        )
+        out, err = await done.communicate()
+        assert done.returncode == 0, err
+        return json.loads(out)
+
+    told = await operate("pause", "--all", "--why", "the provider is on fire")
+    try:
+        assert (arena.project_id in told["paused"], told["not_stopped"]) == (True, [])
+        assert called.grant_id in [effect["grant_id"] for effect in told["effects_started"]]
+        assert code_of(await arena.usage(called)) == "automation_paused"
+        contract = must(await arena.ask("GET", arena.scene.world.contract, who="owner"))
+        assert contract["automations"][0]["disabled_reason"] == "the provider is on fire"
+        enabling = f"{arena.scene.world.contract}/enable"
+        refused = await arena.post(enabling, who="owner", etag=contract["etag"])
+        assert code_of(refused) == "automation_paused"
+        assert "operator" in refused.json()["error"]["message"]
+        found = {finding["check"]: finding for finding in await operate("doctor")}
+        assert found["automation"]["result"] == "warning"
+        assert "the provider is on fire" in found["automation"]["detail"]
+    finally:
+        await operate("resume", "--all")
+    assert code_of(await arena.usage(called)) == "automation_paused"
+    assert (await arena.post(f"{called.path}/pr-proof", _proof(arena, called), who="ci")).status_code == 201
+    await arena.enable()
+    assert _between_stop_and_go(await arena.log()) == []
+
+
+async def _stalled_client(arena: Arena) -> asyncio.StreamWriter:
+    """A client that announces a pause, sends half of it and then nothing."""
+    url = httpx2.URL(arena.servers[0].base_url)
+    _, writer = await asyncio.open_connection(url.host, url.port)
+    secret = arena.scene.world.secrets["member"]
+    writer.write(
+        f"POST {arena.scene.world.contract}/pause HTTP/1.1\r\nhost: {url.host}\r\nauthorization: Bearer {secret}\r\n"
+        'content-type: application/json\r\ncontent-length: 100\r\n\r\n{"reason": "'.encode()
+    )
+    await writer.drain()
+    return writer
+
+
+async def test_a_stalled_writer_holds_no_stop_up(arena: Arena):
+    """A session that holds the gate and does nothing is ended: stops under load, each within 2 seconds."""
+    await arena.policy()
+    clients = [await _stalled_client(arena) for _ in range(4)]
+    for stop in (arena.pause, partial(_disable, arena), arena.pause):
         [chain] = await arena.chains(1, arena.run)
         heard = Heard()
         stalled = await psycopg.AsyncConnection.connect(arena.scene.world.url)
@@ -176,7 +273,7 @@ async def test_a_stalled_writer_holds_no_pause_up(arena: Arena):
             worker = asyncio.create_task(_work(arena, heard, [], chain))
             await heard.begun.wait()
             heard.asked_at = monotonic()
-            must(await arena.pause(), 200)
+            await stop()
             heard.paused_at = monotonic()
             await worker
             try:
@@ -191,3 +288,5 @@ async def test_a_stalled_writer_holds_no_pause_up(arena: Arena):
         assert heard.late == []
         await arena.enable()
     assert _between_stop_and_go(await arena.log()) == []
+    for client in clients:
+        client.close()

@@ -2,36 +2,45 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import msgspec
+import psycopg
+from psycopg_pool import PoolTimeout
 
 from projections.contracts.contract import AutomationContractRow
 from schemas.contracts.contract import (
     MAX_CONTRACT_BYTES,
+    MAX_EFFECTS,
     AutomationContract,
     ContractInput,
     ContractValidation,
+    DisabledContract,
     DisableRequest,
     EnableAnswer,
     EnableRequest,
     PauseAnswer,
     PauseRequest,
 )
+from schemas.kernel.as_of import AsOfQuery
 from schemas.kernel.published import body_schema
 from service.auth.refusals import InvalidPayload
 from service.contracts import commands, reads, show
 from service.contracts.commands import Enabled, Saved
-from service.eventstore.commands import Answer, Outcome, StoredAnswer, Unit
-from service.http.contracts.faults import refuse_document
+from service.eventstore.commands import Answer, Outcome, ReadNotDone, StoredAnswer, Unit
+from service.http.contracts.faults import read_document
 from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.operations import KEY, OWNER
 from service.http.edge.validation import text_of
 from service.ids import new_id
+from service.runs import effects
 from statemachines.contracts.contract import EnableWish, command_of
-from statemachines.contracts.documents import check_contract, make_document
 
+EFFECT_SECONDS = 0.25  # of the two within which a stop is answered
 _PATH = "/v1/projects/{project_id}/automation-contract"
 
 
@@ -46,6 +55,24 @@ def _saved(saved: Saved) -> Answer:
 
 def _paused(row: AutomationContractRow) -> Answer:
     return Answer(200, show.paused(row), {"etag": row.etag})
+
+
+def _disabled(row: AutomationContractRow) -> Answer:
+    return Answer(200, show.disabled(row), {"etag": row.etag})
+
+
+async def _with_effects(call: Call[Any, Any], outcome: Outcome, automation_id: str | None = None) -> Outcome:
+    """Add to the answer of a stop which effects had begun, read after its commit: nothing begins after that.
+
+    The stop stands whether they can be read or not, and nobody waits for it: without them the answer says null.
+    """
+    try:
+        async with asyncio.timeout(EFFECT_SECONDS):
+            found = await effects.started(call.services.store, call.project_id, automation_id, limit=MAX_EFFECTS + 1)
+    except (TimeoutError, ReadNotDone, PoolTimeout, psycopg.Error):
+        return outcome
+    shown = {"effects_started": show.effects(found[:MAX_EFFECTS]), "effects_truncated": len(found) > MAX_EFFECTS}
+    return replace(outcome, body=msgspec.json.encode(msgspec.json.decode(outcome.body) | shown))
 
 
 def _enabled(enabled: Enabled) -> Answer:
@@ -88,15 +115,7 @@ async def validate_contract(call: Call[ContractInput, None]) -> Answer:
 )
 async def put_contract(call: Call[ContractInput, None]) -> Outcome:
     """Save a contract with everything off (R-AUT-02 to R-AUT-04)."""
-    checked = check_contract(call.body.automations)
-    if checked.errors:
-        raise refuse_document(
-            "The contract is not one that the server renders.",
-            checked.errors,
-            body_schema(ContractInput),
-            checked.locked_paths,
-        )
-    document = make_document(call.body.automations, checked)
+    document = read_document(call.body.automations, ContractInput)
     intent = commands.save(call.project_id, document, if_match=call.if_match, saved_by=call.user_id)
     return await call.carry_out(intent, _saved)
 
@@ -108,11 +127,12 @@ async def put_contract(call: Call[ContractInput, None]) -> Outcome:
     summary="Read the contract and its etag",
     principals=KEY,
     responses={200: AutomationContract},
+    as_of=True,
     errors=("automation_contract_not_found",),
 )
-async def get_contract(call: Call[None, None]) -> Answer:
+async def get_contract(call: Call[None, AsOfQuery]) -> Answer:
     """Read the contract (R-AUT-04)."""
-    return _contract(await reads.find_contract(call.services.store, call.project_id))
+    return _contract(await reads.find_contract(call.rows, call.project_id))
 
 
 @groups.AUTOMATION.operation(
@@ -154,7 +174,7 @@ async def enable_contract(call: Call[EnableRequest, None]) -> Outcome:
 async def pause_contract(call: Call[PauseRequest, None]) -> Outcome:
     """Stop everything, whatever revision the contract is at (R-AUT-06)."""
     intent = commands.pause(call.project_id, reason=text_of(call.body.reason), paused_by=call.user_id)
-    return await call.carry_out(intent, _paused)
+    return await _with_effects(call, await call.carry_out(intent, _paused))
 
 
 @groups.AUTOMATION.operation(
@@ -163,7 +183,7 @@ async def pause_contract(call: Call[PauseRequest, None]) -> Outcome:
     operation_id="disable_automation",
     summary="Turn one automation off",
     principals=KEY,
-    responses={200: AutomationContract},
+    responses={200: DisabledContract},
     if_match="required",
     idempotency="optional",
     errors=("automation_contract_not_found", "automation_not_found"),
@@ -179,7 +199,7 @@ async def disable_automation(call: Call[DisableRequest, None]) -> Outcome:
         if_match=call.if_match,
         disabled_by=call.user_id,
     )
-    return await call.carry_out(intent, _contract)
+    return await _with_effects(call, await call.carry_out(intent, _disabled), call.path["automation_id"])
 
 
 def _only_off() -> InvalidPayload:

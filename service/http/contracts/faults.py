@@ -5,9 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import msgspec
+
+from schemas.kernel.published import body_schema
 from service.auth.refusals import InvalidPayload
 from service.http.edge.validation import MAX_FAULTS, refuse_all
+from statemachines.contracts.documents import Document, check_contract, make_document
 from statemachines.kernel.shapes import Problem
+
+
+def read_document(entries: list[Any], body: type[msgspec.Struct]) -> Document:
+    """Read a contract that the server could have rendered, in a body of this type. Raises InvalidPayload."""
+    checked = check_contract(entries)
+    if checked.errors:
+        message = "The contract is not one that the server renders."
+        raise refuse_document(message, checked.errors, body_schema(body), checked.locked_paths)
+    return make_document(entries, checked)
 
 
 def refuse_document(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +13,7 @@ from msgspec import inspect
 from schemas.kernel.published import body_schema
 from service.auth.principals import PrincipalKind
 from service.http.edge.declaring import Endpoint
+from service.http.edge.operations import OWNER
 
 TEST_CLOCK_PATH = "/v1/test-clock/advance"  # exists only with a test clock (G-120)
 
@@ -40,13 +42,19 @@ class Undeclared(TypeError):
 
 
 class Bound:
-    """An endpoint with its decoders. Raises Undeclared without principals."""
+    """An endpoint with its decoders. Raises Undeclared without principals.
+
+    `past` is what the operation asks of a caller who wants to see the past: only owners do.
+    """
 
     def __init__(self, endpoint: Endpoint) -> None:
         operation = endpoint.operation
         if not operation.principals:
             raise Undeclared(f"{operation.method} {operation.path} does not say who may call it")
+        if operation.as_of and operation.principals != OWNER:
+            raise Undeclared(f"{operation.method} {operation.path} shows the past to others than people")
         self.operation = operation
+        self.past = replace(operation, owner=True)
         self.handler = endpoint.handler
         self.public = operation.principals == {PrincipalKind.ANONYMOUS}
         self.reads_body = operation.method not in {"GET", "HEAD"}

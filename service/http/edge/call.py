@@ -12,6 +12,7 @@ from litestar import Request
 from schemas.kernel.errors import CATALOGUE
 from service.auth.authority import authority
 from service.auth.principals import Principal, PrincipalKind
+from service.eventstore.as_of import Past, Rows, parse_mark
 from service.eventstore.commands import Answer, Command, Decide, Origin, Outcome, Refused, StoredAnswer, Unit
 from service.eventstore.intents import Intent, retry_moved
 from service.http.edge.headers import conditional, head_of
@@ -62,6 +63,12 @@ class Call(Generic[B, Q]):
         """The person whose key is used, of an operation for people."""
         assert self.principal.user_id is not None, "this operation is not for people alone"
         return self.principal.user_id
+
+    @property
+    def rows(self) -> Rows:
+        """What the one object is read from: the read models, or the past where the caller asks for it."""
+        wanted = getattr(self.query, "as_of", None)
+        return self.services.store if wanted is None else Past(self.services.store, parse_mark(wanted))
 
     @property
     def runner(self) -> Holder | None:
@@ -138,7 +145,7 @@ class Call(Generic[B, Q]):
             streams=intent.streams,
             reads=intent.reads,
             lookups=[*shown.lookups, *intent.lookups],
-            gates=[gate for gate in shown.gates if gate not in exclusive],
+            gates=[gate for gate in (*shown.gates, *intent.gates) if gate not in exclusive],
             exclusive=exclusive,
             saves=intent.saves,
             tenant=self.principal.tenant,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
+from schemas.kernel.as_of import AsOfQuery
 from service.auth.principals import PrincipalKind
 from service.eventstore.commands import Answer, Outcome
 from service.http.edge.call import Call
@@ -60,6 +61,7 @@ class Group:
         extension: bool = False,
         text_plain: bool = False,
         adjusts: bool = False,
+        as_of: bool = False,
         content_type: str = "application/json",
         sealed: bool = False,
         errors: Sequence[str] = (),
@@ -71,6 +73,8 @@ class Group:
 
         def bind(handler: Handler) -> Endpoint:
             body, query = _reads(handler)
+            if as_of != (query is AsOfQuery):
+                raise TypeError(f"{handler!r} does not read what is declared of as_of")
             operation = Operation(
                 method=method,
                 path=path,
@@ -95,6 +99,7 @@ class Group:
                 extension=extension,
                 text_plain=text_plain,
                 adjusts=adjusts,
+                as_of=as_of,
                 content_type=content_type,
                 sealed=sealed,
                 errors=errors,

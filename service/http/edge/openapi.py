@@ -199,6 +199,8 @@ def _operation(bound: Bound, schema_of: Mapping[int, Json], components: Json) ->
         described["x-credential-scope"] = operation.scope
     if operation.flows:
         described["x-flows"] = sorted(operation.flows)
+    if operation.as_of:
+        described["x-as-of"] = "owner"
     if operation.extension:
         described["x-extension"] = True
     if unbuilt:

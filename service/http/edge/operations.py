@@ -43,13 +43,14 @@ class Subject(NamedTuple):
 class Operation(Access):
     """One operation of the API.
 
-    `path` is the documented template (`/v1/projects/{project_id}/onboarding`). `responses` maps each success status
-    to the body type (None: no body). `body` is the type of the request's body (None: it takes none; bytes: as it
-    came), `query` a struct of the known query parameters, all with defaults. `closed_errors` picks the closed error
-    variant (R-ERR-02, G-018). `text_plain`: ingest also takes text/plain holding JSON (browser beacons). `adjusts`:
-    what is odd in a body is adjusted, not refused (G-133). `content_type` is that of the success answer. `sealed`:
-    what is answered proves itself as it is, so nothing is said beside it. `errors` are the codes particular to the
-    operation, for the document; the common ones are added.
+    `path` is the documented template (`/v1/projects/{project_id}/onboarding`). `responses` maps each success status to
+    the body type (None: no body). `body` is the type of the request's body (None: it takes none; bytes: as it came),
+    `query` a struct of the known query parameters, all with defaults. `as_of`: the one object that it reads belongs to
+    one stream, and owners may ask for it as it was (the parameters are AsOfQuery then). `closed_errors` picks the
+    closed error variant (R-ERR-02, G-018). `text_plain`: ingest also takes text/plain holding JSON (browser beacons).
+    `adjusts`: what is odd in a body is adjusted, not refused (G-133). `content_type` is that of the success answer.
+    `sealed`: what is answered proves itself as it is, so nothing is said beside it. `errors` are the codes particular
+    to the operation, for the document; the common ones are added.
     """
 
     method: str
@@ -69,6 +70,7 @@ class Operation(Access):
     extension: bool = False
     text_plain: bool = False
     adjusts: bool = False
+    as_of: bool = False
     content_type: str = "application/json"
     sealed: bool = False
     errors: Sequence[str] = ()

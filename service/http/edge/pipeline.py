@@ -61,6 +61,7 @@ MAX_READING = 4096  # bodies still arriving at once; each has its own deadline
 # may have to count first, and is carried out under a deadline of its own.
 READING: Mapping[bool, float] = {False: 1.0, True: 5.0}
 
+AS_OF = "as_of"
 _OF_PROJECT = "t.id = %s and t.project_id = %s"
 _OF_USER = "t.id = %s and exists (select from memberships m where m.project_id = t.project_id and m.user_id = %s)"
 
@@ -222,7 +223,7 @@ class Pipeline:
         added: dict[str, str],
     ) -> Call[Any, Any]:
         """Authentication to rate limit: who asks, for which project, and whether it may."""
-        operation = bound.operation
+        operation = bound.past if AS_OF in query else bound.operation
         path: Mapping[str, str] = request.scope["path_params"]
         principal = ANONYMOUS
         if not bound.public:
@@ -321,6 +322,8 @@ def _parse(call: Call[Any, Any], bound: Bound, head: Head, raw: bytes) -> None:
     call.raw_body = raw
     call.key = idempotency_key(head, operation.idempotency)
     call.if_match, _ = conditional(head, operation.if_match)  # what is wrong with it comes after existence
+    if not operation.as_of and AS_OF in _query_for_credential(call.request.scope["query_string"]):
+        raise InvalidPayload("A parameter is not acceptable.", invalid=[(AS_OF, "is not taken by this operation")])
     if operation.query is not None:
         call.query = _checked_query(call.request.scope["query_string"], operation.query)
     value: Any = {}

@@ -6,6 +6,7 @@ from http import HTTPStatus
 from typing import TypeVar
 
 from projections.onboarding.lifecycle import OnboardingRow
+from schemas.kernel.as_of import AsOfQuery
 from schemas.kernel.published import body_schema
 from schemas.onboarding.lifecycle import ApproveRequest, OnboardingState, PlannedState, ReviewRequest, StartRequest
 from schemas.onboarding.plan import MAX_PLAN_BYTES, Plan
@@ -29,11 +30,12 @@ T = TypeVar("T")
     principals=OWNER,
     owner=True,
     responses={200: OnboardingState},
+    as_of=True,
     errors=("onboarding_not_started",),
 )
-async def get_onboarding(call: Call[None, None]) -> Answer:
+async def get_onboarding(call: Call[None, AsOfQuery]) -> Answer:
     """Show where the onboarding stands; 404 before its start (R-ONB-41)."""
-    return _state(await reads.onboarding(call.services.store, call.project_id))
+    return _state(await reads.onboarding(call.rows, call.project_id))
 
 
 @groups.ONBOARDING.operation(

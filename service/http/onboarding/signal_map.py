@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from schemas.kernel.as_of import AsOfQuery
 from schemas.onboarding.signal_map import SignalMap
 from service.eventstore.commands import Answer
 from service.http.edge import groups
@@ -18,11 +19,12 @@ from service.onboarding import reads, show
     principals=KEY,
     responses={200: SignalMap},
     flows=frozenset({"install", "onboarding", "automation"}),
+    as_of=True,
     errors=("signal_map_not_found",),
 )
-async def get_signal_map(call: Call[None, None]) -> Answer:
+async def get_signal_map(call: Call[None, AsOfQuery]) -> Answer:
     """Show the approved plan as a map; 404 while none is approved."""
-    return Answer(200, show.signal_map(await reads.signal_map(call.services.store, call.project_id)))
+    return Answer(200, show.signal_map(await reads.signal_map(call.rows, call.project_id)))
 
 
 ENDPOINTS = [get_signal_map]

@@ -118,6 +118,9 @@ def test_history_is_shown_replayed_exported_and_verified(console: Console, datab
     assert "person.registered.v1" not in console.run("events", "tail", "--count", "1").stdout
     assert console.json("events", "show", key) == [tail[1]]
     assert json.loads(console.run("events", "replay", key).stdout)["state"]["status"] == "live"
+    assert json.loads(console.run("events", "replay", key, "--as-of", "r:1").stdout)["revision"] == 1
+    for mark, code, told in (("p:0", 1, "began after p:0"), ("r:99", 1, "not reached yet"), ("12", 2, "no revision")):
+        assert told in console.run("events", "replay", key, "--as-of", mark, code=code).stderr
     assert "no such stream" in console.run("events", "show", "key_unknown", code=1).stderr
     console.run("events", "export", "--out", "log.jsonl")
     exported = (console.directory / "log.jsonl").read_text().splitlines()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from service.registry import machines
 from statemachines.kernel.machine import Event
@@ -16,6 +18,7 @@ from statemachines.kernel.topics import (
     check_topics,
     declare,
     decode_event,
+    decode_events,
     lifts,
     parse_topic,
 )
@@ -56,6 +59,44 @@ def test_what_no_release_up_to_this_one_wrote_is_not_guessed() -> None:
         with pytest.raises(UnknownTopic) as refused:
             decode_event(topic, b"{}")
         assert refused.value.topic == topic
+
+
+STORED = st.sampled_from(
+    [
+        ("toy.closed.v1", b"{}"),
+        ("toy.closed.v2", b'{"why":"it was time"}'),
+        ("toy.closed.v3", b"{}"),
+        ("toy.opened.v1", b'{"label":"s"}'),
+        ("toy.closed.v4", b"{}"),
+        ("toy.closed.v1", None),
+        ("toy.vanished.v1", None),
+    ]
+)
+
+
+@given(st.lists(STORED))
+def test_many_are_read_as_each_alone(stored: list[tuple[str, bytes | None]]) -> None:
+    """Versions, what was erased and what a later release wrote, mixed: each comes back in its own place."""
+    events = decode_events([topic for topic, _ in stored], [payload for _, payload in stored])
+    assert len(events) == len(stored)
+    for (topic, payload), event in zip(stored, events, strict=True):
+        if payload is None:
+            assert event is None
+        elif topic == "toy.closed.v4":
+            assert (type(event), event.topic) == (UnknownTopic, topic)
+        else:
+            assert event == decode_event(topic, payload)
+
+
+def test_what_a_step_makes_is_held_to_the_class() -> None:
+    """A payload that does not fit its event is refused after lifting too, alone and among others."""
+    wrong = b'{"why":7}'
+    for read in (
+        lambda: decode_event("toy.closed.v2", wrong),
+        lambda: decode_events(["toy.closed.v2"] * 2, [b'{"why":""}', wrong]),
+    ):
+        with pytest.raises(msgspec.ValidationError):
+            read()
 
 
 @pytest.mark.parametrize(

@@ -409,7 +409,10 @@ def test_pause_stops_everything_for_any_member(world: World) -> None:
     assert {a["disabled_reason"] for a in body["contract"]["automations"]} == {"incident 7"}
     assert body["contract"]["revision"] == 3
     assert answer.headers["etag"] == body["contract"]["etag"]
-    assert pause(world, {"reason": "again"}).json()["contract"] == body["contract"]
+    assert body["fence"] == {"stream_id": body["contract"]["contract_id"], "revision": 3}
+    assert (body["effects_started"], body["effects_truncated"]) == ([], False)
+    again = pause(world, {"reason": "again"}).json()
+    assert (again["contract"], again["fence"]) == (body["contract"], body["fence"])
     for bad in ({"reason": ""}, {"reason": "x" * 501}, {"reason": None}, {"until": 5}):
         closed(pause(world, bad), 400, "invalid_payload")
     assert pause(world, {"reason": "x" * 500}).status_code == 200
@@ -441,6 +444,8 @@ def test_disable_one_with_the_current_tag(world: World) -> None:
     assert states(after) == {HEAL: False, REVIEW_ID: True}
     assert after["enabled"] is True
     assert after["automations"][0]["disabled_reason"] == "flaky"
+    assert after["fence"] == {"stream_id": after["contract_id"], "revision": 3}
+    assert after["effects_started"] == []
     assert after["updated_by"] == world.users["member"]
     assert disable(world, after["etag"]).json() == after
     closed(disable(world, artifact["etag"]), 412, "precondition_failed")

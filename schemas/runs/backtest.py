@@ -1,0 +1,78 @@
+"""Wire contract of a back-test: a candidate contract, tried on the days that are over."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from schemas.contracts.contract import ENTRY_SCHEMA, MAX_AUTOMATIONS
+from schemas.kernel.shape import Closed
+from schemas.runs.decision import Decision
+
+MAX_DAYS = 90
+MAX_SHOWN = 5000
+
+
+class BacktestInput(Closed, frozen=True):
+    """A contract as a save takes it, and how many days back from now it is tried on."""
+
+    policy_version: Literal[2]
+    automations: Annotated[
+        list[Any], Meta(min_length=1, max_length=MAX_AUTOMATIONS, extra_json_schema={"items": ENTRY_SCHEMA})
+    ]
+    days: Annotated[int, Meta(ge=1, le=MAX_DAYS)]
+
+
+class BacktestReceipt(msgspec.Struct, frozen=True):
+    """A receipt that would have been issued: for a case, or for a slot of a schedule. Times are epoch seconds."""
+
+    receipt_id: str
+    automation_id: str
+    case_id: str | None
+    case_revision: int | None
+    scheduled_for: int | None
+    issued_at: int
+    expires_at: int
+
+
+class BacktestUse(msgspec.Struct, frozen=True, kw_only=True):
+    """The most that one automation could have used, had each receipt been claimed and its run gone to its limits."""
+
+    automation_id: str
+    receipts: int
+    max_runs: int
+    max_prs: int
+    max_cost_usd: str
+
+
+class BacktestUnknown(msgspec.Struct, frozen=True):
+    """What is not known any more: of a case, which is left out; or of the days as a whole (`case_id` is null)."""
+
+    case_id: str | None
+    missing: list[str]
+
+
+class Backtest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a contract would have done. Decisions and receipts are in the order of their times; nothing was recorded.
+
+    `considered` counts the cases of every look, `decisions` the answers that changed, as automation-decisions does.
+    """
+
+    project_id: str
+    period_start: int
+    period_end: int
+    looks: int
+    looked_from: int | None
+    looked_until: int | None
+    considered: int
+    automations: list[BacktestUse]
+    receipts: Annotated[list[BacktestReceipt], Meta(max_length=MAX_SHOWN)]
+    receipts_truncated: bool
+    decisions: Annotated[list[Decision], Meta(max_length=MAX_SHOWN)]
+    decisions_truncated: bool
+    unknown: Annotated[list[BacktestUnknown], Meta(max_length=MAX_SHOWN)]
+    unknown_truncated: bool
+    assumptions: list[str]
+    next_action: str

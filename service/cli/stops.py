@@ -1,0 +1,81 @@
+"""`service pause` and `service resume`: the stop of every automation of the installation (G-148)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from service.cli.common import json_option, print_json, progress, with_store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from service.contracts.stopping import Tally
+    from service.eventstore.store import EventStore
+    from service.runs.effects import StartedGrant
+
+MOST_EFFECTS = 50  # that are named of one project
+MOST_WHY = 500
+
+
+@click.command()
+@click.option("--all", "everything", is_flag=True, required=True, help="Every automation of this installation.")
+@click.option("--why", required=True, help="What is recorded with each stop.")
+@json_option
+def pause(everything: bool, why: str, as_json: bool) -> None:  # noqa: ARG001 - click requires the flag
+    """Stop every automation. Exit code 0 only when nothing is left on; nobody can enable until `service resume`."""
+    if not why.strip() or not why.isprintable() or len(why) > MOST_WHY:
+        raise click.BadParameter(f"1 to {MOST_WHY} characters, none of them a control", param_hint="--why")
+    with progress("Contracts") as report:
+        tally, effects = with_store(lambda store: _stop(store, why, report))
+    if as_json:
+        print_json(
+            {
+                "since": tally.stop.since,
+                "paused": tally.paused,
+                "not_stopped": tally.not_stopped,
+                "effects_started": effects,
+            }
+        )
+    else:
+        _print(tally, effects)
+    if tally.not_stopped:
+        raise SystemExit(1)
+
+
+async def _stop(store: EventStore, why: str, report: Callable[[int, int], None]) -> tuple[Tally, list[StartedGrant]]:
+    from service.contracts.stopping import stop_installation
+    from service.runs.effects import started
+
+    tally = await stop_installation(store, why, report)
+    effects: list[StartedGrant] = []
+    for project_id in tally.paused:
+        effects += await started(store, project_id, limit=MOST_EFFECTS)
+    return tally, effects
+
+
+def _print(tally: Tally, effects: list[StartedGrant]) -> None:
+    """Say what was stopped, what had begun, and what could not be stopped."""
+    click.echo(f"Stopped. {len(tally.paused)} contracts were paused; none can be enabled until `service resume --all`.")
+    for effect in effects:
+        click.echo(
+            f"Begun before, and not stopped: {effect.kind} of {effect.run_id} in {effect.project_id} "
+            f"({effect.grant_id}, {effect.status}). Its proof by CI stays possible."
+        )
+    for project_id, reason in tally.not_stopped:
+        click.echo(f"Not stopped: {project_id} ({reason}).", err=True)
+
+
+@click.command()
+@click.option("--all", "everything", is_flag=True, required=True, help="The stop of this installation.")
+@json_option
+def resume(everything: bool, as_json: bool) -> None:  # noqa: ARG001 - click requires the flag
+    """Lift the stop of the installation. Each contract stays paused until its owner enables it again."""
+    from service.contracts.stopping import resume_installation
+
+    stop = with_store(resume_installation)
+    if as_json:
+        print_json({"status": stop.status.value, "since": stop.since})
+    else:
+        click.echo("Lifted. Each contract stays paused until its owner reviews and enables it.")

@@ -1,0 +1,108 @@
+"""Stopping every automation of an installation, one contract after the other (G-148).
+
+The stop of the installation comes first and is a fence: from its commit on nobody can enable a contract, so what is
+enabled then only becomes less. Each contract is then paused by the command that its members would send; one that is
+busy is tried again after the others, and what could not be paused is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import psycopg
+from psycopg_pool import PoolTimeout
+
+from service.auth.system import carry_out
+from service.contracts import commands
+from service.eventstore.commands import CommandNotDone, OutcomeUnknown, ReadNotDone
+from service.eventstore.faults import StreamFault
+from service.eventstore.store import EventStore
+from statemachines.contracts.contract import ContractNotFound
+from statemachines.contracts.stop import InstallationStop
+from statemachines.kernel.machine import Rejection
+
+ACTOR = "operator"
+AT_ONCE = 4  # as many as the fence lane takes up
+ROUNDS = 5
+PAUSE_SECONDS = 0.5  # before what was busy is tried again
+
+# In a project that is being deleted nothing can begin any more.
+_ENABLED = (
+    "select k.project_id from automation_contracts k where k.status = 'enabled' and exists (select from projects p "
+    "where p.project_id = k.project_id and p.id = k.project_id and p.status = 'active') order by k.project_id"
+)
+_BUSY = (CommandNotDone, OutcomeUnknown, ReadNotDone, PoolTimeout, psycopg.OperationalError)
+
+
+class NotStopped(NamedTuple):
+    """A project whose contract could not be paused, with the code of the reason."""
+
+    project_id: str
+    why: str
+
+
+class Tally(NamedTuple):
+    """What a stop of the installation came to: projects whose contract it paused, and those it could not."""
+
+    stop: InstallationStop
+    paused: list[str]
+    not_stopped: list[NotStopped]
+
+
+async def stop_installation(
+    store: EventStore, why: str, progress: Callable[[int, int], None] = lambda _done, _total: None
+) -> Tally:
+    """Stop every automation of the installation; `why` is kept with each event. Raises what the store raises."""
+    stop = await carry_out(store, ACTOR, "pause --all", commands.stop_installation(why))
+    paused: list[str] = []
+    failed: dict[str, NotStopped] = {}
+    for attempt in range(ROUNDS):
+        found = [project_id for (project_id,) in await store.fetch(_ENABLED)]
+        if not found or (attempt and all(project_id in failed for project_id in found)):
+            break
+        if attempt:
+            await asyncio.sleep(PAUSE_SECONDS)
+        await _pause_each(store, found, why, paused, failed, progress)
+    left = {project_id for (project_id,) in await store.fetch(_ENABLED)}
+    busy = [NotStopped(project_id, "service_unavailable") for project_id in sorted(left - failed.keys())]
+    return Tally(stop, sorted(set(paused) - left), [*(failed[name] for name in sorted(failed.keys() & left)), *busy])
+
+
+async def resume_installation(store: EventStore) -> InstallationStop:
+    """Lift the stop; every contract stays paused until its owner enables it. Raises what the store raises."""
+    return await carry_out(store, ACTOR, "resume --all", commands.resume_installation())
+
+
+async def _pause_each(
+    store: EventStore,
+    projects: Sequence[str],
+    why: str,
+    paused: list[str],
+    failed: dict[str, NotStopped],
+    progress: Callable[[int, int], None],
+) -> None:
+    """Pause these contracts, some at a time. One that is busy is left for another round."""
+    room = asyncio.Semaphore(AT_ONCE)
+    done = 0
+
+    async def one(project_id: str) -> None:
+        nonlocal done
+        async with room:
+            try:
+                intent = commands.pause(project_id, reason=why, paused_by=ACTOR)
+                await carry_out(store, ACTOR, "pause --all", intent, project=project_id)
+                paused.append(project_id)
+            except ContractNotFound:
+                pass  # Its project went meanwhile.
+            except Rejection as refused:
+                failed[project_id] = NotStopped(project_id, refused.code)
+            except StreamFault as fault:
+                failed[project_id] = NotStopped(project_id, fault.code)
+            except _BUSY:
+                pass
+        done += 1
+        progress(done, len(projects))
+
+    await asyncio.gather(*(one(project_id) for project_id in projects))

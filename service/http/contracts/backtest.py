@@ -1,0 +1,93 @@
+"""The back-test at the edge: a candidate contract over the days that are over, beside everything else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import perf_counter
+
+from schemas.contracts.contract import MAX_CONTRACT_BYTES
+from schemas.kernel.published import body_schema
+from schemas.runs.backtest import MAX_DAYS, Backtest, BacktestInput
+from service.auth.refusals import InvalidPayload
+from service.eventstore.commands import Answer
+from service.eventstore.reader import Caller, reading_for
+from service.http.contracts.faults import read_document
+from service.http.edge import groups
+from service.http.edge.call import Call
+from service.http.edge.errors import RateLimited
+from service.http.edge.operations import KEY
+from service.runs import backtesting, show_backtest
+from service.runs.backtesting import TooMuch
+from service.runs.past_facts import read_past
+
+AT_ONCE = 2
+READ_SECONDS = 30.0
+SLICE_SECONDS = 0.004
+RETRY_AFTER = "5"
+
+_running: set[str] = set()
+"""The projects whose back-tests this process carries out now."""
+
+
+@groups.AUTOMATION.operation(
+    method="POST",
+    path="/v1/projects/{project_id}/automation-contract/backtest",
+    operation_id="backtest_automation_contract",
+    summary="Try a contract on the days that are over, without recording anything",
+    principals=KEY,
+    max_body=MAX_CONTRACT_BYTES,
+    responses={200: Backtest},
+    mutation=False,
+    idempotency="optional",
+    extension=True,
+    errors=("rate_limited",),
+)
+async def backtest_contract(call: Call[BacktestInput, None]) -> Answer:
+    """Say what the contract would have issued, and why not; one a project and two a process at a time."""
+    document = read_document(call.body.automations, BacktestInput)
+    names = [automation.automation_id for automation in document.automations]
+    with _place(call.project_id):
+        try:
+            with reading_for(Caller(call.principal.tenant, READ_SECONDS)):
+                past = await read_past(call.services.store, call.project_id, call.body.days, names)
+            row = backtesting.contract_row(call.project_id, document, past.start)
+            result = backtesting.Backtest(call.project_id, row, past.known)
+            await _in_slices(result.run(past.looks, past.changes))
+        except TooMuch:
+            raise _too_much() from None
+        return Answer(200, show_backtest.backtest(call.project_id, document, past, result))
+
+
+async def _in_slices(steps: Iterator[int]) -> None:
+    """Take steps for a moment, then let the event loop do other things."""
+    began = perf_counter()
+    for _ in steps:
+        if perf_counter() - began >= SLICE_SECONDS:
+            await asyncio.sleep(0)
+            began = perf_counter()
+
+
+@contextmanager
+def _place(project_id: str) -> Iterator[None]:
+    """Hold a place for a back-test. Raises RateLimited."""
+    if project_id in _running or len(_running) >= AT_ONCE:
+        message = "As many back-tests run as may run at once."
+        raise RateLimited(message, headers={"retry-after": RETRY_AFTER}, next_action="Wait for the other one to end.")
+    _running.add(project_id)
+    try:
+        yield
+    finally:
+        _running.discard(project_id)
+
+
+def _too_much() -> InvalidPayload:
+    return InvalidPayload(
+        "These days hold more than one back-test takes in.",
+        invalid=[("days", f"must be fewer; at most {MAX_DAYS}, less where much has happened")],
+        schema=body_schema(BacktestInput),
+    )
+
+
+ENDPOINTS = [backtest_contract]

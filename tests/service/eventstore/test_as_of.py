@@ -1,0 +1,110 @@
+"""A row as it was: what the read model showed when the stream, the log or the clock was there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from service.eventstore import as_of
+from service.eventstore.as_of import Mark, MarkAhead, Past, parse_mark, until
+from service.eventstore.faults import StreamIsNewer
+from service.eventstore.history import read_stream
+from service.eventstore.sequencer import sequence_all
+from service.eventstore.store import EventStore
+from tests.support.later import LaterRelease, later_projection
+from tests.support.toy import LIVE_TOYS, TOY, TOYS, toy_stream
+from tests.support.toy import simple_bump as bump
+
+Sql = psycopg.Connection[Any]
+POSITION = (
+    "select i.position from events e join log_index i on i.seq = e.seq where e.stream_id = 'toy_1' and e.revision = %s"
+)
+TABLES = (TOYS.table, LIVE_TOYS.table)
+
+
+@pytest.fixture
+def later(toys_url: str) -> Iterator[LaterRelease]:
+    with LaterRelease(toys_url, TOY, later_projection(TOYS, note="later"), later_projection(LIVE_TOYS)) as running:
+        yield running
+
+
+async def rows_now(store: EventStore, number: int = 1) -> list[Any]:
+    return [await store.get(table, "proj_a", toy_stream(number).id) for table in TABLES]
+
+
+async def rows_at(store: EventStore, mark: str, number: int = 1) -> list[Any]:
+    past = Past(store, parse_mark(mark))
+    return [await past.get(table, "proj_a", toy_stream(number).id) for table in TABLES]
+
+
+async def test_every_revision_position_and_second_is_shown_again(
+    store: EventStore, sql: Sql, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside a second stream, over pages of a few events, with a row that goes in the end."""
+    monkeypatch.setattr(as_of, "PAGE", 3)
+    shown: dict[int, list[Any]] = {}
+    for _ in range(8):
+        await store.execute(bump(1))
+        await store.execute(bump(2))
+        [[revision]] = sql.execute("select revision from stream_heads where stream_id = 'toy_1'").fetchall()
+        shown[revision] = await rows_now(store)
+    sequence_all(sql)
+    assert len(shown) == 8
+    for revision, rows in shown.items():
+        assert await rows_at(store, f"r:{revision}") == rows
+        [[position]] = sql.execute(POSITION, (revision,)).fetchall()
+        assert await rows_at(store, f"p:{position}") == rows
+        if revision - 1 in shown:
+            assert await rows_at(store, f"p:{position - 1}") == shown[revision - 1]
+    [[now]] = sql.execute("select floor(extract(epoch from service_now()))::bigint").fetchall()
+    assert await rows_at(store, f"t:{now}") == await rows_now(store)
+    for mark in ("r:0", "p:0", "t:0"):
+        assert await rows_at(store, mark) == [None, None]
+
+
+async def test_what_is_not_reached_is_not_guessed(store: EventStore, sql: Sql) -> None:
+    """The refusal names the end; a stream that does not exist has none."""
+    await store.execute(bump(1))
+    sequence_all(sql)
+    [[size]] = sql.execute("select size from log_state").fetchall()
+    for mark in ("r:99", f"p:{size + 1}", "t:99999999999"):
+        with pytest.raises(MarkAhead) as refused:
+            await rows_at(store, mark)
+        assert refused.value.details["invalid_fields"][0]["field"] == "as_of"
+    assert await rows_at(store, "r:99", number=7) == [None, None]
+
+
+async def test_a_later_release_hides_only_what_follows_its_event(
+    store: EventStore, sql: Sql, later: LaterRelease
+) -> None:
+    """Before it the past is shown; from it on nobody here can say (G-149)."""
+    await store.execute(bump(1))
+    [[revision]] = sql.execute("select revision from stream_heads where stream_id = 'toy_1'").fetchall()
+    shown = await rows_now(store)
+    later.write(toy_stream(1))
+    assert await rows_at(store, f"r:{revision}") == shown
+    with pytest.raises(StreamIsNewer):
+        await rows_at(store, f"r:{revision + 1}")
+
+
+async def test_a_replay_takes_the_same_events(store: EventStore, sql: Sql) -> None:
+    """What the command line folds up to a mark ends where the row does."""
+    for _ in range(3):
+        await store.execute(bump(1))
+    events = read_stream(sql, "toy_1")
+    for revision in range(len(events) + 1):
+        assert [event.revision for event in until(sql, Mark("r", revision), events)] == list(range(1, revision + 1))
+    with pytest.raises(MarkAhead):
+        until(sql, Mark("r", len(events) + 1), events)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "12", "r", "r:", "r:-1", "r:01", "r:1.5", "R:1", "x:1", "r:1 ", "r:1\n", "r:١", "p:" + "9" * 16]
+)
+def test_a_mark_has_one_form(text: str) -> None:
+    """No sign, no leading zero, no other digits, nothing around it."""
+    with pytest.raises(ValueError, match="is no revision"):
+        parse_mark(text)
