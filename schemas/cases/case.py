@@ -136,7 +136,7 @@ class TrendBucket(msgspec.Struct, frozen=True):
 
 
 class CaseTrend(msgspec.Struct, frozen=True):
-    """How often it happened lately, oldest first. `counted_to`: a bucket with so many may have had more."""
+    """How often it happened lately, oldest first. The newest `counted_to` errors are counted, and none before them."""
 
     bucket_seconds: int
     counted_to: int

@@ -26,7 +26,7 @@ from statemachines.cases import suppressions
 from statemachines.runs.claim import ClaimRequired, Holder, lease_live
 
 TREND_DAYS = 14
-TREND_COUNTED = 1000  # errors of a day that are counted; a trend looks at so many rows a day and no more
+TREND_COUNTED = 5000  # errors of a case that a trend looks at, newest first
 NEWEST_NOTES = 50  # comments, and runs of agents
 PEOPLE_COUNTED = 2000  # people of merged cases that are told apart
 
@@ -76,10 +76,14 @@ from unnest(coalesce(g.ids, '{{}}') || c.id) as o(id) cross join lateral (
 order by e.received_at desc, e.id desc limit 1
 """
 _TREND = f"""
-select json_agg(json_build_object('from_at', d.day, 'events', (select count(*) from (
-    select from log_events e where e.project_id = c.project_id and e.case_id = any(coalesce(g.ids, '{{}}') || c.id)
-    and e.received_at >= d.day and e.received_at < d.day + {DAY} limit {TREND_COUNTED}) x)) order by d.day)
-from generate_series({TODAY} - {TREND_DAYS - 1} * {DAY}, {TODAY}, {DAY}) d(day)
+select json_agg(json_build_object('from_at', d.day, 'events', coalesce(x.events, 0)) order by d.day)
+from generate_series({TODAY} - {TREND_DAYS - 1} * {DAY}, {TODAY}, {DAY}) d(day) left join (
+    select e.received_at - mod(e.received_at, {DAY}) as day, count(*) as events
+    from unnest(coalesce(g.ids, '{{}}') || c.id) as o(id) cross join lateral (
+        select e.received_at from log_events e where e.project_id = c.project_id and e.case_id = o.id
+        and e.received_at >= {TODAY} - {TREND_DAYS - 1} * {DAY}
+        order by e.received_at desc, e.id desc limit {TREND_COUNTED}) e
+    group by 1) x on x.day = d.day
 """  # noqa: S608 - constants
 _MEMBERS = """
 select json_agg(json_build_object('case_id', m.id, 'fingerprint', m.fingerprint, 'event_count', t.event_count)

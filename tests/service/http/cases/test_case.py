@@ -147,7 +147,7 @@ async def test_a_case_in_full(world: World, project):
         },
     }
     trend = record["trend"]
-    assert (trend["bucket_seconds"], trend["counted_to"], len(trend["buckets"])) == (86400, 1000, 14)
+    assert (trend["bucket_seconds"], trend["counted_to"], len(trend["buckets"])) == (86400, 5000, 14)
     assert sum(bucket["events"] for bucket in trend["buckets"]) == 3
     starts = [bucket["from_at"] for bucket in trend["buckets"]]
     assert starts == list(range(starts[0], starts[0] + 14 * 86400, 86400))
