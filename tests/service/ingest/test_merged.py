@@ -8,12 +8,18 @@ from typing import Any
 import pytest
 
 from service.auth.system import carry_out
-from service.cases import commands
+from service.cases import commands, suppressing
 from service.cases.commands import AgentRunReport
+from service.cases.suppressing import Wish
+from service.eventstore.connection import connect
 from service.eventstore.intents import Intent
+from service.eventstore.rebuild import rebuild
+from service.eventstore.sequencer import sequence_all
+from service.registry import read_models
 from statemachines.cases import case
 from statemachines.cases.acting import Merge
 from statemachines.cases.agent_run import Outcome
+from statemachines.cases.suppressions import Action
 from tests.support.ingest import OTHER, PROJECT, Sql, log_item, one, running, send, sender
 
 
@@ -176,6 +182,29 @@ async def test_an_agent_that_found_noise_silences_the_case(pair, store, sql):
     assert recorded.case.status is case.Status.IGNORED
     await send(intake, log_item("alpha"))
     assert one(sql, "select status from cases where id = %s", a["case_id"]) == "ignored"
+
+
+@pytest.mark.parametrize("name", ["cases", "case_comments", "case_runs", "suppressions"])
+async def test_rows_rebuilt_from_history_are_those_that_are_there(pair, store, sql, database_url, name):
+    intake, a, b = pair
+    await do(store, commands.assign(PROJECT, a["case_id"], 1, None))
+    await do(store, commands.resolve(PROJECT, b["case_id"], 1))
+    await merge(store, sql, a["case_id"], b["case_id"])
+    await send(intake, log_item("alpha"))
+    await split(store, sql, b["case_id"], a["fingerprint"])
+    await do(store, commands.ignore(PROJECT, b["case_id"], 3))
+    await do(store, commands.write_comment(PROJECT, b["case_id"], 4, "usr_1", "Seen."))
+    await do(store, commands.record_run(PROJECT, a["case_id"], AgentRunReport(Outcome.FAILED, None, None)))
+    made = await do(store, suppressing.create(PROJECT, Wish("*", Action.PROMPT_HINT, None, "Look.")))
+    await do(store, suppressing.create(PROJECT, Wish("a*", Action.AUTO_IGNORE, None, None)))
+    await do(store, suppressing.remove(PROJECT, made.id))
+    query = f"select to_jsonb(t) from {name} t order by project_id, id"
+    live = sql.execute(query.encode()).fetchall()
+    assert live
+    with connect(database_url, application="test") as connection:
+        sequence_all(connection)
+    await asyncio.to_thread(rebuild, database_url, read_models()[name])
+    assert sql.execute(query.encode()).fetchall() == live
 
 
 async def test_another_projects_case_of_one_fingerprint_stays_where_it_is(pair, store, sql):
