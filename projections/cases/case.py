@@ -9,19 +9,30 @@ from msgspec.structs import replace
 
 from projections.kernel.projection import Row, Table, projection
 from statemachines.cases.case import (
+    CaseAbsorbed,
+    CaseAssigned,
     CaseIgnored,
+    CaseIgnoredByMember,
+    CaseMerged,
     CaseOpened,
     CaseOpenedIgnored,
     CaseOpenedResolved,
     CaseOverflowOpened,
     CaseRegressed,
+    CaseReleased,
+    CaseReopened,
     CaseResolved,
+    CaseResolvedByMember,
+    CaseSplitOff,
 )
 from statemachines.kernel.machine import Recorded
 
 
 class CaseRow(Row, frozen=True, kw_only=True):
-    """A case. `case_revision` is the revision that clients see; `status` is open, resolved, ignored or overflow."""
+    """A case. `case_revision` is the revision that clients see.
+
+    `status` is open, resolved, ignored, overflow or merged; `merged_into` names the case that has its errors then.
+    """
 
     case_revision: int
     status: str
@@ -30,6 +41,8 @@ class CaseRow(Row, frozen=True, kw_only=True):
     suppression_id: str | None = None
     opened_at: int
     resolved_at: int | None = None
+    merged_into: str | None = None
+    assignee: str | None = None
 
 
 class CaseStatsRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,21 +108,41 @@ def fold(row: CaseRow | None, recorded: Recorded) -> CaseRow | None:
             return _opened(recorded, "resolved", event)
         case CaseOverflowOpened() as event:
             return _opened(recorded, "overflow", event)
-        case CaseRegressed() if row:
-            status, rule_id, resolved_at = "open", None, None
-        case CaseIgnored() as event if row:
-            status, rule_id, resolved_at = "ignored", event.suppression_id, None
-        case CaseResolved() as event if row:
+        case _ if row is not None:
+            return _moved(row, recorded)
+    return row
+
+
+def _moved(row: CaseRow, recorded: Recorded) -> CaseRow:
+    """Fold what happens to a case that is there."""
+    rule_id, resolved_at, merged_into = None, None, None
+    match recorded.event:
+        case CaseRegressed() | CaseReopened() | CaseSplitOff():
+            status = "open"
+        case CaseIgnored() as event:
+            status, rule_id = "ignored", event.suppression_id
+        case CaseIgnoredByMember():
+            status = "ignored"
+        case CaseResolved() as event:
             status, rule_id, resolved_at = "resolved", event.suppression_id, event.resolved_at
+        case CaseResolvedByMember() as event:
+            status, resolved_at = "resolved", event.resolved_at
+        case CaseMerged() as event:
+            status, merged_into = "merged", event.into_case_id
+        case CaseAssigned() as event:
+            return replace(row, revision=recorded.revision, assignee=event.user_id)
+        case CaseAbsorbed() | CaseReleased():
+            return replace(row, revision=recorded.revision)
         case _:
             return row
     return replace(
         row,
         revision=recorded.revision,
-        case_revision=row.case_revision + 1,
+        case_revision=row.case_revision + (status != row.status),
         status=status,
         suppression_id=rule_id,
         resolved_at=resolved_at,
+        merged_into=merged_into,
     )
 
 

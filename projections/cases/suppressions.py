@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from projections.kernel.projection import Row, projection
-from statemachines.cases.suppressions import SuppressionCreated
+from statemachines.cases.suppressions import SuppressionCreated, SuppressionRemoved
 from statemachines.kernel.machine import Recorded
 
 
@@ -44,6 +44,9 @@ def fold(row: SuppressionsRow | None, recorded: Recorded) -> SuppressionsRow | N
                 revision=recorded.revision,
                 rules=[*(row.rules if row else ()), rule],
             )
+        case SuppressionRemoved() as event if row:
+            left = [rule for rule in row.rules if rule.id != event.id]
+            return SuppressionsRow(project_id=row.project_id, id=row.id, revision=recorded.revision, rules=left)
     return row
 
 

@@ -11,52 +11,127 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from projections.cases.agent_run import AgentRunRow
 from projections.cases.case import CaseRow, CaseStatsRow
+from projections.cases.comment import CommentRow
 from projections.cases.suppressions import SuppressionsRow
 from projections.runs.claim import ClaimRow
 from projections.runs.lease import LeaseRow
-from schemas.cases.case import CaseLatestEvent
+from schemas.cases.case import CaseLatestEvent, MergedCase, TrendBucket
 from service.auth.refusals import refusal
-from service.eventstore.clock import NOW_SECONDS
+from service.eventstore.clock import DAY, NOW_SECONDS, TODAY
 from service.eventstore.pages import Place
 from service.eventstore.store import EventStore
 from statemachines.cases import suppressions
 from statemachines.runs.claim import ClaimRequired, Holder, lease_live
 
-_LIST = f"""
-select c.id, c.fingerprint, s.title, s.level, c.status, c.case_revision, s.unmarked, s.environment, s.release,
-    s.event_count, s.users_affected, s.first_seen_at, s.last_seen_at, c.suppression_id,
-    exists (select from leases l join claims k on k.project_id = l.project_id and k.id = l.claim_id
-        where l.project_id = c.project_id and l.case_id = c.id and k.status = 'active'
-        and k.lease_expires_at > {NOW_SECONDS}), c.opened_at
+TREND_DAYS = 14
+TREND_COUNTED = 5000  # errors of a case that a trend looks at, newest first
+NEWEST_NOTES = 50  # comments, and runs of agents
+PEOPLE_COUNTED = 2000  # people of merged cases that are told apart
+
+_STATUS = "replace(replace(c.status, 'overflow', 'open'), 'merged', 'ignored')"
+_MARKS = "case_marks(project => s.project_id, environments => s.environments, releases => s.releases)"
+_WORDS = "case_words(project => s.project_id, title => s.title, message => s.message, culprit => s.culprit)"
+_WORDS_OF = "case_words(project => %s, title => %s, message => '', culprit => null)"
+_LIST = """
+select c.project_id, c.id, c.fingerprint, s.title, s.level, c.status, c.case_revision, s.unmarked, s.environment,
+    s.release, s.event_count, s.users_affected, s.first_seen_at, s.last_seen_at, c.suppression_id, c.opened_at,
+    c.merged_into
 from cases c join case_stats s on s.project_id = c.project_id and s.id = c.id
 where c.project_id = %s and (c.opened_at, c.id) < (%s, %s)
-"""  # noqa: S608 - a constant
-_MARKS = "case_marks(project => s.project_id, environments => s.environments, releases => s.releases)"
+"""
+_SYNTHETIC = " and not s.unmarked and %s::text <> ''"
 _LIST_ORDER = " order by c.opened_at desc, c.id desc limit %s"
+# What a case has counted with those that were merged into it. A person that several of them met counts once, as far as
+# so many people are told apart.
+_MERGED = """
+left join lateral (
+    select array_agg(m.id) as ids, sum(t.event_count)::bigint as events, min(t.first_seen_at) as first_at,
+        max(t.last_seen_at) as last_at, bool_or(t.unmarked) as unmarked
+    from cases m join case_stats t on t.project_id = m.project_id and t.id = m.id
+    where m.project_id = c.project_id and m.merged_into = c.id
+) g on true
+"""
+_PEOPLE = f"""
+case when g.ids is null then {{0}}.users_affected else greatest({{0}}.users_affected, (select count(*) from (
+    select distinct u.user_id from case_users u
+    where u.project_id = c.project_id and u.case_id = any(g.ids || c.id) limit {PEOPLE_COUNTED}) d)) end
+"""  # noqa: S608 - a constant
+_SHOWN = f"""
+select c.id, c.fingerprint, c.title, c.level, c.status, c.case_revision, c.unmarked or coalesce(g.unmarked, false),
+    c.environment, c.release, c.event_count + coalesce(g.events, 0), {_PEOPLE.format("c")},
+    least(c.first_seen_at, g.first_at), greatest(c.last_seen_at, g.last_at), c.suppression_id,
+    exists (select from leases l join claims k on k.project_id = l.project_id and k.id = l.claim_id
+        where l.project_id = c.project_id and l.case_id = c.id and k.status = 'active'
+        and k.lease_expires_at > {NOW_SECONDS}), c.opened_at, c.merged_into
+from ({{0}}) c {_MERGED} order by c.opened_at desc, c.id desc
+"""  # noqa: S608 - a constant
+_LATEST = """
+select json_build_object('id', e.id, 'message', e.message, 'level', e.level, 'environment', e.environment,
+    'release', e.release, 'user_id', e.user_id, 'tags', e.tags, 'received_at', e.received_at)
+from unnest(coalesce(g.ids, '{{}}') || c.id) as o(id) cross join lateral (
+    select * from log_events e where e.project_id = c.project_id and e.case_id = o.id
+    order by e.received_at desc, e.id desc limit 1) e
+order by e.received_at desc, e.id desc limit 1
+"""
+_TREND = f"""
+select json_agg(json_build_object('from_at', d.day, 'events', coalesce(x.events, 0)) order by d.day)
+from generate_series({TODAY} - {TREND_DAYS - 1} * {DAY}, {TODAY}, {DAY}) d(day) left join (
+    select e.received_at - mod(e.received_at, {DAY}) as day, count(*) as events
+    from unnest(coalesce(g.ids, '{{}}') || c.id) as o(id) cross join lateral (
+        select e.received_at from log_events e where e.project_id = c.project_id and e.case_id = o.id
+        and e.received_at >= {TODAY} - {TREND_DAYS - 1} * {DAY}
+        order by e.received_at desc, e.id desc limit {TREND_COUNTED}) e
+    group by 1) x on x.day = d.day
+"""  # noqa: S608 - constants
+_MEMBERS = """
+select json_agg(json_build_object('case_id', m.id, 'fingerprint', m.fingerprint, 'event_count', t.event_count)
+    order by m.id)
+from cases m join case_stats t on t.project_id = m.project_id and t.id = m.id
+where m.project_id = c.project_id and m.merged_into = c.id
+"""
+_COMMENTS = f"""
+select json_agg(row_to_json(n) order by n.commented_at desc, n.id desc) from (
+    select * from case_comments n where n.project_id = c.project_id and n.case_id = c.id
+    order by n.commented_at desc, n.id desc limit {NEWEST_NOTES}) n
+"""  # noqa: S608 - a constant
+_RUNS = f"""
+select json_agg(row_to_json(n) order by n.recorded_at desc, n.id desc) from (
+    select * from case_runs n where n.project_id = c.project_id and n.case_id = c.id
+    order by n.recorded_at desc, n.id desc limit {NEWEST_NOTES}) n
+"""  # noqa: S608 - a constant
 _RECORD = f"""
 select json_build_object('now', {NOW_SECONDS}, 'case', row_to_json(c), 'stats', row_to_json(s), 'lease', row_to_json(l),
-    'claim', row_to_json(k), 'rules', row_to_json(r), 'latest', (
-        select json_build_object('id', e.id, 'message', e.message, 'level', e.level, 'environment', e.environment,
-            'release', e.release, 'user_id', e.user_id, 'tags', e.tags, 'received_at', e.received_at)
-        from log_events e where e.project_id = c.project_id and e.case_id = c.id
-        order by e.received_at desc, e.id desc limit 1))::text
-from cases c join case_stats s on s.project_id = c.project_id and s.id = c.id
+    'claim', row_to_json(k), 'rules', row_to_json(r), 'latest', ({_LATEST.format()}), 'trend', ({_TREND}),
+    'grouped_by', (select e.grouped_by from log_events e where e.project_id = c.project_id and e.case_id = c.id
+        order by e.received_at desc, e.id desc limit 1),
+    'merged', coalesce(({_MEMBERS}), '[]'), 'comments', coalesce(({_COMMENTS}), '[]'),
+    'runs', coalesce(({_RUNS}), '[]'), 'total', json_build_object(
+        'events', s.event_count + coalesce(g.events, 0), 'people', {_PEOPLE.format("s")},
+        'first_seen_at', least(s.first_seen_at, g.first_at), 'last_seen_at', greatest(s.last_seen_at, g.last_at),
+        'unmarked', s.unmarked or coalesce(g.unmarked, false)))::text
+from cases c join case_stats s on s.project_id = c.project_id and s.id = c.id {_MERGED}
 left join projects p on p.project_id = c.project_id and p.status = 'active'
 left join leases l on l.project_id = p.project_id and l.case_id = c.id
 left join claims k on k.project_id = l.project_id and k.id = l.claim_id
 left join suppressions r on r.project_id = c.project_id and r.id = %s
 where c.project_id = %s and c.id = %s
-"""  # noqa: S608 - a constant
+"""  # noqa: S608 - constants
 
 
 class CaseFilter(NamedTuple):
-    """Which cases a list shows; None: all. `since` is the epoch second after which a case was last seen."""
+    """Which cases a list shows; None: all. `since` is the epoch second after which a case was last seen.
+
+    `text` are words that its title, message and culprit have. `trust` is where its errors come from.
+    """
 
     status: str | None
     environment: str | None
     release: str | None
     since: int | None
+    text: str | None = None
+    trust: str | None = None
 
 
 class ListedCase(NamedTuple):
@@ -78,6 +153,7 @@ class ListedCase(NamedTuple):
     suppression_id: str | None
     claimed: bool
     opened_at: int
+    merged_into: str | None
 
     @property
     def place(self) -> Place:
@@ -94,12 +170,14 @@ async def list_cases(
     """
     marks = _marks(project_id, wanted)
     filters: list[tuple[str, Sequence[Any]]] = [
-        (" and replace(c.status, 'overflow', 'open') = %s", [wanted.status]),
+        (f" and {_STATUS} = %s", [wanted.status]),
         (f" and {_MARKS} @> %s::text[]", [marks or None]),
+        (f" and {_WORDS} @> {_WORDS_OF}", [None if wanted.text is None else project_id, wanted.text]),
         (" and s.last_seen_hour >= %s / 3600 and s.last_seen_at >= %s", [wanted.since, wanted.since]),
+        (_SYNTHETIC if wanted.trust == "synthetic" else " and s.unmarked and %s::text <> ''", [wanted.trust]),
     ]
     used = [(condition, values) for condition, values in filters if values[0] is not None]
-    statement = _LIST + "".join(condition for condition, _ in used) + _LIST_ORDER
+    statement = _SHOWN.format(_LIST + "".join(condition for condition, _ in used) + _LIST_ORDER)
     values = chain.from_iterable(values for _, values in used)
     rows = await store.fetch_planned(statement, project_id, start.at, start.id, *values, limit)
     return [ListedCase(*row) for row in rows]
@@ -111,8 +189,22 @@ def _marks(project_id: str, wanted: CaseFilter) -> list[str]:
     return [f"{project_id} {name} {value}" for name, value in named if value is not None]
 
 
+class CaseTotal(msgspec.Struct, frozen=True):
+    """What a case has counted, with those that were merged into it."""
+
+    events: int
+    people: int
+    first_seen_at: int
+    last_seen_at: int
+    unmarked: bool
+
+
 class CaseBundle(msgspec.Struct, frozen=True):
-    """A case with its counters, its lease, the latest error that is still kept and the rules, as of one statement."""
+    """A case with its counters, its lease, the latest error that is still kept and the rules, as of one statement.
+
+    `merged` are the cases that were merged into it, whose errors are among `total`, `latest` and `trend`; `grouped_by`
+    is why its own latest error was put here.
+    """
 
     now: int
     case: CaseRow
@@ -121,6 +213,12 @@ class CaseBundle(msgspec.Struct, frozen=True):
     claim: ClaimRow | None
     rules: SuppressionsRow | None
     latest: CaseLatestEvent | None
+    total: CaseTotal
+    trend: list[TrendBucket]
+    grouped_by: str | None
+    merged: list[MergedCase]
+    comments: list[CommentRow]
+    runs: list[AgentRunRow]
 
     @property
     def held(self) -> ClaimRow | None:

@@ -7,18 +7,42 @@ from typing import Any, cast
 import msgspec
 
 from projections.cases.case import trust_of
-from schemas.cases.case import CASE_ORIGINS, CaseClaim, CaseHint, CaseItem, CaseRecord, CaseWork
-from service.cases.reads import CaseBundle, ListedCase
+from schemas.cases.acting import CaseActed, CaseCommented
+from schemas.cases.agent_run import AgentRunRecordedBody
+from schemas.cases.case import (
+    CASE_ORIGINS,
+    CaseAgentRun,
+    CaseClaim,
+    CaseComment,
+    CaseGrouping,
+    CaseHint,
+    CaseItem,
+    CaseRecord,
+    CaseStatus,
+    CaseTrend,
+    CaseWork,
+)
+from service.cases.commands import Acted, Recorded, Written
+from service.cases.reads import TREND_COUNTED, CaseBundle, ListedCase
+from service.eventstore.clock import DAY
 from statemachines.cases.case import is_overflow
 from statemachines.cases.suppressions import Action, matches
 
+_MERGED = "Read the case named by merged_into: it has the errors of this one."
 _NEXT = {
     "open": "Find the cause, or record what was done about it.",
     "resolved": "Nothing has to be done unless the error comes back.",
     "ignored": "Nothing has to be done.",
+    "merged": _MERGED,
     "overflow": "Find what makes errors that are all different. Cases open again for new ones in an hour with room.",
 }
-_SHOWN_AS = {"overflow": "open"}
+_SHOWN_AS = {"overflow": "open", "merged": "ignored"}
+_LOOKED_AT = {"type": "the exception's type", "frame": "its top frame in the product", "message": "its message"}
+
+
+def status_of(status: str) -> CaseStatus:
+    """A status as clients know it."""
+    return cast("CaseStatus", _SHOWN_AS.get(status, status))
 
 
 def item(project_id: str, case: ListedCase) -> CaseItem:
@@ -30,7 +54,7 @@ def item(project_id: str, case: ListedCase) -> CaseItem:
         fingerprint=case.fingerprint,
         title=case.title,
         level=case.level,
-        status=cast("Any", _SHOWN_AS.get(case.status, case.status)),
+        status=status_of(case.status),
         revision=case.revision,
         trust=trust_of(unmarked=case.unmarked),
         environment=case.environment,
@@ -42,6 +66,7 @@ def item(project_id: str, case: ListedCase) -> CaseItem:
         suppression_id=case.suppression_id,
         claimed=case.claimed,
         overflow=is_overflow(case.fingerprint) or msgspec.UNSET,
+        merged_into=case.merged_into or msgspec.UNSET,
     )
 
 
@@ -56,7 +81,7 @@ def hints(bundle: CaseBundle) -> list[CaseHint]:
 
 def record(bundle: CaseBundle, work: CaseWork) -> CaseRecord:
     """A case in full; `work` says what automation makes of it."""
-    row, stats, held, latest = bundle.case, bundle.stats, bundle.held, bundle.latest_event
+    row, stats, held, latest, total = bundle.case, bundle.stats, bundle.held, bundle.latest_event, bundle.total
     return CaseRecord(
         id=row.id,
         case_id=row.id,
@@ -64,18 +89,19 @@ def record(bundle: CaseBundle, work: CaseWork) -> CaseRecord:
         fingerprint=row.fingerprint,
         title=stats.title,
         level=cast("Any", stats.level),
-        status=cast("Any", _SHOWN_AS.get(row.status, row.status)),
+        status=status_of(row.status),
         revision=row.case_revision,
-        trust=cast("Any", stats.trust),
+        trust=trust_of(unmarked=total.unmarked),
         environment=stats.environment,
         release=stats.release,
-        event_count=stats.event_count,
-        users_affected=stats.users_affected,
-        first_seen_at=stats.first_seen_at,
-        last_seen_at=stats.last_seen_at,
+        event_count=total.events,
+        users_affected=total.people,
+        first_seen_at=total.first_seen_at,
+        last_seen_at=total.last_seen_at,
         suppression_id=row.suppression_id,
         claimed=held is not None,
         overflow=is_overflow(row.fingerprint) or msgspec.UNSET,
+        merged_into=row.merged_into or msgspec.UNSET,
         message=stats.message,
         culprit=stats.culprit,
         environments=stats.environments,
@@ -83,10 +109,94 @@ def record(bundle: CaseBundle, work: CaseWork) -> CaseRecord:
         tags=latest.tags if latest else {},
         latest_event=latest,
         hints=hints(bundle),
-        agent_runs=[],
+        agent_runs=[
+            CaseAgentRun(run.id, cast("Any", run.status), run.summary_md, run.pr_url, run.recorded_at)
+            for run in bundle.runs
+        ],
         claim=None if held is None else CaseClaim(held.id, held.automation_id, held.lease_expires_at),
         work=work,
         resolved_at=row.resolved_at,
+        assignee=row.assignee,
+        comments=[CaseComment(note.id, note.user_id, note.text, note.commented_at) for note in bundle.comments],
+        merged=bundle.merged,
+        grouping=_grouping(bundle),
+        trend=CaseTrend(bucket_seconds=DAY, counted_to=TREND_COUNTED, buckets=bundle.trend),
         next_action=_NEXT[row.status],
         origins=CASE_ORIGINS,
+    )
+
+
+def _grouping(bundle: CaseBundle) -> CaseGrouping:
+    """Say why errors are in this case, as far as the latest one that is kept tells."""
+    row = bundle.case
+    if is_overflow(row.fingerprint):
+        reason = "Errors that were new in one hour when there was no more room for cases of their own."
+        return CaseGrouping(version=0, evidence=[], reason=reason)
+    looked_at = bundle.grouped_by.partition(":")[2].split("+") if bundle.grouped_by else ["message"]
+    alike = " and ".join(_LOOKED_AT[part] for part in looked_at)
+    reason = f"Errors that agree in {alike}, numbers, ids and quoted text aside: grouping {row.grouping_version}."
+    if bundle.merged:
+        reason += " Those of the cases under merged were added by a member."
+    return CaseGrouping(version=row.grouping_version, evidence=cast("Any", looked_at), reason=reason)
+
+
+_AFTER = {
+    "open": "The case is open. Record what is done about it.",
+    "resolved": "Nothing has to be done. An error of a release that was deployed later opens the case again.",
+    "ignored": "Nothing has to be done. Reopen the case when it matters again.",
+    "overflow": "Nothing has to be done.",
+    "merged": _MERGED,
+}
+
+
+def acted(done: Acted) -> CaseActed:
+    """Show what a member's deed has made of a case."""
+    state, status = done.state, done.state.status.value
+    return CaseActed(
+        case_id=done.case_id,
+        project_id=done.project_id,
+        status=status_of(status),
+        revision=state.revision,
+        merged_into=state.merged_into,
+        assignee=state.assignee,
+        split_case_id=done.split_case_id or msgspec.UNSET,
+        next_action=_AFTER[status],
+    )
+
+
+def commented(written: Written) -> CaseCommented:
+    """Show a comment that was just written."""
+    return CaseCommented(
+        id=written.id,
+        case_id=written.case_id,
+        project_id=written.project_id,
+        user_id=written.user_id,
+        text=written.text,
+        created_at=written.at,
+        next_action="Nothing has to be done. The case shows its newest comments.",
+    )
+
+
+_AFTER_RUN = {
+    "pr_opened": "Review the pull request, and record the deploy that brings it.",
+    "escalated": "Find the cause yourself: the agent gave it up.",
+    "marked_spurious": "Nothing has to be done. Reopen the case when it matters after all.",
+    "failed": "Read why it failed, then let an agent try again.",
+}
+
+
+def agent_run(recorded: Recorded) -> AgentRunRecordedBody:
+    """Show the record of an agent's run that was just made."""
+    outcome, summary_md, pr_url = recorded.report
+    return AgentRunRecordedBody(
+        id=recorded.id,
+        case_id=recorded.case_id,
+        project_id=recorded.project_id,
+        status=outcome.value,
+        summary_md=summary_md,
+        pr_url=pr_url,
+        case_status=status_of(recorded.case.status.value),
+        case_revision=recorded.case.revision,
+        created_at=recorded.at,
+        next_action=_AFTER_RUN[outcome.value],
     )

@@ -38,7 +38,7 @@ def recur(scene: Scene) -> None:
     scene.stage.say("Customers still check out with empty carts, in the instrumented shop too:")
     scene.restart_shop()
     check_out_empty(scene, "katherine", "dorothy")
-    cases = scene.owner.call("GET", f"{scene.path}/cases")["cases"]
+    cases = scene.owner.call("GET", f"{scene.path}/cases?status=all")["cases"]
     for case in sorted(cases, key=lambda case: int(case["event_count"])):
         scene.stage.show("case", f"{case['title']} - {case['event_count']} events, trust {case['trust']}")
     scene.stage.say("The declined test card of the proof is synthetic: it will never trigger anything.")

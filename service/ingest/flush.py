@@ -7,6 +7,9 @@ its own, together with the rules of its project. Events and read models are writ
 telemetry set-wise, and the counters, in sorted order, last: they are the only rows here that another flush may hold,
 and it is about to commit.
 
+An error whose case was merged into another is taken in by that one (G-145): both heads are locked, and where it goes is
+as their states say under these locks. What is not locked yet because it was not known is remembered for the next flush.
+
 Most flushes only count; those take one statement, which says in the transaction whether it is so (see `counting`).
 
 A flush is recognised by its number, written in the same transaction. The name of the flusher is locked throughout, so
@@ -16,7 +19,7 @@ not carried out by then is given up, and never will be.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -36,9 +39,10 @@ from service.ids import new_id
 from service.ingest import statements
 from service.ingest.counting import Parameters, parameters
 from service.ingest.grouping import Evidence, Grouping
-from service.ingest.items import Assignment, Item
+from service.ingest.items import Assignment, Item, LogRow
 from service.ingest.locking import Project, lock
 from service.ingest.newcases import Room, enter_rooms, leave_rooms
+from service.ingest.releases import Question, find_outdated
 from service.ingest.tally import Assigned, KeyRecordTally, Tally
 from statemachines.cases import case, suppressions
 from statemachines.kernel.machine import Stream
@@ -46,6 +50,7 @@ from statemachines.projects.project import ProjectDeletionInProgress
 
 ACCEPTED = 202
 MOST_PROJECTS = 10_000  # remembered; with more, all are forgotten and read again
+MOST_ROUTES = 10_000  # of merged cases, likewise
 OVERFLOW = Evidence(
     None,
     None,
@@ -90,7 +95,8 @@ class Attempt:
 class _Work:
     """What the steps of one flush share.
 
-    `closed` are the projects whose gate was not got; `counted` the cases that stay as they are, with their states.
+    `closed` are the projects whose gate was not got; `counted` the cases that stay as they are, with their states;
+    `outdated` says which releases had been replaced when their cases were resolved.
     """
 
     footprint: Footprint
@@ -100,6 +106,7 @@ class _Work:
     closed: AbstractSet[str]
     counted: dict[StreamName, case.Case] = field(default_factory=dict)
     rooms: Mapping[str, Room] = field(default_factory=dict)
+    outdated: AbstractSet[Question] = frozenset()
     tally: Tally = field(default_factory=Tally)
 
 
@@ -121,6 +128,7 @@ class Flush:
         self._moved: set[StreamName] = set()  # cases that were only counted but have to change: locked to write next
         self._heavy: dict[StreamName, Stream] = {}  # loaded before the next flush: too much for one
         self._full: dict[str, int] = {}  # projects without room for new cases, and the hour in which that was so
+        self._routes: dict[StreamName, str] = {}  # where merged cases lead, as far as a flush has lacked it
 
     def forget(self) -> None:
         """Empty the cache, after any error."""
@@ -129,6 +137,7 @@ class Flush:
         self._moved.clear()
         self._heavy = {}
         self._full.clear()
+        self._routes.clear()
 
     def attempt(self, items: Sequence[Item]) -> Attempt:
         """Give a batch its number."""
@@ -158,6 +167,7 @@ class Flush:
         self._fold(work)
         work.rooms = enter_rooms(connection, _newcomers(work), batch.now, self._new_cases_per_hour)
         self._forget_hours_before(work.rooms)
+        work.outdated = find_outdated(connection, _questions(attempt.items, work))
         for item in attempt.items:
             try:
                 self._take(item, work, attempt)
@@ -212,7 +222,11 @@ class Flush:
             assigned = None
             if item.offered:
                 case_id, grouping = item.offered[0]  # The oldest grouping that knows it keeps it: all are known here.
-                assigned = Assigned(case_id, grouping, cases[project_id, case_id].state.status)
+                case_id = cases[project_id, case_id].state.merged_into or case_id
+                status = cases[project_id, case_id].state.status
+                if status is case.Status.MERGED:
+                    return None  # What is known of the two is not of one time.
+                assigned = Assigned(case_id, grouping, status)
             attempt.stored.append(Stored(item, tally.add(item, assigned, projects[project_id].account_id)))
         return parameters(self.flusher_id, attempt.number, footprint, cases, projects, tally)
 
@@ -223,13 +237,12 @@ class Flush:
         counted: dict[StreamName, Stream] = {}
         for item in items:
             project_id = item.sender.project_id
-            for offered in item.offered:
-                name = (project_id, offered.case_id)
+            for name in self._names_of(item):
                 if name in counted or name in writes:
                     continue
                 known = self._cache.get(name)
                 stays = known is not None and name not in self._moved and not case.moves_on_error(known.state)
-                (counted if stays else writes)[name] = case.stream(project_id, offered.case_id)
+                (counted if stays else writes)[name] = case.stream(*name)
         reads = []
         for project_id in {project_id for project_id, _ in writes}:
             if project_id in self._full:
@@ -252,6 +265,16 @@ class Flush:
             records=sorted({record for record, _ in keyed}),
             counted=counted.values(),
         )
+
+    def _names_of(self, item: Item) -> Iterable[StreamName]:
+        """The cases that may take an error in: those on offer, and those that they are known to lead to."""
+        for offered in item.offered:
+            name = (item.sender.project_id, offered.case_id)
+            yield name
+            known = self._cache.get(name)
+            for target in (self._routes.get(name), None if known is None else known.state.merged_into):
+                if target is not None:
+                    yield item.sender.project_id, target
 
     def _fold(self, work: _Work) -> None:
         """Bring every stream that may change to its head; one that is held, or heavy, stays out of the batch.
@@ -320,44 +343,72 @@ class Flush:
         Raises StreamFault when that is the case, or what it needs to move: whether it is open is not known.
         """
         project_id = item.sender.project_id
+        chosen = self._choose(item, work)
+        name = None if chosen is None else self._follow((project_id, chosen.case_id), work)
+        if chosen is None or name is None:
+            return None
+        known = work.counted.get(name)
+        if known is not None:
+            return Assigned(name[1], chosen.grouping, known.status)
+        working = work.batch.streams.get(name)
+        if working is None:
+            return None
+        if not working.revision and not work.rooms[project_id].left:
+            return self._assign_to_overflow(item, chosen.grouping, work)
+        if case.moves_on_error(working.state) and not self._move(item, name, chosen.grouping, work):
+            return None
+        return Assigned(name[1], chosen.grouping, work.batch.streams[name].state.status, item.evidence)
+
+    def _choose(self, item: Item, work: _Work) -> Assignment | None:
+        """Find the grouping that an error keeps; None while a case that says so is held.
+
+        An old grouping that knows the error keeps it; only what none knows opens a case, under the newest.
+        """
         chosen = item.offered[-1]
         if len(item.offered) > 1:
-            # An old grouping that knows the error keeps it; only what none knows opens a case, under the newest.
             for offered in reversed(item.offered):
-                name = (project_id, offered.case_id)
+                name = (item.sender.project_id, offered.case_id)
                 if name in work.counted or name in work.batch.faults:
                     chosen = offered
                 elif name not in work.batch.streams:
                     return None
                 elif work.batch.streams[name].revision:
                     chosen = offered
-        name = (project_id, chosen.case_id)
-        _readable(work.batch, name)
-        known = work.counted.get(name)
-        if known is not None:
-            return Assigned(chosen.case_id, chosen.grouping, known.status)
-        working = work.batch.streams.get(name)
-        if working is None:
-            return None
-        if not working.revision and not work.rooms[project_id].left:
-            return self._assign_to_overflow(item, chosen.grouping, work)
-        if case.moves_on_error(working.state) and not self._move(item, chosen, work):
-            return None
-        return Assigned(chosen.case_id, chosen.grouping, work.batch.streams[name].state.status, item.evidence)
+        return chosen
 
-    def _move(self, item: Item, chosen: Assignment, work: _Work) -> bool:
+    def _follow(self, name: StreamName, work: _Work) -> StreamName | None:
+        """Where the errors of a case go: into itself, or into the one that it was merged into.
+
+        None while that is not in the flush. Raises StreamFault when either cannot be read.
+        """
+        _readable(work.batch, name)
+        state = _state_of(name, work)
+        if state is None or state.merged_into is None:
+            return name
+        target = (name[0], state.merged_into)
+        _readable(work.batch, target)
+        if _state_of(target, work) is not None:
+            return target
+        if len(self._routes) > MOST_ROUTES:
+            self._routes.clear()
+        self._routes[name] = state.merged_into
+        return None
+
+    def _move(self, item: Item, name: StreamName, grouping: Grouping, work: _Work) -> bool:
         """Run the unit of a case that may open or regress; False while the rules of its project are held."""
         project_id = item.sender.project_id
-        stream, rules = case.stream(project_id, chosen.case_id), _rules(project_id)
+        stream, rules = case.stream(*name), _rules(project_id)
         _readable(work.batch, rules.name)
         if rules.name not in work.batch.streams:
             return False
         unit = _unit(item, [stream], [rules], work)
-        fingerprint, state = chosen.grouping.fingerprint, unit.state(stream)
+        fingerprint, state = grouping.fingerprint, unit.state(stream)
         if state.status is case.Status.ABSENT:
             work.rooms[project_id].opened += 1
         rule = suppressions.settling_rule(unit.state(rules).rules, fingerprint)
-        unit.append(stream, case.decide_error(state, fingerprint, chosen.grouping.version, rule, unit.now))
+        outdated = _question(item, state) in work.outdated
+        events = case.decide_error(state, fingerprint, grouping.version, rule, unit.now, outdated=outdated)
+        unit.append(stream, events)
         unit.accept()
         return True
 
@@ -398,6 +449,35 @@ def _readable(batch: Batch, name: StreamName) -> None:
     """Raise the fault of a stream that cannot be read."""
     if name in batch.faults:
         raise batch.faults[name]
+
+
+def _state_of(name: StreamName, work: _Work) -> case.Case | None:
+    """How a case stands in the flush; None when it is not in it."""
+    known = work.counted.get(name)
+    if known is not None:
+        return known
+    working = work.batch.streams.get(name)
+    return None if working is None else working.state
+
+
+def _question(item: Item, state: case.Case) -> Question | None:
+    """What has to be known of an error's release when its case is resolved; None when there is nothing to ask."""
+    row = item.row
+    if not isinstance(row, LogRow) or row.release is None or state.resolved_at is None:
+        return None
+    return Question(row.project_id, row.environment, row.release, state.resolved_at)
+
+
+def _questions(items: Iterable[Item], work: _Work) -> Iterator[Question]:
+    """What has to be known of releases: of each error, for each resolved case that may take it in."""
+    for item in items:
+        for offered in item.offered:
+            state = _state_of((item.sender.project_id, offered.case_id), work)
+            if state is not None and state.merged_into is not None:
+                state = _state_of((item.sender.project_id, state.merged_into), work)
+            question = None if state is None else _question(item, state)
+            if question is not None:
+                yield question
 
 
 def _newcomers(work: _Work) -> set[str]:

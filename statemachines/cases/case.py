@@ -3,6 +3,10 @@
 Only the lifecycle is an event. What telemetry says (titles, counts, samples, environments) stays in fact tables, so
 no text of a caller is ever recorded here. `revision` is the one that clients see and name: opening, regressing and
 closing raise it; further errors, claims and comments do not (G-121).
+
+A case that was merged into another stays the case of its fingerprint: it says where the errors of that go now (G-145).
+Whoever takes in an error follows it under the locks of both. No case leads further than one step: merging a case that
+others were merged into leads those on as well. What members do to cases is decided in acting.py.
 """
 
 from __future__ import annotations
@@ -46,13 +50,17 @@ def is_overflow(fingerprint: str) -> bool:
 
 
 class Status(Enum):
-    """Where a case stands. OPEN is the only active one; OVERFLOW is shown like it, but wakes no automation (G-136)."""
+    """Where a case stands. OPEN is the only active one; OVERFLOW is shown like it, but wakes no automation (G-136).
+
+    MERGED leads to another case, which has its errors.
+    """
 
     ABSENT = "absent"
     OPEN = "open"
     RESOLVED = "resolved"
     IGNORED = "ignored"
     OVERFLOW = "overflow"
+    MERGED = "merged"
 
 
 class CaseOpened(Event, frozen=True):
@@ -118,6 +126,68 @@ class CaseResolved(Event, frozen=True):
     resolved_at: int
 
 
+class CaseResolvedByMember(Event, frozen=True):
+    """A member says that the cause is gone."""
+
+    TOPIC = "case.resolved_by_member.v1"
+    resolved_at: int
+
+
+class CaseIgnoredByMember(Event, frozen=True):
+    """A member takes the case out of attention."""
+
+    TOPIC = "case.ignored_by_member.v1"
+    ignored_at: int
+
+
+class CaseReopened(Event, frozen=True):
+    """A member brings a closed case back."""
+
+    TOPIC = "case.reopened.v1"
+    reopened_at: int
+
+
+class CaseAssigned(Event, frozen=True):
+    """A member is to look after the case; None: nobody."""
+
+    TOPIC = "case.assigned.v1"
+    user_id: str | None
+    assigned_at: int
+
+
+class CaseMerged(Event, frozen=True):
+    """What arrives under this fingerprint goes into another case from now on."""
+
+    TOPIC = "case.merged.v1"
+    into_case_id: str
+    merged_at: int
+
+
+class CaseSplitOff(Event, frozen=True):
+    """What arrives under this fingerprint is a case of its own again."""
+
+    TOPIC = "case.split_off.v1"
+    from_case_id: str
+    split_at: int
+
+
+class CaseAbsorbed(Event, frozen=True):
+    """Another case was merged into this one."""
+
+    TOPIC = "case.absorbed.v1"
+    case_id: str
+    absorbed_at: int
+
+
+class CaseReleased(Event, frozen=True):
+    """A case that was merged into this one goes elsewhere: it was split off, or led on with this one."""
+
+    TOPIC = "case.released.v1"
+    case_id: str
+    released_at: int
+
+
+_SETTLED = [Status.OPEN, Status.RESOLVED, Status.IGNORED]
 TABLE = transition_table(
     Status,
     Status.ABSENT,
@@ -130,18 +200,34 @@ TABLE = transition_table(
         [CaseOverflowOpened.TOPIC, Status.ABSENT, Status.OVERFLOW],
         [CaseIgnored.TOPIC, Status.OVERFLOW, Status.IGNORED],
         [CaseResolved.TOPIC, Status.OPEN, Status.RESOLVED],
+        [CaseResolvedByMember.TOPIC, [Status.OPEN, Status.IGNORED], Status.RESOLVED],
+        [CaseIgnoredByMember.TOPIC, [Status.OPEN, Status.RESOLVED, Status.OVERFLOW], Status.IGNORED],
+        [CaseReopened.TOPIC, [Status.RESOLVED, Status.IGNORED], Status.OPEN],
+        [CaseAssigned.TOPIC, [*_SETTLED, Status.OVERFLOW], None],
+        [CaseMerged.TOPIC, [*_SETTLED, Status.MERGED], Status.MERGED],
+        [CaseSplitOff.TOPIC, Status.MERGED, Status.OPEN],
+        [CaseAbsorbed.TOPIC, _SETTLED, None],
+        [CaseReleased.TOPIC, _SETTLED, None],
     ],
 )
 
 
 class Case(msgspec.Struct, frozen=True):
-    """What decisions about a case depend on. `revision` is the one that clients see."""
+    """What decisions about a case depend on. `revision` is the one that clients see.
+
+    `members` are the cases that were merged into this one, `merged_into` the one that this was merged into;
+    `resolved_at` is in epoch seconds, while it is resolved.
+    """
 
     status: Status = Status.ABSENT
     revision: int = 0
     fingerprint: str = ""
     grouping_version: int = 0
     suppression_id: str | None = None  # the rule behind the present status
+    resolved_at: int | None = None
+    assignee: str | None = None
+    merged_into: str | None = None
+    members: tuple[str, ...] = ()
 
 
 class CaseConflict(Rejection):
@@ -155,11 +241,16 @@ def moves_on_error(state: Case) -> bool:
     return state.status is Status.ABSENT or state.status is Status.RESOLVED
 
 
-def decide_error(state: Case, fingerprint: str, grouping_version: int, rule: Rule | None, now: int) -> list[Event]:
-    """Take in an error. `rule` is the one of auto_ignore and auto_resolve that applies, or None (G-053)."""
+def decide_error(
+    state: Case, fingerprint: str, grouping_version: int, rule: Rule | None, now: int, *, outdated: bool = False
+) -> list[Event]:
+    """Take in an error. `rule` is the one of auto_ignore and auto_resolve that applies, or None (G-053).
+
+    `outdated`: its release was replaced before the case was resolved, so that it says nothing about it (G-144).
+    """
     if state.status is Status.RESOLVED:
         closes = rule is not None and rule.action is Action.AUTO_RESOLVE
-        return [] if closes else [CaseRegressed(now)]
+        return [] if closes or outdated else [CaseRegressed(now)]
     if state.status is not Status.ABSENT:
         return []
     if rule is None:
@@ -206,18 +297,28 @@ def decide_resolve(state: Case, run_id: str, now: int) -> list[Event]:
 def evolve(state: Case, event: Event) -> Case:
     """Fold an event of a case."""
     status = Status[destination(TABLE, event, state.status)]
+    change = msgspec.structs.replace
     match event:
         case CaseOpened():
             return Case(status, 1, event.fingerprint, event.grouping_version)
         case CaseOverflowOpened():
             return Case(status, 1, event.fingerprint)
         case CaseOpenedIgnored() | CaseOpenedResolved():
-            return Case(status, 1, event.fingerprint, event.grouping_version, event.suppression_id)
-        case CaseIgnored() | CaseResolved():
-            rule_id = event.suppression_id
-        case _:
-            rule_id = None
-    return msgspec.structs.replace(state, status=status, revision=state.revision + 1, suppression_id=rule_id)
+            resolved_at = event.opened_at if isinstance(event, CaseOpenedResolved) else None
+            return Case(status, 1, event.fingerprint, event.grouping_version, event.suppression_id, resolved_at)
+        case CaseAssigned():
+            return change(state, assignee=event.user_id)
+        case CaseAbsorbed() | CaseReleased():
+            others = tuple(member for member in state.members if member != event.case_id)
+            return change(state, members=(*others, event.case_id) if isinstance(event, CaseAbsorbed) else others)
+    return change(
+        state,
+        status=status,
+        revision=state.revision + (status is not state.status),
+        suppression_id=event.suppression_id if isinstance(event, CaseIgnored | CaseResolved) else None,
+        resolved_at=event.resolved_at if isinstance(event, CaseResolved | CaseResolvedByMember) else None,
+        merged_into=event.into_case_id if isinstance(event, CaseMerged) else None,
+    )
 
 
-MACHINE = StateMachine("case", TABLE, Case(), evolve, CaseConflict, Case)
+MACHINE = StateMachine("case", TABLE, Case(), evolve, CaseConflict, Case, version=2)

@@ -31,7 +31,7 @@ def stream(project_id: str) -> Stream:
 
 
 class Status(Enum):
-    """Whether the project has rules."""
+    """Whether the project has ever had rules."""
 
     NONE = "none"
     SOME = "some"
@@ -50,12 +50,21 @@ class SuppressionCreated(Event, frozen=True):
     created_at: int
 
 
+class SuppressionRemoved(Event, frozen=True):
+    """A member took a rule away. What it did to cases stays done."""
+
+    TOPIC = "suppression.removed.v1"
+    id: str
+    removed_at: int
+
+
 TABLE = transition_table(
     Status,
     Status.NONE,
     [
         [SuppressionCreated.TOPIC, Status.NONE, Status.SOME],
         [SuppressionCreated.TOPIC, Status.SOME, Status.SOME],
+        [SuppressionRemoved.TOPIC, Status.SOME, Status.SOME],
     ],
 )
 
@@ -147,13 +156,20 @@ def decide_create(
     return [SuppressionCreated(id, fingerprint_pattern, action.value, reason, hint_text, now)]
 
 
+def decide_remove(state: Suppressions, id: str, now: int) -> list[Event]:  # noqa: A002
+    """Take a rule away; one that is not there is not taken away again."""
+    return [SuppressionRemoved(id, now)] if any(rule.id == id for rule in state.rules) else []
+
+
 def evolve(state: Suppressions, event: Event) -> Suppressions:
     """Fold an event of the rules."""
     status = Status[destination(TABLE, event, state.status)]
     if isinstance(event, SuppressionCreated):
         rule = Rule(event.id, event.fingerprint_pattern, Action(event.action))
         return Suppressions(status, (*state.rules, rule))
+    if isinstance(event, SuppressionRemoved):
+        return Suppressions(status, tuple(rule for rule in state.rules if rule.id != event.id))
     return state
 
 
-MACHINE = StateMachine("sups", TABLE, Suppressions(), evolve, SuppressionConflict, Suppressions)
+MACHINE = StateMachine("sups", TABLE, Suppressions(), evolve, SuppressionConflict, Suppressions, version=2)

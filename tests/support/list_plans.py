@@ -49,8 +49,8 @@ _TABLES: dict[str, str] = {
     "opened_at) select project, 'case_' || md5(n::text), 1, 1, "
     "case {kind} when 'rare' then 'resolved' else 'open' end, 'f', 1, {newest} - most + n from {each}",
     "case_stats": "insert into case_stats (project_id, id, title, message, level, environment, environments, releases, "
-    "unmarked, event_count, users_affected, first_seen_at, last_seen_at) select project, 'case_' || md5(n::text), 't', "
-    "'m', 'error', {kind}, array[{kind}, 'all'], array[{kind}], true, 1, 0, 1, "
+    "unmarked, event_count, users_affected, first_seen_at, last_seen_at) select project, 'case_' || md5(n::text), "
+    "{kind} || ' all', 'm', 'error', {kind}, array[{kind}, 'all'], array[{kind}], n <> {recent} / 2, 1, 0, 1, "
     "case when (n <= {recent}) then {newest} else {newest} - 40000000 + n end from {each}",
     "deploys": "insert into deploys (project_id, id, revision, version, environment, source, trusted, recorded_at) "
     "select project, 'deploy_' || n, 1, 'v', {kind}, 'ci', true, {newest} - most + n from {each}",
@@ -123,7 +123,12 @@ LISTS: dict[str, List] = {
             "environment": [_cases(environment=name) for name in ("rare", "frequent", "all", "none")],
             "release": [_cases(release=name) for name in ("rare", "frequent", "none")],
             "since": [_cases(since=since) for since in (NEWEST - 60, 0, NEWEST + 3600)],
+            "text": [_cases(text=words) for words in ("rare", "frequent", "all RARE", "none")],
+            # Of onboarding proofs alone are a few.
+            "trust": [_cases(trust="customer_provider"), _cases(trust="synthetic")],
             "status and more": [
+                _cases(status="open", trust="customer_provider"),
+                _cases(status="open", trust="customer_provider", text="frequent"),
                 _cases(status="open", environment="rare"),
                 _cases(status="resolved", environment="frequent"),
                 _cases(status="open", environment="rare", release="rare", since=NEWEST - 60),

@@ -26,7 +26,10 @@ from service.runs import decided, show_decision
 async def list_cases(call: Call[None, CaseQuery]) -> Answer:
     """List cases by the time they were opened, newest first."""
     query = call.query
-    wanted = CaseFilter(None if query.status == "all" else query.status, query.environment, query.release, query.since)
+    # What an onboarding proof has brought is no open case of the product's.
+    trust = query.trust or ("customer_provider" if query.status == "open" else None)
+    status = None if query.status == "all" else query.status
+    wanted = CaseFilter(status, query.environment, query.release, query.since, query.text, trust)
     found = await reads.list_cases(call.services.store, call.project_id, wanted, start_of(query), query.limit + 1)
     shown, cursor = page(found, query, lambda case: case.place)
     body = CaseList(

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from schemas.projects.next_steps import NextSteps
 from service.eventstore.commands import Answer
 from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.operations import KEY
+from service.http.edge.routes import built_endpoints
 from service.projects.reads.next_steps import standing_of
 from service.projects.show.next_steps import next_steps
+
+_CONNECTING = frozenset({"POST /v1/auth/provider", "POST /v1/auth/provider/poll"})
+"""What answers 503 where no analytics provider is configured."""
 
 
 @groups.PROJECTS.operation(
@@ -22,7 +28,15 @@ from service.projects.show.next_steps import next_steps
 )
 async def get_next_steps(call: Call[None, None]) -> Answer:
     """Show the project's state and what follows from it."""
-    return Answer(200, next_steps(await standing_of(call.services.store, call.project_id)))
+    standing = await standing_of(call.services.store, call.project_id)
+    there = _built() if call.services.settings.provider_client_id else _built() - _CONNECTING
+    return Answer(200, next_steps(standing, there.__contains__))
+
+
+@cache
+def _built() -> frozenset[str]:
+    """The operations that do something, by method and path."""
+    return frozenset(f"{e.operation.method} {e.operation.path}" for e in built_endpoints())
 
 
 ENDPOINTS = [get_next_steps]

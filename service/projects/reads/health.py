@@ -13,15 +13,18 @@ HOUR = 3600
 _STANDING = """
 select (select max(d.recorded_at) from deploys d where d.project_id = %s),
     (select count(*) from cases c where c.project_id = %s and c.status = 'open')
-        + (select count(*) from cases c where c.project_id = %s and c.status = 'overflow'),
+        + (select count(*) from cases c where c.project_id = %s and c.status = 'overflow')
+        - (select count(*) from case_stats s join cases c on c.project_id = s.project_id and c.id = s.id
+            where s.project_id = %s and not s.unmarked and c.status = 'open'),
     (select r.opened from case_rates r where r.project_id = %s and r.hour = %s),
     (select c.id from cases c where c.project_id = %s and c.id = %s)
 """
 
 
 class Health(NamedTuple):
-    """What has arrived in a project until `now`; times in epoch seconds. `new_cases` are those of the present `hour`.
+    """What has arrived in a project until `now`; times in epoch seconds.
 
+    `new_cases` are those of the present `hour`. What an onboarding proof alone has brought is none of `open_cases`.
     `days` are those of the month that began at `month`, without the days on which nothing came.
     """
 
@@ -44,7 +47,7 @@ async def health_of(store: EventStore, project_id: str) -> Health:
     days = await project_usage(store, project_id, int(month.timestamp()), now)
     hour = now - now % HOUR
     overflow_id = case.case_id(project_id, case.overflow_fingerprint(hour))
-    ids = (project_id, project_id, project_id, project_id, hour, project_id, overflow_id)
+    ids = (project_id, project_id, project_id, project_id, project_id, hour, project_id, overflow_id)
     [[last_deploy_at, open_cases, new_cases, overflow_case_id]] = await store.fetch(_STANDING, *ids)
     return Health(
         now=now,

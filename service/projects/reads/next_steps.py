@@ -15,7 +15,8 @@ _ARRIVED = """
 select coalesce(bool_or(u.errors > 0), false), coalesce(bool_or(u.analytics > 0), false),
     exists (select from deploys d where d.project_id = %s),
     exists (select from cases c where c.project_id = %s),
-    exists (select from cases c where c.project_id = %s and c.status = 'open'),
+    exists (select from cases c where c.project_id = %s and c.status = 'open' and not exists (
+        select from case_stats s where s.project_id = c.project_id and s.id = c.id and not s.unmarked)),
     exists (select from provider_connections n where n.project_id = %s and n.status = 'connected'),
     exists (select from onboarding o where o.project_id = %s)
 from usage_days u where u.project_id = %s

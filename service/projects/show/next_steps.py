@@ -7,7 +7,7 @@ which waiting will not mend; else real data is still to come. A verified source 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from projections.onboarding.signal_map import SignalMapRow
@@ -15,6 +15,8 @@ from schemas.onboarding.plan import Milestone
 from schemas.projects.next_steps import NextSteps, ProjectState, SignalType
 from service.projects.reads.next_steps import Arrived, Standing
 from service.projects.show.suggestions import Progress, suggest
+
+_NOTHING = "Nothing has to be done now. Read the project's health from time to time."
 
 
 class Questions(NamedTuple):
@@ -25,17 +27,17 @@ class Questions(NamedTuple):
     pending: int
 
 
-def next_steps(standing: Standing) -> NextSteps:
-    """The project's state and what follows from it."""
+def next_steps(standing: Standing, can: Callable[[str], bool]) -> NextSteps:
+    """The project's state and what follows from it, as far as this installation can do it (see suggestions.py)."""
     progress = progress_of(standing)
-    suggestions = suggest(progress)
-    first = next((suggestion for suggestion in suggestions if suggestion.status == "available"), suggestions[0])
+    suggestions = suggest(progress, can)
+    first = next((suggestion for suggestion in suggestions if suggestion.status == "available"), None)
     return NextSteps(
         project_state=progress.state,
         count=len(suggestions),
         suggestions=suggestions,
         next_steps=[suggestion.id for suggestion in suggestions],
-        next_action=first.description,
+        next_action=first.description if first else _NOTHING,
     )
 
 

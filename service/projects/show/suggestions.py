@@ -1,4 +1,8 @@
-"""What is worth doing next in a project: fixed texts, chosen by its state and by nothing that anybody sent."""
+"""What is worth doing next in a project: fixed texts, chosen by its state and by nothing that anybody sent.
+
+Only what can be done on this installation is named: a step whose last operation is not there is left out, and so are
+the other operations that are not there (G-062).
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ class Progress(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A suggestion, and when it is worth making."""
+    """A suggestion, and when it is worth making. The last of `uses` is the operation that carries it out."""
 
     id: str
     title: str
@@ -92,9 +96,9 @@ STEPS = (
         "Compare the signal map of project {project_id} with the event names and property keys that arrive, and "
         "instrument what is missing.",
         (
-            "GET /v1/projects/{project_id}/signal-map",
             "GET /v1/projects/{project_id}/event-names",
             "GET /v1/projects/{project_id}/event-property-keys",
+            "GET /v1/projects/{project_id}/signal-map",
         ),
         1200,
         (),
@@ -133,19 +137,22 @@ STEPS = (
 )
 
 
-def suggest(progress: Progress) -> list[Suggestion]:
-    """Choose what is worth doing, in order; what cannot be done yet is a preview."""
+def suggest(progress: Progress, can: Callable[[str], bool]) -> list[Suggestion]:
+    """Choose what is worth doing, in order; what cannot be done yet is a preview.
+
+    `can` tells whether an operation ("GET /v1/…") does something on this installation.
+    """
     return [
         Suggestion(
             id=step.id,
             title=step.title,
             description=step.description,
             prompt_template=step.prompt,
-            uses=list(step.uses),
+            uses=[operation for operation in step.uses if can(operation)],
             estimated_seconds=step.seconds,
             requires=list(step.requires),
             status="available" if all(getattr(progress.state, name) for name in step.requires) else "preview",
         )
         for step in STEPS
-        if step.wanted(progress)
+        if step.wanted(progress) and can(step.uses[-1])
     ]

@@ -60,6 +60,35 @@ def test_an_overflow_case_has_a_status_of_its_own():
     assert (ignored.status, ignored.case_revision, ignored.suppression_id) == ("ignored", 2, "sup_1")
 
 
+def test_what_members_do_shows_in_the_row():
+    """A change of status raises the revision that clients see; nothing else does (G-121, G-145)."""
+    seen = rows(
+        case.CaseOpened(FINGERPRINT, 1, 5),
+        case.CaseAssigned("usr_1", 6),
+        case.CaseAbsorbed("case_2", 6),
+        case.CaseReleased("case_2", 6),
+        case.CaseResolvedByMember(7),
+        case.CaseReopened(8),
+        case.CaseIgnoredByMember(9),
+        case.CaseMerged("case_3", 10),
+        case.CaseMerged("case_4", 11),
+        case.CaseSplitOff("case_4", 12),
+    )
+    assert [(row.revision, row.case_revision, row.status, row.resolved_at, row.merged_into) for row in seen] == [
+        (1, 1, "open", None, None),
+        (2, 1, "open", None, None),
+        (3, 1, "open", None, None),
+        (4, 1, "open", None, None),
+        (5, 2, "resolved", 7, None),
+        (6, 3, "open", None, None),
+        (7, 4, "ignored", None, None),
+        (8, 5, "merged", None, "case_3"),
+        (9, 5, "merged", None, "case_4"),
+        (10, 6, "open", None, None),
+    ]
+    assert {row.assignee for row in seen[1:]} == {"usr_1"}
+
+
 def test_events_of_others_leave_the_row_alone():
     opened = rows(case.CaseOpened(FINGERPRINT, 1, 5))[-1]
     assert fold(opened, Recorded("case_1", 2, object(), "proj_1", 99, "dsn:proj_1")) is opened

@@ -49,7 +49,7 @@ def filled(cluster: TestCluster):
         (("members", "add", "proj_unknown", "one@example.com"), 1, "There is no such"),
         (("members", "remove", "proj_unknown", "one@example.com"), 1, "There is no such"),
         (("keys", "list", "--person", "nobody"), 1, "There is no such person."),
-        (("projections", "rebuild", "nothing"), 2, "no read model or counter is called nothing"),
+        (("projections", "rebuild", "nothing"), 2, "no read model is called nothing"),
         (("projections", "verify", "nothing"), 2, "no read model or counter is called nothing"),
     ],
 )

@@ -13,8 +13,8 @@ from schemas.onboarding.lifecycle import AnalyticsReceipt, DeployReceipt, ErrorR
 from schemas.onboarding.plan import Milestone
 from schemas.projects.next_steps import ProjectState
 from service.eventstore.store import EventStore
-from service.projects.reads.next_steps import NEWEST_ROWS, Arrived, standing_of
-from service.projects.show.next_steps import Questions, assess, assess_questions, progress_of
+from service.projects.reads.next_steps import NEWEST_ROWS, Arrived, Standing, standing_of
+from service.projects.show.next_steps import Questions, assess, assess_questions, next_steps, progress_of
 from service.projects.show.suggestions import STEPS, Progress, suggest
 from statemachines.onboarding import signal_map as signal_maps
 from tests.support.plans import make_snapshot, plan_body
@@ -73,7 +73,7 @@ def test_a_project_without_anything_has_come_nowhere():
 @pytest.mark.parametrize("arrived", [Arrived(*bits) for bits in itertools.product([False, True], repeat=7)])
 def test_every_state_has_suggestions_that_fit_it(arrived):
     state = assess(arrived, None, {})
-    suggestions = suggest(Progress(state, arrived, mapped=False))
+    suggestions = suggest(Progress(state, arrived, mapped=False), lambda _: True)
     ids = [suggestion.id for suggestion in suggestions]
     assert len(ids) == len(set(ids)) > 0
     assert ids == [step.id for step in STEPS if step.id in ids]
@@ -84,6 +84,21 @@ def test_every_state_has_suggestions_that_fit_it(arrived):
         assert suggestion.status == ("preview" if missing else "available")
     assert state.minimum_install_complete == (arrived.logs and arrived.analytics and arrived.deploys)
     assert not state.answer_ready  # without an approved map there is no question
+
+
+def test_only_what_can_be_done_here_is_named():
+    """A step whose last operation is not there is left out; of the others only those operations that are (G-062)."""
+    progress = Progress(assess(NOTHING, None, {}), NOTHING, mapped=False)
+    every = suggest(progress, lambda _: True)
+    for missing in {operation for suggestion in every for operation in suggestion.uses}:
+        named = suggest(progress, missing.__ne__)
+        assert [suggestion.id for suggestion in named] == [
+            suggestion.id for suggestion in every if suggestion.uses[-1] != missing
+        ]
+        assert all(missing not in suggestion.uses and suggestion.uses for suggestion in named)
+    nowhere = next_steps(Standing(NOTHING, None, {}), lambda _: False)
+    assert (nowhere.count, nowhere.suggestions, nowhere.next_steps) == (0, [], [])
+    assert nowhere.next_action
 
 
 def test_suggestions_name_documented_operations_and_members_of_the_state():

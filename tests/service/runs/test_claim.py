@@ -100,3 +100,18 @@ def test_of_many_rivals_one_holds_the_case(at: HttpScene) -> None:
     assert sum(answer.status_code == 201 for answer in answers) == 1
     codes = {answer.json()["error"]["code"] for answer in answers if not answer.is_success}
     assert codes <= {"case_already_claimed", "receipt_not_claimable", "service_unavailable"}
+
+
+def test_a_claimed_case_is_neither_merged_nor_split(at: HttpScene) -> None:
+    """What a runner was given does not change under it, neither as what is merged nor as what takes it in (G-145)."""
+    at.running()
+    held = at.case_id
+    at.error(message="Another one")
+    other, at.case_id = at.case_id, held
+    body = {"case_revision": 1, "into_case_id": at.case_id}
+    into = at.post(f"/v1/cases/{other}/merge", body, who="member")
+    assert (into.status_code, into.json()["error"]["code"]) == (409, "case_already_claimed")
+    away = at.post(f"/v1/cases/{at.case_id}/merge", {"case_revision": 1, "into_case_id": other}, who="member")
+    assert (away.status_code, away.json()["error"]["code"]) == (409, "case_already_claimed")
+    assert at.must(release(at, who="owner"), 200)["status"] == "released"
+    at.must(at.post(f"/v1/cases/{other}/merge", body, who="member"), 200)

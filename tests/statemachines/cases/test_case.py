@@ -9,7 +9,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from statemachines.cases import case
+from statemachines.cases import acting, case
 from statemachines.cases.case import Case, Status
 from statemachines.cases.suppressions import Action, Rule
 from statemachines.kernel.canonical import canonical
@@ -27,7 +27,16 @@ EXAMPLES = {
     case.CaseRegressed.TOPIC: case.CaseRegressed(6),
     case.CaseIgnored.TOPIC: case.CaseIgnored(None, "arun_1", 7),
     case.CaseResolved.TOPIC: case.CaseResolved(None, "run_1", 8),
+    case.CaseResolvedByMember.TOPIC: case.CaseResolvedByMember(9),
+    case.CaseIgnoredByMember.TOPIC: case.CaseIgnoredByMember(9),
+    case.CaseReopened.TOPIC: case.CaseReopened(9),
+    case.CaseAssigned.TOPIC: case.CaseAssigned("usr_1", 9),
+    case.CaseMerged.TOPIC: case.CaseMerged("case_2", 9),
+    case.CaseSplitOff.TOPIC: case.CaseSplitOff("case_2", 9),
+    case.CaseAbsorbed.TOPIC: case.CaseAbsorbed("case_3", 9),
+    case.CaseReleased.TOPIC: case.CaseReleased("case_3", 9),
 }
+OPEN, RESOLVED, IGNORED = Status.OPEN, Status.RESOLVED, Status.IGNORED
 
 
 def test_a_case_moves_along_the_edges_only():
@@ -42,6 +51,14 @@ def test_a_case_moves_along_the_edges_only():
             (case.CaseResolved.TOPIC, Status.OPEN, Status.RESOLVED),
             (case.CaseOverflowOpened.TOPIC, Status.ABSENT, Status.OVERFLOW),
             (case.CaseIgnored.TOPIC, Status.OVERFLOW, Status.IGNORED),
+            *((case.CaseResolvedByMember.TOPIC, source, RESOLVED) for source in (OPEN, IGNORED)),
+            *((case.CaseIgnoredByMember.TOPIC, source, IGNORED) for source in (OPEN, RESOLVED, Status.OVERFLOW)),
+            *((case.CaseReopened.TOPIC, source, OPEN) for source in (RESOLVED, IGNORED)),
+            *((case.CaseAssigned.TOPIC, source, source) for source in (OPEN, RESOLVED, IGNORED, Status.OVERFLOW)),
+            *((case.CaseMerged.TOPIC, source, Status.MERGED) for source in (OPEN, RESOLVED, IGNORED, Status.MERGED)),
+            (case.CaseSplitOff.TOPIC, Status.MERGED, OPEN),
+            *((case.CaseAbsorbed.TOPIC, source, source) for source in (OPEN, RESOLVED, IGNORED)),
+            *((case.CaseReleased.TOPIC, source, source) for source in (OPEN, RESOLVED, IGNORED)),
         ],
         EXAMPLES,
     )
@@ -80,6 +97,7 @@ def in_status(status: Status, revision: int = 3) -> Case:
         (Status.RESOLVED, None, case.CaseRegressed(9)),
         (Status.RESOLVED, IGNORE, case.CaseRegressed(9)),
         (Status.RESOLVED, RESOLVE, None),
+        (Status.MERGED, None, None),
         (Status.IGNORED, None, None),
         (Status.IGNORED, IGNORE, None),
         (Status.IGNORED, RESOLVE, None),
@@ -91,7 +109,13 @@ def test_an_error_opens_counts_or_reopens(status, rule, expected):
     assert events == ([] if expected is None else [expected])
 
 
-@pytest.mark.parametrize("status", [Status.ABSENT, Status.RESOLVED, Status.IGNORED])
+def test_an_error_of_a_release_that_was_replaced_before_only_counts():
+    """It opens what is new all the same, and says nothing about what is open (G-144)."""
+    for status, expected in ((Status.RESOLVED, []), (Status.ABSENT, [case.CaseOpened(FINGERPRINT, 1, 9)])):
+        assert case.decide_error(in_status(status), FINGERPRINT, 1, None, 9, outdated=True) == expected
+
+
+@pytest.mark.parametrize("status", [Status.ABSENT, Status.RESOLVED, Status.IGNORED, Status.MERGED])
 def test_only_an_open_case_can_be_closed(status):
     state = in_status(status)
     assert [case.decide_suppress(state, rule, 9) for rule in RULES.values()] == [[], [], []]
@@ -160,6 +184,33 @@ class CaseMachine(RuleBasedStateMachine):
         self.history.carry_out(lambda state: case.decide_resolve(state, "run_1", now))
         if self.model[0] is Status.OPEN:
             self.moved(Status.RESOLVED)
+
+    @rule(now=st.integers(1))
+    def resolve_by_member(self, now):
+        if self.model[0] in {OPEN, RESOLVED, IGNORED}:
+            self.history.carry_out(lambda state: acting.decide_resolve_by_member(state, now))
+            if self.model[0] is not RESOLVED:
+                self.moved(RESOLVED)
+
+    @rule(now=st.integers(1))
+    def ignore_by_member(self, now):
+        if self.model[0] in {OPEN, RESOLVED, IGNORED}:
+            self.history.carry_out(lambda state: acting.decide_ignore_by_member(state, now))
+            if self.model[0] is not IGNORED:
+                self.moved(IGNORED)
+
+    @rule(now=st.integers(1))
+    def reopen(self, now):
+        if self.model[0] in {OPEN, RESOLVED, IGNORED}:
+            self.history.carry_out(lambda state: acting.decide_reopen(state, now))
+            if self.model[0] is not OPEN:
+                self.moved(OPEN)
+
+    @rule(user=st.sampled_from(["usr_1", "usr_2", None]), now=st.integers(1))
+    def assign(self, user, now):
+        if self.model[0] in {OPEN, RESOLVED, IGNORED}:
+            self.history.carry_out(lambda state: acting.decide_assign(state, user, now))
+            assert self.history.state.assignee == user
 
     @invariant()
     def folds(self):

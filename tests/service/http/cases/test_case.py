@@ -51,6 +51,11 @@ RECORD = ITEM | {
     "work",
     "claim",
     "resolved_at",
+    "assignee",
+    "comments",
+    "merged",
+    "grouping",
+    "trend",
     "next_action",
     "origins",
 }
@@ -105,7 +110,7 @@ async def test_a_case_in_full(world: World, project):
     assert (told["/title"], told["/latest_event/tags/n"], told["/id"]) == (*["untrusted_telemetry"] * 2, "server_fact")
     assert {
         name: record[name]
-        for name in RECORD - {"first_seen_at", "last_seen_at", "next_action", "latest_event", "origins"}
+        for name in RECORD - {"first_seen_at", "last_seen_at", "next_action", "latest_event", "origins", "trend"}
     } == {
         "id": last["case_id"],
         "case_id": last["case_id"],
@@ -132,7 +137,21 @@ async def test_a_case_in_full(world: World, project):
         "work": {"working": False, "reason": "The project has no automation contract.", "automations": []},
         "claim": None,
         "resolved_at": None,
+        "assignee": None,
+        "comments": [],
+        "merged": [],
+        "grouping": {
+            "version": 1,
+            "evidence": ["message"],
+            "reason": "Errors that agree in its message, numbers, ids and quoted text aside: grouping 1.",
+        },
     }
+    trend = record["trend"]
+    assert (trend["bucket_seconds"], trend["counted_to"], len(trend["buckets"])) == (86400, 5000, 14)
+    assert sum(bucket["events"] for bucket in trend["buckets"]) == 3
+    starts = [bucket["from_at"] for bucket in trend["buckets"]]
+    assert starts == list(range(starts[0], starts[0] + 14 * 86400, 86400))
+    assert starts[-1] <= last["received_at"] < starts[-1] + 86400
     assert record["first_seen_at"] <= record["last_seen_at"] == last["received_at"]
     assert record["latest_event"] == {
         "id": last["id"],
@@ -164,11 +183,25 @@ async def test_the_list_filters(world: World, project):
     assert titles(await listed(owner, project_id, release="1.0", environment="production")) == ["second"]
     assert set(titles(await listed(owner, project_id, since=second["received_at"]))) <= {"first", "second"}
     assert titles(await listed(owner, project_id, since=second["received_at"] + 100)) == []
+    assert titles(await listed(owner, project_id, status="all", text="THIRD")) == ["third"]
+    assert titles(await listed(owner, project_id, status="all", text="third second")) == []
+    other = await log(dsn, "Größe: time-out of s3_bucket", extra={"exception": {"type": "ValueError"}})
+    for words in ("Größe", "out TIME", "s3 bucket", "valueerror, bucket!", "größe"):
+        assert [item["id"] for item in (await listed(owner, project_id, text=words))["cases"]] == [other["case_id"]]
 
 
 @pytest.mark.parametrize(
     "query",
-    [{"status": "closed"}, {"limit": 0}, {"limit": 201}, {"since": "yesterday"}, {"cursor": "x"}, {"environment": ""}],
+    [
+        {"status": "closed"},
+        {"limit": 0},
+        {"limit": 201},
+        {"since": "yesterday"},
+        {"cursor": "x"},
+        {"environment": ""},
+        {"text": " -!"},
+        {"trust": "none"},
+    ],
 )
 async def test_a_bad_filter_is_refused(world: World, project, query):
     owner, project_id, _ = project
@@ -224,12 +257,20 @@ async def test_rules_show_in_the_record(world: World, project):
 
 
 async def test_a_case_of_marked_errors_is_synthetic(world: World, project):
-    owner, _, dsn = project
+    owner, project_id, dsn = project
     marked = {"service_onboarding_proof": "sop_rt_" + "A" * 43}
     first = await log(dsn, "proof", tags=marked)
     assert ok(await owner.get(f"/v1/cases/{first['case_id']}"))["trust"] == "synthetic"
+    assert titles(await listed(owner, project_id)) == []
+    assert titles(await listed(owner, project_id, status="all")) == ["proof"]
+    assert titles(await listed(owner, project_id, trust="synthetic")) == ["proof"]
+    assert ok(await owner.get(f"/v1/projects/{project_id}/health"))["open_cases"] == 0
+    steps = ok(await owner.get(f"/v1/projects/{project_id}/next-steps"))
+    assert "review_open_cases" not in steps["next_steps"]
     await log(dsn, "proof")
     await log(dsn, "proof", extra=marked)
+    assert titles(await listed(owner, project_id)) == ["proof"]
+    assert ok(await owner.get(f"/v1/projects/{project_id}/health"))["open_cases"] == 1
     assert ok(await owner.get(f"/v1/cases/{first['case_id']}"))["trust"] == "customer_provider"
 
 

@@ -1,0 +1,129 @@
+"""The bench of the list of cases: pages by every filter, and cases in full, in a project that has very many.
+
+`python -m scripts.caselists --share 0.1` runs it by itself at a tenth of the promised size.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from statistics import quantiles
+from typing import NamedTuple
+
+import psycopg
+from rich.console import Console
+
+from scripts import worlds
+
+CASES, EVENTS = 100_000, 5_000_000
+PROMISED = 30.0  # milliseconds, 95 of 100 pages
+PAGES = 60  # of each sort
+
+_CASES = """
+insert into cases (project_id, id, revision, case_revision, status, fingerprint, grouping_version, opened_at)
+select %(project)s, 'case_' || md5(n::text), 1, 1, case when n %% 10 = 0 then 'resolved' when n %% 13 = 0 then 'ignored'
+    else 'open' end, md5('f' || n), 1, %(now)s - 90 * 86400 + n * 7700000 / %(cases)s
+from generate_series(1::bigint, %(cases)s) n
+"""
+_STATS = """
+insert into case_stats (project_id, id, title, message, level, environment, release, environments, releases, unmarked,
+    event_count, users_affected, first_seen_at, last_seen_at)
+select %(project)s, 'case_' || md5(n::text), 'Error ' || md5(n::text) || ' of part ' || n %% 97, 'm', 'error',
+    'production', 'r' || n %% 50, array['production'] || case when n %% 20 = 0 then array['staging'] else '{}' end,
+    array['r' || n %% 50], n %% 500 <> 0, %(events)s / %(cases)s, n %% 40, %(now)s - 90 * 86400,
+    %(now)s - (n * 7919 %% (90 * 86400))
+from generate_series(1::bigint, %(cases)s) n
+"""
+_EVENTS = """
+insert into log_events (project_id, received_at, id, level, message, environment, release, user_id, tags, extra,
+    case_id, fingerprint)
+select %(project)s, %(now)s - n * 60 * 86400 / %(events)s, 'log_' || n, 'error', 'm', 'production', 'r1',
+    'u' || n %% 5000, '{}', '{}', 'case_' || md5((1 + n %% %(cases)s)::text), md5('f' || (1 + n %% %(cases)s))
+from generate_series(1::bigint, %(events)s) n
+"""
+_DAYS = """
+select ensure_partition(telemetry => 'log_events', day => (%(now)s / 86400 - d) * 86400) from generate_series(0, 61) d
+"""
+FILTERS = (
+    "",
+    "status=all",
+    "status=resolved",
+    "environment=staging",
+    "release=r7",
+    "text=part+13",
+    "text=error",
+    "trust=synthetic",
+)
+
+
+class Timed(NamedTuple):
+    """How long pages of one sort took, in milliseconds: 95 of 100 at most, and the slowest."""
+
+    name: str
+    p95: float
+    most: float
+
+
+def fill(world: worlds.World, project_id: str, cases: int, events: int) -> None:
+    """Generate cases with their counters and errors, as if they had come within three months."""
+    values = {"project": project_id, "cases": cases, "events": events, "now": int(time.time())}
+    with psycopg.connect(world.database_url, autocommit=True) as connection:
+        for statement in (_DAYS, _CASES, _STATS, _EVENTS):
+            connection.execute(statement.encode(), values)
+        connection.execute("vacuum analyze cases, case_stats, log_events")
+
+
+def measure(world: worlds.World, share: float) -> list[Timed]:
+    """Read pages one after the other, each sort from its first page on, and cases in full."""
+    project_id = world.create_project("lists")["id"]
+    fill(world, project_id, int(CASES * share), int(EVENTS * share))
+    since = int(time.time()) - 86400
+    path = f"/v1/projects/{project_id}/cases"
+    found = [_pages(world, path, name) for name in (*FILTERS, f"since={since}")]
+    ids = [case["id"] for case in world.call("GET", path, None, world.owner_key)["cases"]]
+    record = [_timed(world, f"/v1/cases/{case_id}") for case_id in ids]
+    users = [_timed(world, f"/v1/cases/{case_id}/users") for case_id in ids]
+    return [*found, _summed("a case in full", record), _summed("users of a case", users)]
+
+
+def _pages(world: worlds.World, path: str, name: str) -> Timed:
+    times, cursor = [], ""
+    for _ in range(PAGES):
+        query = "&".join(part for part in (name, cursor and f"cursor={cursor}") if part)
+        began = time.perf_counter()
+        answer = world.call("GET", f"{path}?{query}", None, world.owner_key)
+        times.append(1000 * (time.perf_counter() - began))
+        cursor = answer["next_cursor"] or ""
+    return _summed(name or "the newest open ones", times)
+
+
+def _timed(world: worlds.World, path: str) -> float:
+    began = time.perf_counter()
+    world.call("GET", path, None, world.owner_key)
+    return 1000 * (time.perf_counter() - began)
+
+
+def _summed(name: str, times: list[float]) -> Timed:
+    return Timed(name, quantiles(times, n=20)[-1], max(times))
+
+
+def main() -> int:
+    """Measure it alone; exits 1 when a sort of pages takes longer than promised."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--share", type=float, default=1.0, help="of the promised number of cases and errors")
+    arguments = parser.parse_args()
+    console = Console(width=118)
+    with worlds.World() as world:
+        world.use_database("caselists")
+        with world.api():
+            found = measure(world, arguments.share)
+    for timed in found:
+        console.print(f"  {timed.name}: p95 {timed.p95:.1f} ms, most {timed.most:.1f} ms")
+    console.print(json.dumps({timed.name: round(timed.p95, 1) for timed in found}))
+    return 1 if any(timed.p95 > PROMISED for timed in found) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

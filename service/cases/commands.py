@@ -1,0 +1,239 @@
+"""What may be done with cases: closed and brought back, assigned, commented, merged and split; an agent's run recorded.
+
+Where a merge was decided from what was read before the locks, the decision compares it under them and raises Moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
+
+from projections.accounts.membership import PROJECTION as MEMBERSHIPS
+from projections.runs.lease import LeaseRow
+from service.auth.refusals import InvalidPayload, refusal
+from service.eventstore.commands import Lookup, Unit
+from service.eventstore.intents import Intent
+from service.eventstore.store import EventStore
+from service.ids import new_id
+from service.runs.scope import ChainScope
+from statemachines.accounts.membership import membership_id
+from statemachines.cases import acting, agent_run, comment
+from statemachines.cases import case as cases
+from statemachines.cases.acting import Merge
+from statemachines.cases.agent_run import Outcome
+from statemachines.cases.case import Case, Status
+from statemachines.kernel.machine import Event, Stream
+from statemachines.runs.book import overdue
+from statemachines.runs.claim import lease_live
+from statemachines.runs.lease import CaseAlreadyClaimed
+
+_AROUND = """
+select (select json_agg(m.id order by m.id) from cases m where m.project_id = %s and m.merged_into = %s)::text,
+    (select json_agg(row_to_json(l)) from leases l where l.project_id = %s and l.case_id = any(%s))::text
+"""
+
+Decision = Callable[[Case, int], list[Event]]
+
+
+class Acted(NamedTuple):
+    """A case as a member's deed has left it; `split_case_id` names the one that was split off."""
+
+    case_id: str
+    project_id: str
+    state: Case
+    split_case_id: str | None = None
+
+
+class Written(NamedTuple):
+    """A comment as it was written; `at` in epoch seconds."""
+
+    id: str
+    case_id: str
+    project_id: str
+    user_id: str
+    text: str
+    at: int
+
+
+class AgentRunReport(NamedTuple):
+    """What an agent did about a case, as a member tells it."""
+
+    outcome: Outcome
+    summary_md: str | None
+    pr_url: str | None
+
+
+class Recorded(NamedTuple):
+    """The record of an agent's run, made `at` (epoch seconds), and the case as it stands afterwards."""
+
+    id: str
+    case_id: str
+    project_id: str
+    report: AgentRunReport
+    case: Case
+    at: int
+
+
+class _Around(NamedTuple):
+    """What a merge or split looks up before it holds any lock: what was merged into the case, and who works on it."""
+
+    members: tuple[str, ...]
+    chains: tuple[ChainScope, ...]
+
+
+def resolve(project_id: str, case_id: str, case_revision: int) -> Intent[Acted]:
+    """Close a case (G-145). Raises CaseConflict."""
+    return _act(project_id, case_id, case_revision, acting.decide_resolve_by_member)
+
+
+def ignore(project_id: str, case_id: str, case_revision: int) -> Intent[Acted]:
+    """Take a case out of attention (G-145). Raises CaseConflict."""
+    return _act(project_id, case_id, case_revision, acting.decide_ignore_by_member)
+
+
+def reopen(project_id: str, case_id: str, case_revision: int) -> Intent[Acted]:
+    """Bring a case back (G-145). Raises CaseConflict."""
+    return _act(project_id, case_id, case_revision, acting.decide_reopen)
+
+
+def assign(project_id: str, case_id: str, case_revision: int, user_id: str | None) -> Intent[Acted]:
+    """Say who looks after a case, a member or nobody (G-145). Raises CaseConflict, and InvalidPayload for others."""
+    stream = cases.stream(project_id, case_id)
+    member = None if user_id is None else Lookup(MEMBERSHIPS.table, project_id, membership_id(project_id, user_id))
+
+    def decide(unit: Unit) -> Acted:
+        state = _seen(unit, stream, case_revision)
+        if member is not None and unit.row(MEMBERSHIPS.table, member.project_id, member.id) is None:
+            raise InvalidPayload(
+                "The case can be assigned to members of its project only.",
+                invalid=[("user_id", "must be a member of the project, or null")],
+            )
+        return _acted(stream, unit.append(stream, acting.decide_assign(state, user_id, unit.now)))
+
+    return Intent([stream], decide, lookups=[] if member is None else [member])
+
+
+def write_comment(project_id: str, case_id: str, case_revision: int, user_id: str, text: str) -> Intent[Written]:
+    """Write what a member has to say about a case; its revision stays (G-145). Raises CaseConflict."""
+    case, written = cases.stream(project_id, case_id), comment.stream(project_id, new_id("cmt"))
+
+    def decide(unit: Unit) -> Written:
+        _seen(unit, case, case_revision)
+        unit.append(written, comment.decide_write(unit.state(written), case_id, user_id, text, unit.now))
+        return Written(written.id, case_id, project_id, user_id, text, unit.now)
+
+    return Intent([written], decide, reads=[case])
+
+
+def record_run(project_id: str, case_id: str, report: AgentRunReport) -> Intent[Recorded]:
+    """Record what an agent did; one that found the case to be noise takes it out of attention (R-CASE-01, G-050)."""
+    case, made = cases.stream(project_id, case_id), agent_run.stream(project_id, new_id("arun"))
+
+    def decide(unit: Unit) -> Recorded:
+        state = _existing(unit, case)
+        outcome, summary_md, pr_url = report
+        events = agent_run.decide_record_run(unit.state(made), case_id, outcome, summary_md, pr_url, unit.now)
+        unit.append(made, events)
+        if outcome is Outcome.MARKED_SPURIOUS:
+            state = unit.append(case, cases.decide_mark_spurious(state, made.id, unit.now))
+        return Recorded(made.id, case_id, project_id, report, state, unit.now)
+
+    return Intent([made, case], decide)
+
+
+async def merge(store: EventStore, project_id: str, wish: Merge, case_revision: int) -> Intent[Acted]:
+    """Let what comes for a case go into another from now on (G-145).
+
+    Raises CaseConflict, CaseAlreadyClaimed, and Moved when somebody has merged or begun to work meanwhile.
+    """
+    around = await _look_around(store, project_id, wish.case_id, wish.into_case_id)
+    stream = cases.stream(project_id, wish.case_id)
+    named = dict.fromkeys((wish.case_id, wish.into_case_id, *around.members))
+    streams = {case_id: cases.stream(project_id, case_id) for case_id in named}
+
+    def decide(unit: Unit) -> Acted:
+        _existing(unit, streams[wish.into_case_id])
+        state = _seen(unit, stream, case_revision)
+        events = acting.merge_cases(wish, {name: unit.state(streams[name]) for name in streams}, unit.now)
+        if events:
+            _require_unclaimed(unit, around)
+        for name, recorded in events.items():
+            unit.append(streams[name], recorded)
+        return _acted(stream, unit.state(stream) if events else state)
+
+    return Intent([*streams.values()], decide, reads=_reads(around))
+
+
+async def split(
+    store: EventStore, project_id: str, case_id: str, case_revision: int, fingerprint: str
+) -> Intent[Acted]:
+    """Let what comes under a fingerprint that was merged be a case of its own again (G-145).
+
+    Raises CaseConflict, CaseAlreadyClaimed, and Moved when somebody has begun to work meanwhile.
+    """
+    stream = cases.stream(project_id, case_id)
+    member = cases.stream(project_id, cases.case_id(project_id, fingerprint))
+    around = await _look_around(store, project_id, case_id)
+
+    def decide(unit: Unit) -> Acted:
+        state = _seen(unit, stream, case_revision)
+        events = acting.split_off(case_id, member.id, state, unit.state(member), unit.now)
+        _require_unclaimed(unit, around)
+        unit.append(member, events[member.id])
+        return _acted(stream, unit.append(stream, events[case_id]))._replace(split_case_id=member.id)
+
+    return Intent(list(dict.fromkeys((stream, member))), decide, reads=_reads(around))
+
+
+async def _look_around(store: EventStore, project_id: str, *case_ids: str) -> _Around:
+    """Read what was merged into the first of these cases, and who works on each."""
+    [[members, leases]] = await store.fetch(_AROUND, project_id, case_ids[0], project_id, list(case_ids))
+    rows = {row.case_id: row for row in msgspec.json.decode(leases or "[]", type=list[LeaseRow])}
+    chains = [ChainScope.of(project_id, case_id, rows.get(case_id)) for case_id in dict.fromkeys(case_ids)]
+    return _Around(tuple(msgspec.json.decode(members or "[]", type=list[str])), tuple(chains))
+
+
+def _act(project_id: str, case_id: str, case_revision: int, decision: Decision) -> Intent[Acted]:
+    stream = cases.stream(project_id, case_id)
+
+    def decide(unit: Unit) -> Acted:
+        state = _seen(unit, stream, case_revision)
+        return _acted(stream, unit.append(stream, decision(state, unit.now)))
+
+    return Intent([stream], decide)
+
+
+def _existing(unit: Unit, stream: Stream) -> Case:
+    state: Case = unit.state(stream)
+    if state.status is Status.ABSENT:
+        raise refusal("case_not_found")
+    return state
+
+
+def _seen(unit: Unit, stream: Stream, case_revision: int) -> Case:
+    """The case, if it is as whoever asks has seen it."""
+    state = _existing(unit, stream)
+    acting.require_revision(state, case_revision)
+    return state
+
+
+def _acted(stream: Stream, state: Case) -> Acted:
+    return Acted(stream.id, stream.project_id, state)
+
+
+def _reads(around: _Around) -> list[Stream]:
+    return [stream for chain in around.chains for stream in (chain.lease, *chain.reads)]
+
+
+def _require_unclaimed(unit: Unit, around: _Around) -> None:
+    """Refuse while a runner works on one of the cases. Raises CaseAlreadyClaimed, and Moved."""
+    for scope in around.chains:
+        chain = scope.open(unit)
+        runs = chain.run.live and overdue(chain.run, chain.claim, chain.lease, unit.now) is None
+        if runs or lease_live(chain.claim, chain.lease, unit.now):
+            raise CaseAlreadyClaimed(
+                "A runner works on the case: what it was given must not change under it.",
+                next_action="Wait until its claim ends, or release the claim, then repeat.",
+            )

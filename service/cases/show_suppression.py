@@ -1,0 +1,67 @@
+"""Suppression rules on the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from projections.cases.suppressions import SuppressionRule
+from schemas.cases.suppression import (
+    PreviewWindow,
+    Suppression,
+    SuppressionCreated,
+    SuppressionList,
+    SuppressionPreview,
+    SuppressionRemoved,
+)
+from service.cases.suppressing import Preview
+
+_NEXT = {
+    "auto_ignore": "Nothing has to be done. Matching cases go out of attention; errors still count.",
+    "auto_resolve": "Nothing has to be done. Matching cases are closed, and further errors do not open them.",
+    "prompt_hint": "Nothing has to be done. Matching cases show the hint.",
+}
+
+
+def listed(project_id: str, rules: Sequence[SuppressionRule]) -> SuppressionList:
+    """Show all rules of a project."""
+    shown = [Suppression(**_members(rule)) for rule in rules]
+    following = (
+        "Take one away with DELETE on its id." if shown else "Try a pattern with the preview before making a rule."
+    )
+    return SuppressionList(project_id, shown, len(shown), following)
+
+
+def created(project_id: str, rule: SuppressionRule) -> SuppressionCreated:
+    """Show a rule that was just made."""
+    return SuppressionCreated(**_members(rule), project_id=project_id, next_action=_NEXT[rule.action])
+
+
+def removed(project_id: str, suppression_id: str) -> SuppressionRemoved:
+    """Show that a rule is no more."""
+    following = "Reopen the cases that it took out of attention where they matter again."
+    return SuppressionRemoved(suppression_id, project_id, True, following)
+
+
+def previewed(project_id: str, pattern: str, preview: Preview) -> SuppressionPreview:
+    """Show what a pattern would have met."""
+    met = preview.cases or not preview.complete
+    return SuppressionPreview(
+        project_id=project_id,
+        fingerprint_pattern=pattern,
+        cases=preview.cases,
+        complete=preview.complete,
+        windows=[PreviewWindow(*window) for window in preview.windows],
+        next_action="Make the rule if this is what it is for." if met else "Nothing matches: try a broader pattern.",
+    )
+
+
+def _members(rule: SuppressionRule) -> dict[str, Any]:
+    return {
+        "id": rule.id,
+        "fingerprint_pattern": rule.fingerprint_pattern,
+        "action": cast("Any", rule.action),
+        "reason": rule.reason,
+        "hint_text": rule.hint_text,
+        "created_at": rule.created_at,
+    }

@@ -1,0 +1,38 @@
+"""What agents did about cases, recorded by members (R-CASE-01, R-CASE-02)."""
+
+from __future__ import annotations
+
+from projections.cases.case import PROJECTION as CASES
+from schemas.cases.agent_run import AgentRunRecordedBody, RecordAgentRun
+from service.cases import commands, show
+from service.cases.commands import AgentRunReport
+from service.eventstore.commands import Answer, Outcome
+from service.http.edge import groups
+from service.http.edge.call import Call
+from service.http.edge.operations import KEY, Subject
+from service.http.edge.validation import text_of
+from statemachines.cases import agent_run
+
+_CASE = Subject("case_id", CASES.table, "case_not_found", located=True)  # only its name is taken from it
+
+
+@groups.CASES.operation(
+    method="POST",
+    path="/v1/cases/{case_id}/runs",
+    operation_id="create_case_run",
+    summary="Record what an agent did about a case",
+    principals=KEY,
+    subject=_CASE,
+    responses={201: AgentRunRecordedBody},
+    idempotency="optional",
+    errors=("case_not_found",),
+)
+async def create_case_run(call: Call[RecordAgentRun, None]) -> Outcome:
+    """Record a run; one that found the case to be noise takes it out of attention."""
+    body = call.body
+    report = AgentRunReport(agent_run.Outcome(body.status), text_of(body.summary_md), text_of(body.pr_url))
+    intent = commands.record_run(call.project_id, call.subject.id, report)
+    return await call.carry_out(intent, lambda recorded: Answer(201, show.agent_run(recorded)))
+
+
+ENDPOINTS = [create_case_run]

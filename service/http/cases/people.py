@@ -1,0 +1,88 @@
+"""Who met errors, at the edge: of a case, of a project, and one person (R-CASE-05 to R-CASE-07)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from projections.cases.case import PROJECTION as CASES
+from schemas.cases.people import CaseUsers, Person, PersonStats, PersonSummary, ProjectUsers, UsersQuery
+from service.cases import people
+from service.eventstore.commands import Answer
+from service.http.edge import groups
+from service.http.edge.call import Call
+from service.http.edge.operations import KEY, Subject
+
+_SOME = "Read what one of them met with GET /v1/projects/{project_id}/users/{distinct_id}/summary."
+_NONE = "Nobody is named by these errors. Send `user.id` with them to see who meets them."
+
+
+@groups.CASES.operation(
+    method="GET",
+    path="/v1/cases/{case_id}/users",
+    operation_id="list_case_users",
+    summary="List who met the errors of a case",
+    principals=KEY,
+    subject=Subject("case_id", CASES.table, "case_not_found", located=True),
+    responses={200: CaseUsers},
+    errors=("case_not_found",),
+)
+async def list_case_users(call: Call[None, None]) -> Answer:
+    """List who met the errors of a case, most often first."""
+    found = await people.users_of_case(call.services.store, call.project_id, call.subject.id)
+    following = _SOME if found.users else _NONE
+    body = CaseUsers(case_id=call.subject.id, users=found.users, complete=found.complete, next_action=following)
+    return Answer(200, body)
+
+
+@groups.CASES.operation(
+    method="GET",
+    path="/v1/projects/{project_id}/users",
+    operation_id="list_users",
+    summary="List who met errors of a project",
+    principals=KEY,
+    responses={200: ProjectUsers},
+)
+async def list_users(call: Call[None, UsersQuery]) -> Answer:
+    """List who met errors of a project lately, most often first."""
+    query = call.query
+    found = await people.users_of_project(call.services.store, call.project_id, query.days, query.limit)
+    body = ProjectUsers(
+        project_id=call.project_id,
+        users=found.users,
+        window_days=query.days,
+        unique_users=found.unique_users,
+        total_events=found.total_events,
+        counted_from=found.counted_from,
+        complete=found.complete,
+        next_action=_SOME if found.users else _NONE,
+    )
+    return Answer(200, body)
+
+
+@groups.CASES.operation(
+    method="GET",
+    path="/v1/projects/{project_id}/users/{distinct_id}/summary",
+    operation_id="get_user_summary",
+    summary="Read what is known of a person",
+    principals=KEY,
+    responses={200: PersonSummary},
+)
+async def get_user_summary(call: Call[None, None]) -> Answer:
+    """Show what is kept of a person; of an unknown one that there is nothing (G-055)."""
+    distinct_id = call.path["distinct_id"]
+    known = await people.person(call.services.store, call.project_id, distinct_id)
+    body = PersonSummary(
+        project_id=call.project_id,
+        distinct_id=distinct_id,
+        person=Person(distinct_id, known.email) if known.total else msgspec.UNSET,
+        event_stats=PersonStats(
+            known.total, known.errors, known.first_seen_at, known.last_seen_at, people.MOST_OF_PERSON
+        ),
+        recent_events=known.recent,
+        recent_recordings=[],
+        next_action="Read the cases named by recent_events." if known.errors else "Nothing has to be done.",
+    )
+    return Answer(200, body)
+
+
+ENDPOINTS = [list_case_users, list_users, get_user_summary]

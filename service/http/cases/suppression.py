@@ -1,0 +1,107 @@
+"""Suppression rules at the edge: list, create, preview, remove (R-CASE-08 to R-CASE-10, G-053)."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import msgspec
+
+from schemas.cases.suppression import (
+    CreateSuppression,
+    PreviewSuppression,
+    SuppressionCreated,
+    SuppressionList,
+    SuppressionPreview,
+    SuppressionRemoved,
+)
+from schemas.kernel.published import body_schema
+from service.auth.refusals import InvalidPayload
+from service.cases import show_suppression as show
+from service.cases import suppressing
+from service.cases.suppressing import Wish
+from service.eventstore.commands import Answer, Outcome
+from service.http.edge import groups
+from service.http.edge.call import Call
+from service.http.edge.operations import KEY
+from service.http.edge.validation import text_of
+from statemachines.cases.suppressions import Action
+
+
+@groups.CASES.operation(
+    method="GET",
+    path="/v1/projects/{project_id}/suppressions",
+    operation_id="list_suppressions",
+    summary="List suppression rules",
+    principals=KEY,
+    responses={200: SuppressionList},
+)
+async def list_suppressions(call: Call[None, None]) -> Answer:
+    """List the rules of a project, newest first."""
+    rules = await suppressing.rules_of(call.services.store, call.project_id)
+    return Answer(200, show.listed(call.project_id, rules))
+
+
+@groups.CASES.operation(
+    method="POST",
+    path="/v1/projects/{project_id}/suppressions",
+    operation_id="create_suppression",
+    summary="Make a suppression rule",
+    principals=KEY,
+    responses={201: SuppressionCreated},
+    idempotency="optional",
+)
+async def create_suppression(call: Call[CreateSuppression, None]) -> Outcome:
+    """Make a rule; it counts for errors from the answer on, and soon for the cases that are there."""
+    body = call.body
+    wish = Wish(body.fingerprint_pattern, Action(body.action), text_of(body.reason), text_of(body.hint_text))
+    if wish.action is Action.PROMPT_HINT and not wish.hint_text:
+        absent = body.hint_text is msgspec.UNSET
+        raise InvalidPayload(
+            "A rule with the action prompt_hint needs a hint_text.",
+            missing=["hint_text"] if absent else [],
+            invalid=[] if absent else [("hint_text", "must not be empty for prompt_hint")],
+            schema=body_schema(CreateSuppression),
+        )
+    intent = suppressing.create(call.project_id, wish)
+    return await call.carry_out(intent, lambda rule: Answer(201, show.created(call.project_id, rule)))
+
+
+@groups.CASES.operation(
+    method="POST",
+    path="/v1/projects/{project_id}/suppressions/preview",
+    operation_id="preview_suppression",
+    summary="Count what a suppression rule would have met",
+    principals=KEY,
+    mutation=False,
+    responses={200: SuppressionPreview},
+    extension=True,
+)
+async def preview_suppression(call: Call[PreviewSuppression, None]) -> Answer:
+    """Count the cases and errors that a pattern matches; nothing is changed."""
+    pattern = call.body.fingerprint_pattern
+    found = await suppressing.preview(call.services.store, call.project_id, pattern)
+    return Answer(200, show.previewed(call.project_id, pattern, found))
+
+
+@groups.CASES.operation(
+    method="DELETE",
+    path="/v1/projects/{project_id}/suppressions/{suppression_id}",
+    operation_id="remove_suppression",
+    summary="Take a suppression rule away",
+    principals=KEY,
+    responses={200: SuppressionRemoved},
+    idempotency="optional",
+    extension=True,
+    errors=("not_found",),
+)
+async def remove_suppression(call: Call[None, None]) -> Outcome:
+    """Take a rule away; what it did to cases stays done."""
+    intent = suppressing.remove(call.project_id, call.path["suppression_id"])
+    return await call.carry_out(intent, partial(_removed, call.project_id))
+
+
+def _removed(project_id: str, suppression_id: str) -> Answer:
+    return Answer(200, show.removed(project_id, suppression_id))
+
+
+ENDPOINTS = [list_suppressions, create_suppression, preview_suppression, remove_suppression]

@@ -1,0 +1,40 @@
+"""Background work of cases: a new rule is applied to the cases that are there already (G-053)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import procrastinate
+import structlog
+
+from service.cases.suppressing import apply_rules
+from service.eventstore.history import StoredEvent
+from service.eventstore.reactor import Job
+from service.services import Services
+from service.tasks import Task
+from statemachines.cases.suppressions import SuppressionCreated
+from statemachines.projects.project import ProjectDeletionInProgress, ProjectNotFound
+
+log = structlog.get_logger(__name__)
+
+APPLY = "cases.apply_rules"
+
+
+async def apply(services: Services, args: Mapping[str, Any]) -> None:
+    """Apply the rules of a project. A project that goes away meanwhile has nothing left to steer."""
+    try:
+        applied = await apply_rules(services.store, args["project_id"])
+    except (ProjectNotFound, ProjectDeletionInProgress):
+        return
+    if applied:
+        log.info("rules_applied", cases=applied)
+
+
+def on_rule(event: StoredEvent) -> Job:
+    """A rule was made: one job for each project waits at a time, and sees all rules there are when it runs."""
+    return Job(APPLY, {"project_id": event.project_id}, once=f"{APPLY}:{event.project_id}")
+
+
+TASKS = [Task(APPLY, apply, retry=procrastinate.RetryStrategy(max_attempts=5, exponential_wait=2))]
+REACTIONS = {SuppressionCreated.TOPIC: on_rule}

@@ -1,0 +1,214 @@
+"""Where intake takes errors of merged cases, and which errors bring a resolved case back (G-144, G-145)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from service.auth.system import carry_out
+from service.cases import commands, suppressing
+from service.cases.commands import AgentRunReport
+from service.cases.suppressing import Wish
+from service.eventstore.connection import connect
+from service.eventstore.intents import Intent
+from service.eventstore.rebuild import rebuild
+from service.eventstore.sequencer import sequence_all
+from service.registry import read_models
+from statemachines.cases import case
+from statemachines.cases.acting import Merge
+from statemachines.cases.agent_run import Outcome
+from statemachines.cases.suppressions import Action
+from tests.support.ingest import OTHER, PROJECT, Sql, log_item, one, running, send, sender
+
+
+async def do(store: Any, intent: Intent[Any], project: str = PROJECT) -> Any:
+    return await carry_out(store, "test", "test", intent, project=project)
+
+
+async def merge(store: Any, sql: Sql, case_id: str, into: str) -> None:
+    await do(store, await commands.merge(store, PROJECT, Merge(case_id, into), revision_of(sql, case_id)))
+
+
+async def split(store: Any, sql: Sql, case_id: str, fingerprint: str) -> None:
+    await do(store, await commands.split(store, PROJECT, case_id, revision_of(sql, case_id), fingerprint))
+
+
+def revision_of(sql: Sql, case_id: str) -> int:
+    found: int = one(sql, "select case_revision from cases where id = %s", case_id)
+    return found
+
+
+def counted(sql: Sql) -> int:
+    """Errors in the counters, which are those in the log, each in the case it names."""
+    total: int = one(sql, "select sum(event_count) from case_stats")
+    assert one(sql, "select count(*) from log_events where case_id is not null") == total
+    assert sql.execute(
+        "select s.id from case_stats s where s.event_count <> "
+        "(select count(*) from log_events e where e.case_id = s.id)"
+    ).fetchall() == []  # fmt: skip
+    return total
+
+
+@pytest.fixture
+async def pair(database_url, sql):
+    """An intake that knows two cases, and their answers."""
+    async with running(database_url) as intake:
+        for _ in range(2):
+            a, b = await send(intake, log_item("alpha"), log_item("beta"))
+        yield intake, a, b
+
+
+async def test_memory_and_sql_path_follow_a_merge_and_a_split(pair, store, sql, database_url):
+    """In the process that knew both cases, in a second one, and in one that starts later."""
+    intake, a, b = pair
+    async with running(database_url) as second:
+        await send(second, log_item("alpha"))
+        await merge(store, sql, a["case_id"], b["case_id"])
+        for turn in range(3):  # decided, then counted in one statement
+            answers = [*await send(intake, log_item("alpha")), *await send(second, log_item("alpha"))]
+            assert [answer["case_id"] for answer in answers] == [b["case_id"]] * 2, turn
+            assert answers[0]["fingerprint"] == a["fingerprint"]
+        async with running(database_url) as later:
+            for _ in range(2):
+                assert (await send(later, log_item("alpha")))[0]["case_id"] == b["case_id"]
+        await split(store, sql, b["case_id"], a["fingerprint"])
+        for _ in range(2):
+            answers = [*await send(intake, log_item("alpha")), *await send(second, log_item("alpha"))]
+            assert [answer["case_id"] for answer in answers] == [a["case_id"]] * 2
+    assert counted(sql) == 4 + 1 + 6 + 2 + 4
+    assert one(sql, "select count(*) from cases") == 2
+
+
+async def test_a_merged_error_brings_its_resolved_case_back(pair, store, sql):
+    intake, a, b = pair
+    await merge(store, sql, a["case_id"], b["case_id"])
+    await do(store, commands.resolve(PROJECT, b["case_id"], 1))
+    [answer] = await send(intake, log_item("alpha"))
+    assert answer["case_id"] == b["case_id"]
+    assert one(sql, "select status from cases where id = %s", b["case_id"]) == "open"
+    assert one(sql, "select status from cases where id = %s", a["case_id"]) == "merged"
+
+
+async def test_merges_and_splits_race_a_flood(database_url, store, sql):
+    """Two processes take in a flood while cases are merged and split off: each error counts once, no twin opens."""
+    async with running(database_url, batch=17) as left, running(database_url, batch=9) as right:
+        a, b, c = await send(left, log_item("alpha"), log_item("beta"), log_item("gamma"))
+        ids = {answer["case_id"] for answer in (a, b, c)}
+        stop, answers = asyncio.Event(), []
+
+        async def flood(intake: Any) -> None:
+            while not stop.is_set():
+                items = [log_item(text, user={"id": text}) for text in ("alpha", "beta", "gamma")]
+                answers.extend(await send(intake, *items))
+
+        floods = [asyncio.create_task(flood(intake)) for intake in (left, right, left, right)]
+        for _ in range(4):
+            await merge(store, sql, a["case_id"], b["case_id"])
+            await merge(store, sql, b["case_id"], c["case_id"])
+            await asyncio.sleep(0.02)
+            await split(store, sql, c["case_id"], a["fingerprint"])
+            await split(store, sql, c["case_id"], b["fingerprint"])
+            await asyncio.sleep(0.02)
+        stop.set()
+        await asyncio.gather(*floods)
+        assert all(isinstance(answer, dict) for answer in answers)
+        assert {answer["case_id"] for answer in answers} <= ids
+        assert counted(sql) == len(answers) + 3
+        last = await send(left, log_item("alpha"), log_item("beta"), log_item("gamma"))
+        assert [answer["case_id"] for answer in last] == [answer["case_id"] for answer in (a, b, c)]
+    assert one(sql, "select count(*) from cases") == 3
+    assert one(sql, "select count(*) from events where topic = 'case.opened.v1'") == 3
+    assert len({answer["id"] for answer in answers}) == len(answers)
+    # Nothing went into a case that was not its own by the history of the merges.
+    strays = one(
+        sql,
+        "select count(*) from log_events where fingerprint = %s and case_id <> %s",
+        c["fingerprint"], c["case_id"],
+    )  # fmt: skip
+    assert strays == 0
+    assert one(sql, "select count(*) from log_events where fingerprint = %s and case_id = %s",
+               a["fingerprint"], c["case_id"]) > 0  # fmt: skip
+
+
+def deploy(sql: Sql, version: str, at: int, environment: str = "production", project: str = PROJECT) -> None:
+    sql.execute(
+        "insert into deploys (project_id, id, revision, version, environment, source, trusted, recorded_at) "
+        "values (%s, %s, 1, %s, %s, 'ci', true, %s)",
+        (project, f"dep_{environment}_{at}", version, environment, at),
+    )
+
+
+async def test_only_a_release_that_was_not_replaced_regresses_a_case(database_url, store, sql):
+    """By the order of deploys: 9.0 went out before 1.0 here, and comparing the texts would say the opposite (G-144)."""
+    async with running(database_url) as intake:
+        [first] = await send(intake, log_item("boom", release="9.0"))
+        now = int(first["received_at"])
+        deploy(sql, "9.0", now - 300)
+        deploy(sql, "10.0", now - 200)
+        deploy(sql, "1.0", now - 100)
+        deploy(sql, "1.0", now - 400, environment="staging")
+        deploy(sql, "10.0", now - 50, project=OTHER)
+        await do(store, commands.resolve(PROJECT, first["case_id"], 1))
+        for release, environment, regresses in (
+            ("9.0", "production", False),
+            ("10.0", "production", False),
+            ("1.0", "production", True),  # the one that was current
+            ("1.0", "staging", True),  # the only one there
+            ("0.1", "production", True),  # no deploy names it
+            (None, "production", True),
+            ("9.0", "elsewhere", True),  # no deploys there
+        ):
+            sent = {"environment": environment} | ({} if release is None else {"release": release})
+            for _ in range(2):  # also once it is known
+                [answer] = await send(intake, log_item("boom", **sent))
+                assert answer["case_id"] == first["case_id"]
+            status, revision = sql.execute("select status, case_revision from cases").fetchone()
+            assert status == ("open" if regresses else "resolved"), (release, environment)
+            if regresses:
+                await do(store, commands.resolve(PROJECT, first["case_id"], revision))
+        # Rolled back: the old release is deployed again, and its errors mean something again.
+        deploy(sql, "9.0", now + 1000)
+        await send(intake, log_item("boom", release="9.0"))
+        assert one(sql, "select status from cases") == "open"
+    assert counted(sql) == 1 + 7 * 2 + 1
+
+
+async def test_an_agent_that_found_noise_silences_the_case(pair, store, sql):
+    intake, a, _ = pair
+    report = AgentRunReport(Outcome.MARKED_SPURIOUS, None, None)
+    recorded = await do(store, commands.record_run(PROJECT, a["case_id"], report))
+    assert recorded.case.status is case.Status.IGNORED
+    await send(intake, log_item("alpha"))
+    assert one(sql, "select status from cases where id = %s", a["case_id"]) == "ignored"
+
+
+@pytest.mark.parametrize("name", ["cases", "case_comments", "case_runs", "suppressions"])
+async def test_rows_rebuilt_from_history_are_those_that_are_there(pair, store, sql, database_url, name):
+    intake, a, b = pair
+    await do(store, commands.assign(PROJECT, a["case_id"], 1, None))
+    await do(store, commands.resolve(PROJECT, b["case_id"], 1))
+    await merge(store, sql, a["case_id"], b["case_id"])
+    await send(intake, log_item("alpha"))
+    await split(store, sql, b["case_id"], a["fingerprint"])
+    await do(store, commands.ignore(PROJECT, b["case_id"], 3))
+    await do(store, commands.write_comment(PROJECT, b["case_id"], 4, "usr_1", "Seen."))
+    await do(store, commands.record_run(PROJECT, a["case_id"], AgentRunReport(Outcome.FAILED, None, None)))
+    made = await do(store, suppressing.create(PROJECT, Wish("*", Action.PROMPT_HINT, None, "Look.")))
+    await do(store, suppressing.create(PROJECT, Wish("a*", Action.AUTO_IGNORE, None, None)))
+    await do(store, suppressing.remove(PROJECT, made.id))
+    query = f"select to_jsonb(t) from {name} t order by project_id, id"
+    live = sql.execute(query.encode()).fetchall()
+    assert live
+    with connect(database_url, application="test") as connection:
+        sequence_all(connection)
+    await asyncio.to_thread(rebuild, database_url, read_models()[name])
+    assert sql.execute(query.encode()).fetchall() == live
+
+
+async def test_another_projects_case_of_one_fingerprint_stays_where_it_is(pair, store, sql):
+    intake, a, b = pair
+    await merge(store, sql, a["case_id"], b["case_id"])
+    [theirs] = await send(intake, log_item("alpha", of=sender(OTHER)))
+    assert theirs["case_id"] == case.case_id(OTHER, a["fingerprint"]) != b["case_id"]
