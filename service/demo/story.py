@@ -12,6 +12,7 @@ from service.demo.opening import open_story
 from service.demo.refusals import refuse
 from service.demo.scene import Scene
 from service.demo.stage import DemoFailed, Stage, console
+from service.demo.weekly import review_week
 from service.demo.world import World, check_tools
 
 
@@ -45,4 +46,6 @@ def tell(scene: Scene, node: str) -> None:
     refuse(scene, policy)
     scene.stage.part("What is left as proof")
     prove_run(scene, healed)
+    scene.stage.part("The next days: what the numbers say")
+    review_week(scene)
     scene.owner.close()
