@@ -8,7 +8,6 @@ from typing import Any
 import procrastinate
 import psycopg
 
-from service.billing.quota import FREE_PLAN
 from service.ingest.retention import ensure_partitions, purge
 from service.runs.forgetting import forget_decisions
 from service.services import Services
