@@ -69,10 +69,13 @@ def mint(world: worlds.Service, project_id: str, kind: str) -> str:
     return secret
 
 
-def onboard(world: worlds.Service, project: dict[str, Any], ci: str) -> None:
-    """Plan, approve, prove and verify the smallest plan, with the telemetry and the deploy that it names."""
+def onboard(world: worlds.Service, project: dict[str, Any], ci: str, *further: str) -> None:
+    """Plan, approve, prove and verify the smallest plan, with the telemetry and the deploy that it names.
+
+    `further` are events of it beside the one that says how much traffic there is.
+    """
     path, owner = f"/v1/projects/{project['id']}/onboarding", world.owner_key
-    plan = worlds.plan(f"Who pays {project['id']}?")
+    plan = worlds.plan(f"Who pays {project['id']}?", *further)
     state = world.call("POST", path, {"intent": "start", "plan": plan}, owner)
     approval = {"decision": "approve", "plan_sha256": state["plan_sha256"]}
     state = world.call("POST", f"{path}/review", approval, owner, if_match=state["etag"])
@@ -81,8 +84,9 @@ def onboard(world: worlds.Service, project: dict[str, Any], ci: str) -> None:
     begun = world.call("POST", f"{path}/proof", wish, owner, if_match=state["etag"])
     runtime, in_ci = begun["one_time_markers"]["runtime"], begun["one_time_markers"]["ci"]
     marker = {runtime["property_name"]: runtime["value"]}
-    event = {"event": TRAFFIC, "distinct_id": "first", "properties": {"amount": 12, **marker}}
-    world.call("POST", "/v1/analytics/", event, project["dsn"])
+    for name in (TRAFFIC, *further):
+        event = {"event": name, "distinct_id": "first", "properties": {"amount": 12, **marker}}
+        world.call("POST", "/v1/analytics/", event, project["dsn"])
     tags = {"failure_marker": "declined", "step": "payment", **marker}
     world.call("POST", "/v1/logs/", {"level": "error", "message": "Declined.", "tags": tags}, project["dsn"])
     deploy = {"version": "1.0.0", "environment": "production", "sha": HEAD}

@@ -22,13 +22,31 @@ sys.path.insert(0, str(ROOT))
 
 from service.embedded.layout import temporary_directory  # noqa: E402
 from tests.support.cluster import TestCluster  # noqa: E402
-from tests.torture import automation, edge, fairness, plans, releases, runs  # noqa: E402
+from tests.torture import automation, edge, fairness, plans, releases, runs, schedules  # noqa: E402
 from tests.torture.neighbours import runs as neighbours  # noqa: E402
 from tests.torture.runs import Size, Theatre  # noqa: E402
 
-RUNS = {**runs.RUNS, **automation.RUNS, **edge.RUNS, **fairness.RUNS, **releases.RUNS, **plans.RUNS, **neighbours.RUNS}
+RUNS = {
+    **runs.RUNS,
+    **automation.RUNS,
+    **edge.RUNS,
+    **fairness.RUNS,
+    **releases.RUNS,
+    **plans.RUNS,
+    **schedules.RUNS,
+    **neighbours.RUNS,
+}
 CHOICES = {**RUNS, **neighbours.EACH}
-FULL = {**runs.FULL, **automation.FULL, **edge.FULL, **fairness.FULL, **releases.FULL, **plans.FULL, **neighbours.FULL}
+FULL = {
+    **runs.FULL,
+    **automation.FULL,
+    **edge.FULL,
+    **fairness.FULL,
+    **releases.FULL,
+    **plans.FULL,
+    **schedules.FULL,
+    **neighbours.FULL,
+}
 
 
 def scaled(size: Size, scale: float) -> Size:

@@ -252,8 +252,8 @@ group by project_id, stream_id on conflict do nothing
 """
 
 
-def plan(question: str) -> dict[str, Any]:
-    """Make the smallest valid plan."""
+def plan(question: str, *further: str) -> dict[str, Any]:
+    """Make the smallest valid plan, with the milestones of `further` events."""
     target = [{"file": "app.py", "anchor": "def main():"}]
     return {
         "business_question": question,
@@ -266,12 +266,13 @@ def plan(question: str) -> dict[str, Any]:
         "historical_evidence": None,
         "milestones": [
             {
-                "event": "paid",
+                "event": event,
                 "meaning": "Money moved.",
                 "provider_boundary": "server_provider",
                 "properties": ["amount"],
                 "targets": target,
             }
+            for event in ("paid", *further)
         ],
         "failures": [
             {

@@ -18,6 +18,8 @@ PLANS = (
     '"pro": {"events": 2000000, "retention_days": 90, "price_cents": 2900}, '
     '"scale": {"events": 20000000, "retention_days": 365, "price_cents": 19900}}'
 )
+FREE_PLAN = "free"
+"""The plan of every account that has not subscribed to another."""
 
 RATE_LIMITS: Mapping[str, int] = {  # requests a minute by class of principal or route (G-012)
     "key": 600,

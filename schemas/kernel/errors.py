@@ -89,7 +89,6 @@ _READ = "Read the resource again and decide from its present state."
 _SCHEMA = "Fetch the operation's schema from /v1/openapi.json with its path and method, then correct the request."
 _LIST = "Check the id against the list operation of this resource."
 _BACKOFF = "Repeat with exponential backoff and the same Idempotency-Key."
-_RUN = "Read the run and continue from the state and revision it shows."
 _GRANT = "Read the run's grants and continue with the one that is open."
 _CALLER = "Use a credential of a kind that this operation lists under its security in /v1/openapi.json."
 
@@ -221,8 +220,17 @@ _CONFLICT = {
     "source_hash_mismatch": code(
         409, "The report rests on another source.", "Read the report source again and report on that."
     ),
-    "insufficient_sample": code(409, "The sample is too small for a report.", "Wait for more observations."),
-    "report_already_recorded": code(409, "The run has recorded its report.", _RUN),
+    "insufficient_sample": code(
+        409, "The sample is too small for a report.", "Record a report whose findings are readiness gaps alone."
+    ),
+    "report_values_differ": code(
+        409,
+        "A finding of the report says something else than its source.",
+        "Take every value and column of a finding from the report source.",
+    ),
+    "report_already_recorded": code(
+        409, "The run has recorded its report.", "Read the run: its output is the report that was recorded."
+    ),
 }
 
 _SERVER = {
@@ -237,7 +245,16 @@ _SERVER = {
         501, "This operation is documented and not built yet.", "Continue without it; the schema marks it x-not-built."
     ),
     "upstream_error": code(502, "A provider answered with an error.", _BACKOFF, retryable=True),
-    "service_unavailable": code(503, "The service cannot take this now.", _BACKOFF, retryable=True),
+    "service_unavailable": code(
+        503,
+        "The service cannot take this now.",
+        _BACKOFF,
+        (
+            "The report's source could not be read yet.",
+            "Repeat the same request after Retry-After; the source is read again.",
+        ),
+        retryable=True,
+    ),
     "stream_is_newer": code(
         503,
         "A later release of the service wrote to this, and the one that answers cannot read it.",

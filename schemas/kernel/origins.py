@@ -16,6 +16,8 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 import msgspec
 from msgspec import Meta
 
+from schemas.kernel.shape import ONE_OF
+
 Origin = Literal["server_fact", "provider_read", "untrusted_telemetry", "runner_output"]
 """What the service knows or decided; what it or a trusted CI read at a provider; what a product sent; what a runner
 wrote or chose."""
@@ -102,7 +104,9 @@ def _uncovered(kind: type[msgspec.Struct], above: str, known: Origins, used: set
 
 def _options(kind: Any) -> Iterable[Any]:
     if get_origin(kind) is Annotated:
-        return _options(get_args(kind)[0])
+        inner, *notes = get_args(kind)
+        named = [(note.extra or {}).get(ONE_OF, ()) for note in notes if isinstance(note, Meta)]
+        return [one for kinds in named for one in kinds] or _options(inner)
     if get_origin(kind) in {Union, types.UnionType}:
         return [one for option in get_args(kind) for one in _options(option)]
     return [kind]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -18,3 +18,19 @@ Identifier = Annotated[str, Meta(min_length=8, max_length=200, pattern=patterns.
 
 class Closed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An object that takes exactly its declared keys."""
+
+
+ONE_OF = "one_of"
+"""Where the annotation of such a member names its types."""
+ALTERNATIVES: list[type[msgspec.Struct]] = []
+"""Objects that are a member of an answer only beside others: the document has to be told of each."""
+
+
+def one_of(*kinds: type[msgspec.Struct]) -> Meta:
+    """Annotate a member of an answer, typed Any, that is one of several objects or null.
+
+    msgspec tells the objects of a union apart by a tag alone, and closed shapes have no room for one.
+    """
+    ALTERNATIVES.extend(kinds)
+    shown: list[dict[str, Any]] = [{"$ref": f"#/components/schemas/{kind.__name__}"} for kind in kinds]
+    return Meta(extra_json_schema={"anyOf": [*shown, {"type": "null"}]}, extra={ONE_OF: kinds})

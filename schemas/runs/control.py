@@ -75,7 +75,7 @@ class ControlException(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ControlReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A recent private report."""
+    """A recent private report; what it says is in its run's output."""
 
     report_id: str
     automation_id: str

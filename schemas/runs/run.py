@@ -6,17 +6,17 @@ nothing else: a runner never supplies payload, time, trust or identity of a trig
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from schemas.contracts.outputs import SelfHealingOutput
+from schemas.contracts.outputs import FunnelReviewOutput, SelfHealingOutput
 from schemas.contracts.playbook import AutomationId, PlaybookRef, Sha256
 from schemas.kernel import patterns
 from schemas.kernel.origins import Origins, originated, origins, told
 from schemas.kernel.paging import PageQuery
-from schemas.kernel.shape import Closed
+from schemas.kernel.shape import Closed, one_of
 from schemas.runs.approval import Approval
 from schemas.runs.claim import LeaseEpoch, StateRevision
 from schemas.runs.grant import Grant, HeadSha
@@ -232,7 +232,8 @@ RUN_ORIGINS = origins(
         "deploy": origins(server="deploy_id recorded_at", provider="version environment sha"),
         "verification": _VERIFICATION_ORIGINS,
         "output": origins(
-            server="run_id status code_delivery",
+            server="run_id status code_delivery kind period_start period_end source_hash",
+            runner="findings limitations",
             below={
                 "pull_request": origins(server="grant_id delivery_mode draft", runner="head_branch head_sha"),
                 "provider_proof": origins(
@@ -260,6 +261,8 @@ VERIFIED_ORIGINS = origins(
 @originated
 class Run(msgspec.Struct, frozen=True, kw_only=True):
     """A run in full. `status` is null until one of its six values applies; `output` until the run has all its parts.
+
+    The output is that of the run's playbook. The report of a review may be long: lists of runs leave it out.
 
     `scope_checked` is true once a CI listed the files of the pull request and each was within the contract's scope.
     """
@@ -294,7 +297,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     deploy: RunDeploy | None
     verification: Verification | None
     report_id: str | None
-    output: SelfHealingOutput | None
+    output: Annotated[Any, one_of(SelfHealingOutput, FunnelReviewOutput)]
     reason: str | None
     external_follow_ups: list[FollowUp]
     idempotent_replay: bool

@@ -23,7 +23,7 @@ from schemas.onboarding.proof import PROOF_PROPERTY
 from service.analytics.commands import insist, keep_tokens
 from service.analytics.http import HttpAnswer, cause_of, exchange, failure, parse
 from service.analytics.oauth import ProviderOAuth, Secret
-from service.analytics.probes import ErrorProbe, EventProbe
+from service.analytics.probes import ErrorProbe, EventProbe, FunnelProbe
 from service.auth.system import carry_out
 from service.eventstore.commands import CommandNotDone
 from service.eventstore.store import EventStore
@@ -37,6 +37,7 @@ log = structlog.get_logger(__name__)
 
 MAX_QUERY_BYTES = 16 * 1024 * 1024
 MAX_ROWS = 2000
+MAX_STEPS = 20
 LATE_SECONDS = 86400  # the client's own time may differ this much from the time of receipt; it only narrows the scan
 EARLY_SECONDS = 60  # a token is replaced this long before it expires
 BROWSER_LIBRARIES = frozenset({"web", "js"})
@@ -57,6 +58,16 @@ where event = {event} and timestamp >= toDateTime({earliest})
 limit 1
 """
 
+# Whoever reached n steps is at level n. The window is the period itself: it takes nothing away.
+_FUNNEL = f"""
+select level, count() from (
+    select distinct_id, windowFunnel({{window}})(toUnixTimestamp(created_at), {{steps}}) as level from events
+    where event in {{events}} and timestamp >= toDateTime({{earliest}})
+      and created_at >= toDateTime({{since}}) and created_at < toDateTime({{until}})
+    group by distinct_id
+) where level > 0 group by level order by level limit {MAX_STEPS}
+"""  # noqa: S608 - put together from constants
+
 
 class _Rows(msgspec.Struct):
     """The provider's own answer to a query."""
@@ -68,6 +79,12 @@ class _Total(msgspec.Struct):
     """The provider's answer to a count."""
 
     results: Annotated[list[tuple[int]], msgspec.Meta(min_length=1, max_length=1)]
+
+
+class _Levels(msgspec.Struct):
+    """The provider's answer to a funnel: how many people came to each level and not further."""
+
+    results: Annotated[list[tuple[int, int]], msgspec.Meta(max_length=MAX_STEPS)]
 
 
 class ConnectedAnalytics:
@@ -129,6 +146,21 @@ class ConnectedAnalytics:
         values = {"event": event, "since": since, "until": until, "earliest": max(0, since - LATE_SECONDS)}
         answer = await self._query(_COUNT, values, _Total)
         return answer if isinstance(answer, ReadFailed) else answer.results[0][0]
+
+    async def count_funnel(self, probe: FunnelProbe) -> list[int] | ReadFailed:
+        """Count the people who reached each step of an ordered funnel."""
+        steps = [f"event = {{step_{place}}}" for place in range(len(probe.events))]
+        values: dict[str, Any] = {f"step_{place}": event for place, event in enumerate(probe.events)}
+        values |= {"events": list(probe.events), "since": probe.since, "until": probe.until}
+        values |= {"earliest": max(0, probe.since - LATE_SECONDS), "window": probe.until - probe.since}
+        answer = await self._query(_FUNNEL.replace("{steps}", ", ".join(steps)), values, _Levels)
+        if isinstance(answer, ReadFailed):
+            return answer
+        levels = dict(answer.results)
+        faulty = len(levels) < len(answer.results) or not levels.keys() <= set(range(1, len(steps) + 1))
+        if faulty or any(people < 0 for people in levels.values()):
+            return failure("malformed")
+        return [sum(people for level, people in levels.items() if level >= step) for step in range(1, len(steps) + 1)]
 
     async def _rows(
         self, events: list[str], since: int, until: int

@@ -13,7 +13,8 @@ import psycopg
 import structlog
 from psycopg_pool import PoolTimeout
 
-from service.analytics.probes import ROWS_PER_EVENT, STRAY_ROWS, ErrorProbe, EventProbe
+from service.analytics.probes import ROWS_PER_EVENT, STRAY_ROWS, ErrorProbe, EventProbe, FunnelProbe
+from service.eventstore.clock import DAY, TODAY
 from service.eventstore.commands import CommandNotDone, ReadNotDone
 from service.eventstore.store import EventStore
 from statemachines.kernel.readings import Cause, ReadFailed
@@ -66,14 +67,25 @@ where project_id = %(project_id)s and event = %(event)s and received_at > %(sinc
 """
 
 
+MOST_FUNNEL_ROWS = 1_000_000
+"""Events of one period that a funnel is counted from: about a second and a half, of the five that a read has."""
+
+# What is kept is known before anything is counted: the evening's purge may take what the morning's count has seen.
+_FUNNEL = f"""
+select {TODAY}, case when %(since)s >= {TODAY} - %(kept)s then ordered_funnel(project => %(project_id)s,
+    steps => %(events)s::text[], since => %(since)s, until => %(until)s, most_rows => {MOST_FUNNEL_ROWS}) end
+"""
+
+
 class LocalAnalytics:
     """Reads the telemetry of one project from our own tables. It does not know the provider boundary."""
 
     source: Literal["local"] = "local"
 
-    def __init__(self, store: EventStore, project_id: str) -> None:
+    def __init__(self, store: EventStore, project_id: str, kept_days: int = 30) -> None:
         self._store = store
         self._project_id = project_id
+        self._kept_seconds = kept_days * DAY
 
     async def proof_events(self, probe: EventProbe) -> Sequence[EventSighting] | ReadFailed:
         """Find analytics events that carry a proof marker."""
@@ -110,6 +122,18 @@ class LocalAnalytics:
         """Count the events of a name received after `since` and not after `until`."""
         rows = await self._read(_COUNT, event=event, since=since, until=until)
         return rows if isinstance(rows, ReadFailed) else int(rows[0][0])
+
+    async def count_funnel(self, probe: FunnelProbe) -> list[int] | ReadFailed:
+        """Count the people who reached each step; what retention may have taken from the period is not guessed."""
+        rows = await self._read(
+            _FUNNEL, events=list(probe.events), since=probe.since, until=probe.until, kept=self._kept_seconds
+        )
+        if isinstance(rows, ReadFailed):
+            return rows
+        [(today, reached)] = rows
+        if probe.since < today - self._kept_seconds:
+            return ReadFailed("not_kept")
+        return ReadFailed("too_much") if reached is None else [int(people) for people in reached]
 
     async def _read(self, query: str, **parameters: Any) -> list[tuple[Any, ...]] | ReadFailed:
         try:

@@ -19,6 +19,7 @@ from service.analytics.probes import AnalyticsProvider
 from service.analytics.reads import current_connection
 from service.eventstore.store import EventStore
 from service.settings import Settings
+from service.settingvalues import FREE_PLAN
 
 
 class AnalyticsProviders:
@@ -28,13 +29,14 @@ class AnalyticsProviders:
         self._store = store
         self._client: httpx2.AsyncClient = make_client()
         self.oauth = ProviderOAuth(settings, self._client)
+        self._kept_days = settings.plans[FREE_PLAN].retention_days
         self._refreshing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def for_project(self, project_id: str) -> AnalyticsProvider:
         """Return the adapter that answers for a project now."""
         connection = await current_connection(self._store, project_id)
         if connection is None:
-            return LocalAnalytics(self._store, project_id)
+            return LocalAnalytics(self._store, project_id, self._kept_days)
         lock = self._refreshing.setdefault(connection.id, asyncio.Lock())
         return ConnectedAnalytics(self._store, self._client, self.oauth, connection, lock)
 

@@ -38,6 +38,17 @@ class ErrorProbe(msgspec.Struct, frozen=True):
     until: int
 
 
+class FunnelProbe(msgspec.Struct, frozen=True):
+    """An ordered funnel: which events in which order, and when they were received.
+
+    `since` and `until` are epoch seconds, the end excluded.
+    """
+
+    events: tuple[str, ...]
+    since: int
+    until: int
+
+
 class AnalyticsProvider(Protocol):
     """A source of a project's telemetry. A failed read is never returned as an empty one."""
 
@@ -53,3 +64,9 @@ class AnalyticsProvider(Protocol):
 
     async def count_events(self, event: str, since: int, until: int) -> int | ReadFailed:
         """Count the events of a name received after `since` and not after `until` (epoch seconds)."""
+
+    async def count_funnel(self, probe: FunnelProbe) -> list[int] | ReadFailed:
+        """Count the people who reached each step of an ordered funnel: as many numbers as steps, none above the last.
+
+        Events of one second count as in order. No event is left out: a period with too many is a failed read.
+        """

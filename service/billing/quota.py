@@ -14,7 +14,6 @@ from service.billing.reads import DayUsage
 from service.eventstore.clock import DAY
 from service.settingvalues import Plan
 
-FREE_PLAN: Final = "free"  # of every account that has not subscribed to another
 NEAR_PERCENT: Final = 80
 OVER_PERCENT: Final = 100
 _DECEMBER: Final = 12

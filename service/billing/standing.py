@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from service.billing.quota import FREE_PLAN, Month, Standing, standing_of
+from service.billing.quota import Month, Standing, standing_of
 from service.billing.reads import account_usage
 from service.eventstore.store import EventStore
-from service.settingvalues import Plan
+from service.settingvalues import FREE_PLAN, Plan
 
 
 async def standing_in(

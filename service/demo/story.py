@@ -17,6 +17,7 @@ from service.demo.refusals import refuse
 from service.demo.scene import Scene
 from service.demo.stage import DemoFailed, Stage
 from service.demo.tools import find_git, find_node
+from service.demo.weekly import review_week
 from service.demo.world import World
 
 
@@ -37,6 +38,7 @@ CHAPTERS = (
     Chapter("Another one is merged by the code host", merge_automatically),
     Chapter("What is refused", refuse),
     Chapter("What is left as proof", prove_run),
+    Chapter("The next days: what the numbers say", review_week),
 )
 
 

@@ -8,11 +8,10 @@ from typing import Any
 import procrastinate
 import psycopg
 
-from service.billing.quota import FREE_PLAN
 from service.ingest.retention import ensure_partitions, purge
 from service.runs.forgetting import forget_decisions
 from service.services import Services
-from service.settingvalues import Plan
+from service.settingvalues import FREE_PLAN, Plan
 from service.tasks import Task
 
 _PROJECTS = "select project_id from projects where status = 'active'"

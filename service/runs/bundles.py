@@ -22,6 +22,7 @@ from service.eventstore.clock import NOW_SECONDS
 from service.eventstore.store import EventStore
 from statemachines.contracts.authority import authority_of
 from statemachines.contracts.contract import Automation, Contract, Status
+from statemachines.reports.report import Report
 from statemachines.runs import claim as claims
 from statemachines.runs import receipt as receipts
 from statemachines.runs.book import Book, carried
@@ -44,7 +45,8 @@ RUN_BUNDLE = (
     "'grants', (select coalesce(json_agg(row_to_json(g)), '[]') from grants g "
     "where g.project_id = r.project_id and g.run_id = r.id), "
     "'approvals', (select coalesce(json_agg(row_to_json(a)), '[]') from approvals a "
-    "where a.project_id = r.project_id and a.run_id = r.id))"
+    "where a.project_id = r.project_id and a.run_id = r.id), "
+    "'report', (select p.state from reports p where p.project_id = r.project_id and p.id = r.state->>'report_id'))"
 )
 RECEIPT_BUNDLE = (
     f"json_build_object('now', {NOW_SECONDS}, {_FENCED.format('t')}, 'receipt', row_to_json(t), "  # noqa: S608
@@ -64,9 +66,10 @@ class RunBundle(msgspec.Struct, frozen=True):
     lease: LeaseRow | None
     grants: list[GrantRow]
     approvals: list[ApprovalRow]
+    report: Report | None
 
-    def book(self, contract: Contract) -> Book:
-        """Put the parts together as they stand now."""
+    def book(self, contract: Contract, report_json: str | None = None) -> Book:
+        """Put the parts together as they stand now; `report_json` is the recorded report, where it was read too."""
         book = Book(
             project_id=self.run.project_id,
             run_id=self.run.id,
@@ -76,6 +79,8 @@ class RunBundle(msgspec.Struct, frozen=True):
             authority=authority_of(contract, self.run.automation_id),
             grants={row.id: row.state for row in self.grants},
             approvals={row.id: row.state for row in self.approvals},
+            report=Report() if self.report is None else self.report,
+            report_json=report_json,
         )
         if self.fenced:
             book = carried(book, decide_fence_run(book, self.now))

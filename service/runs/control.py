@@ -7,7 +7,7 @@ import msgspec
 from projections.contracts.contract import AutomationContractRow
 from projections.credentials.credential import CredentialRow
 from projections.runs.ledger import LedgerRow
-from schemas.runs.control import ControlBounds
+from schemas.runs.control import ControlBounds, ControlReport
 from service.eventstore.clock import NOW_SECONDS
 from service.eventstore.store import EventStore
 from service.runs.bundles import RECEIPT_BUNDLE, RUN_BUNDLE, ReceiptBundle, RunBundle
@@ -29,6 +29,10 @@ _CREDENTIALS = (
     "select c.*, u.last_used_at from credentials c left join credential_uses u "
     "on u.project_id = c.project_id and u.id = c.id where c.project_id = p.id order by c.created_at desc, c.id desc"
 )
+_REPORTS = (
+    "select q.id report_id, q.automation_id, q.run_id, q.period_start, q.period_end, q.recorded_at from reports q "
+    "where q.project_id = p.id and q.recorded_at is not null order by q.recorded_at desc, q.id desc"
+)
 _SNAPSHOT = f"""
 select json_build_object(
     'now', {NOW_SECONDS},
@@ -39,7 +43,9 @@ select json_build_object(
     'runners', (select coalesce(json_agg(distinct c.automation_id), '[]') from credentials c where c.project_id = p.id
         and c.kind = '{RUNNER}' and c.revoked_at is null and c.expires_at > {NOW_SECONDS}),
     'runs', (select coalesce(json_agg({RUN_BUNDLE}), '[]') from ({_RUNS} limit {SCANNED + 1}) r),
-    'receipts', (select coalesce(json_agg({RECEIPT_BUNDLE}), '[]') from ({_RECEIPTS} limit {SCANNED + 1}) t)
+    'receipts', (select coalesce(json_agg({RECEIPT_BUNDLE}), '[]') from ({_RECEIPTS} limit {SCANNED + 1}) t),
+    'reports', (select coalesce(json_agg(row_to_json(q)), '[]')
+        from ({_REPORTS} limit {BOUNDS.max_reports + 1}) q)
 )::text from projects p where p.id = %s
 """  # noqa: S608 - put together from constants
 
@@ -61,6 +67,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     runners: list[str]
     runs: list[RunBundle]
     receipts: list[ReceiptBundle]
+    reports: list[ControlReport]
 
     @property
     def scanned_all(self) -> bool:

@@ -28,13 +28,20 @@ LAG_SECONDS = 2
 """How far behind now counting stays at least."""
 
 
+async def settled(store: EventStore, project_id: str) -> int:
+    """The last second (epoch) that counts: whatever was received in it or before is there for what is read after this.
+
+    In a statement of its own, before the counts: they see whatever was committed by then.
+    """
+    [[second]] = await store.fetch(_SETTLED, names.lock_number(names.gate(project_id)), LAG_SECONDS)
+    return int(second)
+
+
 async def count(store: EventStore, providers: AnalyticsProviders, project_id: str, run: Run) -> Counts | ReadFailed:
     """Count for a run whose deploy is bound. A failed provider read tells nothing and is no empty one."""
     deploy, terms = run.deploy, run.terms.verification
     assert deploy is not None, "only a bound deploy can be verified"
-    # Before the counts, in a statement of its own: they see whatever was committed by then.
-    [[settled]] = await store.fetch(_SETTLED, names.lock_number(names.gate(project_id)), LAG_SECONDS)
-    until = observation_end(terms, deploy.recorded_at, settled)
+    until = observation_end(terms, deploy.recorded_at, await settled(store, project_id))
     provider = await providers.for_project(project_id)
     traffic = await provider.count_events(terms.traffic_sample_event, deploy.recorded_at, until)
     if isinstance(traffic, ReadFailed):

@@ -25,8 +25,12 @@ class Step(NamedTuple):
 _STARTED = Step(
     "authorize_draft_pr", "Charge usage before doing the work, then authorize one draft PR, escalate or fail."
 )
-_WEEKLY = Step(
-    "record_automation_usage", "Charge usage before doing the work; read the report source, then record the report."
+_READ_SOURCE = Step(
+    "read_report_source", "Charge usage before doing the work; read the report source, then record the report."
+)
+_RECORD = Step(
+    "record_report",
+    "Record the report, with the period and hash of its source; below the minimum sample, its gaps alone.",
 )
 _CONSUME_PR = Step("consume_draft_pr", "Consume the grant of the pull request before expires_at, then open it once.")
 _IN_REVIEW = Step("decide_automation_approval", "An owner decides the pending approval.")
@@ -98,7 +102,7 @@ def next_step(book: Book) -> Step:
 
 def _before_effect(book: Book) -> Step:
     if book.run.case_id is None:
-        return _unless_stopped(book, _WEEKLY)
+        return _unless_stopped(book, _READ_SOURCE if book.report.source is None else _RECORD)
     return _unless_stopped(book, _granted(book, "draft_pr", _STARTED, _CONSUME_PR), "draft_pr")
 
 

@@ -47,6 +47,7 @@ def chain_of(row: RunRow) -> list[StreamName]:
         *(ref.approval_id for ref in state.approvals),
         *(ref.grant_id for ref in state.grants),
         None if state.deploy is None else state.deploy.deploy_id,
+        state.report_id if isinstance(state.report_id, str) else None,
     ]
     return [(row.project_id, stream_id) for stream_id in ids if stream_id is not None]
 

@@ -40,7 +40,10 @@ from statemachines.runs.deploy_binding import waits_for
 from statemachines.runs.receipt import Receipt, ReceiptNotFound
 from statemachines.runs.run import RunNotFound
 
-_RUN_UNDER_CONTRACT = f"json_build_object('run', {RUN_BUNDLE}, {CONTRACT.format('r.project_id')})"
+_RUN_UNDER_CONTRACT = (
+    f"json_build_object('run', {RUN_BUNDLE}, {CONTRACT.format('r.project_id')}, 'report_json', (select p.report_json "  # noqa: S608
+    "from reports p where p.project_id = r.project_id and p.id = r.state->>'report_id'))"
+)
 _APPROVAL_BUNDLE = f"json_build_object('approval', row_to_json(a), 'around', {RUN_BUNDLE})"
 _RUN_OF_APPROVAL = " join automation_runs r on r.project_id = a.project_id and r.id = a.run_id"
 _ACTIVE_CLAIM = (
@@ -67,8 +70,11 @@ Condition = tuple[str, list[Any]]
 
 
 class _RunUnderContract(msgspec.Struct, frozen=True):
+    """A run with its contract and its recorded report, which lists leave out: it may be long."""
+
     run: RunBundle
     contract: AutomationContractRow | None
+    report_json: str | None
 
 
 class _ApprovalInRun(msgspec.Struct, frozen=True):
@@ -99,7 +105,7 @@ async def run(store: EventStore, project_id: str, run_id: str) -> Book:
     found = await read_bundles(store, _RunUnderContract, _RUN_UNDER_CONTRACT, source, project_id, run_id)
     if not found:
         raise RunNotFound("There is no such run.")
-    return found[0].run.book(contract_of(found[0].contract))
+    return found[0].run.book(contract_of(found[0].contract), found[0].report_json)
 
 
 async def run_row(store: EventStore, project_id: str, run_id: str) -> RunRow:

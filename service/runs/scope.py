@@ -13,6 +13,7 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 
 from projections.cases.case import CASE_STATS, CaseStatsRow
 from projections.onboarding.signal_map import SIGNAL_MAPS
+from projections.reports.report import PROJECTION as REPORTS
 from projections.runs.claim import ClaimRow
 from projections.runs.lease import LeaseRow
 from projections.runs.run import RunRow
@@ -27,6 +28,8 @@ from statemachines.contracts.policy import Authority
 from statemachines.kernel.machine import Stream
 from statemachines.kernel.moved import Moved
 from statemachines.onboarding import signal_map as signal_maps
+from statemachines.reports import report
+from statemachines.reports.report import Report
 from statemachines.runs import approval, claim, grant, lease, ledger, receipt, run
 from statemachines.runs.book import Book, Effects
 from statemachines.runs.claim import Claim
@@ -38,9 +41,9 @@ from statemachines.runs.run import Run
 
 S = TypeVar("S")
 T = TypeVar("T")
-Part = Literal["run", "claim", "ledger", "grants", "approvals"]
+Part = Literal["run", "claim", "ledger", "grants", "approvals", "report"]
 
-ALL_PARTS: frozenset[Part] = frozenset({"run", "claim", "ledger", "grants", "approvals"})
+ALL_PARTS: frozenset[Part] = frozenset({"run", "claim", "ledger", "grants", "approvals", "report"})
 
 
 def read_contract_state(unit: Unit, project_id: str) -> Contract:
@@ -118,6 +121,7 @@ class RunScope:
     case_id: str | None
     grant_ids: tuple[str, ...] = ()
     approval_ids: tuple[str, ...] = ()
+    report_id: str | None = None
     writes: frozenset[Part] = ALL_PARTS
 
     @classmethod
@@ -127,6 +131,7 @@ class RunScope:
         *,
         new_grant: str | None = None,
         new_approval: str | None = None,
+        new_report: str | None = None,
         writes: frozenset[Part] = ALL_PARTS,
     ) -> RunScope:
         """Name what a run's row points to, and what the command may create."""
@@ -140,6 +145,7 @@ class RunScope:
             case_id=row.case_id,
             grant_ids=_with(grants, new_grant),
             approval_ids=_with(approvals, new_approval),
+            report_id=known if isinstance(known := row.state.report_id, str) else new_report,
             writes=writes,
         )
 
@@ -151,6 +157,7 @@ class RunScope:
             "ledger": [ledger.stream(project_id, self.automation_id)],
             "grants": [grant.stream(project_id, grant_id) for grant_id in self.grant_ids],
             "approvals": [approval.stream(project_id, approval_id) for approval_id in self.approval_ids],
+            "report": [] if self.report_id is None else [report.stream(project_id, self.report_id)],
         }
 
     @property
@@ -174,6 +181,10 @@ class RunScope:
             raise Moved
         if any(ref.approval_id not in known for ref in state.approvals):
             raise Moved
+        if isinstance(state.report_id, str) and state.report_id != self.report_id:
+            raise Moved
+        report_stream = None if self.report_id is None else report.stream(project_id, self.report_id)
+        report_row = None if report_stream is None else unit.row(REPORTS.table, project_id, report_stream.id)
         claim_stream = None if self.claim_id is None else claim.stream(project_id, self.claim_id)
         lease_stream = None if self.case_id is None else lease.stream(project_id, self.case_id)
         return Book(
@@ -188,6 +199,8 @@ class RunScope:
             approvals={
                 approval_id: unit.state(approval.stream(project_id, approval_id)) for approval_id in self.approval_ids
             },
+            report=read_state(unit, report_stream, Report()),
+            report_json=None if report_row is None else report_row.report_json,
         )
 
     def carry_out(self, unit: Unit, effects: Effects) -> Book:

@@ -50,13 +50,13 @@ def control(project_id: str, snapshot: Snapshot, credentials: list[CredentialMet
         budgets=budgets,
         credentials=credentials[: BOUNDS.max_credentials],
         exceptions=found[: BOUNDS.max_exceptions],
-        recent_reports=[],
+        recent_reports=snapshot.reports[: BOUNDS.max_reports],
         controls=_controls(project_id),
         bounds=BOUNDS,
         truncation=ControlTruncation(
             credentials=len(credentials) > BOUNDS.max_credentials,
             exceptions=len(found) > BOUNDS.max_exceptions or not snapshot.scanned_all,
-            recent_reports=False,
+            recent_reports=len(snapshot.reports) > BOUNDS.max_reports,
         ),
         next_action="Look at each exception; pause stops everything at once." if found else "Nothing needs a look now.",
     )

@@ -11,6 +11,7 @@ from typing import cast
 import msgspec
 
 from schemas.contracts.outputs import (
+    FunnelReviewOutput,
     OutputAutoMergeReceipt,
     OutputCheck,
     OutputDeploy,
@@ -26,6 +27,7 @@ from schemas.runs import run as run_wire
 from service.runs.next_step import next_step
 from service.runs.show import approval, grant
 from statemachines.contracts.policy import Delivery
+from statemachines.reports import report as reports
 from statemachines.runs.book import Book, runner_may_act
 from statemachines.runs.events import FollowUp, OverdueCause, Proof, Sample, Verdict
 from statemachines.runs.ledger import Amounts, remaining
@@ -122,8 +124,8 @@ def run(book: Book, *, idempotent_replay: bool = False) -> run_wire.Run:
         auto_merge_receipt=_auto_merge_receipt(state),
         deploy=None if deploy is None else msgspec.convert(msgspec.structs.asdict(deploy), run_wire.RunDeploy),
         verification=verification(state),
-        report_id=None,
-        output=_output(book.run_id, state),
+        report_id=book.report_id if book.report.status is reports.Status.RECORDED else None,
+        output=_review(book) or _output(book.run_id, state),
         reason=state.reason or _REASONS.get(state.cause),
         external_follow_ups=follow_ups(state.follow_ups),
         idempotent_replay=idempotent_replay,
@@ -248,6 +250,12 @@ def _output(run_id: str, state: Run) -> SelfHealingOutput | None:
             passed=verdict.passed,
         ),
     )
+
+
+def _review(book: Book) -> FunnelReviewOutput | None:
+    """The report of a review, once it is recorded, and where it was read along (R-AUT-47)."""
+    text = book.report_json
+    return None if text is None else msgspec.json.decode(text, type=FunnelReviewOutput)
 
 
 def cancelled(book: Book) -> run_wire.CancelledRun:

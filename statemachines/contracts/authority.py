@@ -15,6 +15,7 @@ from statemachines.contracts.policy import (
     Limits,
     Playbook,
     Policy,
+    ReviewPlan,
     ScheduleTrigger,
     Scope,
     Thresholds,
@@ -55,6 +56,7 @@ def policy_of(saved: SavedAutomation) -> Policy:
                 start_window_seconds=policy.trigger.start_window_seconds,
                 period_days=policy.report_plan.period_days,
             ),
+            review=ReviewPlan(list(policy.report_plan.events), policy.report_plan.minimum_sample_size),
             environment=environment,
             limits=_limits(policy.budgets),
         )

@@ -48,6 +48,13 @@ class ScheduleTrigger(msgspec.Struct, frozen=True):
     period_days: int
 
 
+class ReviewPlan(msgspec.Struct, frozen=True):
+    """Which events a review compares, in their order, and how many people make a sample."""
+
+    events: list[str]
+    minimum_sample_size: int
+
+
 class Scope(msgspec.Struct, frozen=True):
     """What one pull request may touch, and the commands that have to pass (G-109)."""
 
@@ -86,11 +93,12 @@ class VerificationTerms(msgspec.Struct, frozen=True):
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
-    """One automation's policy. A case trigger comes with repository and scope, a schedule trigger without them."""
+    """One automation's policy. A case trigger comes with repository and scope, a schedule trigger with a review."""
 
     playbook: Playbook = Playbook()
     case_trigger: CaseTrigger | None = None
     schedule_trigger: ScheduleTrigger | None = None
+    review: ReviewPlan | None = None
     repository: str = ""
     default_branch: str = ""
     environment: str | None = None

@@ -6,7 +6,9 @@ from typing import Literal
 
 import msgspec
 
-Cause = Literal["unconfigured", "unauthorized", "unreachable", "timeout", "refused", "malformed", "too_much"]
+Cause = Literal[
+    "unconfigured", "unauthorized", "unreachable", "timeout", "refused", "malformed", "too_much", "not_kept"
+]
 
 
 class ReadFailed(msgspec.Struct, frozen=True):
@@ -14,7 +16,8 @@ class ReadFailed(msgspec.Struct, frozen=True):
 
     `unconfigured`: the operator took the adapter away; `unauthorized`: the grant is gone; `unreachable`: no answer or
     a server error; `timeout`: no answer in time; `refused`: the provider did not accept the query; `malformed`: the
-    answer was not in the agreed form; `too_much`: the answer was over its bound.
+    answer was not in the agreed form; `too_much`: the answer, or what it would rest on, was over its bound;
+    `not_kept`: the time asked for is longer ago than records are kept.
     """
 
     cause: Cause

@@ -1,4 +1,4 @@
-"""Carrying an automation out: how seven machines move together, from a reason to act to a proven result.
+"""Carrying an automation out: how eight machines move together, from a reason to act to a proven result.
 
 An automation is woken by a case that matters or by the slot of a schedule. The contract (statemachines/contracts) says
 what it may do and whether it is on; it is read by every command below and written by none.
@@ -9,6 +9,7 @@ what it may do and whether it is on; it is read by every command below and writt
     run        what the runner does, from its start to success, failure, escalation or cancellation.
     ledger     one for an automation: what counts against its budgets.
     approval   one question of a runner to a person about one action.
+    report     what a scheduled run is for: its one source, and the record that ends the run (statemachines/reports).
     grant      leave for one effect at the provider: one pull request, or turning on its auto-merge. Spent once.
 
 Who writes what in one unit. A command that touches several streams appends to all of them in one transaction, or to
@@ -27,6 +28,8 @@ none. The module that decides it is named in brackets.
     proof      run, grant                             [pr_proof]   a trusted CI says what became of the effect
     deploy     run (and the deploy)                   [deploy_binding]
     verify     run and all that ends with it, case    [verification]
+    source     report, run                            [reporting]    the intent moves the run on; what was read does not
+    report     report, run and all that ends with it  [reporting]    the report is recorded and the run is over
     end        run, claim, grants, ledger, approvals  [closing]    an unspent grant gives its place back
 
 A start for a slot writes receipt, run and ledger. When the case of a start no longer matters, the start is refused, and

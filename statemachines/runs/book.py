@@ -14,6 +14,8 @@ import msgspec
 from statemachines.contracts.policy import Authority
 from statemachines.kernel.machine import Event, HasStatus, Rejection, StateMachine
 from statemachines.kernel.moved import Moved
+from statemachines.reports import report as reports
+from statemachines.reports.report import Report
 from statemachines.runs import approval as approvals
 from statemachines.runs import claim as claims
 from statemachines.runs import grant as grants
@@ -42,9 +44,10 @@ def digest(value: object) -> str:
 
 
 class Book(msgspec.Struct, frozen=True, kw_only=True):
-    """The states around one run. Claim and lease are initial for a scheduled run, which has neither.
+    """The states around one run. Claim and lease are initial for a scheduled run, which has neither; report for others.
 
     `grants` and `approvals` hold those that the run points to: its latest grant of each kind, its pending requests.
+    `report_json` is the recorded report, where it was read along.
     `at` is the moment as of which it stands so, 0 when it is what was recorded.
     """
 
@@ -57,12 +60,19 @@ class Book(msgspec.Struct, frozen=True, kw_only=True):
     ledger: Ledger = Ledger()
     grants: dict[str, Grant] = {}
     approvals: dict[str, Approval] = {}
+    report: Report = Report()
+    report_json: str | None = None
     at: int = 0
 
     @property
     def ledger_id(self) -> str:
         """Id of the automation's ledger."""
         return ledgers.ledger_id(self.project_id, self.run.automation_id)
+
+    @property
+    def report_id(self) -> str:
+        """Id of the run's report, which may not have begun."""
+        return reports.report_id(self.project_id, self.run_id)
 
     def grant(self, grant_id: str) -> Grant:
         """Return a grant that the run points to. Raises Moved when it was not loaded."""
@@ -227,6 +237,7 @@ def carried(book: Book, effects: Effects) -> Book:
             approval_id: after(approval_id, approvals.MACHINE, approval)
             for approval_id, approval in book.approvals.items()
         },
+        report=after(book.report_id, reports.MACHINE, book.report),
     )
 
 

@@ -13,6 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from statemachines.contracts.policy import Delivery, Limits, Playbook, Scope, VerificationTerms
 from statemachines.kernel.machine import Event
+from statemachines.reports.source import FunnelPlan
 
 Action = Literal["draft_pr", "auto_merge", "escalate"]
 GrantKind = Literal["draft_pr", "auto_merge"]
@@ -26,7 +27,7 @@ VerificationOutcome = Literal["pending", "no_recurrence", "recurred", "insuffici
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
     """The part of the policy that a run is held to for its whole life, whatever becomes of the contract.
 
-    Runs that began before the scope was kept have none.
+    `review` is what the report of a scheduled run is about. Runs that began before these were kept have none.
     """
 
     playbook: Playbook = Playbook()
@@ -37,6 +38,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     base_branch: str = ""
     environment: str | None = None
     scope: Scope | UnsetType = UNSET
+    review: FunnelPlan | UnsetType = UNSET
 
 
 class PullRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -329,6 +331,23 @@ class RunVerificationFailed(Event, frozen=True):
 
     TOPIC = "run.verification_failed.v1"
     verdict: Verdict
+    at: int
+
+
+class RunReportSourceIntended(Event, frozen=True):
+    """The run's report has begun: its source is wanted."""
+
+    TOPIC = "run.report_source_intended.v1"
+    report_id: str
+    at: int
+
+
+class RunReported(Event, frozen=True):
+    """The run's report is recorded."""
+
+    TOPIC = "run.reported.v1"
+    report_id: str
+    report_sha256: str
     at: int
 
 

@@ -3,7 +3,7 @@
 A status here is the pair that clients see, `phase/status` (`null` until the document's six values apply), so that one
 table rules both fields. Every event is one accepted command on the run and raises `state_revision` by one (G-121),
 except RunReviewLapsed, which is bookkeeping. Its events are in events.py; what must hold across streams is decided in
-starting, running, approving, granting, pr_proof, deploy_binding, verification and closing.
+starting, running, approving, granting, pr_proof, deploy_binding, verification, reporting and closing.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from statemachines.kernel.machine import (
     Event,
@@ -111,6 +112,8 @@ TABLE = transition_table(
         [e.RunMergeProvenLater.TOPIC, Status.VERIFYING, Status.VERIFYING],
         [e.RunVerified.TOPIC, Status.VERIFYING, Status.SUCCEEDED],
         [e.RunVerificationFailed.TOPIC, Status.VERIFYING, Status.FAILED],
+        *_rows(e.RunReportSourceIntended.TOPIC, (Status.STARTED, Status.RUNNING), Status.RUNNING),
+        [e.RunReported.TOPIC, Status.RUNNING, Status.SUCCEEDED],
         *_rows(e.RunFailed.TOPIC, BEFORE_EFFECT, Status.FAILED),
         *_rows(e.RunFailedOutside.TOPIC, AWAITING_DEPLOY, Status.FAILED_OUTSIDE),
         *_rows(e.RunEscalated.TOPIC, BEFORE_EFFECT, Status.ESCALATED),
@@ -178,6 +181,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     deploy: e.BoundDeploy | None = None
     verify_until: int | None = None
     verdict: Verdict | None = None
+    report_id: str | UnsetType = UNSET
     reason: str | None = None
     summary_md: str | None = None
     cause: e.OverdueCause | None = None
@@ -219,7 +223,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         A list that was taken in was within scope, unless the run is too old to know its scope.
         """
         listed = any(isinstance(proof.files_sha256, str) for proof in self.proofs)
-        return listed and not isinstance(self.terms.scope, msgspec.UnsetType)
+        return listed and not isinstance(self.terms.scope, UnsetType)
 
     @property
     def proven_commit(self) -> str | None:
@@ -298,7 +302,7 @@ def _of_approvals(state: Run, event: Event) -> dict[str, Any]:
 
 
 def _of_effects(state: Run, event: Event) -> dict[str, Any]:
-    """What an event changes in grants, proofs, deploy and verification."""
+    """What an event changes in grants, proofs, deploy, verification and report."""
     changes: dict[str, Any] = {}
     match event:
         case e.RunGrantAuthorized():
@@ -321,6 +325,8 @@ def _of_effects(state: Run, event: Event) -> dict[str, Any]:
             changes["follow_ups"] = event.follow_ups
         case e.RunDeployBound():
             changes = {"deploy": event.deploy, "verify_until": event.verify_until}
+        case e.RunReportSourceIntended():
+            changes = {"report_id": event.report_id}
     return changes
 
 
@@ -335,6 +341,8 @@ def _of_course(state: Run, event: Event) -> dict[str, Any]:
             changes = {"charges": state.charges.plus(amounts)}
         case e.RunVerified() | e.RunVerificationFailed():
             changes = {"verdict": event.verdict, "finished_at": event.at}
+        case e.RunReported():
+            changes = {"finished_at": event.at}
         case e.RunEnd():
             names = ("reason", "summary_md", "cause", "command_key_sha256", "follow_ups")
             changes = {name: getattr(event, name) for name in names} | {"finished_at": event.at}

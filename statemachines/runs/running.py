@@ -65,6 +65,7 @@ def _out_of_order(run: Run, topic: str) -> bool:
     """Whether what the table allows has no ground yet, or no more: the order of grants and proofs is data (G-110)."""
     draft, merge = run.draft_grant, run.merge_grant
     weekly, merging = run.case_id is None, run.terms.delivery.mode == "auto_merge"
+    has_source = isinstance(run.report_id, str)
     opened, ready = run.proof("pr_opened") is not None, run.proof("checks_passed") is not None
     on, merged = run.proof("auto_merge_enabled") is not None, run.proof("merged") is not None
     spent = merge is not None and merge.consumed_at is not None
@@ -80,6 +81,8 @@ def _out_of_order(run: Run, topic: str) -> bool:
         e.RunMergeProven.TOPIC: not (on if merging else opened) or merged,
         e.RunMergeProvenLater.TOPIC: merged,
         e.RunDeployBound.TOPIC: run.proven_commit is None,
+        e.RunReportSourceIntended.TOPIC: not weekly or has_source,
+        e.RunReported.TOPIC: not (weekly and has_source),
     }.get(topic, False)
 
 

@@ -6,9 +6,11 @@ Like every decision across streams it takes plain states and `now`, and returns 
 from __future__ import annotations
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from statemachines.contracts.policy import Authority, Policy, require_enabled
 from statemachines.kernel.machine import Rejection
+from statemachines.reports.source import FunnelPlan, plan_of
 from statemachines.runs import claim as claims
 from statemachines.runs import lease as leases
 from statemachines.runs import ledger as ledgers
@@ -115,10 +117,18 @@ def _start_scheduled(
         raise ReceiptOver("The receipt has expired.", next_action="Wait for the receipt of the next slot.")
     if receipt.status is not receipts.Status.ISSUED:
         raise ReceiptNotClaimable("The receipt is over.", next_action="Wait for the receipt of the next slot.")
-    return _begin(command, receipt, _terms(policy, mapped), ledger, None, None, now)
+    return _begin(command, receipt, _terms(policy, mapped, _review(policy, receipt)), ledger, None, None, now)
 
 
-def _terms(policy: Policy, mapped: str | None) -> Terms:
+def _review(policy: Policy, receipt: Receipt) -> FunnelPlan | UnsetType:
+    """What the report is about: the policy's events over the period of the receipt's slot, and the one before it."""
+    plan, slot = policy.review, receipt.slot
+    if plan is None or slot is None:
+        return UNSET
+    return plan_of(plan.events, plan.minimum_sample_size, slot.period_start, slot.period_end)
+
+
+def _terms(policy: Policy, mapped: str | None, review: FunnelPlan | UnsetType = UNSET) -> Terms:
     """The part of the policy that the run is held to."""
     return Terms(
         playbook=policy.playbook,
@@ -129,6 +139,7 @@ def _terms(policy: Policy, mapped: str | None) -> Terms:
         base_branch=policy.default_branch,
         environment=policy.place(mapped),
         scope=policy.scope,
+        review=review,
     )
 
 

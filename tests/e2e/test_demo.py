@@ -78,6 +78,11 @@ STORY = [
     r"trigger_receipt\.issued\.v1 +by the service itself \(sweep\)",
     r"verify_proof\.py: HEADS NOT AUTHENTICATED: run_",
     r"with one more turn in a charge: WRONG: run_",
+    # the review
+    r"next step: .* read the report source, then record the report",
+    r"order_paid +: .* 2 now",
+    r"one sale too many: report_values_differ: 3",
+    r"recorded: rep_\w+: private, untrusted; the run succeeded",
     r"All \d+ steps went as promised",
 ]
 """What a transcript holds, in this order."""

@@ -14,7 +14,9 @@ from schemas.kernel.errors import CATALOGUE
 ROOT = Path(__file__).parents[2]
 # Refusals of the edge that have the catalogue's own text unless something more precise is known; commands of the
 # store are translated.
-GENERAL = {"rate_limited", "principal_not_allowed", "owner_required", "idempotency_key_reused", "invalid_payload"}
+GENERAL = {"rate_limited", "principal_not_allowed", "owner_required", "idempotency_key_reused", "invalid_payload"} | {
+    "service_unavailable"
+}
 
 
 class Sent(NamedTuple):

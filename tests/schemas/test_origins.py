@@ -27,6 +27,7 @@ HANDED = {
     if isinstance(kind, type) and kind is not RunProof
 }
 KINDS = ("TriggerReceipt", "CaseRecord", "Claim", "Run", "Grant", "ConsumedGrant", "Approval", "VerificationAnswer")
+REPORTS = ("ReportSource", "RecordedReport")
 
 
 @pytest.mark.parametrize("name", sorted(HANDED))
@@ -35,7 +36,7 @@ def test_every_answer_to_a_runner_tells_the_origin_of_each_member(name: str) -> 
 
 
 def test_what_matters_most_is_among_them() -> None:
-    assert HANDED.keys() >= set(KINDS)
+    assert HANDED.keys() >= {*KINDS, *REPORTS}
 
 
 class Inner(msgspec.Struct):
@@ -79,9 +80,11 @@ def test_what_a_product_sent_is_told_apart_and_the_closed_outputs_stay_closed() 
 
     assert of("TriggerReceipt", "untrusted_telemetry") == {"/case/title", "/case/level"}
     assert of("CaseRecord", "untrusted_telemetry") >= {"/title", "/message", "/tags", "/latest_event/message"}
-    for name in ("Run", "Claim", "Grant", "Approval"):
+    for name in ("Run", "Claim", "Grant", "Approval", *REPORTS):
         assert of(name, "untrusted_telemetry") == set()
-    assert of("Run", "runner_output") >= {"/reason", "/pull_request/url"}
+    assert of("Run", "runner_output") >= {"/reason", "/pull_request/url", "/output/findings", "/output/limitations"}
+    assert of("ReportSource", "provider_read") == {"/rows", "/sample_size"}
+    assert of("RecordedReport", "runner_output") == {"/report"}
     assert of("Run", "provider_read") >= {"/verification/sample/count", "/deploy/sha"}
     for output in (SelfHealingOutput, FunnelReviewOutput):
         assert declared_origins(output) is None

@@ -121,6 +121,8 @@ class FakeProvider:
         assert body["query"]["kind"] == "HogQLQuery"
         assert all(f"{{{name}}}" in query for name in values), "every value is a parameter of the query"
         assert "limit" in query, "every query is bounded"
+        if "window" in values:
+            return 200, {"columns": ["level", "count()"], "results": self._levels(values), "hasMore": False}
         if "event" in values:
             count = sum(
                 event["event"] == values["event"] and values["since"] < event["created_at"] <= values["until"]
@@ -135,6 +137,25 @@ class FakeProvider:
             and event["properties"].get("service_onboarding_proof") is not None
         ]
         return 200, {"columns": ["event", "created_at", "properties"], "results": rows, "hasMore": False}
+
+    def _levels(self, values: dict[str, Any]) -> list[list[int]]:
+        """How many people came to each level of an ordered funnel, and not further: windowFunnel, by hand."""
+        people: dict[str, list[tuple[int, str]]] = {}
+        for event in self.events:
+            if event["event"] in values["events"] and values["since"] <= event["created_at"] < values["until"]:
+                person = event["properties"].get("distinct_id", "")
+                people.setdefault(person, []).append((int(event["created_at"]), event["event"]))
+        levels: dict[int, int] = {}
+        for seen in people.values():
+            reached, since = 0, 0
+            for step in values["events"]:
+                after = [at for at, event in seen if event == step and at >= since]
+                if not after:
+                    break
+                reached, since = reached + 1, min(after)
+            if reached:
+                levels[reached] = levels.get(reached, 0) + 1
+        return [[level, count] for level, count in sorted(levels.items())]
 
 
 @contextmanager

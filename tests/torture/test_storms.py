@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cluster import TestCluster
-from tests.torture import releases
+from tests.torture import releases, schedules
 from tests.torture.runs import RUNS, SHORT, Theatre
 
 pytestmark = pytest.mark.slow
@@ -45,3 +45,8 @@ async def test_p7_readers_of_the_log_miss_nothing(theatre: Theatre):
 async def test_two_releases_run_side_by_side_up_and_down(theatre: Theatre):
     """The next one has one more migration and another version of two topics; this one refuses only what it wrote."""
     assert await releases.releases(theatre, releases.SHORT["releases"]) == []
+
+
+async def test_p14_a_civil_occurrence_has_one_receipt_whatever_dies(theatre: Theatre):
+    """A quarter of a year with its change of the clock; the three years of twelve zones are `make torture`'s."""
+    assert await schedules.p14(theatre, schedules.SHORT["P14"]) == []

@@ -39,6 +39,8 @@ OPERATIONS: Mapping[str, tuple[str, ...]] = {
     "run.deploy_bound.v1": ("record_deploy",),
     "run.verified.v1": ("verify_automation_run",),
     "run.verification_failed.v1": ("verify_automation_run",),
+    "run.report_source_intended.v1": ("read_report_source",),
+    "run.reported.v1": ("record_report",),
     "run.failed.v1": _RUN_ENDS,
     "run.failed_outside.v1": _RUN_ENDS,
     "run.escalated.v1": _RUN_ENDS,

@@ -14,8 +14,6 @@ _GIVEN = {
     ("GET", "/install.md"): "get_install_guide",
     ("GET", "/skill/service/SKILL.md"): "get_skill",
     ("POST", "/v1/auth/self_delete"): "delete_account",
-    ("POST", "/v1/automation-runs/{run_id}/report-source"): "read_report_source",
-    ("POST", "/v1/automation-runs/{run_id}/actions/record-report"): "record_report",
     ("POST", "/v1/billing/checkout"): "start_billing_checkout",
     ("POST", "/v1/billing/portal"): "open_billing_portal",
     ("POST", "/v1/billing/webhook"): "receive_billing_webhook",

@@ -16,6 +16,7 @@ from schemas.billing.usage import BillingNotice
 from schemas.kernel.errors import CATALOGUE, ClosedErrorEnvelope, ErrorEnvelope
 from schemas.kernel.operations import documented_operations
 from schemas.kernel.published import publish, publish_request
+from schemas.kernel.shape import ALTERNATIVES
 from service.auth.principals import PrincipalKind
 from service.http.edge.bound import STAND_IN, TEST_CLOCK_PATH, Bound
 from service.http.edge.headers import REQUEST_ID_HEADER
@@ -164,6 +165,7 @@ def _types_of(shown: Sequence[Bound]) -> list[Any]:
         types += [bound.body_type] if bound.takes_body else []
         types += [body for body in operation.responses.values() if body is not None]
         types += [operation.query] if operation.query is not None else []
+    types += ALTERNATIVES
     return list({id(found): found for found in types}.values())
 
 

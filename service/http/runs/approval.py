@@ -23,10 +23,10 @@ from service.eventstore.commands import Answer, Outcome, Unit
 from service.eventstore.pages import Place
 from service.http.edge import groups
 from service.http.edge.call import Call
+from service.http.edge.on_runs import RUN_LOCATED, TOKEN_ERRORS, on_run, token_of
 from service.http.edge.operations import KEY, OWNER, RUNNER, Subject
 from service.http.edge.paging import read_page
 from service.http.edge.validation import text_of
-from service.http.runs.calls import RUN_LOCATED, TOKEN_ERRORS, on_run, token_of
 from service.runs import commands, reads, show
 from service.runs.scope import Ran
 from statemachines.runs import approving

@@ -16,9 +16,10 @@ from service.eventstore.commands import Answer, Outcome, Unit
 from service.eventstore.intents import Intent
 from service.http.edge import groups
 from service.http.edge.call import Call
+from service.http.edge.on_runs import holder_of
 from service.http.edge.operations import KEY_OR_RUNNER, RUNNER, Subject
 from service.http.edge.validation import text_of
-from service.http.runs.calls import holder_of, require_visible
+from service.http.runs.calls import require_visible
 from service.runs import commands, reads, show
 from service.runs.commands.claim import Claimed
 from statemachines.runs import claim as claims

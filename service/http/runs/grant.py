@@ -10,9 +10,9 @@ from schemas.runs.grant import AuthorizeAutoMerge, AuthorizeDraftPr, ConsumedGra
 from service.eventstore.commands import Answer, Outcome, StoredAnswer, Unit
 from service.http.edge import groups
 from service.http.edge.call import Call
+from service.http.edge.on_runs import RUN_LOCATED, TOKEN_ERRORS, on_run, token_of
 from service.http.edge.operations import RUNNER
 from service.http.edge.validation import text_of
-from service.http.runs.calls import RUN_LOCATED, TOKEN_ERRORS, on_run, token_of
 from service.runs import commands, show
 from service.runs.scope import Ran
 from statemachines.runs.events import GrantKind

@@ -11,8 +11,8 @@ from schemas.runs.pr_proof import PrProof, RecordPrProof
 from service.eventstore.commands import Answer, Outcome, Unit
 from service.http.edge import groups
 from service.http.edge.call import Call
+from service.http.edge.on_runs import RUN_LOCATED, on_run
 from service.http.edge.operations import CI
-from service.http.runs.calls import RUN_LOCATED, on_run
 from service.runs import commands, show_run
 from service.runs.next_step import next_step
 from service.runs.scope import Ran

@@ -7,8 +7,9 @@ from schemas.runs.proof import RunProof
 from service.eventstore.commands import Answer
 from service.http.edge import groups
 from service.http.edge.call import Call
+from service.http.edge.on_runs import RUN_SUBJECT
 from service.http.edge.operations import KEY_OR_RUNNER
-from service.http.runs.calls import RUN_SUBJECT, require_visible
+from service.http.runs.calls import require_visible
 from service.runs.proof import prove_run
 
 

@@ -10,8 +10,8 @@ from service.auth.refusals import refusal
 from service.eventstore.commands import Answer, Outcome, Unit
 from service.http.edge import groups
 from service.http.edge.call import Call
+from service.http.edge.on_runs import RUN_SUBJECT, on_run
 from service.http.edge.operations import KEY_OR_RUNNER
-from service.http.runs.calls import RUN_SUBJECT, on_run
 from service.runs import commands, show_run
 from service.runs.counting import count
 from service.runs.scope import Ran

@@ -44,6 +44,8 @@ ROWS = [
     (e.RunDeployBound, [OPENED], VERIFYING),
     (e.RunVerified, [VERIFYING], Status.SUCCEEDED),
     (e.RunVerificationFailed, [VERIFYING], Status.FAILED),
+    (e.RunReportSourceIntended, [STARTED, RUNNING], RUNNING),
+    (e.RunReported, [RUNNING], Status.SUCCEEDED),
     (e.RunFailed, [STARTED, RUNNING, REVIEW], Status.FAILED),
     (e.RunFailedOutside, [PENDING, OPENED], Status.FAILED_OUTSIDE),
     (e.RunEscalated, [STARTED, RUNNING, REVIEW], Status.ESCALATED),

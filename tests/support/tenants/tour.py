@@ -23,11 +23,14 @@ from scripts.automation_world import (
     Shop,
     bindings,
     mint,
+    onboard,
     open_shop,
 )
+from statemachines.contracts.playbook import assemble_entry, find_template
 from tests.support import accounts
-from tests.support.playbook_samples import AUTO_MERGE
+from tests.support.playbook_samples import AUTO_MERGE, REVIEW, assertions_of, bindings_of
 from tests.support.server import ServerHandle
+from tests.support.weekly import gap, report_on
 
 HEAD, MERGED = "e" * 40, "f" * 40
 WAIT = OBSERVATION_SECONDS + SETTLING
@@ -95,7 +98,36 @@ def take_tour(tenant: Tenant) -> Shop:
     shop = end_secrets(tenant, shop, keys[-1]["id"])
     stop_and_go(tenant, shop)
     leave_under_way(tenant, shop, again=repair_by_host(tenant, shop))
+    review_week(tenant)
     return shop
+
+
+def review_week(tenant: Tenant) -> None:
+    """Take a project of its own from a schedule to a recorded report, and pause it: later slots find it off."""
+    project = tenant.create_project("reviews")
+    path, owner, automation = f"/v1/projects/{project['id']}", tenant.owner_key, "review"
+    onboard(tenant, project, mint(tenant, project["id"], "ci_deploy"), "came_back")
+    wish = {"kind": "automation_runner", "name": "reviewer", "automation_id": automation}
+    made = tenant.call("POST", f"{path}/credentials", wish, owner, idempotency_key="reviewer")
+    runner = tenant.secrets["reviewer"] = made["credential"]
+    bound = bindings_of(REVIEW, automation)
+    bound |= {"schedule": {"cron": "0 * * * *", "timezone": "UTC", "start_window_seconds": 3600}}
+    bound |= {"funnel": {"events": [TRAFFIC, "came_back"], "period_days": 1, "minimum_sample_size": 1}}
+    entry = assemble_entry(find_template(REVIEW), bound, assertions_of(REVIEW))
+    document = {"policy_version": 2, "automations": [entry]}
+    tag = tenant.call("PUT", f"{path}/automation-contract", document, owner)["etag"]
+    tenant.call("POST", f"{path}/automation-contract/enable", {}, owner, if_match=tag, idempotency_key="on")
+    issued = tenant.call("POST", f"{path}/automation-triggers/issue", {"automation_id": automation}, runner)
+    begun = {"trigger_receipt_id": issued["trigger_receipts"][0]["receipt_id"]}
+    run = tenant.call("POST", f"{path}/automation-runs", begun, runner, idempotency_key="review")
+    fence = {"state_revision": run["state_revision"], "lease_epoch": run["lease_epoch"]}
+    source = tenant.call("POST", f"/v1/automation-runs/{run['run_id']}/report-source", fence, runner)
+    fence["state_revision"] = source["state_revision"]
+    report = report_on(source, gap()) | {"limitations": []}
+    tenant.call(
+        "POST", f"/v1/automation-runs/{run['run_id']}/actions/record-report", fence | {"report": report}, runner
+    )
+    tenant.call("POST", f"{path}/automation-contract/pause", {}, owner)
 
 
 def connect(tenant: Tenant, shop: Shop) -> None:

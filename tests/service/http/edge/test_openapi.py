@@ -448,7 +448,6 @@ async def test_unbuilt_operations_answer_501(api: httpx2.AsyncClient) -> None:
     [
         ("POST", "/v1/billing/webhook", "PaymentSignatureAuth", ["", "owner"]),  # R-AUTH-09: a key changes nothing
         ("GET", "/v1/billing/status", "ApiKeyAuth", ["owner"]),  # the cap of R-BILL-01
-        ("POST", "/v1/automation-runs/{run_id}/actions/record-report", "RunnerCredentialAuth", ["runner"]),  # R-AUT-54
     ],
 )
 async def test_what_a_rule_still_promises_is_not_built(

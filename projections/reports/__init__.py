@@ -1,0 +1,1 @@
+"""The source and the report of each weekly run, as rows."""

@@ -1,0 +1,1 @@
+"""The source and the report of a weekly run, on the wire."""

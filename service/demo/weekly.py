@@ -1,0 +1,202 @@
+"""The weekly review: a schedule's slot, one source of numbers, and a private report that may say nothing else."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from typing import Any
+
+from service.demo.plan import MILESTONES
+from service.demo.scene import Scene, require, wait_for
+from service.demo.stage import Api
+
+AUTOMATION = "review-funnel"
+PLAYBOOK = "weekly-funnel-review"
+ASSERTION = "scheduler_execution_configured"
+DAY = 86400
+HALF_HOUR = 1800
+BEFORE, AFTER = (6, 5, 4), (8, 4, 2)
+"""How many people opened an account, filled a cart and paid: on the first day and on the second."""
+
+
+def review_week(scene: Scene) -> str:
+    """Two days of customers, the slot after them, and a report on what changed between them.
+
+    Returns what that came to in a sentence.
+    """
+    minute = (time.gmtime(server_time(scene)).tm_min + 30) % 60
+    runner = save_and_enable(scene, minute)
+    scene.stage.step("Another day in the shop: of those who come, fewer go on to pay")
+    trade(scene, "monday", BEFORE)
+    scene.move_clock(DAY, "the next day in the shop.")
+    trade(scene, "tuesday", AFTER)
+    run = start(scene, runner, await_slot(scene))
+    source = read_source(scene, runner, run)
+    report(scene, runner, run, source)
+    runner.close()
+    return "A review compares two days: its numbers are those of one source, and another number is refused."
+
+
+def server_time(scene: Scene) -> int:
+    """The time of the service's clock, in epoch seconds."""
+    told: int = scene.owner.call("GET", f"{scene.path}/automation-control", quiet=True)["server_time"]
+    return told
+
+
+def save_and_enable(scene: Scene, minute: int) -> Api:
+    """Put a review in the place of the repairs; returns its runner, whose credential acts for it alone."""
+    stage, path = scene.stage, f"{scene.path}/automation-contract"
+    stage.step("The owner saves and enables a review on a schedule")
+    request = {"version": "2.0.0", "bindings": bindings(minute), "readiness_assertions": {ASSERTION: True}}
+    render = f"{scene.path}/automation-playbooks/{PLAYBOOK}/render"
+    candidate = scene.owner.call("POST", render, request)
+    stage.show("never allowed", ", ".join(candidate["automation"]["forbidden_actions"]))
+    tag = scene.owner.call("GET", path)["etag"]
+    saved = scene.owner.call("PUT", path, candidate["contract_input"], if_match=tag)
+    wish = {"kind": "automation_runner", "name": "Review agent", "automation_id": AUTOMATION}
+    made = scene.owner.call("POST", f"{scene.path}/credentials", wish, idempotency_key=secrets.token_hex(8))
+    key = secrets.token_hex(8)
+    scene.owner.call("POST", f"{path}/enable", {}, if_match=saved["etag"], idempotency_key=key)
+    stage.show("every day compared with the day before", f"at minute {minute} of each hour, UTC")
+    return Api(scene.world.base_url, made["credential"], stage, "review agent")
+
+
+def bindings(minute: int) -> dict[str, Any]:
+    """Bind the playbook to the shop's three milestones, a day at a time."""
+    return {
+        "automation_id": AUTOMATION,
+        "name": "Review the shop's funnel",
+        "runner": {"provider": "custom"},
+        "execution": {
+            "provider": "custom",
+            "custom": {
+                "management_surface": "the demo itself",
+                "credential_destination": "environment of the review agent",
+                "invocation": {"executable": "python3", "argv": ["weekly.py"]},
+            },
+        },
+        "schedule": {"cron": f"{minute} * * * *", "timezone": "UTC", "start_window_seconds": HALF_HOUR},
+        "funnel": {"events": [event for event, *_ in MILESTONES], "period_days": 1, "minimum_sample_size": 5},
+        "budgets": {
+            "max_runs_per_day": 100,
+            "max_turns_per_run": 10,
+            "max_runtime_seconds": HALF_HOUR,
+            "max_cost_usd_per_run": 1,
+        },
+        "escalation": {"destination": "owner@example.invalid", "instructions": "Say what could not be read."},
+    }
+
+
+def trade(scene: Scene, day: str, reached: tuple[int, int, int]) -> None:
+    """Let people come to the shop, of whom fewer reach each step."""
+    opened, added, paid = reached
+    for number in range(opened):
+        customer = f"{day}-{number}"
+        scene.world.visit("/accounts", user=customer)
+        if number < added:
+            scene.world.visit("/cart", user=customer, item="tea", quantity=2)
+        if number < paid:
+            scene.world.visit("/checkout", user=customer, card="good")
+    scene.stage.show(day, f"{opened} opened an account, {added} filled a cart, {paid} paid")
+
+
+def await_slot(scene: Scene) -> dict[str, Any]:
+    """Wait until the sweep has issued the receipt of the next slot; returns it."""
+    scene.stage.step("The slot comes: the minute sweep issues its one receipt")
+    scene.move_clock(HALF_HOUR + 60, "the slot of this hour.")
+    path = f"{scene.path}/automation-trigger-receipts?status=issued"
+
+    def look() -> dict[str, Any] | None:
+        found = scene.owner.call("GET", path, quiet=True)["trigger_receipts"]
+        return found[0] if found else None
+
+    receipt = wait_for("the receipt of a slot", look)
+    period = receipt["schedule"]["period_end"] - receipt["schedule"]["period_start"]
+    scene.stage.show("receipt", f"{receipt['receipt_id']}, for {period} s up to {receipt['schedule']['scheduled_for']}")
+    return receipt
+
+
+def start(scene: Scene, runner: Api, receipt: dict[str, Any]) -> dict[str, Any]:
+    """Begin the run of the slot; it has no case, and nothing to claim."""
+    wish = {"trigger_receipt_id": receipt["receipt_id"]}
+    path = f"{scene.path}/automation-runs"
+    run: dict[str, Any] = runner.call("POST", path, wish, expect=201, idempotency_key=secrets.token_hex(8))
+    scene.stage.show("next step", run["next_action"])
+    return run
+
+
+def read_source(scene: Scene, runner: Api, run: dict[str, Any]) -> dict[str, Any]:
+    """Read the one source of the report; it is the same ever after, whoever comes to the shop."""
+    scene.stage.step("The service reads the funnel once: that is the report's source")
+    path, fence = f"/v1/automation-runs/{run['run_id']}/report-source", fence_of(run)
+    source: dict[str, Any] = runner.call("POST", path, fence)
+    scene.stage.tell("After two days in the shop a slot of the schedule comes, and the service reads the funnel once:")
+    shown = []
+    for row in source["rows"]:
+        before, now = f"{row['prior_users']:3} people", f"{row['current_users']:3}"
+        share = f"{row['prior_conversion']:.0%} to {row['current_conversion']:.0%} of the first step"
+        shown.append(f"{row['event']:18} {before} the day before, {now} now; {share}")
+    scene.stage.draw(shown)
+    require(source["rows"][2]["current_users"] == AFTER[2], "The funnel counted others than those who came.")
+    sample = f"{source['sample_size']} people began, of at least {source['minimum_sample_size']}"
+    scene.stage.show("sample", f"{sample}; source {source['source_hash'][:16]}…")
+    require(runner.call("POST", path, fence)["source_hash"] == source["source_hash"], "The source changed.")
+    return source
+
+
+def report(scene: Scene, runner: Api, run: dict[str, Any], source: dict[str, Any]) -> None:
+    """Try to record a number that the source does not have, then record what it says."""
+    stage, path = scene.stage, f"/v1/automation-runs/{run['run_id']}/actions/record-report"
+    stage.step("The runner reports: every number has to be the source's")
+    document = draw_up(source)
+    fence = {"state_revision": source["state_revision"], "lease_epoch": run["lease_epoch"]}
+    wrong = {**document, "findings": [{**document["findings"][0], "current_value": AFTER[2] + 1}]}
+    refused = runner.call("POST", path, fence | {"report": wrong}, expect=409)["error"]
+    expected, actual = refused["details"]["expected"], refused["details"]["actual"]
+    stage.tell(f"A report with one sale too many is refused: {actual:g} where the source says {expected[0]:g}.")
+    done = runner.call("POST", path, fence | {"report": document}, expect=201)
+    stage.show(
+        "recorded", f"{done['report_id']}: {done['visibility']}, {done['trust']}; the run {done['run']['status']}"
+    )
+    [shown] = scene.owner.call("GET", f"{scene.path}/automation-control")["recent_reports"]
+    require(shown["report_id"] == done["report_id"], "Control does not show the report.")
+    require(done["run"]["output"] == document, "The run's output is another report.")
+
+
+def draw_up(source: dict[str, Any]) -> dict[str, Any]:
+    """Write the report: what changed, a guess about it for people to look into, and what nobody knows."""
+    row = source["rows"][2]
+    return {
+        "kind": "funnel_review",
+        "period_start": source["period_start"],
+        "period_end": source["period_end"],
+        "source_hash": source["source_hash"],
+        "findings": [
+            {
+                "kind": "metric",
+                "metric": "people who paid",
+                "unit": "people",
+                "prior_value": row["prior_users"],
+                "current_value": row["current_users"],
+                "change": row["current_users"] - row["prior_users"],
+                "source_columns": ["prior_users", "current_users"],
+            },
+            {
+                "kind": "hypothesis",
+                "rank": 1,
+                "title": "Fewer carts end in an order",
+                "rationale": "The share that pays fell more than the share that fills a cart.",
+                "expected_impact": "As many orders as the day before.",
+                "confidence": "low",
+                "evidence_columns": ["prior_conversion", "current_conversion"],
+                "suggested_human_next_step": "Watch somebody check out.",
+            },
+            {"kind": "readiness_gap", "code": "no_devices", "message": "The plan captures no device of a visitor."},
+        ],
+        "limitations": ["Two days say little."],
+    }
+
+
+def fence_of(run: dict[str, Any]) -> dict[str, int]:
+    """What every command of a runner carries."""
+    return {"state_revision": run["state_revision"], "lease_epoch": run["lease_epoch"]}

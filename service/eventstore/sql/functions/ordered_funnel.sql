@@ -1,0 +1,34 @@
+-- How many people of a project reached each step of an ordered funnel within a period, `since` included and `until`
+-- not: element i counts those of whom events 1 to i were received in this order. Events of one second count as in
+-- order, for nothing tells more. Null when the period holds more than `most_rows` such events, of which none is left out.
+--
+-- One person's events follow one another, so that one pass is enough: whoever is at step n moves on at the first event
+-- of step n + 1, and no other choice of events leads further.
+create or replace function ordered_funnel(
+    project text, steps text[], since bigint, until bigint, most_rows bigint
+) returns bigint[] language plpgsql stable as $body$
+declare
+    reached  bigint[] := array_fill(0::bigint, array[cardinality(steps)]);
+    person   text;
+    place    integer := 0;
+    looked   bigint := 0;
+    seen     record;
+begin
+    for seen in
+        select e.distinct_id, array_position(steps, e.event) as step from analytics_events e
+        where e.project_id = project and e.event = any(steps) and e.received_at >= since and e.received_at < until
+        order by e.distinct_id, e.received_at, step limit most_rows + 1
+    loop
+        looked := looked + 1;
+        if seen.distinct_id is distinct from person then
+            person := seen.distinct_id;
+            place := 0;
+        end if;
+        if seen.step = place + 1 then
+            place := place + 1;
+            reached[place] := reached[place] + 1;
+        end if;
+    end loop;
+    return case when looked > most_rows then null else reached end;
+end
+$body$;

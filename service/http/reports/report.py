@@ -1,0 +1,83 @@
+"""Reports at the edge: the one saved aggregate of a weekly run, and the one typed report of it (G-112, R-AUT-37)."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from schemas.reports.report import ReadReportSource, RecordedReport, RecordReport, ReportSource
+from service.eventstore.commands import Answer, Outcome, Unit
+from service.http.edge import groups
+from service.http.edge.call import Call
+from service.http.edge.on_runs import RUN_LOCATED, TOKEN_ERRORS, on_run, token_of
+from service.http.edge.operations import RUNNER
+from service.reports import commands, show
+from service.reports.reading import read_source
+from service.runs.scope import Ran
+from statemachines.runs.closing import as_of
+
+
+@groups.AUTOMATION.operation(
+    method="POST",
+    path="/v1/automation-runs/{run_id}/report-source",
+    operation_id="read_report_source",
+    summary="Read the one source of a weekly run's report",
+    principals=RUNNER,
+    scope="runs:write",
+    subject=RUN_LOCATED,
+    responses={200: ReportSource},
+    idempotency="optional",
+    errors=(*TOKEN_ERRORS, "run_transition_not_allowed"),
+)
+async def read_report_source(call: Call[ReadReportSource, None]) -> Outcome:
+    """Commit the intent, read the provider, store what it said; a repeat gets what is stored without a read.
+
+    The first of these binds the key and stores no answer, so that a repeat after a failed read reads again.
+    """
+    token, row, services = token_of(call), call.subject, call.services
+    wanted = await on_run(call, lambda latest: commands.want_source(latest, token), _wanted)
+    if wanted.status != HTTPStatus.ACCEPTED:
+        return wanted
+    read = await read_source(services.store, services.providers, row)
+    return await on_run(call, lambda latest: commands.store_source(latest, token, read), _source)
+
+
+def _wanted(ran: Ran[None], unit: Unit) -> Answer:
+    """The source that there is; else no answer yet, but the key is bound to the request."""
+    return Answer(202, None, pending=True) if ran.book.report.source is None else _source(ran, unit)
+
+
+def _source(ran: Ran[None], unit: Unit) -> Answer:
+    return Answer(200, show.source(as_of(ran.book, unit.now)))
+
+
+@groups.AUTOMATION.operation(
+    method="POST",
+    path="/v1/automation-runs/{run_id}/actions/record-report",
+    operation_id="record_report",
+    summary="Record the one typed private report of a weekly run",
+    principals=RUNNER,
+    scope="runs:write",
+    subject=RUN_LOCATED,
+    responses={201: RecordedReport, 200: RecordedReport},
+    idempotency="optional",
+    errors=(
+        *TOKEN_ERRORS,
+        "run_transition_not_allowed",
+        "report_source_required",
+        "source_hash_mismatch",
+        "insufficient_sample",
+        "report_values_differ",
+        "report_already_recorded",
+    ),
+)
+async def record_report(call: Call[RecordReport, None]) -> Outcome:
+    """Hold the report to its source and record it, which ends the run; nothing in it is acted on (R-AUT-49)."""
+    token, document = token_of(call), call.body.report
+    return await on_run(call, lambda row: commands.record(row, token, document), _recorded)
+
+
+def _recorded(ran: Ran[None], unit: Unit) -> Answer:
+    return Answer(201 if ran.changed else 200, show.recorded(as_of(ran.book, unit.now)))
+
+
+ENDPOINTS = [read_report_source, record_report]

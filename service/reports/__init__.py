@@ -1,0 +1,1 @@
+"""The report of a weekly run: reading its source, and recording it."""

@@ -1,0 +1,94 @@
+"""The ordered funnel of the local adapter: against a walk through each person's events, within its bounds (G-112)."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from service.analytics import local
+from service.analytics.local import LocalAnalytics
+from service.analytics.probes import FunnelProbe
+from service.eventstore.clock import DAY, TODAY
+from statemachines.kernel.readings import ReadFailed
+from tests.support.telemetry import PROJECT, Telemetry
+from tests.support.telemetry import telemetry as telemetry  # noqa: PLC0414 (a fixture is found by name)
+
+STEPS = ("opened", "added", "paid", "came_back")
+Seen = tuple[str, str, int]
+"""Person, event, and the second it was received in."""
+
+
+def add(telemetry: Telemetry, seen: list[Seen]) -> None:
+    with telemetry.connection.cursor() as cursor:
+        cursor.executemany(
+            "insert into analytics_events (project_id, received_at, id, event, distinct_id, properties) "
+            "values (%s, %s, gen_random_uuid(), %s, %s, '{}')",
+            [(PROJECT, at, event, person) for person, event, at in seen],
+        )
+
+
+def today(telemetry: Telemetry) -> int:
+    row = telemetry.connection.execute(f"select {TODAY}".encode()).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def reached(seen: list[Seen], since: int, until: int) -> list[int]:
+    """Try every choice of events: whoever has some choice in order has reached the step."""
+
+    def chains(person: str, step: int, after: int) -> int:
+        further = [
+            chains(person, step + 1, at)
+            for who, event, at in seen
+            if who == person and step < len(STEPS) and event == STEPS[step] and after <= at < until
+        ]
+        return max([step, *further])
+
+    levels = [chains(person, 0, since) for person in {person for person, _, _ in seen}]
+    return [sum(level >= step for level in levels) for step in range(1, len(STEPS) + 1)]
+
+
+async def test_it_counts_whoever_has_some_choice_of_events_in_order(telemetry: Telemetry) -> None:
+    """People at random, with repeats, returns, ties within a second, and events around the period's ends."""
+    chance = random.Random(12)
+    begin = today(telemetry) - 2 * DAY
+    seen = [
+        (f"person-{chance.randrange(60)}", chance.choice([*STEPS, "other"]), begin + chance.randrange(12))
+        for _ in range(400)
+    ]
+    add(telemetry, seen)
+    for since, until in ((0, 12), (0, 4), (3, 9), (5, 5), (11, 12)):
+        counted = await telemetry.analytics.count_funnel(FunnelProbe(STEPS, begin + since, begin + until))
+        assert counted == reached(seen, begin + since, begin + until), (since, until)
+    assert counted[0] > 0
+
+
+async def test_nobody_is_a_zero_and_another_project_is_nobody(telemetry: Telemetry) -> None:
+    begin = today(telemetry) - DAY
+    add(telemetry, [("p", event, begin + 1) for event in STEPS])
+    probe = FunnelProbe(STEPS, begin, begin + 2)
+    assert await telemetry.analytics.count_funnel(probe) == [1, 1, 1, 1]
+    assert await telemetry.analytics.count_funnel(FunnelProbe(STEPS, begin + 2, begin + 9)) == [0, 0, 0, 0]
+    other = LocalAnalytics(telemetry.store, "proj_of_others")
+    assert await other.count_funnel(probe) == [0, 0, 0, 0]
+
+
+async def test_what_may_have_been_purged_is_no_zero(telemetry: Telemetry) -> None:
+    """To the second: what retention keeps is counted, what it may have taken is a failed read."""
+    kept = today(telemetry) - 30 * DAY
+    add(telemetry, [("p", STEPS[0], kept)])
+    assert await telemetry.analytics.count_funnel(FunnelProbe(STEPS, kept, kept + 1)) == [1, 0, 0, 0]
+    assert await telemetry.analytics.count_funnel(FunnelProbe(STEPS, kept - 1, kept + 1)) == ReadFailed("not_kept")
+    shorter = LocalAnalytics(telemetry.store, PROJECT, 29)
+    assert await shorter.count_funnel(FunnelProbe(STEPS, kept, kept + 1)) == ReadFailed("not_kept")
+
+
+async def test_too_many_events_are_not_counted_in_part(telemetry: Telemetry, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin = today(telemetry) - DAY
+    add(telemetry, [(f"p{n}", STEPS[0], begin) for n in range(11)])
+    probe = FunnelProbe(STEPS, begin, begin + 1)
+    query = local._FUNNEL
+    for most, expected in ((11, [11, 0, 0, 0]), (10, ReadFailed("too_much"))):
+        monkeypatch.setattr(local, "_FUNNEL", query.replace(str(local.MOST_FUNNEL_ROWS), str(most)))
+        assert await telemetry.analytics.count_funnel(probe) == expected
