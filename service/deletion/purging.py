@@ -12,6 +12,7 @@ goes with the account. Sign-ins are scoped by themselves: they know a person by 
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -32,6 +33,10 @@ Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 
 BATCH = 2_000
 """Rows that one transaction removes: a few milliseconds, so that nobody waits long for a lock or for the disk."""
+PAYLOADS = 5_000
+"""Events that one transaction erases: each looks for the first that is not erased yet, past all that are."""
+REST = 0.3
+"""The part of a step's time that is rested after it."""
 BLOCKS = 256
 """Pages of the idempotency records that one transaction looks through."""
 
@@ -128,21 +133,26 @@ class Purge:
         query = sql.SQL(
             "delete from {table} where ctid = any(array(select ctid from {table} where {column} = %s limit {batch}))"
         ).format(table=sql.Identifier(table), column=sql.Identifier(column), batch=sql.Literal(BATCH))
-        while (gone := (await connection.execute(query, (scope,))).rowcount) == BATCH:
+        while True:
+            began = time.monotonic()
+            gone = (await connection.execute(query, (scope,))).rowcount
             self.rows += gone
+            if gone < BATCH:
+                return True
+            await _leave_room(began)
             if time.monotonic() >= until:
                 return False
-        self.rows += gone
-        return True
 
     async def _erase(self, connection: Connection, until: float) -> bool:
         """Erase the payloads of a scope, step by step."""
         while True:
-            cursor = await connection.execute(_ERASE, (self._row.scope_id, self._row.id, BATCH))
+            began = time.monotonic()
+            cursor = await connection.execute(_ERASE, (self._row.scope_id, self._row.id, PAYLOADS))
             [[erased]] = await cursor.fetchall()
             self.payloads += erased
-            if erased < BATCH:
+            if erased < PAYLOADS:
                 return True
+            await _leave_room(began)
             if time.monotonic() >= until:
                 return False
 
@@ -160,6 +170,11 @@ class Purge:
                 return False
         self.rows += (await connection.execute(_JOBS, (scope,))).rowcount
         return True
+
+
+async def _leave_room(began: float) -> None:
+    """Rest after a step, as long as a part of it took: the disk and the processors are everybody's."""
+    await asyncio.sleep(REST * (time.monotonic() - began))
 
 
 async def _tables(connection: Connection) -> list[str]:

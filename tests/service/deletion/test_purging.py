@@ -126,6 +126,7 @@ async def test_a_purge_that_is_stopped_after_every_step_goes_on(
 ):
     """Each slice is another process's: nothing but the database says how far it has come."""
     monkeypatch.setattr(purging, "BATCH", 2)
+    monkeypatch.setattr(purging, "PAYLOADS", 1)
     scope = await make_project(store, "usr_owner")
     fill(sql, scope, rows=5)
     row, slices = await fenced(store, scope), 0
