@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from service.demo.ending import delete_project
 from service.demo.evidence import prove_run
 from service.demo.healing import heal
 from service.demo.merging import merge_automatically
@@ -45,4 +46,6 @@ def tell(scene: Scene, node: str) -> None:
     refuse(scene, policy)
     scene.stage.part("What is left as proof")
     prove_run(scene, healed)
+    scene.stage.part("The end")
+    delete_project(scene)
     scene.owner.close()

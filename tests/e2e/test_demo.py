@@ -78,6 +78,9 @@ STORY = [
     r"trigger_receipt\.issued\.v1 +by the service itself \(sweep\)",
     r"verify_proof\.py: HEADS NOT AUTHENTICATED: run_",
     r"with one more turn in a charge: WRONG: run_",
+    r"goes: 1 contracts, 1 automations",
+    r"external_scheduler: Stop what starts runners",
+    r"service events verify: ",
     r"All \d+ steps went as promised",
 ]
 """What a run prints, in this order."""
