@@ -128,9 +128,12 @@ class Advancer:
             if any(child.phase != "deleted" for child in children):
                 return False
         purge = self._purges.setdefault(row.id, Purge(row))
-        if not await purge.run(self._store.conninfo, until):
+
+        async def end() -> None:
+            await self._send(row, "complete", commands.complete(row))
+
+        if not await purge.run(self._store.conninfo, until, end):
             return False
-        await self._send(row, "complete", commands.complete(row))
         del self._purges[row.id]
         return True
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -71,6 +71,7 @@ _SETTINGS = (
 _PARTITIONS = (
     "select c.relname::text from pg_inherits i join pg_class c on c.oid = i.inhrelid where i.inhparent = %s::regclass"
 )
+_PHASE = "select phase from deletions where project_id = %s and id = %s"
 _ERASE = "select erase_events(erased_scope => %s, deletion_id => %s, max_rows => %s)"
 _OF_ACCOUNT = (("usage_days", "account_id"), ("usage_deploys", "account_id"))
 # Answers are kept under who asked, so those about a project lie in the scopes of its people too. Answers in projects
@@ -96,10 +97,12 @@ class Purge:
         self.rows = 0
         self.payloads = 0
 
-    async def run(self, conninfo: str, until: float) -> bool:
-        """Remove what is there until a moment of the monotonic clock; returns whether nothing is left.
+    async def run(self, conninfo: str, until: float, end: Callable[[], Awaitable[None]]) -> bool:
+        """Remove what is there until a moment of the monotonic clock; when nothing is left, `end` the deletion.
 
-        False also when another process is at it. Raises psycopg.Error.
+        Returns whether it has ended. Whoever purges holds the lock of the deletion from a look at its phase to its end:
+        a pass that outlived it would take what somebody makes who has signed in again. Raises psycopg.Error, and what
+        `end` raises.
         """
         async with await psycopg.AsyncConnection.connect(
             conninfo, autocommit=True, application_name="service-purge", connect_timeout=5
@@ -107,10 +110,20 @@ class Purge:
             for setting in _SETTINGS:
                 await connection.execute(f"set {setting}".encode())
             async with _alone(connection, f"deletion:{self._row.id}") as alone:
+                if not alone or not await self._open(connection):
+                    return False
                 try:
-                    return alone and await self._pass(connection, until)
+                    if not await self._pass(connection, until):
+                        return False
                 except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
                     return False  # Somebody's statement holds a row; the next pass finds it free.
+                await end()
+                return True
+
+    async def _open(self, connection: Connection) -> bool:
+        """Whether the purge of the deletion has not ended by now."""
+        cursor = await connection.execute(_PHASE, (self._row.id, self._row.id))
+        return await cursor.fetchall() == [("purging",)]
 
     async def _pass(self, connection: Connection, until: float) -> bool:
         scope = self._row.scope_id

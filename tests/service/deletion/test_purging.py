@@ -90,7 +90,7 @@ async def purging_of(store: EventStore, ledger: Path, scope: str, monkeypatch: p
     return row
 
 
-async def _nothing(*_: object) -> bool:
+async def _nothing(*_: object) -> Any:
     return False
 
 
@@ -187,7 +187,7 @@ async def test_a_deletion_waits_for_a_rebuild_and_undoes_a_killed_one(
 
     def look(*_: int) -> None:
         async def advance() -> str:
-            found = await Purge(row).run(store.conninfo, time.monotonic() + 5)
+            found = await Purge(row).run(store.conninfo, time.monotonic() + 5, _nothing)
             return str(found)
 
         with ThreadPoolExecutor(1) as thread:
@@ -219,6 +219,20 @@ async def test_what_is_written_late_is_not_written(
     uses.note(CREDENTIAL_USES, scope, "cred_1")
     await uses.stop()
     assert left_of(store.conninfo, scope) == {}
+
+
+async def test_no_purge_outlives_its_deletion(
+    store: EventStore, ledger: Path, sql: Sql, monkeypatch: pytest.MonkeyPatch
+):
+    """One that was read as under way, and has ended since, removes nothing of what came after."""
+    scope = await make_project(store, "usr_owner")
+    row = await purging_of(store, ledger, scope, monkeypatch)
+    assert (await Advancer(store, ledger).advance(row, 20)).phase == "deleted"
+    fill(sql, scope)
+    after = left_of(store.conninfo, scope)
+    assert not await Purge(row).run(store.conninfo, time.monotonic() + 5, _nothing)
+    assert (await Advancer(store, ledger).advance(row, 5)).phase == "deleted"
+    assert left_of(store.conninfo, scope) == after
 
 
 async def test_a_sweep_ends_everybodys_deletions_in_turn(store: EventStore, ledger: Path):
