@@ -24,7 +24,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from scripts import backtests, chains, contention, durable, loadgen, loads, stock, worlds
+from scripts import backtests, chains, contention, durable, endings, loadgen, loads, stock, worlds
 from service.embedded.layout import temporary_directory
 from statemachines.kernel.topics import EVENTS, declare, known_topics, lifts, parse_topic
 from tests.support.cluster import TestCluster
@@ -41,7 +41,19 @@ LIFTED_TURNS = 5
 OLDER = "bench."  # before the topics of a history whose events are all lifted
 LEAST_IDLE = 0.010  # seconds
 STEADY = ("write", "read", "log")  # what a neighbour does all the time; a fence has a promise of its own
-PARTS = ("transitions", "ingest", "chains", "claims", "rebuild", "growth", "loads", "backtest", "start", "neighbours")
+PARTS = (
+    "transitions",
+    "ingest",
+    "chains",
+    "claims",
+    "rebuild",
+    "growth",
+    "loads",
+    "backtest",
+    "deletion",
+    "start",
+    "neighbours",
+)
 
 
 class Figures:
@@ -281,6 +293,15 @@ def measure_backtest(figures: Figures, world: worlds.World) -> None:
     )
 
 
+def measure_deletion(figures: Figures, world: worlds.World, rows: int) -> None:
+    """Delete a project with so many rows of telemetry, and a fifth as many events, beside another tenant."""
+    ended = endings.measure(world, rows, rows // 5)
+    figures.add(f"rows deleted, of {rows + rows // 5:,}", ended.rate, "/s", yardstick=30_000, promised=1)
+    figures.add(
+        "p95 of another tenant meanwhile", ended.meanwhile, "ms", yardstick=ended.alone, promised=1.5, most=True
+    )
+
+
 def measure_start(figures: Figures) -> None:
     """Start `service serve` on an existing embedded database; measure the memory of its idle API process.
 
@@ -372,6 +393,7 @@ def main() -> int:
     parser.add_argument("parts", nargs="*", help=f"{' '.join(PARTS)} (default: all)")
     parser.add_argument("--seconds", type=float, default=8.0, help="length of each load")
     parser.add_argument("--growth-events", type=int, default=1_000_000)
+    parser.add_argument("--deletion-rows", type=int, default=1_000_000)
     arguments = parser.parse_args()
     wanted = set(arguments.parts or PARTS)
     if unknown := wanted - set(PARTS):
@@ -409,6 +431,10 @@ def main() -> int:
             world.use_database("backtest")
             with world.api():
                 measure_backtest(figures, world)
+        if "deletion" in wanted:
+            world.use_database("deletion")
+            with world.api():
+                measure_deletion(figures, world, arguments.deletion_rows)
         if "start" in wanted:
             measure_start(figures)
         if "neighbours" in wanted:

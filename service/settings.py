@@ -62,6 +62,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     migration_database_url: str | None
     embedded: bool
     data_dir: Path
+    erasure_ledger: Path
     host: str
     port: int
     workers: int
@@ -137,6 +138,14 @@ VARIABLES: tuple[Variable, ...] = (
         lambda value: Path(value).expanduser().absolute(),
         ".data",
         "Where the embedded database, its log and generated secrets live.",
+    ),
+    Variable(
+        "SERVICE_ERASURE_LEDGER",
+        "erasure_ledger",
+        lambda value: Path(value).expanduser().absolute(),
+        None,
+        "File that remembers what was erased, so that restoring a backup does not bring it back; hosts of one database "
+        "share it. Default: `erasures.jsonl` in the data directory.",
     ),
     Variable("SERVICE_HOST", "host", text, "127.0.0.1", "Address that the API listens on."),
     Variable("SERVICE_PORT", "port", one_to(65535), "8000", "Port that the API listens on."),
@@ -362,6 +371,7 @@ def load_settings(env: Mapping[str, str] | None = None, *, secrets: bool = True)
         raise SettingsError(problems)
     layout = Layout(values["data_dir"])
     values["database_url"] = layout.url if embedded else values["database_url"]
+    values["erasure_ledger"] = values["erasure_ledger"] or values["data_dir"] / "erasures.jsonl"
     values["base_url"] = values["base_url"] or _default_base_url(values["host"], values["port"])
     values["test_clock"] = values["test_clock"] and values["test_token"] is not None
     absent = {v.field: None for v in VARIABLES if v.secret and values[v.field] == ABSENT}

@@ -17,7 +17,7 @@ from projections.accounts import key as keys
 from projections.credentials import credential as credentials
 from projections.credentials.credential import CredentialRow
 from service.auth import secrets
-from service.auth.access import Access
+from service.auth.access import DELETION_GROUP, Access
 from service.auth.authority import fence_reaches
 from service.auth.principals import ANONYMOUS, Principal, PrincipalKind
 from service.auth.refusals import NotFound, OwnerRequired, PrincipalNotAllowed, ScopeMissing, Unauthenticated
@@ -28,6 +28,7 @@ from service.eventstore.store import EventStore
 from service.settings import Settings
 from statemachines.accounts.membership import membership_id
 from statemachines.credentials.credential import RUNNER
+from statemachines.deletion.removal import KEPT_SECONDS
 from statemachines.kernel.machine import Rejection
 from statemachines.projects.project import ProjectDeletionInProgress, ProjectNotFound
 
@@ -44,6 +45,14 @@ _CREDENTIAL = (
 _DSN = (
     "select p.id, paying_account(project => p.id, maker => p.created_by) from projects p where p.dsn_hash = %s limit 1"
 )
+
+SELF_DELETE_PATH = "/v1/auth/self_delete"
+# Of an account that is gone the deletion remembers the key that asked, to show it the receipt (G-130).
+_FORMER = (
+    "select d.account_id from deletions d where d.api_key_sha256 = %s and d.kind = 'account' "  # noqa: S608 - constants
+    f"and (d.deleted_at is null or d.deleted_at > {NOW_SECONDS} - {KEPT_SECONDS}) limit 1"
+)
+_ASKED = "select exists (select from deletions d where d.scope_id = %s and d.account_id = %s and d.phase <> 'fenced')"
 
 _BEARER = "bearer "
 _NAMES: Mapping[PrincipalKind, str] = {
@@ -103,10 +112,14 @@ class Authenticator:
             secret = presented(access, headers, query)
             # What is remembered may let somebody through to the second check; a refusal rests on a fresh look, so that
             # a secret that has just ended is nobody's everywhere, and not of the wrong kind here and there.
-            principal = await self._identify(secret, remembered=access.mutation)
-            if access.mutation and _refusal(access, principal) is not None:
+            # Repeats of a deletion are answered without a command, so they have no second check either.
+            remembered = access.mutation and access.group != DELETION_GROUP
+            principal = await self._identify(secret, remembered=remembered)
+            if remembered and _refusal(access, principal) is not None:
                 principal = await self._identify(secret, remembered=False)
         except Unauthenticated as refused:
+            if access.path == SELF_DELETE_PATH and (former := await self._former(headers)) is not None:
+                return former
             raise Unauthenticated(str(refused), next_action=how_to_present(access)) from None
         if (refusal := _refusal(access, principal)) is not None:
             raise refusal
@@ -153,9 +166,18 @@ class Authenticator:
     async def admit(self, principal: Principal, project_id: str, access: Access, *, remembered: bool = False) -> None:
         """Let a principal through to an operation on a project by visibility, role and fence, in this order (G-007).
 
+        Who asked for the deletion of a project comes to that operation also when the project is gone: to the receipt.
         Raises ProjectNotFound as `standing`, OwnerRequired, ProjectDeletionInProgress.
         """
-        standing = await self.standing(principal, project_id, remembered=remembered)
+        try:
+            standing = await self.standing(principal, project_id, remembered=remembered)
+        except ProjectNotFound:
+            if access.group != DELETION_GROUP or principal.user_id is None:
+                raise
+            [[asked]] = await self._store.doors.fetch(_ASKED, project_id, principal.user_id)
+            if not asked:
+                raise
+            return
         if access.owner and standing.role == "member":
             raise OwnerRequired
         if standing.fenced and fence_reaches(principal, access):
@@ -197,6 +219,18 @@ class Authenticator:
                 return await self._dsn(digest)
             case _:
                 raise Unauthenticated
+
+    async def _former(self, headers: Mapping[str, str]) -> Principal | None:
+        """Find whose deleted account a key was of, for a replay of its deletion alone; never remembered."""
+        authorization = headers.get("authorization", "")
+        if authorization[: len(_BEARER)].lower() != _BEARER:
+            return None
+        digest = secrets.digest(authorization[len(_BEARER) :].strip())
+        for (user_id,) in await self._store.doors.fetch(_FORMER, digest):
+            return Principal(
+                PrincipalKind.KEY, user_id, scope_id=user_id, account=user_id, user_id=user_id, secret_hash=digest
+            )
+        return None
 
     async def _key(self, digest: str) -> Principal:
         where = "t.key_hash = %s and t.revoked_at is null"

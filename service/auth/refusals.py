@@ -85,6 +85,7 @@ class InvalidPayload(Refusal):
         invalid: Sequence[tuple[str, str]] = (),
         unknown: Sequence[str] = (),
         schema: dict[str, Any] | None = None,
+        expected: str | None = None,
     ) -> None:
         details = InvalidPayloadDetails(
             missing_fields=list(missing),
@@ -92,7 +93,9 @@ class InvalidPayload(Refusal):
             unknown_fields=list(unknown),
             request_body_schema=schema,
         )
-        super().__init__(message, **msgspec.to_builtins(details))
+        super().__init__(
+            message, **(msgspec.to_builtins(details) | ({} if expected is None else {"expected_confirm": expected}))
+        )
 
 
 @cache

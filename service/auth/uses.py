@@ -32,12 +32,15 @@ _OWNERS: dict[Table[Any], Table[Any]] = {
 
 
 def _upsert(uses: Table[Any], owners: Table[Any]) -> str:
-    """Write the uses of rows that still exist, in the order of their key so that two processes cannot deadlock."""
+    """Write the uses of rows that still exist, in the order of their key so that two processes cannot deadlock.
+
+    They are held until that is committed: whoever deletes one finds its use afterwards.
+    """
     return (
         f"insert into {uses.name} (project_id, id, last_used_at) "  # noqa: S608 - names come from declarations
         f"select o.project_id, o.id, {NOW_SECONDS} "
         f"from unnest(%s::text[], %s::text[]) u(project_id, id) join {owners.name} o using (project_id, id) "
-        "order by o.project_id, o.id "
+        "order by o.project_id, o.id for key share of o "
         "on conflict (project_id, id) do update set last_used_at = excluded.last_used_at "
         f"where {uses.name}.last_used_at <= excluded.last_used_at - {KEEP_SECONDS}"
     )

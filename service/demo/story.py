@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from service.demo.ending import delete_project
 from service.demo.evidence import prove_run
 from service.demo.healing import heal
 from service.demo.merging import merge_automatically
@@ -39,6 +40,7 @@ CHAPTERS = (
     Chapter("What is refused", refuse),
     Chapter("What is left as proof", prove_run),
     Chapter("The next days: what the numbers say", review_week),
+    Chapter("The end", delete_project),
 )
 
 

@@ -153,6 +153,7 @@ def report(scene: Scene, runner: Api, run: dict[str, Any], source: dict[str, Any
     wrong = {**document, "findings": [{**document["findings"][0], "current_value": AFTER[2] + 1}]}
     refused = runner.call("POST", path, fence | {"report": wrong}, expect=409)["error"]
     expected, actual = refused["details"]["expected"], refused["details"]["actual"]
+    stage.show("one sale too many", f"{refused['code']}: {actual:g}")
     stage.tell(f"A report with one sale too many is refused: {actual:g} where the source says {expected[0]:g}.")
     done = runner.call("POST", path, fence | {"report": document}, expect=201)
     stage.show(

@@ -26,6 +26,7 @@ from service.eventstore.history import EVENT_COLUMNS, StoredEvent
 from statemachines.kernel.topics import UnknownTopic, decode_event
 
 Connection = psycopg.Connection[Any]
+_PURGING = "select scope_id from deletions where phase = 'purging'"
 
 ERASURE = "deletion.purging_began.v1"
 """The topic of the erasure event: its payload names in `scope_id` the scope whose payloads may be gone."""
@@ -237,13 +238,15 @@ def check_projection(connection: Connection, projection: AnyProjection) -> Itera
     """Fold all history again and compare with the table row by row, in one snapshot; yields what differs.
 
     A row whose time is over may be there or not. That of a stream which holds an event of a later release cannot be
-    judged here, and is passed over (G-149). A row or a history that cannot be read is a difference too.
+    judged here, and is passed over (G-149); so are the rows of what is being erased, which go with their history. A row
+    or a history that cannot be read is a difference too.
     """
     table = projection.table
     keep_to_the_index(connection)
     with connection.transaction():
         connection.execute("set transaction isolation level repeatable read, read only")
         [[now]] = connection.execute(f"select {NOW_SECONDS}".encode()).fetchall()
+        purging = {scope for (scope,) in connection.execute(_PURGING).fetchall()}
         query = sql.SQL("select t.project_id, t.id, row_to_json(t)::text from {} t order by t.project_id, t.id").format(
             sql.Identifier(table.name)
         )
@@ -254,17 +257,19 @@ def check_projection(connection: Connection, projection: AnyProjection) -> Itera
             row = next(stored, None)
             for folded in fold_history(connection, projection, tolerant=True):
                 while row is not None and (row[0], row[1]) < folded.name:
-                    yield Difference("extra", row[0], row[1])
+                    if row[0] not in purging:
+                        yield Difference("extra", row[0], row[1])
                     row = next(stored, None)
                 text = row[2] if row is not None and (row[0], row[1]) == folded.name else None
                 over = folded.row is not None and not projection.lasts(folded.row, now)
                 what = _compare(projection, folded, text, over=over)
-                if what is not None:
+                if what is not None and folded.name[0] not in purging:
                     yield Difference(what, *folded.name)
                 if text is not None:
                     row = next(stored, None)
             while row is not None:
-                yield Difference("extra", row[0], row[1])
+                if row[0] not in purging:
+                    yield Difference("extra", row[0], row[1])
                 row = next(stored, None)
 
 

@@ -46,6 +46,15 @@ NEARLY_DONE = 500  # events left for the swap itself
 LOCK_TIMEOUT_MS = 400
 SWAP_TRIES = 50
 
+_ERASED = (
+    "t.project_id in (select d.scope_id from deletions d where d.phase = 'purging' "
+    "or (d.phase = 'deleted' and d.kind = 'project'))"
+)
+_TAKE = (
+    "insert into {shadow} as s ({columns}) select {columns} from {table} t where {erased} "
+    "returning row_to_json(s)::text"
+)
+
 Connection = psycopg.Connection[Any]
 Progress = Callable[[int, int], None]  # events folded, events that there are
 
@@ -233,6 +242,7 @@ class _Rebuild:
                         "group by 1, 2",
                         (list(self.projection.kinds), self.position),
                     )
+                    self.take_erased()
                     self._rename()
                     self.connection.execute("delete from rebuilds where name = %s", (self.table.name,))
             except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
@@ -242,6 +252,32 @@ class _Rebuild:
             else:
                 return
         raise RebuildRunning(f"{self.table.name} stayed in use; the rebuild can be resumed")
+
+    def take_erased(self) -> None:
+        """Take the rows of scopes that are being erased, or were, as they are in the table: no event says that they go.
+
+        Their history has been leaving the log since it was folded. What the purge has left it removes from the table
+        that the swap has put in place; what it has removed never comes back.
+        """
+        columns = sql.SQL(", ").join(map(sql.Identifier, self.table.columns))
+        changes = (
+            ("delete from {shadow} t where {erased} returning row_to_json(t)::text", self.digest.remove, -1),
+            (
+                _TAKE,
+                self.digest.add,
+                1,
+            ),
+        )
+        for statement, count, step in changes:
+            query = sql.SQL(statement).format(
+                shadow=sql.Identifier(self.shadow),
+                table=sql.Identifier(self.table.name),
+                columns=columns,
+                erased=sql.SQL(_ERASED),
+            )
+            for (text,) in self.connection.execute(query).fetchall():
+                count(msgspec.json.decode(text, type=self.table.row))
+                self.rows += step
 
     def _rename(self) -> None:
         old_indexes, new_indexes = self._indexes(self.table.name), self._indexes(self.shadow)

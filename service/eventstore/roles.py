@@ -1,8 +1,8 @@
 """Roles of the database beside the one that owns the tables: one that serves, and ones that only read.
 
 Who owns a table can take away its guards. With an owner apart, the role that serves may append to the history and
-nothing else there; everything that needs an owner goes through functions that are made for it (`erase_events`,
-`ensure_partition`, `drop_empty_partition`), or is done by `service db migrate` and `service projections rebuild`.
+nothing else there; everything that needs an owner goes through functions that are made for it (`AS_OWNER`), or is
+done by `service db migrate` and `service projections rebuild`.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ SERVING: Final[Mapping[str, str]] = {
     "log_state": "select, update",
     "unsequenced": "select, insert, delete",
     "installation": "select",
+    "inventories": "select",
     "service_clock": "select, update",
     "schema_migrations": "select",
     "schema_functions": "select",
 }
-AS_OWNER: Final = ("drop_empty_partition", "ensure_partition", "erase_events")
+AS_OWNER: Final = ("drop_empty_partition", "drop_rebuild_halves", "ensure_partition", "erase_events")
 """Functions that work with the rights of the tables' owner: nobody but the role that serves may call them."""
 READABLE: Final = (
     "checkpoints", "events", "installation", "log_index", "log_state", "rebuilds", "schema_functions",
@@ -40,7 +41,7 @@ READABLE: Final = (
 """Tables of the event store that the commands read which only read."""
 
 _TABLES = (
-    "select c.relname::text from pg_class c where c.relkind in ('r', 'p') "
+    "select c.relname::text from pg_class c where c.relkind in ('r', 'p', 'v') "
     "and c.relnamespace = current_schema()::regnamespace order by 1"
 )
 _OWNED = (

@@ -138,10 +138,13 @@ KEEP_SNAPSHOT = (
     "%s::int as version, %s::jsonb as state, %s::int as size), "
     "held as (select h.project_id, h.stream_id from stream_heads h join given g on g.project_id = h.project_id "
     "and g.stream_id = h.stream_id and g.revision = h.revision for no key update of h skip locked), "
+    # Never of an erased history: this lock is held against the erasure, which is followed by that of snapshots.
+    "readable as (select e.project_id from events e join given g on g.project_id = e.project_id "
+    "and g.stream_id = e.stream_id and g.revision = e.revision and e.payload is not null for share of e skip locked), "
     "counted as (update stream_heads h set bytes = g.bytes from given g, held where h.project_id = held.project_id "
     "and h.stream_id = held.stream_id and h.bytes <> g.bytes) "
     f"insert into snapshots ({_SNAPSHOT}) select g.project_id, g.stream_id, g.revision, g.version, g.state, g.bytes, "
-    f"g.size from given g, held{_KEEP_SNAPSHOT} returning revision"
+    f"g.size from given g, held, readable{_KEEP_SNAPSHOT} returning revision"
 )
 _RECORDS = (
     "jsonb_to_recordset(%s::jsonb) u(project_id text, principal text, operation text, key text, fingerprint text, "

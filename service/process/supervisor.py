@@ -7,6 +7,7 @@ kernel ends its children with it, and the next start adopts the database.
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import os
 import select
@@ -14,12 +15,14 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from types import FrameType
 
 import psycopg
 import structlog
 
+from service.deletion.restoring import erase_again, to_erase_again
 from service.embedded.attach import Attachment, sole_supervisor
 from service.embedded.errors import EmbeddedError
 from service.embedded.layout import Layout
@@ -82,6 +85,23 @@ class Supervisor:
             if later := migrations.of_later_releases(connection):
                 log.info("beside_a_later_release", migrations=later)
             check_database(connection, test_clock=self._settings.test_clock)
+        self._erase_again()
+
+    def _erase_again(self) -> None:
+        """Erase once more what a restored backup has brought back; nothing is served before that is done."""
+        url, ledger = self._settings.database_url, self._settings.erasure_ledger
+        found = to_erase_again(url, ledger)
+        if not found:
+            return
+        sys.stdout.write(
+            f"The database holds {len(found)} project(s) or account(s) that {ledger} says were erased. "
+            "They are erased again before the service is ready.\n"
+        )
+        sys.stdout.flush()
+        # In a thread of its own: the signals of this one wake the supervisor, and stay its own.
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(asyncio.run, erase_again(url, ledger, found)).result()
+        log.warning("erased_again", number=len(found))
 
     @contextmanager
     def _loading_children(self, stack: ExitStack, environment: dict[str, str]) -> Iterator[None]:

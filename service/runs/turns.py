@@ -61,8 +61,10 @@ select project_id, id from shared
 order by by_account, case when by_account then of_account end, by_account and served, place limit %s"""
 _TAKE = (
     f"insert into sweep_turns (project_id, step, id, considered_at) select n.project_id, %s, n.id, {NOW} "  # noqa: S608 - constants
-    "from unnest(%s::text[], %s::text[]) n(project_id, id) order by n.project_id, n.id "
-    "on conflict (project_id, step, id) do update set considered_at = excluded.considered_at "
+    "from unnest(%s::text[], %s::text[]) n(project_id, id) "
+    # Of a project that is there, and held until this is committed: its purge finds the turn afterwards.
+    "join projects p on p.project_id = n.project_id and p.id = n.project_id order by n.project_id, n.id "
+    "for key share of p on conflict (project_id, step, id) do update set considered_at = excluded.considered_at "
     "where sweep_turns.considered_at < %s returning project_id, id"
 )
 _LONGEST = (

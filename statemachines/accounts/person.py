@@ -70,7 +70,7 @@ class PersonFenced(Event, frozen=True):
 
 
 class PersonDeleted(Event, frozen=True):
-    """The last row of the account is gone."""
+    """The last row of the account is gone; of its history only this event can be read."""
 
     TOPIC = "person.deleted.v1"
     deleted_at: int
@@ -85,6 +85,8 @@ TABLE = transition_table(
         [PersonProfileChanged.TOPIC, Status.ACTIVE, Status.ACTIVE],
         [PersonFenced.TOPIC, Status.ACTIVE, Status.FENCED],
         [PersonDeleted.TOPIC, Status.FENCED, Status.DELETED],
+        # The history before it is erased by then, so that it may lead nowhere.
+        [PersonDeleted.TOPIC, Status.ABSENT, Status.DELETED],
     ],
 )
 

@@ -57,7 +57,7 @@ class ProjectFenced(Event, frozen=True):
 
 
 class ProjectPurged(Event, frozen=True):
-    """The last row of the project is gone."""
+    """The rows of the project go from here on, and its history: it is not there for anybody any more."""
 
     TOPIC = "project.purged.v1"
     purged_at: int

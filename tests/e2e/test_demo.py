@@ -83,6 +83,9 @@ STORY = [
     r"order_paid +: .* 2 now",
     r"one sale too many: report_values_differ: 3",
     r"recorded: rep_\w+: private, untrusted; the run succeeded",
+    r"goes: 1 contracts, 1 automations",
+    r"external_scheduler: Stop what starts runners",
+    r"service events verify: ",
     r"All \d+ steps went as promised",
 ]
 """What a transcript holds, in this order."""

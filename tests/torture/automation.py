@@ -31,7 +31,7 @@ async def p5(theatre: Theatre, size: Size) -> list[str]:
     """Holders, processes and rows are stopped past the end of a lease; a late holder is refused everything."""
     held = leases.test_a_lease_that_ends_while_its_row_is_held_has_ended
     rows: list[Race] = [lambda arena, blocker=blocker: held(arena, blocker) for blocker in leases.BLOCKERS]
-    return await _all(
+    return await race_in_projects(
         theatre,
         size.keys,
         leases.test_a_runner_that_slept_through_its_lease_is_refused_everything,
@@ -43,7 +43,7 @@ async def p5(theatre: Theatre, size: Size) -> list[str]:
 
 async def p10(theatre: Theatre, size: Size) -> list[str]:
     """Sixteen workers under pauses at random, twenty a project; nothing that is asked for later has authority."""
-    return await _all(
+    return await race_in_projects(
         theatre,
         size.keys,
         stops.test_nothing_has_authority_after_a_pause,
@@ -58,7 +58,7 @@ async def p11(theatre: Theatre, size: Size) -> list[str]:
         budgets.test_pull_requests_at_once_are_as_many_as_the_cap,
         budgets.test_charges_at_once_are_as_many_as_the_cap,
     )
-    return await _all(
+    return await race_in_projects(
         theatre,
         size.keys,
         *(lambda arena, cap=cap: starts(arena, cap, max(32, cap + 20)) for cap in (1, 3, 100)),
@@ -76,7 +76,7 @@ async def p12(theatre: Theatre, size: Size) -> list[str]:
         races.test_a_case_revision_has_one_claim,
         races.test_a_grant_authorizes_one_call,
     )
-    return await _all(
+    return await race_in_projects(
         theatre,
         size.keys,
         *(lambda arena, race=race: race(arena, rounds=OBJECTS) for race in raced),
@@ -100,7 +100,7 @@ async def p23(theatre: Theatre, size: Size) -> list[str]:
     return []
 
 
-async def _all(theatre: Theatre, times: int, *run: Race) -> list[str]:
+async def race_in_projects(theatre: Theatre, times: int, *run: Race) -> list[str]:
     """Run every race so many times, each in a project of its own. A broken promise fails with its evidence."""
     with ExitStack() as stack:
         servers = await asyncio.to_thread(_enter, stack, theatre)

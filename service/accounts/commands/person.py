@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from projections.accounts.person import PROJECTION as PEOPLE
 from service.eventstore.commands import Unit
 from service.eventstore.intents import Intent
 from statemachines.accounts import person as people
-from statemachines.accounts.person import Identity
+from statemachines.accounts.person import AccountDeletionInProgress, Identity
 from statemachines.kernel.machine import Stream
 
 
@@ -26,6 +27,10 @@ def resolve(salt: str, identity: Identity) -> Intent[Known]:
 
 def register(unit: Unit, person: Stream, identity: Identity) -> Known:
     """Make an identity known, as a step of a command that writes its person. Raises AccountDeletionInProgress."""
+    row = unit.row(PEOPLE.table, *person.name)
+    if row is not None and row.status != "active":
+        # The history of an account that goes may be erased already, and its state with it; the row stays to the end.
+        raise AccountDeletionInProgress("The account is being deleted.", next_action="Sign in again once it is gone.")
     before = unit.state(person)
     unit.append(person, people.decide_register(before, identity, unit.now))
     return Known(person.id, before.status is not people.Status.ACTIVE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from service.http.edge.declaring import Group
 
+ACCOUNT_DELETION = Group(name="deletion")
 ANALYTICS = Group(name="analytics")
 AUTH = Group(name="auth")
 AUTOMATION = Group(name="automation", closed_errors=True, flows=frozenset({"automation"}))
@@ -13,6 +14,7 @@ DISCOVERY = Group(name="discovery")
 INGEST = Group(name="ingest", rate="ingest")
 ONBOARDING = Group(name="onboarding", closed_errors=True, flows=frozenset({"onboarding"}))
 OPERATIONS = Group(name="operations")
+PROJECT_DELETION = Group(name="deletion", closed_errors=True)
 PROJECTS = Group(name="projects")
 SIGNAL_MAP = Group(name="signal_map")
 TEST_CLOCK = Group(name="test_clock")

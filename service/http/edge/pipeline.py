@@ -17,6 +17,7 @@ from urllib.parse import parse_qs
 import msgspec
 from litestar import Request
 
+from service.auth.access import DELETION_GROUP
 from service.auth.principals import ANONYMOUS, Principal, PrincipalKind
 from service.auth.refusals import InvalidPayload, NotFound, ServiceUnavailable, refusal
 from service.billing.notices import beside
@@ -280,7 +281,8 @@ async def _find_subject(services: Services, subject: Subject, principal: Princip
 async def _check_standing(services: Services, principal: Principal, project_id: str, operation: Operation) -> None:
     """Visibility, owner and fence, in this order. An object of a project not visible is itself not found."""
     try:
-        await services.authenticator.admit(principal, project_id, operation, remembered=operation.mutation)
+        remembered = operation.mutation and operation.group != DELETION_GROUP
+        await services.authenticator.admit(principal, project_id, operation, remembered=remembered)
     except ProjectNotFound:
         if operation.subject is not None:
             raise refusal(operation.subject.not_found) from None

@@ -99,3 +99,14 @@ def settle(row: ClaimRow) -> Intent[None]:
         append_all(unit, [scope.claim, scope.receipt], effects)
 
     return scope.intent(decide)
+
+
+def fence(row: ClaimRow) -> Intent[None]:
+    """End a claim because its project is being deleted."""
+    scope = ClaimScope.of(row)
+
+    def decide(unit: Unit) -> None:
+        events = claims.decide_revoke(unit.state(scope.claim), unit.state(scope.lease), unit.now)
+        unit.append(scope.claim, events)
+
+    return scope.intent(decide)

@@ -195,5 +195,15 @@ def settle(row: TriggerReceiptRow) -> Intent[None]:
     return Intent([stream], decide, reads=[contracts.stream(project_id), *reads])
 
 
+def fence(row: TriggerReceiptRow) -> Intent[None]:
+    """End an open receipt because its project is being deleted."""
+    stream = receipts.stream(row.project_id, row.id)
+
+    def decide(unit: Unit) -> None:
+        unit.append(stream, receipts.decide_fence(unit.state(stream), unit.now))
+
+    return Intent([stream], decide)
+
+
 def _standing_of(case: Case) -> tuple[str, int]:
     return case.status.value, case.revision

@@ -31,7 +31,7 @@ from statemachines.runs import run as runs
 from statemachines.runs import running, starting
 from statemachines.runs.book import FencingToken
 from statemachines.runs.claim import Claim
-from statemachines.runs.closing import CancelRun, decide_cancel, settle_run
+from statemachines.runs.closing import CancelRun, decide_cancel, decide_fence_run, settle_run
 from statemachines.runs.issuing import CaseJudgement
 from statemachines.runs.lease import Lease
 from statemachines.runs.materiality import MaterialityNotMet
@@ -130,3 +130,8 @@ def cancel(row: RunRow, command: CancelRun) -> Intent[Ran[None]]:
 def settle(row: RunRow) -> Intent[Ran[None]]:
     """Record what time has made of a run (G-119)."""
     return RunScope.of(row).intent(lambda book, now: (None, settle_run(book, now)))
+
+
+def fence(row: RunRow) -> Intent[Ran[None]]:
+    """End a run because its project is being deleted."""
+    return RunScope.of(row).intent(lambda book, now: (None, decide_fence_run(book, now)))

@@ -23,6 +23,7 @@ def test_a_person_moves_along_the_edges_only():
             (person.PersonProfileChanged.TOPIC, S.ACTIVE, S.ACTIVE),
             (person.PersonFenced.TOPIC, S.ACTIVE, S.FENCED),
             (person.PersonDeleted.TOPIC, S.FENCED, S.DELETED),
+            (person.PersonDeleted.TOPIC, S.ABSENT, S.DELETED),
         ],
         {
             person.PersonRegistered.TOPIC: person.PersonRegistered("email", "a@b.c", True, "A", False, 5),

@@ -1,0 +1,1 @@
+"""Deletions as read models."""

@@ -1,0 +1,133 @@
+"""Wire contracts of deletions (R-DEL, R-AUTH-19, G-130)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from schemas.kernel.shape import Closed, Epoch
+
+CONFIRM = "DELETE"
+
+Count = Annotated[int, Meta(ge=0)]
+PollAfter = Annotated[int, Meta(ge=1, description="Seconds after which a repeat is worth it.")]
+
+
+class DeleteAccount(Closed, frozen=True):
+    """Delete one's own account; `confirm` is the word DELETE."""
+
+    confirm: str
+
+
+class ManifestCounts(msgspec.Struct, frozen=True):
+    """How much of each kind goes."""
+
+    contracts: Count
+    automations: Count
+    credentials: Count
+    trigger_receipts: Count
+    claims: Count
+    runs: Count
+    approvals: Count
+    grants: Count
+    pr_proofs: Count
+    verifications: Count
+    reports: Count
+    events: Count
+
+
+class DeletedThing(msgspec.Struct, frozen=True):
+    """One thing that goes, without anything that was written in it. `type` is a member of `counts`."""
+
+    id: str
+    type: str
+    automation_id: str | None
+    status: str
+    created_at: Epoch
+
+
+class AutomationDeletionManifest(msgspec.Struct, frozen=True):
+    """Complete counts, and the first samples by type and id. The hash is of the canonical form of the rest."""
+
+    counts: ManifestCounts
+    sample_limit: Literal[20]
+    samples: Annotated[list[DeletedThing], Meta(max_length=20)]
+    samples_truncated: bool
+    manifest_sha256: str
+
+
+class FollowUpOutside(msgspec.Struct, frozen=True):
+    """Something outside that this service cannot end."""
+
+    kind: str
+    reference: str | None
+    run_id: str | None
+    action: str
+
+
+class ProjectDeleting(msgspec.Struct, frozen=True, kw_only=True):
+    """A deletion under way: repeat the request with its key to see it go on."""
+
+    status: Literal["deleting"]
+    phase: Literal["fenced", "purging"]
+    project_id: str
+    deletion_id: str
+    fenced_at: Epoch
+    poll_after_seconds: PollAfter
+    automation_deletion_manifest: AutomationDeletionManifest
+    next_action: str
+
+
+class ProjectDeleted(msgspec.Struct, frozen=True, kw_only=True):
+    """The receipt of a deletion, kept for 30 days."""
+
+    status: Literal["deleted"]
+    phase: Literal["deleted"]
+    project_id: str
+    deletion_id: str
+    fenced_at: Epoch
+    deleted_at: Epoch
+    automation_deletion_manifest: AutomationDeletionManifest
+    external_follow_ups: list[FollowUpOutside]
+    next_action: str
+
+
+class CascadedCounts(msgspec.Struct, frozen=True):
+    """What goes with an account. While its projects are not all fenced, they are not all counted."""
+
+    projects: Count
+    api_keys: Count
+    credentials: Count
+    memberships: Count
+    webhooks: Count
+    cases: Count
+
+
+class AccountDeleting(msgspec.Struct, frozen=True, kw_only=True):
+    """A deletion of an account under way: repeat the request with its key to see it go on."""
+
+    status: Literal["deleting"]
+    phase: Literal["fenced", "purging"]
+    user_id: str
+    deletion_id: str
+    fenced_at: Epoch
+    poll_after_seconds: PollAfter
+    cascaded: CascadedCounts
+    automation_deletion_manifest: AutomationDeletionManifest | None
+    next_action: str
+
+
+class AccountDeleted(msgspec.Struct, frozen=True, kw_only=True):
+    """The receipt of an account's deletion, kept for 30 days."""
+
+    status: Literal["deleted"]
+    user_id: str
+    deletion_id: str
+    fenced_at: Epoch
+    deleted_at: Epoch
+    cascaded: CascadedCounts
+    automation_deletion_manifest: AutomationDeletionManifest
+    note: str
+    next_action: str

@@ -1,0 +1,1 @@
+"""The end of projects and accounts: fence, draining, purge, and what is remembered of it."""

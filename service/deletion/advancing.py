@@ -1,0 +1,165 @@
+"""What moves a deletion on from its fence to its receipt: replays of the request, and the sweep (G-130, G-119).
+
+Draining records that what was open has ended, and of an account sends its projects ahead. Then the erasure is written
+to the ledger, the purge begins, and once nothing is left the deletion ends. Each step finds out anew where the deletion
+stands, so that any process goes on where another one was stopped, and two at once do no harm.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import TypeVar
+
+from projections.accounts.membership import MembershipRow
+from projections.analytics.connection import PROJECTION as CONNECTIONS
+from projections.deletion.removal import DeletionRow
+from service.auth.system import carry_out
+from service.deletion import commands, reads
+from service.deletion.ledger import Erasure, remember
+from service.deletion.purging import Purge
+from service.eventstore.clock import NOW_SECONDS
+from service.eventstore.intents import Intent, retry_moved
+from service.eventstore.store import EventStore
+from service.ids import new_id
+from service.runs.ending import end_open, runs_to_follow_up
+from statemachines.accounts.membership import Role
+from statemachines.deletion.removal import FOLLOW_UP_LIMIT, AskForDeletion, ExternalFollowUp
+from statemachines.kernel.moved import Moved
+from statemachines.projects.project import ProjectDeletionInProgress, ProjectNotFound
+
+T = TypeVar("T")
+
+TOGETHER = 50
+"""Open objects that are ended, and memberships that are left, between two looks at the clock."""
+
+_ACTIONS = {
+    "external_scheduler": "Stop what starts runners for the automations of this project.",
+    "repository_credential": "Revoke what runners and CI of this project may do at the code host.",
+    "provider_credential": "Revoke the access of this service at the analytics provider.",
+}
+
+
+class Advancer:
+    """Moves deletions on, and remembers how far their purges have come in this process."""
+
+    def __init__(self, store: EventStore, ledger: Path) -> None:
+        self._store = store
+        self._ledger = ledger
+        self._purges: dict[str, Purge] = {}
+
+    async def advance(self, row: DeletionRow, seconds: float) -> DeletionRow:
+        """Take a deletion as far as it goes within some seconds; returns it as it is then.
+
+        Raises what the store raises, psycopg.Error, and OSError when the ledger cannot be written.
+        """
+        until = time.monotonic() + seconds
+        steps = {"fenced": self._drain, "purging": self._purge}
+        while row.phase in steps:
+            moved = await steps[row.phase](row, until)
+            latest = await reads.get_deletion(self._store, row.id)
+            if latest is None:
+                return row
+            row = latest
+            if not moved or time.monotonic() >= until:
+                break
+        return row
+
+    async def _drain(self, row: DeletionRow, until: float) -> bool:
+        """Record what ended with the fence; then let the rows go. Returns whether they do."""
+        return await (self._drain_account if row.kind == "account" else self._drain_project)(row, until)
+
+    async def _drain_project(self, row: DeletionRow, until: float) -> bool:
+        if row.parent_id is not None:
+            # The sums that the account's answers show are complete before the first row goes.
+            parent = await reads.get_deletion(self._store, row.parent_id)
+            if parent is not None and parent.phase == "fenced":
+                return False
+        while not await end_open(self._store, row.scope_id, TOGETHER):
+            if time.monotonic() >= until:
+                return False
+        follow_ups = await self._follow_ups(row)
+        await self._remember(row)
+        await self._send(row, "begin purging", commands.begin_purging_project(row, follow_ups))
+        return True
+
+    async def _drain_account(self, row: DeletionRow, until: float) -> bool:
+        while rows := await reads.memberships_of(self._store, row.scope_id, TOGETHER):
+            for membership in rows:
+                await self._leave(row, membership)
+                if time.monotonic() >= until:
+                    return False
+        await self._remember(row)
+        taken = await reads.taken_along(self._store, row.id)
+        await self._send(row, "begin purging", commands.begin_purging_account(row, taken))
+        return True
+
+    async def _leave(self, row: DeletionRow, membership: MembershipRow) -> None:
+        """Take a project along that nobody else owns, and leave any other."""
+        project_id = membership.project_id
+        wish = AskForDeletion(
+            kind="project",
+            scope_id=project_id,
+            account_id=row.account_id,
+            command_key_sha256=row.command_key_sha256,
+            parent_id=row.id,
+        )
+
+        async def attempt() -> None:
+            others = await reads.others_in(self._store, project_id, row.scope_id)
+            if membership.role == Role.OWNER.value:
+                try:
+                    await self._send(row, "fence project", commands.fence_project(wish, new_id("del"), others))
+                except Moved:  # Somebody else owns it, or has begun to delete it.
+                    pass
+                except (ProjectNotFound, ProjectDeletionInProgress):
+                    return
+                else:
+                    return
+            await self._send(row, "leave project", commands.leave_project(project_id, row.scope_id, others))
+
+        await retry_moved(attempt)
+
+    async def _purge(self, row: DeletionRow, until: float) -> bool:
+        """Remove rows and payloads; returns whether the deletion has ended with that."""
+        if row.kind == "account":
+            children = await reads.taken_along(self._store, row.id)
+            if any(child.phase != "deleted" for child in children):
+                return False
+        purge = self._purges.setdefault(row.id, Purge(row))
+
+        async def end() -> None:
+            await self._send(row, "complete", commands.complete(row))
+
+        if not await purge.run(self._store.conninfo, until, end):
+            return False
+        del self._purges[row.id]
+        return True
+
+    async def _follow_ups(self, row: DeletionRow) -> list[ExternalFollowUp]:
+        """List what is outside and stays as it is (R-DEL-05)."""
+        counts = row.manifest.counts
+        general = {"external_scheduler": counts.automations, "repository_credential": counts.credentials}
+        found = [_outside(kind, None) for kind, number in general.items() if number]
+        connections = await self._store.find(CONNECTIONS.table, "t.project_id = %s", row.scope_id)
+        found += [_outside("provider_credential", one.host) for one in connections if one.connected_at is not None]
+        for run in await runs_to_follow_up(self._store, row.scope_id, FOLLOW_UP_LIMIT):
+            found += [
+                ExternalFollowUp(item.kind, item.reference, run.id, "Look at it, and settle or undo it by hand.")
+                for item in run.state.follow_ups
+            ]
+        return found[:FOLLOW_UP_LIMIT]
+
+    async def _remember(self, row: DeletionRow) -> None:
+        """Write the erasure to the ledger: on the disk before the first row goes."""
+        [[now]] = await self._store.fetch(f"select {NOW_SECONDS}")
+        await asyncio.to_thread(remember, self._ledger, Erasure(row.scope_id, row.id, now))
+
+    async def _send(self, row: DeletionRow, step: str, intent: Intent[T]) -> T:
+        """Carry out a step. Its record is kept under the deletion's own gate, where no purge has been by then."""
+        return await carry_out(self._store, "deletion", f"deletion {step}", intent, gates=[row.id])
+
+
+def _outside(kind: str, reference: str | None) -> ExternalFollowUp:
+    return ExternalFollowUp(kind, reference, None, _ACTIONS[kind])

@@ -1,0 +1,230 @@
+"""The rows and payloads of a deleted project or account, removed in small steps that begin anew after every stop.
+
+Nothing here decides: the log says that the scope may go, and from then on nobody writes in it. So whatever is found may
+be deleted, in any order and any number of times, with three exceptions. Snapshots go after the payloads that they were
+made of, because one may still be written as long as its last event can be read. A rebuild that is under way has read
+what is gone by now: it leaves the scope out when it swaps, and the deletion waits for that; one that was killed loses
+its half-made table and begins anew. The row of a person stays to the end: it tells who signs in meanwhile to wait.
+
+What an account used is kept for the account when a project goes, so that deleting a project gives no quota back, and
+goes with the account. Sign-ins are scoped by themselves: they know a person by the user id alone, and go by time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import psycopg
+import structlog
+from psycopg import sql
+
+from projections.accounts.person import PROJECTION as PEOPLE
+from projections.deletion.removal import DELETIONS, DeletionRow
+from service.eventstore import names
+from service.registry import read_models
+
+log = structlog.get_logger(__name__)
+
+Connection = psycopg.AsyncConnection[tuple[Any, ...]]
+
+BATCH = 2_000
+"""Rows that one transaction removes: a few milliseconds, so that nobody waits long for a lock or for the disk."""
+PAYLOADS = 5_000
+"""Events that one transaction erases: each looks for the first that is not erased yet, past all that are."""
+REST = 0.3
+"""The part of a step's time that is rested after it."""
+BLOCKS = 256
+"""Pages of the idempotency records that one transaction looks through."""
+
+TELEMETRY = ("log_events", "analytics_events")
+FACTS = (
+    "case_stats",
+    "case_users",
+    "case_rates",
+    "case_comments",
+    "case_runs",
+    "deploy_notes",
+    "dsn_copies",
+    "provider_grants",
+    "key_uses",
+    "credential_uses",
+    "sign_in_polls",
+    "trigger_evidence",
+    "automation_decisions",
+    "automation_looks",
+    "sweep_turns",
+    "idempotency",
+)
+"""Tables outside of the log that hold rows of a scope under its name."""
+KEPT = ("events", "stream_heads", "snapshots", "usage_days", "usage_deploys", "rebuilds", DELETIONS.name)
+"""Tables with such rows that go another way, or stay: see the module's docstring."""
+
+_SETTINGS = (
+    "statement_timeout = '10s'",
+    "lock_timeout = '500ms'",
+    # By the scope's part of an index always: a guess from old statistics would read everybody's rows for each step.
+    "enable_seqscan = off",
+    "enable_bitmapscan = off",
+)
+_PARTITIONS = (
+    "select c.relname::text from pg_inherits i join pg_class c on c.oid = i.inhrelid where i.inhparent = %s::regclass"
+)
+_PHASE = "select phase from deletions where project_id = %s and id = %s"
+_DROP_HALVES = "select drop_rebuild_halves(read_model => %s)"
+_ERASE = "select erase_events(erased_scope => %s, deletion_id => %s, max_rows => %s)"
+_OF_ACCOUNT = (("usage_days", "account_id"), ("usage_deploys", "account_id"))
+# Answers are kept under who asked, so those about a project lie in the scopes of its people too. Answers in projects
+# that stay are those projects' own, also where they name somebody whose account goes.
+_RECORDS = (
+    "delete from idempotency where ctid >= format('(%%s,0)', %s::bigint)::tid "
+    "and ctid < format('(%%s,0)', %s::bigint)::tid "
+    "and project_id !~ %s and (position(%s in operation) > 0 or position(%s::bytea in body) > 0)"
+)
+_NOT_IN = {"project": "^$", "account": "^proj_"}
+_JOBS = "delete from procrastinate_jobs where position(%s in args::text) > 0 and status <> 'doing'"
+
+
+class Purge:
+    """The purge of one scope by one process, which remembers how far it has come.
+
+    `rows` counts what it removed, `payloads` what it erased.
+    """
+
+    def __init__(self, row: DeletionRow) -> None:
+        self._row = row
+        self._block = 0
+        self.rows = 0
+        self.payloads = 0
+
+    async def run(self, conninfo: str, until: float, end: Callable[[], Awaitable[None]]) -> bool:
+        """Remove what is there until a moment of the monotonic clock; when nothing is left, `end` the deletion.
+
+        Returns whether it has ended. Whoever purges holds the lock of the deletion from a look at its phase to its end:
+        a pass that outlived it would take what somebody makes who has signed in again. Raises psycopg.Error, and what
+        `end` raises.
+        """
+        async with await psycopg.AsyncConnection.connect(
+            conninfo, autocommit=True, application_name="service-purge", connect_timeout=5
+        ) as connection:
+            for setting in _SETTINGS:
+                await connection.execute(f"set {setting}".encode())
+            async with _alone(connection, f"deletion:{self._row.id}") as alone:
+                if not alone or not await self._open(connection):
+                    return False
+                try:
+                    if not await self._pass(connection, until):
+                        return False
+                except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
+                    return False  # Somebody's statement holds a row; the next pass finds it free.
+                await end()
+                return True
+
+    async def _open(self, connection: Connection) -> bool:
+        """Whether the purge of the deletion has not ended by now."""
+        cursor = await connection.execute(_PHASE, (self._row.id, self._row.id))
+        return await cursor.fetchall() == [("purging",)]
+
+    async def _pass(self, connection: Connection, until: float) -> bool:
+        scope = self._row.scope_id
+        for table in await _tables(connection):
+            if not await self._empty(connection, table, "project_id", scope, until):
+                return False
+        if self._row.kind == "account":
+            for table, column in _OF_ACCOUNT:
+                if not await self._empty(connection, table, column, scope, until):
+                    return False
+        return (
+            await self._erase(connection, until)
+            and await self._empty(connection, "snapshots", "project_id", scope, until)
+            and await self._forget_records(connection, until)
+            and await _drop_halves(connection)
+        )
+
+    async def _empty(self, connection: Connection, table: str, column: str, scope: str, until: float) -> bool:
+        """Delete the rows of a scope from a table, step by step."""
+        query = sql.SQL(
+            "delete from {table} where ctid = any(array(select ctid from {table} where {column} = %s limit {batch}))"
+        ).format(table=sql.Identifier(table), column=sql.Identifier(column), batch=sql.Literal(BATCH))
+        while True:
+            began = time.monotonic()
+            gone = (await connection.execute(query, (scope,))).rowcount
+            self.rows += gone
+            if gone < BATCH:
+                return True
+            await _leave_room(began)
+            if time.monotonic() >= until:
+                return False
+
+    async def _erase(self, connection: Connection, until: float) -> bool:
+        """Erase the payloads of a scope, step by step."""
+        while True:
+            began = time.monotonic()
+            cursor = await connection.execute(_ERASE, (self._row.scope_id, self._row.id, PAYLOADS))
+            [[erased]] = await cursor.fetchall()
+            self.payloads += erased
+            if erased < PAYLOADS:
+                return True
+            await _leave_room(began)
+            if time.monotonic() >= until:
+                return False
+
+    async def _forget_records(self, connection: Connection, until: float) -> bool:
+        """Look through everybody's idempotency records, and through the jobs, for those that name the scope."""
+        scope = self._row.scope_id
+        cursor = await connection.execute("select pg_relation_size('idempotency') / current_setting('block_size')::int")
+        [[blocks]] = await cursor.fetchall()
+        while self._block <= blocks:
+            place = (self._block, self._block + BLOCKS)
+            found = await connection.execute(_RECORDS, (*place, _NOT_IN[self._row.kind], scope, scope.encode()))
+            self.rows += found.rowcount
+            self._block += BLOCKS
+            if time.monotonic() >= until and self._block <= blocks:
+                return False
+        self.rows += (await connection.execute(_JOBS, (scope,))).rowcount
+        return True
+
+
+async def _leave_room(began: float) -> None:
+    """Rest after a step, as long as a part of it took: the disk and the processors are everybody's."""
+    await asyncio.sleep(REST * (time.monotonic() - began))
+
+
+async def _tables(connection: Connection) -> list[str]:
+    """Every table that holds rows of a scope under its name: telemetry by partition, facts, read models."""
+    found = []
+    for telemetry in TELEMETRY:
+        cursor = await connection.execute(_PARTITIONS, (telemetry,))
+        found += sorted(name for (name,) in await cursor.fetchall())
+    models = [name for name in read_models() if name not in {DELETIONS.name, PEOPLE.table.name}]
+    return [*found, *models, *FACTS]
+
+
+async def _drop_halves(connection: Connection) -> bool:
+    """Drop the tables that killed rebuilds have left; false while a rebuild is under way, which swaps without us."""
+    for name in read_models():
+        for half in (f"{name}_rebuild", f"{name}_old"):
+            [[there]] = await (await connection.execute("select to_regclass(%s) is not null", (half,))).fetchall()
+            if not there:
+                continue
+            async with _alone(connection, f"rebuild:{name}") as alone, connection.transaction():
+                if not alone:
+                    return False
+                await connection.execute(_DROP_HALVES, (name,))
+                await connection.execute("delete from rebuilds where name = %s", (name,))
+    return True
+
+
+@asynccontextmanager
+async def _alone(connection: Connection, name: str) -> AsyncIterator[bool]:
+    """Hold the lock of a name, if it is free, until the block ends; yields whether it was."""
+    number = names.lock_number(name)
+    [[free]] = await (await connection.execute("select pg_try_advisory_lock(%s)", (number,))).fetchall()
+    try:
+        yield free
+    finally:
+        if free and not connection.closed:
+            await connection.execute("select pg_advisory_unlock(%s)", (number,))

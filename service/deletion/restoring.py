@@ -1,0 +1,96 @@
+"""Erasing again what a restored database still holds although it was erased (the ledger says so).
+
+A backup from before a deletion brings its project or account back. Before the service is ready, whatever the ledger
+names and this database does not know to be deleted is deleted once more, by the same steps and under the same id. A
+deletion whose purge had begun is left to the sweep: nobody sees anything of it. Scopes that this database never had are
+another's, and so is an account that came into being after the erasure: whoever signs in again is somebody new.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import psycopg
+import structlog
+
+from projections.deletion.removal import DeletionRow
+from service.auth.system import carry_out
+from service.deletion import commands, reads
+from service.deletion.advancing import Advancer
+from service.deletion.ledger import Erasure, erasures
+from service.eventstore.store import EventStore
+from service.registry import registry
+from statemachines.deletion.removal import AskForDeletion
+
+log = structlog.get_logger(__name__)
+
+SLICE = 5.0
+PAUSE = 0.2
+
+# Of what the ledger names: the scope is there, and its deletion is not known, or has not come to its purge.
+_ALIVE = """
+select l.scope_id, l.deletion_id, l.at from unnest(%s::text[], %s::text[], %s::bigint[]) l(scope_id, deletion_id, at)
+left join deletions d on d.project_id = l.deletion_id and d.id = l.deletion_id
+where (d.phase = 'fenced' or (d.id is null and not exists (
+    select from stream_heads h where h.project_id = l.deletion_id and h.stream_id = l.deletion_id)))
+and (exists (select from projects p where p.project_id = l.scope_id and p.id = l.scope_id)
+    or exists (select from people p where p.project_id = l.scope_id and p.id = l.scope_id and p.created_at <= l.at))
+order by l.at, l.deletion_id
+"""
+
+
+def to_erase_again(conninfo: str, ledger: Path) -> list[Erasure]:
+    """Name what was erased and is in the database all the same. Raises psycopg.Error, and OSError for the ledger."""
+    known = erasures(ledger)
+    if not known:
+        return []
+    with psycopg.connect(conninfo, autocommit=True, application_name="service-restore") as connection:
+        columns = [list(column) for column in zip(*known, strict=True)]
+        return [Erasure(*row) for row in connection.execute(_ALIVE, columns).fetchall()]
+
+
+async def erase_again(conninfo: str, ledger: Path, found: Sequence[Erasure]) -> None:
+    """Delete what was found, to the end. Raises what the store raises, psycopg.Error and OSError."""
+    store = EventStore(conninfo, registry())
+    await store.start()
+    try:
+        advancer = Advancer(store, ledger)
+        for erasure in found:
+            row = await _fenced(store, erasure)
+            log.warning("erasing_again", scope=erasure.scope_id, deletion=erasure.deletion_id)
+            if row is not None:
+                await _to_its_end(store, advancer, row)
+    finally:
+        await store.stop()
+
+
+async def _fenced(store: EventStore, erasure: Erasure) -> DeletionRow | None:
+    """The deletion of an erasure, begun again under its id; None when its scope went with an account's by now."""
+    row = await reads.get_deletion(store, erasure.deletion_id)
+    if row is not None:
+        return row
+    account = erasure.scope_id.startswith("usr_")
+    wish = AskForDeletion(
+        kind="account" if account else "project",
+        scope_id=erasure.scope_id,
+        account_id=erasure.scope_id if account else "",
+        # The key of the request was not kept: its receipt is not shown again.
+        command_key_sha256="",
+    )
+    if await reads.find_deletion(store, erasure.scope_id) is not None:
+        return None
+    fence = commands.fence_account if account else commands.fence_project
+    return await carry_out(store, "deletion", "deletion again", fence(wish, erasure.deletion_id))
+
+
+async def _to_its_end(store: EventStore, advancer: Advancer, row: DeletionRow) -> None:
+    """Advance a deletion, and those that it takes along, until it has ended."""
+    while row.phase != "deleted":
+        before = row
+        for child in await reads.taken_along(store, row.id):
+            await advancer.advance(child, SLICE)
+        row = await advancer.advance(row, SLICE)
+        if row == before:
+            await asyncio.sleep(PAUSE)

@@ -1,0 +1,88 @@
+"""Deletions as their answers show them (G-130)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from projections.deletion.removal import DeletionRow
+from schemas.deletion.removal import (
+    AccountDeleted,
+    AccountDeleting,
+    AutomationDeletionManifest,
+    CascadedCounts,
+    FollowUpOutside,
+    ProjectDeleted,
+    ProjectDeleting,
+)
+from statemachines.deletion.removal import Manifest
+
+POLL_AFTER = 1
+_AGAIN = "Repeat this request with the same Idempotency-Key until it answers 200."
+_OUTSIDE = "Look at the external follow-ups: this service cannot end what runs outside of it."
+_OVER = "Keep this receipt; there is nothing left to do here."
+_NOTE = "Projects with another owner stay. The same identity may sign in again, as somebody new."
+
+
+def project(row: DeletionRow) -> ProjectDeleting | ProjectDeleted:
+    """Show the deletion of a project."""
+    if row.deleted_at is None:
+        return ProjectDeleting(
+            status="deleting",
+            phase=_phase(row),
+            poll_after_seconds=POLL_AFTER,
+            project_id=row.scope_id,
+            deletion_id=row.id,
+            fenced_at=row.fenced_at,
+            automation_deletion_manifest=manifest(row.manifest),
+            next_action=_AGAIN,
+        )
+    return ProjectDeleted(
+        status="deleted",
+        phase="deleted",
+        project_id=row.scope_id,
+        deletion_id=row.id,
+        fenced_at=row.fenced_at,
+        deleted_at=row.deleted_at,
+        automation_deletion_manifest=manifest(row.manifest),
+        external_follow_ups=msgspec.convert(msgspec.to_builtins(row.external_follow_ups), list[FollowUpOutside]),
+        next_action=_OUTSIDE if row.external_follow_ups else _OVER,
+    )
+
+
+def account(row: DeletionRow) -> AccountDeleting | AccountDeleted:
+    """Show the deletion of an account. Its manifest is shown once all of its projects are fenced: it is their sum."""
+    cascaded = msgspec.convert(msgspec.to_builtins(row.cascaded), CascadedCounts)
+    if row.deleted_at is None:
+        return AccountDeleting(
+            status="deleting",
+            phase=_phase(row),
+            poll_after_seconds=POLL_AFTER,
+            user_id=row.scope_id,
+            deletion_id=row.id,
+            fenced_at=row.fenced_at,
+            cascaded=cascaded,
+            automation_deletion_manifest=None if row.phase == "fenced" else manifest(row.manifest),
+            next_action=_AGAIN,
+        )
+    return AccountDeleted(
+        status="deleted",
+        user_id=row.scope_id,
+        deletion_id=row.id,
+        fenced_at=row.fenced_at,
+        deleted_at=row.deleted_at,
+        cascaded=cascaded,
+        automation_deletion_manifest=manifest(row.manifest),
+        note=_NOTE,
+        next_action=_OVER,
+    )
+
+
+def _phase(row: DeletionRow) -> Literal["fenced", "purging"]:
+    return "purging" if row.phase == "purging" else "fenced"
+
+
+def manifest(found: Manifest) -> AutomationDeletionManifest:
+    """Show a manifest."""
+    return msgspec.convert({**msgspec.to_builtins(found), "sample_limit": 20}, AutomationDeletionManifest)

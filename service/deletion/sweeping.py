@@ -1,0 +1,68 @@
+"""The sweep of deletions: moves on what is open, an account's share at a time, and ends receipts (G-119, P25)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+
+import psycopg
+import structlog
+
+from projections.deletion.removal import DeletionRow
+from service.auth.system import carry_out
+from service.deletion import commands, reads
+from service.deletion.advancing import Advancer
+from service.eventstore.commands import CommandNotDone, OutcomeUnknown
+from service.eventstore.store import EventStore
+from statemachines.kernel.machine import Rejection
+
+log = structlog.get_logger(__name__)
+
+AT_MOST = 500
+SLICE = 1.0
+"""Seconds that one deletion takes in its turn."""
+LONGEST = 50.0
+"""Seconds after which a sweep leaves the rest to the next one."""
+PAUSE = 0.2
+
+
+async def sweep(store: EventStore, advancer: Advancer, longest: float = LONGEST) -> int:
+    """Move every open deletion on, in turn by account, until none is open or the time is over; returns how many ended.
+
+    Raises psycopg.Error when the database is gone.
+    """
+    until = time.monotonic() + longest
+    for row in await reads.lapsed_receipts(store, AT_MOST):
+        await carry_out(store, "deletion", "deletion lapse", commands.lapse(row))
+    ended = 0
+    while (rows := await reads.open_deletions(store, AT_MOST)) and time.monotonic() < until:
+        moved = False
+        for row in in_turn(rows):
+            after = await _advance(advancer, row)
+            ended += after.phase == "deleted"
+            moved = moved or after != row
+            if time.monotonic() >= until:
+                break
+        if not moved:
+            await asyncio.sleep(PAUSE)
+    return ended
+
+
+async def _advance(advancer: Advancer, row: DeletionRow) -> DeletionRow:
+    try:
+        return await advancer.advance(row, SLICE)
+    except (Rejection, CommandNotDone, OutcomeUnknown, psycopg.Error, OSError) as error:
+        # One that cannot go on holds up nobody else's.
+        log.warning("deletion_not_moved_on", deletion=row.id, cause=type(error).__name__)
+        return row
+
+
+def in_turn(rows: list[DeletionRow]) -> list[DeletionRow]:
+    """Order deletions so that each account's first come before anybody's second."""
+    places: Counter[str] = Counter()
+    ordered = []
+    for number, row in enumerate(rows):
+        ordered.append((places[row.account_id], number, row))
+        places[row.account_id] += 1
+    return [row for _, _, row in sorted(ordered, key=lambda item: item[:2])]

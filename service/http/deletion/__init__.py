@@ -1,0 +1,1 @@
+"""The end of projects and accounts: the operations."""

@@ -1,0 +1,46 @@
+"""Deleting a project (R-DEL, G-130, G-131)."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from projections.deletion.removal import DeletionRow
+from schemas.deletion.removal import ProjectDeleted, ProjectDeleting
+from service.deletion import show
+from service.deletion.asking import ask
+from service.eventstore.commands import Answer, Outcome
+from service.http.edge import groups
+from service.http.edge.call import Call
+from service.http.edge.operations import OWNER
+from statemachines.deletion.removal import AskForDeletion, command_key_sha256
+
+
+@groups.PROJECT_DELETION.operation(
+    method="DELETE",
+    path="/v1/projects/{project_id}",
+    operation_id="delete_project",
+    summary="Delete a project; repeat with the same key until it answers 200",
+    principals=OWNER,
+    owner=True,
+    responses={202: ProjectDeleting, 200: ProjectDeleted},
+    idempotency="required",
+    errors=("project_deletion_in_progress",),
+)
+async def delete_project(call: Call[None, None]) -> Outcome | Answer:
+    """Fence a project at once, and delete it step by step; each repeat of the request moves it on and shows it."""
+    assert call.key is not None, "the operation requires a key"
+    request = command_key_sha256(call.user_id, call.key)
+    wish = AskForDeletion("project", call.project_id, call.user_id, request)
+    fence = partial(call.carry_out, render=_shown)
+    found = await ask(call.services.store, call.services.settings.erasure_ledger, wish, fence)
+    if isinstance(found, DeletionRow):
+        return _shown(found)
+    call.services.authenticator.forget()
+    return found
+
+
+def _shown(row: DeletionRow) -> Answer:
+    return Answer(200 if row.phase == "deleted" else 202, show.project(row), pending=True)
+
+
+ENDPOINTS = [delete_project]

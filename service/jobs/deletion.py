@@ -1,0 +1,36 @@
+"""Background work of deletions: moved on at once after the fence, and by the minute until they have ended (G-119)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+
+from service.deletion.advancing import Advancer
+from service.deletion.sweeping import sweep
+from service.eventstore.history import StoredEvent
+from service.eventstore.reactor import Job
+from service.services import Services
+from service.tasks import LOCK, Task
+from statemachines.deletion.removal import DeletionFenced
+
+log = structlog.get_logger(__name__)
+
+ADVANCE = "deletion.advance"
+
+
+async def advance(services: Services, _: Mapping[str, Any]) -> None:
+    """Sweep once. What a killed sweep left undone the next one finds again."""
+    ended = await sweep(services.store, Advancer(services.store, services.settings.erasure_ledger))
+    if ended:
+        log.info("deletions_ended", number=ended)
+
+
+def wake(_: StoredEvent) -> Job:
+    """Go on with a deletion right after its fence."""
+    return Job(ADVANCE, {}, once=f"{LOCK}:{ADVANCE}")
+
+
+TASKS = [Task(ADVANCE, advance, cron="* * * * *")]
+REACTIONS = {DeletionFenced.TOPIC: wake}

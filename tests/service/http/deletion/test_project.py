@@ -1,0 +1,121 @@
+"""Deleting a project over HTTP (R-DEL, R-ERR-13, R-ERR-14, G-130, G-131)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from scripts import verify_proof
+from tests.support.automation_world import closed
+from tests.support.ending import held_at_the_fence, holding, left_of, problems, to_the_receipt
+from tests.support.loop.http_scene import HttpScene, open_scene
+from tests.support.server import ServerHandle
+
+CANARIES = ("canary-8d1f-message", "canary-8d1f-user", "canary-8d1f-branch", "canary-8d1f-name", "canary-8d1f-event")
+
+
+@pytest.fixture
+def at(server: ServerHandle) -> Iterator[HttpScene]:
+    with open_scene(server) as scene:
+        yield scene
+
+
+def ledger_of(at: HttpScene) -> Path:
+    return Path(at.server.env["SERVICE_DATA_DIR"]) / "erasures.jsonl"
+
+
+def delete(at: HttpScene, key: str | None = "bye", **how: Any) -> httpx2.Response:
+    return at.call("DELETE", at.project, key=key, **{"who": "owner", **how})
+
+
+def fill(at: HttpScene) -> None:
+    """A run with a consumed grant and a pending request, and canaries wherever the product may write."""
+    at.delivered()
+    at.error(1, message=CANARIES[0], user={"id": CANARIES[1], "email": f"{CANARIES[1]}@example.com"})
+    at.must(at.post("/v1/deploys/", {"version": "1", "branch": CANARIES[2]}, who="ci"), 202)
+    at.must(at.post(f"{at.project}/credentials", {"kind": "ci_deploy", "name": CANARIES[3]}, who="owner"), 200)
+    at.must(at.post("/v1/analytics/", {"event": CANARIES[4], "distinct_id": CANARIES[1]}, who="dsn"), 202)
+
+
+def test_a_project_goes_with_everything_and_the_log_still_proves_it(at: HttpScene) -> None:
+    """From the fence to the receipt: nothing is left but envelopes, and what was exported before still verifies."""
+    fill(at)
+    url = at.server.database_url
+    assert url is not None
+    before = holding(url, *CANARIES)
+    assert set(before) == set(CANARIES), "each canary is somewhere"
+    proof = verify_proof.load(at.call("GET", f"{at.path}/proof", who="heal").content)
+    with held_at_the_fence(ledger_of(at)):
+        fenced = at.must(delete(at), 202)
+        assert (fenced["status"], fenced["phase"]) == ("deleting", "fenced")
+        manifest = fenced["automation_deletion_manifest"]
+        counts = manifest["counts"]
+        assert {name: counts[name] for name in ("contracts", "automations", "runs", "claims", "grants")} == {
+            "contracts": 1,
+            "automations": len(at.must(at.call("GET", at.world.contract, who="owner"))["automations"]),
+            "runs": 1,
+            "claims": 1,
+            "grants": 1,
+        }
+        assert counts["credentials"] == 4
+        assert [sample["type"] for sample in manifest["samples"]][:2] == ["contracts", "automations"]
+        assert not manifest["samples_truncated"]
+        assert at.must(delete(at), 202) == fenced
+        # Another request does not join in, not even another owner's.
+        closed(delete(at, "other"), 409, "project_deletion_in_progress")
+        # Reads go on, and show what ended with the fence.
+        run = at.run(who="owner")
+        assert (run["phase"], run["status"]) == ("deletion_fenced", "cancelled")
+        at.must(at.call("GET", f"{at.project}/cases", who="member"), 200)
+        for answer in (
+            at.call("GET", at.path, who="heal"),
+            at.post("/v1/deploys/", {"version": "2"}, who="ci"),
+            at.post("/v1/logs/", {"message": "late"}, who="dsn"),
+            at.call("GET", "/v1/analytics/browser-config", who="dsn"),
+            at.post(f"{at.project}/dsn/rotate", who="owner"),
+            at.post(f"{at.world.contract}/pause", who="member"),
+            at.prove(),
+        ):
+            assert (answer.status_code, answer.json()["error"]["code"]) == (409, "project_deletion_in_progress")
+    receipt = to_the_receipt(lambda: delete(at))
+    assert (receipt["status"], receipt["phase"], receipt["project_id"]) == ("deleted", "deleted", at.world.project_id)
+    assert receipt["automation_deletion_manifest"] == manifest
+    kinds = {item["kind"] for item in receipt["external_follow_ups"]}
+    assert {"external_scheduler", "repository_credential", "inspect_pull_request", "inspect_ci"} <= kinds
+    assert at.must(delete(at), 200) == receipt
+    # Gone for everybody: nobody is told that it ever was.
+    closed(delete(at, "other"), 404, "project_not_found")
+    assert at.call("GET", f"{at.project}/cases", who="owner").status_code == 404
+    for who in ("heal", "ci", "dsn"):
+        assert at.post("/v1/deploys/", {"version": "3"}, who=who).status_code == 401
+    assert holding(url, *CANARIES) == {}
+    assert left_of(url, at.world.project_id).keys() <= {"usage_days", "usage_deploys"}
+    for canary in CANARIES:
+        assert canary not in at.server.log()
+    assert problems(url) == []
+    verify_proof.check(proof)
+
+
+def test_who_may_not_delete_a_project(at: HttpScene) -> None:
+    at.prepare()
+    closed(delete(at, None), 400, "idempotency_key_required")
+    closed(delete(at, "k" * 256), 400, "invalid_payload")
+    closed(delete(at, who="member"), 403, "owner_required")
+    closed(delete(at, who="stranger"), 404, "project_not_found")
+    closed(delete(at, who="heal"), 403, "principal_not_allowed")
+    closed(delete(at, who="ci"), 403, "principal_not_allowed")
+    closed(delete(at, who=None), 401, "unauthenticated")
+    closed(at.call("DELETE", at.project, {"now": True}, who="owner", key="k"), 400, "invalid_payload")
+    assert at.call("GET", f"{at.project}/cases", who="owner").status_code == 200
+
+
+def test_a_receipt_is_kept_for_thirty_days(at: HttpScene) -> None:
+    receipt = to_the_receipt(lambda: delete(at))
+    at.wait(29 * 86_400)
+    assert at.must(delete(at), 200) == receipt
+    at.wait(86_400 + 1)
+    closed(delete(at), 404, "project_not_found")
