@@ -133,7 +133,9 @@ class Round:
                     continue
                 told, record = _lay_out(entry, entry.command.decide(unit))
             except (Rejection, KeyReused, StreamFault) as refusal:
-                result.done.append((entry, refusal))
+                # Its traceback leads to this frame, and that to all that was loaded and sent, for as long as the
+                # collector of cycles takes: of large documents, hundreds of megabytes.
+                result.done.append((entry, refusal.with_traceback(None)))
                 continue
             except Exception as bug:  # noqa: BLE001 - one command's bug must not fail its neighbours
                 result.done.append((entry, bug))

@@ -34,6 +34,10 @@ log = structlog.get_logger()
 CHILD_STOP_SECONDS = 2.5
 DATABASE_STOP_SECONDS = 1.5
 PORT_SECONDS = 3.0
+# glibc keeps what each thread has freed, and large pieces too once one was freed; the size of a process would then
+# follow the sum of what its threads once held (P25). Whoever sets these otherwise knows better; other libraries do not
+# look at them.
+MEMORY = {"MALLOC_ARENA_MAX": "2", "MALLOC_MMAP_THRESHOLD_": "131072"}
 LOOK_EVERY_SECONDS = 1.0
 LOOK_WHILE_STARTING_SECONDS = 0.02
 
@@ -87,8 +91,8 @@ class Supervisor:
         gate, key = os.pipe()
         try:
             self._children = [
-                Child("api", "service.process.serving", dict(os.environ)),
-                Child("worker", "service.process.worker", dict(os.environ)),
+                Child("api", "service.process.serving", {**MEMORY, **os.environ}),
+                Child("worker", "service.process.worker", {**MEMORY, **os.environ}),
             ]
             for child in self._children:
                 child.start(gate)

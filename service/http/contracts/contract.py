@@ -70,8 +70,9 @@ def _enabled_before(project_id: str, wish: EnableWish, unit: Unit, stored: Store
 )
 async def validate_contract(call: Call[ContractInput, None]) -> Answer:
     """Say everything that a save would refuse and everything that an enable would miss (R-AUT-01)."""
-    examined = await reads.examine(call.services.store, call.project_id, call.body.automations)
-    return Answer(200, show.validation(call.project_id, examined))
+    checked = await call.work_on_body(partial(check_contract, call.body.automations))
+    examined = await reads.examine(call.services.store, call.project_id, call.body.automations, checked)
+    return Answer(200, await call.work_on_body(partial(show.validation, call.project_id, examined)))
 
 
 @groups.AUTOMATION.operation(
@@ -88,7 +89,7 @@ async def validate_contract(call: Call[ContractInput, None]) -> Answer:
 )
 async def put_contract(call: Call[ContractInput, None]) -> Outcome:
     """Save a contract with everything off (R-AUT-02 to R-AUT-04)."""
-    checked = check_contract(call.body.automations)
+    checked = await call.work_on_body(partial(check_contract, call.body.automations))
     if checked.errors:
         raise refuse_document(
             "The contract is not one that the server renders.",
@@ -96,7 +97,7 @@ async def put_contract(call: Call[ContractInput, None]) -> Outcome:
             body_schema(ContractInput),
             checked.locked_paths,
         )
-    document = make_document(call.body.automations, checked)
+    document = await call.work_on_body(partial(make_document, call.body.automations, checked))
     intent = commands.save(call.project_id, document, if_match=call.if_match, saved_by=call.user_id)
     return await call.carry_out(intent, _saved)
 

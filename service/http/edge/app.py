@@ -177,7 +177,7 @@ def _waiting(pipeline: Pipeline, kind: str) -> int:
 
 
 def _states(pipeline: Pipeline) -> float:
-    return 0.0 if pipeline.services is None else float(pipeline.services.store.loop.kept_bytes)
+    return 0.0 if pipeline.services is None else float(pipeline.services.store.kept_bytes)
 
 
 def _of_intake(pipeline: Pipeline, name: str) -> int:

@@ -14,6 +14,7 @@ from service.auth.authority import authority
 from service.auth.principals import Principal, PrincipalKind
 from service.eventstore.commands import Answer, Command, Decide, Origin, Outcome, Refused, StoredAnswer, Unit
 from service.eventstore.intents import Intent, retry_moved
+from service.http.edge.apart import Apart
 from service.http.edge.headers import conditional, head_of
 from service.http.edge.operations import Operation
 from service.ingest.items import AS_SENT, Adjustments, Sender
@@ -37,6 +38,7 @@ class Call(Generic[B, Q]):
     request: Request[Any, Any, Any]
     operation: Operation
     services: Services
+    _apart: Apart
     principal: Principal
     request_id: str
     scope_id: str | None  # the project in scope: of the path, the subject or the credential; None without one
@@ -80,6 +82,10 @@ class Call(Generic[B, Q]):
     def sender(self) -> Sender:
         """Who sends a record, of an operation that takes a DSN."""
         return Sender(self.project_id, self.principal.secret_hash, self.request_id, self.key, self.request_hash)
+
+    async def work_on_body(self, work: Callable[[], T]) -> T:
+        """Carry out a pure piece of work on the body: apart when the body is large (P25). Raises what it raises."""
+        return await self._apart.run_if_large(self.principal.tenant, len(self.raw_body), work)
 
     async def carry_out(
         self, intent: Intent[T], render: Callable[[T], Answer], *, on_replay: Replay | None = None
@@ -142,6 +148,7 @@ class Call(Generic[B, Q]):
             exclusive=exclusive,
             saves=intent.saves,
             tenant=self.principal.tenant,
+            weight=len(self.raw_body),
             authorize=shown.check,
             key=self.key,
             request_hash=self.request_hash,
