@@ -81,7 +81,8 @@ class Call(Generic[B, Q]):
     @property
     def sender(self) -> Sender:
         """Who sends a record, of an operation that takes a DSN."""
-        return Sender(self.project_id, self.principal.secret_hash, self.request_id, self.key, self.request_hash)
+        who = self.principal
+        return Sender(self.project_id, who.secret_hash, self.request_id, self.key, self.request_hash, who.account)
 
     async def work_on_body(self, work: Callable[[], T]) -> T:
         """Carry out a pure piece of work on the body: apart when the body is large (P25). Raises what it raises."""

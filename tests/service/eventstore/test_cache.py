@@ -143,7 +143,7 @@ def test_streams_weigh_what_they_hold(bench: Bench, kept: int):
     assert holds <= grown.weight.bytes <= holds + GUESSED + ENTRY
     bench.cache.clear()
     result = bench.run(command(lambda unit: Answer(200, None), toy_stream()))
-    bench.round.load(bench.connection, result)
+    bench.load(result)
     assert holds <= bench.cache.get(NAME).weight.bytes <= 2 * holds + GUESSED + ENTRY
 
 
