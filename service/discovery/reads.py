@@ -82,7 +82,7 @@ async def figures(store: EventStore) -> list[tuple[str, str, float]]:
 
 
 async def _waits(store: EventStore) -> list[Wait]:
-    return await turns.waits(store, (turns.ENABLED, turns.VERIFYING), sweep.AT_MOST)
+    return await turns.waits(store, turns.ALL, sweep.AT_MOST)
 
 
 def _turn_check(wait: Wait) -> Check:

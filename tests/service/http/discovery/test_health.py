@@ -7,6 +7,7 @@ import re
 import psycopg
 
 from service.jobs.declared import declared
+from service.runs import turns
 from tests.support.server import ServerFactory, ServerHandle
 
 
@@ -18,7 +19,7 @@ def test_live_and_ready(server: ServerHandle) -> None:
     assert ready["status"] == "ready"
     names = [check["name"] for check in ready["checks"]]
     assert names[:3] == ["database", "migrations", "sequencer"]
-    assert names[-2:] == ["sweep issue", "sweep verification"]
+    assert names[-len(turns.ALL) :] == [f"sweep {turn.step}" for turn in turns.ALL]
     assert all(check["ok"] for check in ready["checks"])
 
 
@@ -48,7 +49,7 @@ def test_metrics(server: ServerHandle) -> None:
     assert 'service_refusals_total{code="unauthenticated"} 1.0' in answer.text
     assert re.search(r'service_request_seconds_count\{operation="list_projects"\} 1\.0', answer.text)
     assert "service_commands_waiting 0.0" in answer.text
-    for figure in ("sweep_issue_longest_wait_seconds", "sweep_verification_due", "automation_decisions"):
+    for figure in ("sweep_issue_longest_wait_seconds", "sweep_receipts_due", "automation_decisions"):
         assert re.search(rf"^service_{figure} \d", answer.text, re.MULTILINE), figure
 
 
