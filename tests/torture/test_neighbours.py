@@ -17,6 +17,9 @@ from tests.torture.neighbours.storm import SHORT, Street, street
 from tests.torture.neighbours.victims import Seen
 from tests.torture.neighbours.world import SHORT as EXTENT
 
+TOO_CROWDED = 3.0
+"""How many times longer everything takes on a machine on which nothing can be judged."""
+
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
 
@@ -31,11 +34,12 @@ async def built(cluster: TestCluster, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.mark.parametrize("shape", SHAPES)
 async def test_p25_nobody_stops_another(built: tuple[Street, Seen], shape: str):
-    """A shape that misses a mark is carried out once more.
+    """A shape that misses a mark is carried out once more, and not judged while others have the processors.
 
-    All that serves, stores, attacks and is attacked shares the processors of one machine with whatever else runs on it,
-    and a few seconds hold some forty answers of a kind: one moment in which the machine is busy elsewhere makes a p95.
-    What the service allows, it allows again.
+    All that serves, stores, attacks and is attacked shares one machine with whatever else runs on it, and a few seconds
+    hold some forty answers of a kind: one moment in which the machine is busy elsewhere makes a p95. What the service
+    allows, it allows again. The kernel tells how long its threads waited for a processor: with most of their time spent
+    so, deadlines pass that nobody has missed.
     """
     street_, idle = built
     verdict = await street_.attack(shape, idle, SHORT)
@@ -43,4 +47,6 @@ async def test_p25_nobody_stops_another(built: tuple[Street, Seen], shape: str):
         pytest.skip("answered 501: not built yet")
     if verdict.wrong:
         first, verdict = verdict, await street_.attack(shape, idle, SHORT)
+        if verdict.wrong and min(first.crowded, verdict.crowded) > TOO_CROWDED:
+            pytest.skip(f"others have the processors of this machine: {verdict}")
         assert verdict.wrong == [], f"first {first}: {first.wrong}; then {verdict}"
