@@ -58,6 +58,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     database_url: str
+    migration_database_url: str | None
     embedded: bool
     data_dir: Path
     host: str
@@ -116,6 +117,15 @@ VARIABLES: tuple[Variable, ...] = (
         database_url,
         None,
         "PostgreSQL 15 or later, as a URL. Unset: the service runs its embedded PostgreSQL in the data directory.",
+        secret=True,
+    ),
+    Variable(
+        "SERVICE_MIGRATION_DATABASE_URL",
+        "migration_database_url",
+        database_url,
+        None,
+        "The same database as the role that owns the tables: it migrates, makes functions and gives the role of "
+        "`SERVICE_DATABASE_URL` its rights, which then cannot undo what guards the history. Unset: one role does all.",
         secret=True,
     ),
     Variable(
@@ -324,6 +334,8 @@ def load_settings(env: Mapping[str, str] | None = None, *, secrets: bool = True)
     if problems:
         raise SettingsError(problems)
     embedded = values["database_url"] is None
+    if embedded and values["migration_database_url"] not in {None, ABSENT}:
+        problems.append("SERVICE_MIGRATION_DATABASE_URL: has a meaning only beside SERVICE_DATABASE_URL; set that too")
     for variable in VARIABLES:
         if secrets and variable.made and values[variable.field] is None:
             _make(variable, values, embedded, problems)

@@ -2,11 +2,14 @@
 
 import os
 import shutil
+import sys
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import httpcore2
 import pytest
 
 from tests.support.cluster import (  # noqa: F401 (fixtures are found by name)
@@ -17,7 +20,13 @@ from tests.support.cluster import (  # noqa: F401 (fixtures are found by name)
     database_url,
     empty_database_url,
 )
-from tests.support.server import ServerFactory, ServerHandle, server, server_factory  # noqa: F401
+from tests.support.server import (  # noqa: F401
+    ServerFactory,
+    ServerHandle,
+    server,
+    server_factory,
+    shared_server,
+)
 
 LOG_CHARACTERS = 6000
 TESTS = Path(__file__).parent
@@ -25,7 +34,15 @@ PASSABLE = 0o711
 OWN = pytest.StashKey[Path]()
 MEMORY = Path("/dev/shm")  # noqa: S108
 MEMORY_BYTES = 6 * 1024**3
-ALONE = (TESTS / "torture", TESTS / "faults", TESTS / "service" / "process")
+ALONE = (
+    TESTS / "torture",
+    TESTS / "faults" / "test_silent_database.py",
+    TESTS / "service" / "process" / "test_stopping.py",
+    TESTS / "service" / "process" / "test_strangers.py",
+)
+
+# One for all clients of all tests: each would read every certificate of the machine again, in 25 ms, to speak HTTP.
+httpcore2.default_ssl_context = cache(httpcore2.default_ssl_context)
 
 
 def in_memory() -> str | None:
@@ -74,10 +91,37 @@ def tmp_path_factory(tmp_path_factory: pytest.TempPathFactory) -> pytest.TempPat
     return tmp_path_factory
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _bytecode(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Where bytecode is not to be written, keep it beside the temporary files: servers and commands compile it once.
+
+    Each of the hundreds of processes that the tests start would spend half a second on that.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        if sys.dont_write_bytecode:
+            base = tmp_path_factory.getbasetemp()
+            shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+            patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+            patch.setenv("PYTHONPYCACHEPREFIX", str(shared / "bytecode"))
+        yield
+
+
+def stands_alone(path: Path) -> bool:
+    """Whether tests of this file measure seconds, so that nothing else may run beside them."""
+    return any(path.is_relative_to(place) for place in ALONE)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Read only the files of the tests that are asked for, where these are the ones that run alone."""
+    asked = config.option.markexpr == "alone" and collection_path.is_file()
+    return True if asked and not stands_alone(collection_path) else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what kills processes or measures them: everything else shares the machine with a second worker."""
+    """Mark what measures seconds: everything else shares the machine with a second worker."""
+    alone = {path for path in {item.path for item in items} if stands_alone(path)}
     for item in items:
-        if any(folder in item.path.parents for folder in ALONE):
+        if item.path in alone:
             item.add_marker(pytest.mark.alone)
 
 

@@ -28,6 +28,12 @@ FILE_WIDTH = 1000  # characters a line, when no terminal limits it
 json_option: Callable[[F], F] = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 
 
+class CannotLook(click.ClickException):
+    """A check could not be carried out. Exit code 1 would say that it has found something."""
+
+    exit_code = 4
+
+
 @contextmanager
 def database(*, current: bool = True, makes: bool = False, tells: bool = True) -> Iterator[Settings]:
     """Settings whose database runs for the block; `tells` on stderr which one that is.
@@ -64,15 +70,43 @@ def require_database(settings: Settings) -> None:
 
 
 @contextmanager
+def looking() -> Iterator[None]:
+    """Let a check that cannot look at the database end with a code of its own: it found nothing, and proves nothing.
+
+    Asking wrongly stays the usage error that it is.
+    """
+    from service.cli.failures import explain
+
+    try:
+        yield
+    except click.UsageError:
+        raise
+    except Exception as error:
+        sentence = error.message if isinstance(error, click.ClickException) else explain(error)
+        if sentence is None:
+            raise
+        raise CannotLook(sentence) from error
+
+
+@contextmanager
 def connection() -> Iterator[psycopg.Connection[Any]]:
     """A connection to the running, current database; autocommit."""
+    with database() as settings, connected(settings) as opened:
+        yield opened
+
+
+def connected(settings: Settings) -> psycopg.Connection[Any]:
+    """Connect to the database of these settings; autocommit."""
     import psycopg
 
-    with (
-        database() as settings,
-        psycopg.connect(settings.database_url, autocommit=True, application_name="service-cli") as opened,
-    ):
-        yield opened
+    return psycopg.connect(settings.database_url, autocommit=True, application_name="service-cli")
+
+
+def as_owner(settings: Settings) -> Settings:
+    """The same settings for work that needs the owner of the tables, where that is a role apart."""
+    if settings.migration_database_url is None:
+        return settings
+    return msgspec.structs.replace(settings, database_url=settings.migration_database_url)
 
 
 def with_store(work: Callable[[EventStore], Coroutine[Any, Any, T]]) -> T:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from service.cli.common import database, json_option, print_table, progress, show
+from service.cli.common import as_owner, database, json_option, print_json, print_table, progress, show
+from service.settings import load_settings
 
 
 @click.group()
@@ -17,7 +18,7 @@ def db() -> None:
 @db.command()
 def migrate() -> None:
     """Bring the schema up to date. Safe beside running processes and other runs."""
-    from service.eventstore import functions, migrations
+    from service.eventstore import functions, migrations, roles
 
     with database(current=False, makes=True) as settings:
         files = len(migrations.discover()) + len(functions.discover())
@@ -28,7 +29,7 @@ def migrate() -> None:
                 done.append(name)
                 report(len(done), files)
 
-            migrations.migrate(settings.database_url, report=applied)
+            roles.bring_forward(settings.database_url, settings.migration_database_url, applied)
     for name in done:
         click.echo(f"applied {name}")
     click.echo("The schema is up to date.")
@@ -56,6 +57,36 @@ def status(as_json: bool) -> None:
         raise SystemExit(1)
 
 
+@db.command("grant-auditor")
+@click.argument("role")
+@json_option
+def grant_auditor(role: str, as_json: bool) -> None:
+    """Let ROLE, which exists, read what the reading commands need, and nothing else; prints its rights.
+
+    That is the history, the read models and the counters, with the hashes of secrets that they hold. It is not what
+    decides nothing: sealed copies, answers kept for repeated requests, the texts of telemetry, jobs. Run it again after
+    an upgrade. A role that serves, owns the tables or is a superuser is refused.
+    """
+    import psycopg
+
+    from service.cli.auditing import reader
+    from service.eventstore.roles import let_read
+
+    if load_settings(secrets=False).embedded:
+        raise click.ClickException(
+            "The embedded database lets in nobody but the user that runs it. With a database of your own, "
+            "SERVICE_DATABASE_URL, others may read."
+        )
+    with database() as settings, psycopg.connect(as_owner(settings).database_url, autocommit=True) as connection:
+        granted = let_read(connection, role, reader())
+    if as_json:
+        print_json(granted)
+        return
+    for line in granted:
+        click.echo(line)
+    click.echo(f"{role} reads, and may do nothing else. Let it connect by SERVICE_DATABASE_URL; it needs no secrets.")
+
+
 @db.command()
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--force", is_flag=True, help="Replace FILE when there is one already.")
@@ -69,7 +100,7 @@ def backup(file: Path, *, force: bool) -> None:
     from service.cli.copies import back_up
 
     with database() as settings, progress("Tables") as report:
-        extent = back_up(settings, file, report, force=force)
+        extent = back_up(as_owner(settings), file, report, force=force)
     click.echo(f"Wrote {file} ({file.stat().st_size} bytes) and read it back.")
     click.echo(f"Log in it: {extent}")
 
@@ -80,7 +111,7 @@ def restore(file: Path) -> None:
     """Fill an empty database from FILE, whole or not at all; then bring its schema up to date."""
     from service.cli.copies import bring_back, extent_of
     from service.cli.lookups import has_tables
-    from service.eventstore import migrations
+    from service.eventstore import roles
 
     with database(current=False, makes=True) as settings:
         if has_tables(settings):
@@ -89,8 +120,8 @@ def restore(file: Path) -> None:
                 "SERVICE_DATABASE_URL to an empty database."
             )
         with progress("Tables") as report:
-            bring_back(settings, file, report)
-        done = migrations.migrate(settings.database_url)
+            bring_back(as_owner(settings), file, report)
+        done = roles.bring_forward(settings.database_url, settings.migration_database_url)
         extent = extent_of(settings)
     print_table([{"migration": name} for name in done], ("migration",), empty="The schema was up to date.")
     click.echo(f"Restored {file}.")

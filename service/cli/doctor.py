@@ -19,6 +19,7 @@ from service.eventstore import migrations, newer
 from service.eventstore.audit import damaged_streams
 from service.eventstore.clock import NOW
 from service.eventstore.connection import CONNECT_SECONDS, answering_within
+from service.eventstore.guards import serving_role
 from service.eventstore.migrations import Standing
 from service.eventstore.startup import server_problems
 from service.registry import machines
@@ -65,6 +66,7 @@ def _database(settings: Settings) -> list[Finding]:
         findings = [Finding("database", OK, place_of(settings))]
         findings += _server(connection, settings)
         findings += _schema(connection)
+        findings += _role(connection, settings)
         if all(finding.result != WRONG for finding in findings):
             findings += _contents(connection, settings)
     return findings
@@ -109,6 +111,29 @@ def _server(connection: psycopg.Connection[Any], settings: Settings) -> Iterator
     needed = LOCKS_A_PROCESS * (settings.workers + 1)
     detail = f"room for {slots}" + ("" if slots >= needed else f", {needed} advised: raise max_locks_per_transaction")
     yield Finding("locks", OK if slots >= needed else WARNING, detail)
+
+
+def _role(connection: psycopg.Connection[Any], settings: Settings) -> Iterator[Finding]:
+    """Whether the role that serves could take away what guards the history."""
+    [[there]] = connection.execute("select to_regclass('events') is not null").fetchall()
+    if not there:
+        return
+    role = serving_role(connection)
+    if not role.appends:
+        yield Finding("role", OK, f"{role.name} reads only")
+    elif role.superuser:
+        yield Finding(
+            "role", WRONG, f"{role.name} is a superuser, whom no guard of the history stops; serve as another"
+        )
+    elif role.owns:
+        parted = settings.migration_database_url is not None
+        advice = (
+            "" if settings.embedded else "; SERVICE_MIGRATION_DATABASE_URL parts the owner from the one that serves"
+        )
+        result = WRONG if parted else OK if settings.embedded else WARNING
+        yield Finding("role", result, f"{role.name} owns the tables, and could take their guards away{advice}")
+    else:
+        yield Finding("role", OK, f"{role.name} owns no table, and can append to the history alone")
 
 
 def _schema(connection: psycopg.Connection[Any]) -> Iterator[Finding]:

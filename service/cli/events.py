@@ -11,13 +11,23 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from service.cli.common import connection, json_option, print_json, progress, show
+from service.cli.common import connected, connection, database, json_option, looking, print_json, progress, show
 
 if TYPE_CHECKING:
+    import psycopg
+
     from service.eventstore.history import StoredEvent
 
 COLUMNS = ("position", "recorded_at", "project_id", "stream_id", "revision", "topic", "actor")
 FOLLOW_SECONDS = 0.5
+VERIFIED = ("what", "project_id", "stream_id", "revision", "detail")
+NOT_PROVEN = (
+    "that the newest events were not cut off together with their places in the log",
+    "that no history was written anew with hashes that fit",
+    "that no event was added with hashes that fit",
+    "that streams have their places in the log in the order of their commits",
+)
+"""What somebody who may write to the database, past its guards, could have done unseen."""
 
 
 @click.group()
@@ -33,10 +43,9 @@ def events() -> None:
 def tail(count: int, project: str | None, follow: bool, as_json: bool) -> None:
     """Print the last events of the log; with --json a line each."""
     from service.eventstore.history import read_log
-    from service.eventstore.sequencer import sequence_all
 
     with connection() as opened:
-        sequence_all(opened)
+        _number(opened)
         [[size]] = opened.execute("select size from log_state").fetchall()
         cursor = max(0, size - count)
         while True:
@@ -101,10 +110,9 @@ def export(out: Path | None, after: int, project: str | None) -> None:
     import rfc8785
 
     from service.eventstore.history import follow
-    from service.eventstore.sequencer import sequence_all
 
     with connection() as opened, progress("Events") as report:
-        sequence_all(opened)
+        _number(opened)
         [[size]] = opened.execute("select size from log_state").fetchall()
         file = sys.stdout.buffer if out is None else out.open("wb")
         try:
@@ -121,20 +129,56 @@ def export(out: Path | None, after: int, project: str | None) -> None:
 @events.command()
 @json_option
 def verify(as_json: bool) -> None:
-    """Recompute every hash and chain and look for holes in the log. Exit code 0 only when all is as it was written."""
-    from service.eventstore.audit import check_history
+    """Recompute every hash and chain, read every payload, look for holes in the log and for guards that are gone.
 
-    with connection() as opened:
-        problems = [problem._asdict() for problem in check_history(opened)]
-        [[count]] = opened.execute("select count(*) from events").fetchall()
-    show(
-        problems,
-        ("what", "project_id", "stream_id", "revision"),
-        as_json=as_json,
-        empty=f"All {count} events are as they were written.",
-    )
-    if problems:
+    Exit code 0 when nothing was found, 1 when something was, 4 when it could not be looked at. What nobody can tell
+    without signed checkpoints is said at the end.
+    """
+    from service.eventstore.audit import Seen, check_history
+    from service.eventstore.guards import check_guards
+    from service.registry import machines
+
+    machines()  # Imports every module that declares topics: payloads are read too.
+    seen = Seen()
+    with looking(), database() as settings, connected(settings) as opened:
+        found = [problem._asdict() for problem in check_history(opened, seen)]
+        parted = settings.migration_database_url is not None
+        weak = [weakness._asdict() for weakness in check_guards(opened, parted=parted)]
+        [[numbered]] = opened.execute("select coalesce(max(size), 0) from log_state").fetchall()
+    findings = [{**dict.fromkeys(VERIFIED), **problem} for problem in [*found, *weak]]
+    erased = [scope._asdict() for scope in seen.erased]
+    counts = {"events": seen.events, "numbered": numbered, "of_later_releases": seen.newer}
+    if as_json:
+        print_json({**counts, "findings": findings, "erased": erased, "not_proven": NOT_PROVEN})
+    else:
+        show(
+            findings,
+            VERIFIED,
+            as_json=False,
+            empty=f"Nothing is wrong with {seen.events} events ({numbered} numbered).",
+        )
+        _say_more(erased, seen.newer)
+    if findings:
         raise SystemExit(1)
+
+
+def _number(opened: psycopg.Connection[Any]) -> None:
+    """Give events their places while no worker does; a role that only reads sees those that have one."""
+    from service.eventstore.guards import serving_role
+    from service.eventstore.sequencer import sequence_all
+
+    if serving_role(opened).appends:
+        sequence_all(opened)
+
+
+def _say_more(erased: list[dict[str, Any]], newer: int) -> None:
+    """What is no finding and yet has to be known, and what is not proven."""
+    for project_id, count, deletion_id in (scope.values() for scope in erased):
+        why = f"by deletion {deletion_id}" if deletion_id else "by no deletion"
+        click.echo(f"Erased: the payloads of {count} events of {project_id}, {why}; their hashes hold.")
+    if newer:
+        click.echo(f"Not read: the payloads of {newer} events of a later release; their hashes hold.")
+    click.echo(f"Not proven without signed checkpoints: {'; '.join(NOT_PROVEN)}.")
 
 
 @events.command("schemas")

@@ -10,6 +10,7 @@ from service.eventstore.commands import CommandNotDone, OutcomeUnknown
 from service.eventstore.faults import StreamFault, StreamIsNewer
 from service.eventstore.migrations import MigrationError
 from service.eventstore.rebuild import RebuildRunning, TableIsNewer
+from service.eventstore.roles import RoleError
 from service.eventstore.startup import UnfitDatabase
 from service.process.children import CannotListen
 from service.settings import SettingsError
@@ -34,6 +35,13 @@ def explain(error: Exception) -> str | None:
             sentence = "The database was too busy; nothing was done. Try again."
         case OutcomeUnknown():
             sentence = "The database did not confirm; look whether it was done before trying again."
+        case RoleError():
+            sentence = str(error)
+        case psycopg.errors.InsufficientPrivilege():
+            sentence = (
+                f"The role of SERVICE_DATABASE_URL may not do this ({str(error).strip()}). A role that only reads gets "
+                "its rights by `service db grant-auditor`, the one that serves by `service db migrate`."
+            )
         case RebuildRunning():
             sentence = f"The read model is in use, or another process is rebuilding it: {error}"
         case TableIsNewer():

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from service.cli.common import connection, database, json_option, print_json, progress, show
+from service.cli.common import as_owner, connection, database, json_option, looking, print_json, progress, show
 
 if TYPE_CHECKING:
+    import psycopg
+
     from projections.kernel.projection import AnyProjection
+    from service.eventstore.audit import Difference
     from service.settings import Settings
     from statemachines.audit.rebuild import ProjectionRebuilt
+
+SNAPSHOTS = "snapshots"
 
 
 @click.group()
@@ -62,14 +68,15 @@ def status(as_json: bool) -> None:
 @json_option
 def rebuild(names: tuple[str, ...], every: bool, as_json: bool) -> None:
     """Fold NAMES anew from the history while the service runs, and record a receipt. Resumes after a kill."""
-    chosen = _chosen(names, every=every)
+    models = _read_models()
+    chosen = [models[name] for name in _named(models, names, every=every)]
     receipts: list[ProjectionRebuilt] = []
     with database() as settings:
         from service.eventstore.rebuild import rebuild as fold
 
         for found in chosen:
             with progress(found.name) as report:
-                receipts.append(fold(settings.database_url, found, report))
+                receipts.append(fold(as_owner(settings).database_url, found, report))
         asyncio.run(_record(settings, receipts))
     if as_json:
         print_json(receipts)
@@ -83,32 +90,61 @@ def rebuild(names: tuple[str, ...], every: bool, as_json: bool) -> None:
 @click.argument("names", nargs=-1)
 @json_option
 def verify(names: tuple[str, ...], as_json: bool) -> None:
-    """Fold the history of NAMES (all without names) and compare row by row. Exit code 0 only when nothing differs."""
-    from service.eventstore.audit import check_projection
+    """Compare NAMES (everything without names) row by row with what they are made of.
 
-    rows: list[dict[str, Any]] = []
-    with connection() as opened:
-        chosen = _chosen(names, every=not names)
-        with progress("Read models") as report:
-            for done, found in enumerate(chosen, 1):
-                rows += [{"projection": found.name, **d._asdict()} for d in check_projection(opened, found)]
+    Read models and snapshots with the fold of their history, counters with the rows that they count: all that
+    decisions read beside the history. Exit code 0 when nothing differs, 1 when something does, 4 when it could not be
+    looked at.
+    """
+    from service.ingest.checks import COUNTERS, check_counters
+
+    with looking(), connection() as opened:
+        checks: dict[str, Callable[[], Iterator[Difference]]] = {
+            name: partial(_check_read_model, opened, name) for name in _read_models()
+        }
+        checks |= {SNAPSHOTS: partial(_check_snapshots, opened)}
+        checks |= {table: partial(check_counters, opened, table) for table in COUNTERS}
+        chosen = _named(checks, names, every=not names, what="read model or counter")
+        rows: list[dict[str, Any]] = []
+        with progress("Tables") as report:
+            for done, name in enumerate(chosen, 1):
+                rows += [{"projection": name, **difference._asdict()} for difference in checks[name]()]
                 report(done, len(chosen))
-    empty = f"All {len(chosen)} read models show what happened."
+    empty = f"All {len(chosen)} tables (read models, snapshots, counters) show what happened."
+    if names:
+        empty = f"{', '.join(chosen)}: as it happened."
     show(rows, ("projection", "what", "project_id", "id"), as_json=as_json, empty=empty)
     if rows:
         raise SystemExit(1)
 
 
-def _chosen(names: Iterable[str], *, every: bool) -> list[AnyProjection]:
-    """The read models of these names. Raises UsageError."""
+def _check_read_model(opened: psycopg.Connection[Any], name: str) -> Iterator[Difference]:
+    from service.eventstore.audit import check_projection
+
+    return check_projection(opened, _read_models()[name])
+
+
+def _check_snapshots(opened: psycopg.Connection[Any]) -> Iterator[Difference]:
+    from service.eventstore.snapshots import check_snapshots
+    from service.registry import machines
+
+    return check_snapshots(opened, machines())
+
+
+def _read_models() -> dict[str, AnyProjection]:
     from service.registry import read_models
 
-    found, named = read_models(), list(names)
+    return read_models()
+
+
+def _named(found: Collection[str], names: Iterable[str], *, every: bool, what: str = "read model") -> list[str]:
+    """Those of these names, or all of them. Raises UsageError."""
+    named = list(names)
     unknown = sorted(set(named) - set(found))
     if unknown or bool(named) == every:
-        hint = f"no read model is called {', '.join(unknown)}" if unknown else "name read models, or give --all"
+        hint = f"no {what} is called {', '.join(unknown)}" if unknown else "name read models, or give --all"
         raise click.UsageError(f"{hint}; there are: {', '.join(found)}")
-    return [found[name] for name in (found if every else named)]
+    return list(found) if every else named
 
 
 async def _record(settings: Settings, receipts: list[ProjectionRebuilt]) -> None:

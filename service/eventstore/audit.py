@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import msgspec
@@ -20,10 +21,14 @@ from service.eventstore.codec import (
     hash_payload,
     microseconds,
 )
-from service.eventstore.folding import fold_history, keep_to_the_index
+from service.eventstore.folding import Folded, fold_history, keep_to_the_index
 from service.eventstore.history import EVENT_COLUMNS, StoredEvent
+from statemachines.kernel.topics import UnknownTopic, decode_event
 
 Connection = psycopg.Connection[Any]
+
+ERASURE = "deletion.purging_began.v1"
+"""The topic of the erasure event: its payload names in `scope_id` the scope whose payloads may be gone."""
 
 
 class Problem(NamedTuple):
@@ -33,14 +38,42 @@ class Problem(NamedTuple):
     project_id: str
     stream_id: str
     revision: int
+    detail: str = ""
 
 
 class Difference(NamedTuple):
-    """A row that is not what its history folds to: missing, extra or different."""
+    """A row that is not what its history folds to: missing, extra, different, or one of them cannot be read."""
 
     what: str
     project_id: str
     id: str
+
+
+class Erased(NamedTuple):
+    """A scope of which payloads are gone: of how many events, and by which deletion (empty: by none)."""
+
+    project_id: str
+    events: int
+    deletion_id: str
+
+
+@dataclass(slots=True)
+class Seen:
+    """What a check of history has come across: events, and those whose topics are of a later release.
+
+    `gone` counts the erased events of each scope, with its first one; `deletions` names, for each scope that may be
+    erased, the deletion that says so.
+    """
+
+    events: int = 0
+    newer: int = 0
+    gone: dict[str, tuple[int, StoredEvent]] = field(default_factory=dict)
+    deletions: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def erased(self) -> list[Erased]:
+        """The scopes of which payloads are gone, in their order."""
+        return [Erased(scope, count, self.deletions.get(scope, "")) for scope, (count, _) in sorted(self.gone.items())]
 
 
 def envelope_of(event: StoredEvent) -> Envelope:
@@ -65,10 +98,19 @@ def envelope_of(event: StoredEvent) -> Envelope:
 
 # Each names the first event that is wrong; where there is none, "revision" is the position.
 _LOG_CHECKS = {
-    "log_has_holes": "select '', '', coalesce((select min(i.position) + 1 from log_index i where not exists "
-    "(select 1 from log_index n where n.position = i.position + 1)), 1) from log_state s "
-    "where s.size <> (select count(*) from log_index) "
-    "or s.size <> coalesce((select max(position) from log_index), 0)",
+    "log_has_no_size": "select '', '', 0 where not exists (select from log_state)",
+    "log_has_holes": "select '', '', case when exists (select from log_index where position = 1) "
+    "then min(i.position) + 1 else 1 end from log_index i where not exists "
+    "(select 1 from log_index n where n.position = i.position + 1) "
+    "having count(*) > 1 or coalesce(max(i.position), 0) <> (select count(*) from log_index)",
+    "log_ends_early": "select '', '', coalesce((select max(position) from log_index), 0) + 1 from log_state s "
+    "where s.size > coalesce((select max(position) from log_index), 0)",
+    "log_exceeds_its_size": "select '', '', s.size + 1 from log_state s "
+    "where s.size < coalesce((select max(position) from log_index), 0)",
+    "reader_ahead_of_log": "select '', '', min(c.position) from checkpoints c, log_state s "
+    "where c.position > s.size having count(*) > 0",
+    "queue_names_no_event": "select '', '', 0 from unsequenced u where not exists "
+    "(select 1 from events e where e.seq = u.seq) limit 1",
     "event_not_in_log": "select e.project_id, e.stream_id, e.revision from events e "
     "where not exists (select 1 from log_index i where i.seq = e.seq) "
     "and not exists (select 1 from unsequenced u where u.seq = e.seq) order by e.seq limit 1",
@@ -93,7 +135,10 @@ _DAMAGED = (
 def check_event(event: StoredEvent, previous_chain: bytes) -> str | None:
     """Recompute an event's hashes; returns what is wrong, None when all is well."""
     if event.payload is not None:
-        payload = canonical(msgspec.json.decode(event.payload))
+        try:
+            payload = canonical(msgspec.json.decode(event.payload))
+        except (msgspec.MsgspecError, RecursionError):  # Valid for the database, but nothing that is ever written.
+            return "payload_altered"
         if event.salt is None or hash_payload(event.salt, payload) != event.payload_hash:
             return "payload_altered"
     elif event.salt is not None:
@@ -110,19 +155,27 @@ def damaged_streams(connection: Connection, most: int) -> list[str]:
     return [stream_id for (stream_id,) in connection.execute(_DAMAGED.encode(), (most,)).fetchall()]
 
 
-def check_history(connection: Connection) -> Iterator[Problem]:
-    """Recompute every chain, compare heads, and look for holes in the log; yields what is wrong."""
+def check_history(connection: Connection, seen: Seen | None = None) -> Iterator[Problem]:
+    """Recompute every chain, compare heads, and look for holes in the log; yields what is wrong, and fills in `seen`.
+
+    Every machine must have been imported for payloads to be read too (service/registry.py).
+    """
+    seen = Seen() if seen is None else seen
     with connection.transaction():
         connection.execute("set transaction isolation level repeatable read, read only")
-        yield from _check_streams(connection)
+        yield from _check_streams(connection, seen)
+        for scope, (count, first) in sorted(seen.gone.items()):
+            if scope not in seen.deletions:
+                detail = f"{count} payloads are gone, and no deletion names this scope"
+                yield Problem("erased_without_event", scope, first.stream_id, first.revision, detail)
         yield from _check_log(connection)
 
 
-def _check_streams(connection: Connection) -> Iterator[Problem]:
-    name, revision, chain = ("", ""), 0, CHAIN_START
+def _check_streams(connection: Connection, seen: Seen) -> Iterator[Problem]:
+    name, revision, chain, kind = ("", ""), 0, CHAIN_START, ""
     heads = {
-        (p, s): (r, c)
-        for p, s, r, c in connection.execute("select project_id, stream_id, revision, chain from stream_heads")
+        (p, s): (r, c, k)
+        for p, s, r, c, k in connection.execute("select project_id, stream_id, revision, chain, kind from stream_heads")
     }
     query = sql.SQL("select null::bigint, {} from events e order by e.project_id, e.stream_id, e.revision").format(
         sql.SQL(EVENT_COLUMNS)
@@ -133,24 +186,44 @@ def _check_streams(connection: Connection) -> Iterator[Problem]:
         for row in cursor:
             event = StoredEvent._make(row)
             if (event.project_id, event.stream_id) != name:
-                yield from _check_head(heads, name, revision, chain)
+                yield from _check_head(heads, name, (revision, chain, kind))
                 name, revision, chain = (event.project_id, event.stream_id), 0, CHAIN_START
             if event.revision != revision + 1:
                 yield Problem("revision_missing", *name, revision + 1)
-            wrong = check_event(event, chain)
+            wrong = _look_at(event, chain, seen)
             if wrong is not None:
                 yield Problem(wrong, *name, event.revision)
-            revision, chain = event.revision, event.chain
-    yield from _check_head(heads, name, revision, chain)
-    for left, (at, _) in heads.items():
+            revision, chain, kind = event.revision, event.chain, event.kind
+    yield from _check_head(heads, name, (revision, chain, kind))
+    for left, (at, _, _) in heads.items():
         yield Problem("stream_missing", *left, at)
 
 
+def _look_at(event: StoredEvent, previous_chain: bytes, seen: Seen) -> str | None:
+    """Count an event, recompute its hashes and read its payload; returns what is wrong."""
+    seen.events += 1
+    if event.payload is None and event.salt is None:
+        count, first = seen.gone.get(event.project_id, (0, event))
+        seen.gone[event.project_id] = count + 1, first
+    wrong = check_event(event, previous_chain)
+    if wrong is not None or event.payload is None:
+        return wrong
+    try:
+        if event.topic == ERASURE:
+            seen.deletions[msgspec.json.decode(event.payload)["scope_id"]] = event.project_id
+        decode_event(event.topic, event.payload)
+    except UnknownTopic:
+        seen.newer += 1
+    except Exception:  # noqa: BLE001 - lifting an old payload may fail in any way on one that no release wrote
+        return "payload_unreadable"
+    return None
+
+
 def _check_head(
-    heads: dict[tuple[str, str], tuple[int, bytes]], name: tuple[str, str], revision: int, chain: bytes
+    heads: dict[tuple[str, str], tuple[int, bytes, str]], name: tuple[str, str], last: tuple[int, bytes, str]
 ) -> Iterator[Problem]:
-    if name != ("", "") and heads.pop(name, None) != (revision, chain):
-        yield Problem("head_differs", *name, revision)
+    if name != ("", "") and heads.pop(name, None) != last:
+        yield Problem("head_differs", *name, last[0])
 
 
 def _check_log(connection: Connection) -> Iterator[Problem]:
@@ -164,31 +237,47 @@ def check_projection(connection: Connection, projection: AnyProjection) -> Itera
     """Fold all history again and compare with the table row by row, in one snapshot; yields what differs.
 
     A row whose time is over may be there or not. That of a stream which holds an event of a later release cannot be
-    judged here, and is passed over (G-149).
+    judged here, and is passed over (G-149). A row or a history that cannot be read is a difference too.
     """
     table = projection.table
     keep_to_the_index(connection)
     with connection.transaction():
         connection.execute("set transaction isolation level repeatable read, read only")
         [[now]] = connection.execute(f"select {NOW_SECONDS}".encode()).fetchall()
-        query = sql.SQL("select row_to_json(t)::text from {} t order by t.project_id, t.id").format(
+        query = sql.SQL("select t.project_id, t.id, row_to_json(t)::text from {} t order by t.project_id, t.id").format(
             sql.Identifier(table.name)
         )
         with connection.cursor(name="rows") as cursor:
             cursor.itersize = 5_000
             cursor.execute(query)
-            stored = (msgspec.json.decode(text, type=table.row) for (text,) in cursor)
+            stored = iter(cursor)
             row = next(stored, None)
-            for name, expected, _, newer in fold_history(connection, projection):
-                while row is not None and (row.project_id, row.id) < name:
-                    yield Difference("extra", row.project_id, row.id)
+            for folded in fold_history(connection, projection, tolerant=True):
+                while row is not None and (row[0], row[1]) < folded.name:
+                    yield Difference("extra", row[0], row[1])
                     row = next(stored, None)
-                found = row if row is not None and (row.project_id, row.id) == name else None
-                removed = found is None and expected is not None and not projection.lasts(expected, now)
-                if found != expected and not removed and not newer:
-                    yield Difference("missing" if found is None else "different", *name)
-                if found is not None:
+                text = row[2] if row is not None and (row[0], row[1]) == folded.name else None
+                over = folded.row is not None and not projection.lasts(folded.row, now)
+                what = _compare(projection, folded, text, over=over)
+                if what is not None:
+                    yield Difference(what, *folded.name)
+                if text is not None:
                     row = next(stored, None)
             while row is not None:
-                yield Difference("extra", row.project_id, row.id)
+                yield Difference("extra", row[0], row[1])
                 row = next(stored, None)
+
+
+def _compare(projection: AnyProjection, folded: Folded, text: str | None, *, over: bool) -> str | None:
+    """What is wrong with the row of a stream, given as its JSON (None: there is none)."""
+    if folded.broken:
+        return "history_unreadable"
+    if folded.newer:
+        return None
+    if text is None:
+        return None if folded.row is None or over else "missing"
+    try:
+        row = msgspec.json.decode(text, type=projection.table.row)
+    except (msgspec.MsgspecError, RecursionError):
+        return "row_unreadable"
+    return None if row == folded.row else "different"

@@ -41,13 +41,15 @@ _NEWER = (
 class Folded(NamedTuple):
     """One stream folded to its end: its name, its row (None: it has none), how many events that took.
 
-    A stream that holds an event of a later release is not folded: it has no row here, and is `newer`.
+    A stream that holds an event of a later release is not folded: it has no row here, and is `newer`. Neither is one
+    that cannot be, where that was asked for: it is `broken`.
     """
 
     name: StreamName
     row: Any
     events: int
     newer: bool = False
+    broken: bool = False
 
 
 class RowDigest:
@@ -91,38 +93,43 @@ def fold_history(
     projection: AnyProjection,
     after: StreamName = ("", ""),
     on_page: Callable[[int], None] | None = None,
+    *,
+    tolerant: bool = False,
 ) -> Iterator[Folded]:
     """Fold every stream of the projection's kinds after `after`, in order of (project_id, stream id).
 
-    `on_page` is told how many events each page held.
+    `on_page` is told how many events each page held. A `tolerant` caller is told of a history that cannot be folded;
+    else whatever decoding or folding raises comes out.
     """
     fold = projection.fold
     place: tuple[str, str, int] = (*after, 1 << 62)
     name: StreamName | None = None
-    row, count, newer = None, 0, False
+    row, count, newer, broken = None, 0, False, False
     query = _READ.encode()
     while page := connection.execute(query, (list(projection.kinds), *place, PAGE), prepare=True).fetchall():
         for project_id, stream_id, revision, topic, payload, at, actor in page:
             if name != (project_id, stream_id):
                 if name is not None:
-                    yield Folded(name, row, count, newer)
-                name, row, count, newer = (project_id, stream_id), None, 0, False
+                    yield Folded(name, row, count, newer, broken)
+                name, row, count, newer, broken = (project_id, stream_id), None, 0, False, False
             count += 1
-            if payload is None or newer:  # An erased event has left nothing to fold.
+            if payload is None or newer or broken:  # An erased event has left nothing to fold.
                 continue
             try:
-                event = decode_event(topic, payload)
+                row = fold(row, Recorded(stream_id, revision, decode_event(topic, payload), project_id, at, actor))
             except UnknownTopic:
                 row, newer = None, True
-            else:
-                row = fold(row, Recorded(stream_id, revision, event, project_id, at, actor))
+            except Exception:
+                if not tolerant:
+                    raise
+                row, broken = None, True
         place = (project_id, stream_id, revision)
         if on_page is not None:
             on_page(len(page))
         if len(page) < PAGE:
             break
     if name is not None:
-        yield Folded(name, row, count, newer)
+        yield Folded(name, row, count, newer, broken)
 
 
 def newer_among(connection: psycopg.Connection[Any], streams: Collection[StreamName]) -> set[StreamName]:

@@ -58,6 +58,11 @@ def release() -> str:
     return metadata.version("service")
 
 
+def is_later(version: str) -> bool:
+    """Whether a version is one after this release."""
+    return _numbers(version) > _numbers(release())
+
+
 def discover() -> list[Function]:
     """All functions of this version, by name."""
     found = []

@@ -35,6 +35,7 @@ from service.eventstore.folding import (
     row_values,
 )
 from service.eventstore.intents import Intent, system_command
+from service.eventstore.roles import copy_rights
 from statemachines.audit import rebuild as rebuilds
 from statemachines.audit.rebuild import ProjectionRebuilt
 
@@ -128,8 +129,8 @@ class _Rebuild:
                 sql.Identifier(self.shadow), sql.SQL(", ").join(map(sql.Identifier, columns))
             )
             with self.connection.cursor().copy(target) as copy:
-                for name, folded, _, newer in pending:
-                    row = kept.get(name) if newer else folded
+                for folded in pending:
+                    row = kept.get(folded.name) if folded.newer else folded.row
                     if self._shows(row):
                         copy.write_row(row_values(row, columns))
                         self.digest.add(row)
@@ -229,6 +230,7 @@ class _Rebuild:
 
     def _rename(self) -> None:
         old_indexes, new_indexes = self._indexes(self.table.name), self._indexes(self.shadow)
+        copy_rights(self.connection, self.table.name, self.shadow)
         self._run("alter table {table} rename to {old}")
         self._run("alter table {shadow} rename to {table}")
         for definition, name in old_indexes.items():

@@ -12,7 +12,6 @@ from typing import Any
 
 import psycopg
 import structlog
-from psycopg import sql
 
 from service.eventstore.clock import DAY, TODAY
 
@@ -118,7 +117,7 @@ async def drop_empty_partitions(connection: Connection, days: int) -> int:
         cursor = await connection.execute(_PARTITIONS, (telemetry, telemetry))
         for (name,) in await cursor.fetchall():
             if name < f"{telemetry}_{_label(today - (days + 1) * DAY)}":
-                dropped += await _drop_if_empty(connection, name)
+                dropped += await _drop_if_empty(connection, telemetry, name)
     return dropped
 
 
@@ -126,19 +125,18 @@ def _label(day: int) -> str:
     return datetime.fromtimestamp(day, UTC).strftime("%Y%m%d")
 
 
-async def _drop_if_empty(connection: Connection, name: str) -> bool:
+async def _drop_if_empty(connection: Connection, telemetry: str, name: str) -> bool:
     """Drop a partition unless it holds rows, or somebody uses it just now."""
     try:
         async with connection.transaction():
             await connection.execute(f"set local lock_timeout = '{DDL_WAIT}'".encode())
-            await connection.execute(sql.SQL("lock table {} in access exclusive mode").format(sql.Identifier(name)))
-            cursor = await connection.execute(sql.SQL("select 1 from {} limit 1").format(sql.Identifier(name)))
-            if await cursor.fetchone():
-                return False
-            await connection.execute(sql.SQL("drop table {}").format(sql.Identifier(name)))
+            cursor = await connection.execute(
+                "select drop_empty_partition(telemetry => %s, partition_name => %s)", (telemetry, name)
+            )
+            row = await cursor.fetchone()
     except (psycopg.errors.LockNotAvailable, psycopg.errors.UndefinedTable):
         return False
-    return True
+    return row is not None and bool(row[0])
 
 
 async def purge(connection: Connection, days_by_project: Mapping[str, int], longest: int) -> int:

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import NoReturn
 
 import structlog
 
@@ -49,6 +50,13 @@ def wait_for_start() -> None:
     """Wait, in a child that has loaded everything, until its supervisor lets it begin: until standard input ends."""
     while os.read(0, 1):
         pass
+
+
+def leave() -> NoReturn:
+    """End this process, which has closed all it had open, without taking its memory apart: that takes half a second."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 class CannotListen(Exception):

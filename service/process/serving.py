@@ -18,7 +18,7 @@ from service.http.edge.app import create_app
 from service.logs import configure, stdlib_config
 from service.process.apiserver import ApiServer
 from service.process.assembly import make_services
-from service.process.children import die_with_parent, wait_for_start
+from service.process.children import die_with_parent, leave, wait_for_start
 from service.process.draining import Draining
 from service.process.sockets import most_connections, raise_open_files
 from service.settings import load_settings
@@ -67,3 +67,4 @@ def main(parent: int) -> None:
 
 if __name__ == "__main__":
     main(int(sys.argv[1]))
+    leave()

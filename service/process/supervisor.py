@@ -23,7 +23,7 @@ import structlog
 from service.embedded.attach import Attachment, sole_supervisor
 from service.embedded.errors import EmbeddedError
 from service.embedded.layout import Layout
-from service.eventstore import migrations
+from service.eventstore import migrations, roles
 from service.eventstore.startup import check_database
 from service.process import notify
 from service.process.children import Child, wait_for_port
@@ -76,7 +76,10 @@ class Supervisor:
 
     def _make_ready(self) -> None:
         """Bring the schema up to date, and look whether the database is fit to serve from."""
-        migrations.migrate(self._settings.database_url, report=lambda name: log.info("migrated", name=name))
+        settings = self._settings
+        roles.bring_forward(
+            settings.database_url, settings.migration_database_url, lambda name: log.info("migrated", name=name)
+        )
         with psycopg.connect(self._settings.database_url) as connection:
             if later := migrations.of_later_releases(connection):
                 log.info("beside_a_later_release", migrations=later)
@@ -91,8 +94,8 @@ class Supervisor:
         gate, key = os.pipe()
         try:
             self._children = [
-                Child("api", "service.process.serving", {**MEMORY, **os.environ}),
-                Child("worker", "service.process.worker", {**MEMORY, **os.environ}),
+                Child("api", "service.process.serving", _environment()),
+                Child("worker", "service.process.worker", _environment()),
             ]
             for child in self._children:
                 child.start(gate)
@@ -215,3 +218,9 @@ class Supervisor:
             self._stopping = True
             raise Stopping
         self._stopping = True
+
+
+def _environment() -> dict[str, str]:
+    """The environment of those that serve: they never learn how the owner of the tables connects."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("SERVICE_MIGRATION_")}
+    return {**MEMORY, **kept}

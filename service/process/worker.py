@@ -23,7 +23,7 @@ from service.eventstore.sequencer import Sequencer
 from service.jobs.declared import declared
 from service.logs import configure
 from service.process.assembly import make_services
-from service.process.children import die_with_parent, wait_for_start
+from service.process.children import die_with_parent, leave, wait_for_start
 from service.process.jobs import job_app
 from service.services import Services
 from service.settings import Settings, load_settings
@@ -118,3 +118,4 @@ def main(parent: int | None = None) -> None:
 
 if __name__ == "__main__":
     main(int(sys.argv[1]))
+    leave()

@@ -1,12 +1,19 @@
 """The systemd unit is one that systemd takes, and the service tells it what it waits for; compose takes its file."""
 
 import os
+import re
 import socket
 import subprocess
 import sys
 from pathlib import Path
 
+import psycopg
+
+from service.embedded.programs import wheel_programs
+from service.eventstore import roles
+from service.eventstore.guards import check_guards
 from tests.deploy.programs import program
+from tests.support.cluster import TestCluster
 from tests.support.server import ServerFactory
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -54,4 +61,36 @@ def test_compose_accepts_its_file() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "condition: service_healthy" in done.stdout
+    assert "/docker-entrypoint-initdb.d/roles.sql" in done.stdout
     assert "SERVICE_BASE_URL: https://service.example.com" in done.stdout
+
+
+def test_the_roles_of_the_database_are_made_and_serve(cluster: TestCluster, tmp_path: Path) -> None:
+    """By psql on every word of the file, but for the names: a test server has a role and a database of the same."""
+    text = (DEPLOY / "roles.sql").read_text()
+    text = re.sub(r"\b(role|to|owner|database) (service\w*)", r"\1 made_\2", text)
+    (tmp_path / "roles.sql").write_text(text)
+    for name in ("owner", "serving"):
+        (tmp_path / name).write_text(f"it's the {name}'s \\ password\n")
+    admin = cluster.attachment.layout.admin_url
+    try:
+        done = subprocess.run(
+            [str(wheel_programs() / "psql"), "--no-psqlrc", admin, "--file", str(tmp_path / "roles.sql")],
+            env={
+                **os.environ,
+                "OWNER_PASSWORD_FILE": str(tmp_path / "owner"),
+                "SERVING_PASSWORD_FILE": str(tmp_path / "serving"),
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        owner, serving = cluster.url("made_service", "made_service_owner"), cluster.url("made_service", "made_service")
+        roles.bring_forward(serving, owner)
+        with psycopg.connect(serving) as connection:
+            assert list(check_guards(connection, parted=True)) == []
+    finally:
+        with psycopg.connect(admin, autocommit=True) as connection:
+            connection.execute("drop database if exists made_service with (force)")
+            connection.execute("drop role if exists made_service, made_service_owner")

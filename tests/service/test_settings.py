@@ -53,6 +53,16 @@ def test_an_empty_environment_gives_the_embedded_mode(tmp_path: Path, monkeypatc
     assert settings.plans["free"].events == 100000
 
 
+def test_an_owner_apart_is_one_of_a_database_of_ones_own():
+    """The same database as another role; beside the embedded one it has no meaning, and would be overlooked."""
+    owner = {"SERVICE_MIGRATION_DATABASE_URL": "postgresql://owner:word@db.example/service"}
+    assert load_settings(EXTERNAL | owner).migration_database_url == owner["SERVICE_MIGRATION_DATABASE_URL"]
+    assert load_settings(EXTERNAL).migration_database_url is None
+    assert load_settings(EXTERNAL | {"SERVICE_MIGRATION_DATABASE_URL": "none"}).migration_database_url is None
+    [problem] = problems(owner)
+    assert problem.startswith("SERVICE_MIGRATION_DATABASE_URL: has a meaning only beside SERVICE_DATABASE_URL")
+
+
 @pytest.mark.parametrize(
     ("value", "networks"),
     [

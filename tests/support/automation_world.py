@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -177,12 +177,21 @@ def open_world(server: ServerHandle) -> Iterator[World]:
     with server.client() as client:
         world = World(server.database_url, client)
         for name in ("owner", "member", "stranger"):
-            secret = world.secrets[name] = sign_in(client, server.internal_token)
-            world.users[name] = world.run(lambda store, secret=secret: _user_of(store, secret))
+            world.secrets[name] = sign_in(client, server.internal_token)
         world.project_id = create_project(client, world.secrets["owner"])["id"]
         world.other_project_id = create_project(client, world.secrets["stranger"])["id"]
-        world.run(lambda store: set_member(store, world.project_id, world.users["member"], Role.MEMBER))
-        yield world
+
+        async def settle(store: EventStore) -> None:
+            for name, secret in world.secrets.items():
+                world.users[name] = await _user_of(store, secret)
+            await set_member(store, world.project_id, world.users["member"], Role.MEMBER)
+
+        world.run(settle)
+        try:
+            yield world
+        finally:  # a project that nobody looks at any more takes no turn in the sweep of a server that others use
+            with suppress(httpx2.TransportError):
+                world.call("POST", f"{world.contract}/pause", who="member")
 
 
 def closed(answer: httpx2.Response, status: int, code: str) -> dict[str, Any]:

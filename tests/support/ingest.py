@@ -15,6 +15,7 @@ from schemas.analytics.event import AnalyticsEvent
 from schemas.cases.log import LogEvent
 from service.eventstore import names
 from service.eventstore.commands import Outcome
+from service.ingest.checks import COUNTERS, check_counters
 from service.ingest.intake import Intake
 from service.ingest.items import Item, Sender, take_analytics, take_log
 from service.ingest.scrubbing import Scrubber
@@ -154,3 +155,10 @@ def check_books(sql: Sql) -> None:
         )
         == 0
     )
+    assert miscounted(sql) == {}
+
+
+def miscounted(sql: Sql) -> dict[str, list[tuple[str, str]]]:
+    """What `projections verify` says of the counters: by table, what is wrong with which row."""
+    found = {table: [(d.what, d.id) for d in check_counters(sql, table)] for table in COUNTERS}
+    return {table: differences for table, differences in found.items() if differences}

@@ -20,6 +20,7 @@ import pytest
 from tests.support.cluster import TestCluster
 
 START_SECONDS = 30.0
+GONE_SECONDS = 5.0
 ENCRYPTION_KEY = "11" * 32
 SIGNING_KEY = "22" * 32
 
@@ -143,10 +144,7 @@ class ServerHandle:
         left = [*self.processes("service.process.serving"), *self.processes("service.process.worker")]
         self.process.kill()
         self.process.wait()
-        give_up = time.monotonic() + 5
-        while not all(map(_gone, left)):
-            assert time.monotonic() < give_up, f"outlived the supervisor: {left}"
-            time.sleep(0.01)
+        _wait_until_gone(left)
 
     def stop(self, seconds: float = 10.0) -> float:
         """End it with SIGTERM; returns the seconds that took. Fails when it does not end or leaves anything."""
@@ -162,8 +160,16 @@ class ServerHandle:
             self.process.wait()
             pytest.fail(f"The server did not stop within {seconds} s:\n{self.log()}")
         taken = time.monotonic() - began
-        assert not [child for child in left if not _gone(child)], "left processes behind"
+        _wait_until_gone(left)
         return taken
+
+
+def _wait_until_gone(processes: list[psutil.Process]) -> None:
+    """Give processes that were killed the moment that it takes a busy machine. Fails with those that outlive it."""
+    give_up = time.monotonic() + GONE_SECONDS
+    while left := [process for process in processes if not _gone(process)]:
+        assert time.monotonic() < give_up, f"left behind: {left}"
+        time.sleep(0.01)
 
 
 def _gone(process: psutil.Process) -> bool:
@@ -206,16 +212,36 @@ class ServerFactory:
         return server
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory, cluster: TestCluster) -> Iterator[ServerHandle]:
-    """A running server that the tests of a module share, on a database of its own."""
+def _running(directory: Path, cluster: TestCluster) -> Iterator[ServerHandle]:
+    """A running server on a database of its own."""
     with cluster.database() as url:
-        handle = ServerHandle(tmp_path_factory.mktemp("server"), database_url=url)
+        handle = ServerHandle(directory, database_url=url)
         try:
             handle.start()
             yield handle
         finally:
             handle.stop()
+
+
+@pytest.fixture(scope="session")
+def shared_server(tmp_path_factory: pytest.TempPathFactory, cluster: TestCluster) -> Iterator[ServerHandle]:
+    """The running server of all files that are marked with `shares_server`.
+
+    Its clock is ahead by what other tests moved it, never back, and their people and projects are there: a test makes
+    its own, takes the time from the service and counts nothing but what is its own. No test ends one of its processes.
+    """
+    yield from _running(tmp_path_factory.mktemp("shared"), cluster)
+
+
+@pytest.fixture(scope="module")
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, cluster: TestCluster
+) -> Iterator[ServerHandle]:
+    """A running server that the tests of a module share; with other modules, where it is marked so."""
+    if request.node.get_closest_marker("shares_server"):
+        yield request.getfixturevalue("shared_server")
+    else:
+        yield from _running(tmp_path_factory.mktemp("server"), cluster)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import random
 import signal
 import time
 from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from tests.support.history import Journal, Op, check_all
 from tests.support.peer import Peer, PeerClient, PeerLost
 from tests.support.proxy import Fault, PostgresProxy, with_odds
 from tests.support.rounds import Bench
+from tests.torture.stage import longest
 
 MARKER = "e.payload->>'op'"
 PRINCIPAL = "key:k1"
@@ -42,8 +44,13 @@ class PeerStage:
     peers: list[Peer] = field(default_factory=list)
     known: dict[str, int] = field(default_factory=dict)
 
-    async def run(self, *, streams: int, clients: int, seconds: float, gaps: tuple[float, float]) -> None:
-        """Run the storm for so long; every client repeats until its answer is definite."""
+    async def run(
+        self, *, streams: int, clients: int, seconds: float, gaps: tuple[float, float], least: dict[str, int]
+    ) -> None:
+        """Run the storm for so long, and longer (see `longest`) until the minimum counts are reached.
+
+        Every client repeats until its answer is definite.
+        """
         self._open(streams)
         odds = with_odds({Fault.EAT: 0.004, Fault.ZOMBIE: 0.002})
         proxy = PostgresProxy(self.url, self.directory / "proxy", odds)
@@ -56,8 +63,13 @@ class PeerStage:
         strikes = asyncio.create_task(self._strike(gaps, stopping))
         callers = [PeerClient(peer.path) for peer in self.peers]
         try:
-            end = time.monotonic() + seconds
-            await asyncio.gather(*(self._client(callers, end) for _ in range(clients)))
+            began = time.monotonic()
+
+            def over() -> bool:
+                passed = time.monotonic() - began
+                return passed >= longest(seconds) or (passed >= seconds and self.has(least, proxy.fired))
+
+            await asyncio.gather(*(self._client(callers, over) for _ in range(clients)))
             stopping.set()
             await strikes
         finally:
@@ -77,9 +89,14 @@ class PeerStage:
         bench.run(*(toy.bump(toy.Bump(stream)) for stream in self.known))
         bench.close()
 
-    async def _client(self, callers: list[PeerClient], end: float) -> None:
+    def has(self, least: dict[str, int], fired: Mapping[str, int]) -> bool:
+        """Whether there are so many results, doubtful attempts and faults; some of these the proxy counts."""
+        seen = Counter({**self.journal.outcomes, "doubts": self.journal.doubts}) + self.fired + Counter(fired)
+        return all(seen[name] >= number for name, number in least.items())
+
+    async def _client(self, callers: list[PeerClient], over: Callable[[], bool]) -> None:
         hot = list(self.known)[: max(1, len(self.known) // 8)]
-        while time.monotonic() < end:
+        while not over():
             stream = random.choice(hot if random.random() < 0.5 else list(self.known))
             fenced = random.random() < 0.6
             op = self.journal.invoke(

@@ -23,6 +23,12 @@ from tests.torture.registers import MARKER, Register, Writer, make_registers
 
 TIMEOUT = httpx2.Timeout(8.0, connect=2.0)
 SETTLE_SECONDS = 30.0
+PATIENCE_SECONDS = 60.0
+
+
+def longest(seconds: float) -> float:
+    """The seconds after which a storm that is to last `seconds` ends though too little has happened."""
+    return max(3 * seconds, PATIENCE_SECONDS)
 
 
 @dataclass
@@ -109,12 +115,12 @@ class Stage:
     async def run(
         self, clients: int, seconds: float, turn: Callable[[Writer, int], Awaitable[Any]], enough: Callable[[], bool]
     ) -> None:
-        """Run so many clients for so long, and longer (three times at most) until the minimum counts are reached."""
+        """Run so many clients for so long, and longer (see `longest`) until the minimum counts are reached."""
         began = time.monotonic()
 
         def over() -> bool:
             passed = time.monotonic() - began
-            return passed >= 3 * seconds or (passed >= seconds and enough())
+            return passed >= longest(seconds) or (passed >= seconds and enough())
 
         limits = httpx2.Limits(max_connections=clients, max_keepalive_connections=clients)
         async with httpx2.AsyncClient(base_url=self.base_url, timeout=TIMEOUT, limits=limits) as client:

@@ -15,6 +15,7 @@ from service.cli import COMMANDS, main
 from service.registry import machines, read_models
 from statemachines.kernel.machine import Stream
 from tests.support.cluster import TestCluster
+from tests.support.handwritten import begin_purging, erase
 from tests.support.later import Later, LaterRelease
 from tests.support.server import ENCRYPTION_KEY, SIGNING_KEY, clean_environment
 
@@ -62,7 +63,7 @@ def test_help_is_fast_and_lists_everything(console: Console):
     ).stderr
     assert not any(name in loaded for name in ("litestar", "psycopg", "rich", "granian", "msgspec"))
     for name in COMMANDS:
-        assert console.run(name, "--help").stdout.startswith("Usage:")
+        assert CliRunner().invoke(main, [name, "--help"]).output.startswith("Usage:")
 
 
 def test_the_schema_is_migrated_and_shown(cluster: TestCluster, tmp_path: Path):
@@ -122,11 +123,32 @@ def test_history_is_shown_replayed_exported_and_verified(console: Console, datab
     exported = (console.directory / "log.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in exported] == tail
     assert console.run("events", "export", "--after", "1").stdout.splitlines() == exported[1:]
-    assert console.json("events", "verify") == []
+    assert console.json("events", "verify")["findings"] == []
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute("alter table events disable trigger all")
         connection.execute("update events set actor_id = 'somebody' where stream_id = %s", (key,))
-    assert [problem["stream_id"] for problem in console.json("events", "verify", code=1)] == [key]
+    found = console.json("events", "verify", code=1)["findings"]
+    assert [(finding["what"], finding["stream_id"], finding["detail"]) for finding in found] == [
+        ("envelope_altered", key, ""),
+        ("trigger_disabled", None, "events_immutable on events"),
+        ("trigger_disabled", None, "events_not_truncated on events"),
+    ]
+
+
+def test_verify_says_what_was_erased_and_what_is_not_proven(console: Console, database_url: str):
+    """Scope by scope, with the deletion; a guess that nobody can prove is said to be one, in the last line."""
+    console.run("keys", "create", "--email", "one@example.com")
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        [[person]] = connection.execute("select id from people").fetchall()
+        begin_purging(connection, person, "del_1")
+        assert erase(connection, person, "del_1") == 2
+    lines = console.run("events", "verify").stdout.splitlines()
+    assert lines[0].startswith("Nothing is wrong with 3 events")
+    assert lines[1] == f"Erased: the payloads of 2 events of {person}, by deletion del_1; their hashes hold."
+    assert lines[-1].startswith("Not proven without signed checkpoints: that the newest events were not cut off")
+    verified = console.json("events", "verify")
+    assert verified["erased"] == [{"project_id": person, "events": 2, "deletion_id": "del_1"}]
+    assert len(verified["not_proven"]) == 4
 
 
 def test_what_is_stored_under_each_topic_is_shown(console: Console):
@@ -153,7 +175,10 @@ def test_what_a_later_release_wrote_is_said_so(console: Console, database_url: s
         later.write(Stream(machines()["usr"], scope, person))
     assert "A later release of the service wrote this" in console.run("events", "replay", person, code=1).stderr
     assert Later.TOPIC in console.run("events", "show", person).stdout
-    assert console.json("events", "verify") == console.json("projections", "verify") == []
+    verified = console.json("events", "verify")
+    assert (verified["findings"], verified["of_later_releases"]) == ([], 1)
+    assert "the payloads of 1 events of a later release" in console.run("events", "verify").stdout
+    assert console.json("projections", "verify") == []
 
 
 def test_read_models_are_listed_rebuilt_and_verified(console: Console, database_url: str):
@@ -169,7 +194,9 @@ def test_read_models_are_listed_rebuilt_and_verified(console: Console, database_
     assert receipt["old_digest"] != receipt["new_digest"]
     assert console.json("projections", "verify") == []
     assert "projection.rebuilt.v1" in console.run("events", "tail").stdout, "the rebuild is part of the history"
-    assert "no read model is called nothing" in console.run("projections", "verify", "nothing", code=2).stderr
+    assert (
+        "no read model or counter is called nothing" in console.run("projections", "verify", "nothing", code=2).stderr
+    )
     assert "--all" in console.run("projections", "rebuild", code=2).stderr
 
 
@@ -213,6 +240,26 @@ def test_the_doctor_finds_what_is_wrong(console: Console, database_url: str):
     assert findings["settings"] == "warning"
 
 
+def test_the_doctor_names_a_role_that_could_take_the_guards_away(
+    console: Console, cluster: TestCluster, database_url: str
+):
+    """An owner that serves is a warning, where another one is meant to own an error; a superuser is always one."""
+
+    def role(code: int) -> tuple[str, str]:
+        [finding] = [finding for finding in console.json("doctor", code=code) if finding["check"] == "role"]
+        return finding["result"], finding["detail"]
+
+    advice = "; SERVICE_MIGRATION_DATABASE_URL parts the owner from the one that serves"
+    owns = "service owns the tables, and could take their guards away" + advice
+    assert role(0) == ("warning", owns)
+    console.env["SERVICE_MIGRATION_DATABASE_URL"] = database_url
+    assert role(1) == ("wrong", owns)
+    console.env["SERVICE_DATABASE_URL"] = cluster.admin_url(database_url)
+    result, detail = role(1)
+    assert result == "wrong"
+    assert "superuser" in detail
+
+
 def test_the_doctor_names_damaged_streams(console: Console, database_url: str):
     """Those whose head and log differ, whichever of them is ahead."""
     console.run("keys", "create", "--email", "a@example.com")
@@ -237,7 +284,7 @@ def test_a_copy_brings_everything_back(console: Console, cluster: TestCluster, t
         assert restore.stdout.splitlines()[-1] == backup.stdout.splitlines()[-1]
         assert restore.stdout.splitlines()[-1].startswith("Log in it: 2 events, ")
         assert other.run("events", "export").stdout == before
-        assert other.json("events", "verify") == []
+        assert other.json("events", "verify")["findings"] == []
         assert other.json("projections", "verify") == []
         other.run("keys", "create", "--email", "one@example.com")
         assert len(other.json("keys", "list", "--person", "one@example.com")) == 2, "it goes on where the copy was made"
@@ -291,7 +338,7 @@ def test_away_from_the_data_a_command_says_so_and_makes_nothing(
     monkeypatch.chdir(tmp_path)
     env = {**dict.fromkeys(name for name in os.environ if name.startswith("SERVICE_")), "SERVICE_DATA_DIR": "away"}
     done = CliRunner().invoke(main, words, env=env)
-    assert done.exit_code == 1
+    assert done.exit_code == (4 if words[-1] == "verify" else 1), "a check that could not look has found nothing"
     assert f"There is no database in {tmp_path}/away." in done.output
     assert list(tmp_path.iterdir()) == []
 

@@ -14,6 +14,7 @@ from service.eventstore.codec import CHAIN_START
 from service.eventstore.history import read_stream
 from service.eventstore.sequencer import sequence_all
 from tests.support.cluster import TestCluster
+from tests.support.handwritten import begin_purging, erase
 from tests.support.rounds import Bench, count
 from tests.support.toy import simple_bump
 
@@ -189,7 +190,7 @@ SET_BACK = (
         pytest.param(["delete from unsequenced"], {("event_not_in_log", "toy_3", 5)}, id="a lost place in the queue"),
         pytest.param(["insert into unsequenced select seq from log_index where position = 4"],
                      {("event_twice_in_log", "toy_2", 2)}, id="a second place in the queue"),
-        pytest.param(["update log_state set size = size + 1"], {("log_has_holes", "", 13)}, id="a size too large"),
+        pytest.param(["update log_state set size = size + 1"], {("log_ends_early", "", 13)}, id="a size too large"),
     ],
 )  # fmt: skip
 def test_no_row_can_be_taken_moved_or_added_unseen(bench: Bench, sql: Sql, tampering: list[str], found: set[Any]):
@@ -254,21 +255,71 @@ def test_nobody_changes_history(bench: Bench, toys_url: str, cluster: TestCluste
     assert sql.execute("select * from events order by seq").fetchall() == before
 
 
-def erase(connection: Sql, project: str, change: str) -> int:
-    with connection.transaction():
-        connection.execute("select set_config('service.erase_project', %s, true)", (project,))
-        return connection.execute(f"update events set {change}".encode()).rowcount
+# ---- erasing ------------------------------------------------------------------------------------------------------
 
 
-def test_a_project_that_is_named_can_be_erased_and_still_proves_itself(bench: Bench, sql: Sql):
+@pytest.fixture
+def erasable(bench: Bench, sql: Sql) -> Bench:
+    """The same three toys, and a deletion that may erase proj_b."""
+    begin_purging(sql, "proj_b", "del_1")
+    return bench
+
+
+def erased(sql: Sql) -> list[tuple[str, str, int]]:
+    """Events without payload or salt, in the order of their names."""
+    rows = "select project_id, stream_id, revision from events where payload is null or salt is null order by 1, 2, 3"
+    return sql.execute(rows.encode()).fetchall()
+
+
+def by_hand(sql: Sql, deletion: str, statement: str) -> None:
+    """Change events under the setting by which erase_events names its deletion."""
+    with sql.transaction():
+        sql.execute("select set_config('service.erasing', %s, true)", (deletion,))
+        sql.execute(statement.encode())
+
+
+@pytest.mark.usefixtures("erasable")
+def test_what_a_deletion_names_is_erased_and_still_proves_itself(sql: Sql):
     """Payload and salt are gone for good, hashes and envelopes stay, and the chains hold."""
     before = sql.execute("select leaf, chain, actor_id from events order by seq").fetchall()
-    assert erase(sql, "proj_b", "payload = null, salt = null where project_id = 'proj_b'") == 5
+    assert [erase(sql, "proj_b", most=most) for most in (2, 2, 2, 2)] == [2, 2, 1, 0]
+    assert erased(sql) == [("proj_b", "toy_3", revision) for revision in range(1, 6)]
     assert sql.execute("select count(*) from events where payload is null and salt is null").fetchone() == (5,)
     assert sql.execute("select leaf, chain, actor_id from events order by seq").fetchall() == before
     assert problems(sql) == []
+
+
+@pytest.mark.usefixtures("bench")
+def test_events_are_erased_in_the_order_of_their_streams(sql: Sql):
+    begin_purging(sql, "proj_a")
+    assert erase(sql, "proj_a", most=5) == 5
+    assert erased(sql) == [("proj_a", "toy_1", revision) for revision in range(1, 5)] + [("proj_a", "toy_2", 1)]
+
+
+@pytest.mark.usefixtures("erasable")
+@pytest.mark.parametrize(
+    ("scope", "deletion"),
+    [
+        pytest.param("proj_a", "del_1", id="another scope than the deletion names"),
+        pytest.param("proj_b", "del_2", id="a deletion that is none"),
+        pytest.param("proj_b", "proj_b", id="the scope itself as deletion"),
+        pytest.param("proj_b", None, id="no deletion"),
+        pytest.param(None, "del_1", id="no scope"),
+    ],
+)
+def test_nothing_is_erased_without_the_erasure_event(sql: Sql, scope: str, deletion: str):
+    with pytest.raises(psycopg.errors.RestrictViolation, match="may erase"):
+        erase(sql, scope, deletion)
+    assert erased(sql) == []
+
+
+def test_an_erasure_event_is_never_erased(erasable: Bench, sql: Sql):
+    """Not even when a later deletion names the scope of the first: else nobody could tell why payloads are gone."""
+    begin_purging(sql, "del_1", "del_2")
+    assert erase(sql, "del_1", "del_2") == 0
     with pytest.raises(psycopg.errors.RestrictViolation):
-        erase(sql, "proj_b", "payload = '{}' where project_id = 'proj_b'")
+        by_hand(sql, "del_2", "update events set payload = null, salt = null where project_id = 'del_1'")
+    assert erased(sql) == []
 
 
 @pytest.mark.parametrize(
@@ -285,21 +336,62 @@ def test_a_project_that_is_named_can_be_erased_and_still_proves_itself(bench: Be
         pytest.param("payload = '{}', salt = null where project_id = 'proj_b'", id="into something else"),
     ],
 )
-def test_erasing_does_nothing_else(bench: Bench, sql: Sql, change: str):
+@pytest.mark.usefixtures("erasable")
+def test_erasing_by_hand_does_nothing_else(sql: Sql, change: str):
     """While proj_b may be erased, no other project may, and no other value of it."""
     with pytest.raises(psycopg.errors.RestrictViolation):
-        erase(sql, "proj_b", change)
-    assert sql.execute("select count(*) from events where payload is null or salt is null").fetchone() == (0,)
+        by_hand(sql, "del_1", f"update events set {change}")
+    assert erased(sql) == []
 
 
-def test_the_right_to_erase_ends_with_its_transaction(bench: Bench, sql: Sql):
-    erase(sql, "proj_b", "payload = null, salt = null where stream_id = 'none'")
+@pytest.mark.usefixtures("erasable")
+def test_the_right_to_erase_ends_with_the_call(sql: Sql):
+    """The setting does not outlive the function, and names nothing by itself."""
+    with sql.transaction():
+        assert erase(sql, "proj_b", most=1) == 1
+        with pytest.raises(psycopg.errors.RestrictViolation), sql.transaction():
+            sql.execute("update events set payload = null, salt = null where project_id = 'proj_b'")
     with pytest.raises(psycopg.errors.RestrictViolation):
-        sql.execute("update events set payload = null, salt = null where project_id = 'proj_b'")
+        by_hand(sql, "proj_b", "update events set payload = null, salt = null where project_id = 'proj_b'")
+    assert len(erased(sql)) == 1
+
+
+@pytest.mark.usefixtures("erasable")
+def test_a_table_of_ones_own_is_no_log(sql: Sql):
+    """A temporary table of the same name comes first on a usual search path, and not on that of these functions."""
+    sql.execute("create temp table events (project_id text, topic text, payload jsonb)")
+    sql.execute(
+        "insert into events values ('del_9', 'deletion.purging_began.v1', jsonb_build_object('scope_id', 'proj_a'))"
+    )
+    with pytest.raises(psycopg.errors.RestrictViolation):
+        erase(sql, "proj_a", "del_9")
+    with pytest.raises(psycopg.errors.RestrictViolation):
+        by_hand(sql, "del_9", "update public.events set payload = null, salt = null where project_id = 'proj_a'")
 
 
 @pytest.mark.parametrize("statement", ["delete from events where project_id = 'proj_b'", "truncate events"])
-def test_not_even_an_erased_row_is_deleted(bench: Bench, sql: Sql, statement: str):
-    sql.execute("set service.erase_project = 'proj_b'")
+@pytest.mark.usefixtures("erasable")
+def test_not_even_an_erased_row_is_deleted(sql: Sql, statement: str):
+    erase(sql, "proj_b")
     with pytest.raises(psycopg.errors.RestrictViolation):
-        sql.execute(statement.encode())
+        by_hand(sql, "del_1", statement)
+
+
+def test_a_large_scope_is_erased_by_its_index(toys_url: str, sql: Sql, cluster: TestCluster):
+    """Without a sort and without reading other scopes, also while the planner knows nothing of the table."""
+    bench = Bench(toys_url)
+    bench.run(*(simple_bump(1) for _ in range(60)))
+    bench.close()
+    begin_purging(sql, "proj_a")
+    with psycopg.connect(cluster.admin_url(toys_url), autocommit=True) as admin:
+        admin.execute("load 'auto_explain'")
+        for name, value in (("log_min_duration", "0"), ("log_nested_statements", "on"), ("log_analyze", "off")):
+            admin.execute("select set_config(%s, %s, false)", (f"auto_explain.{name}", value))
+        notices: list[str] = []
+        admin.add_notice_handler(lambda notice: notices.append(str(notice.message_primary)))
+        admin.execute("set client_min_messages = 'log'")
+        assert erase(admin, "proj_a", most=10) == 10
+    plan = "\n".join(notice for notice in notices if "for no key update" in notice)
+    assert "Index Scan using events_pkey" in plan
+    assert "Sort" not in plan
+    assert "Seq Scan" not in plan

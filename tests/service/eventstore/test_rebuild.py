@@ -28,6 +28,7 @@ from service.registry import registry
 from statemachines.audit import rebuild as rebuilds
 from statemachines.audit.rebuild import ProjectionRebuilt
 from statemachines.kernel.machine import Recorded
+from tests.support.handwritten import begin_purging, erase
 from tests.support.rebuilding import rebuild_until_killed
 from tests.support.rounds import Bench, body, count, holding
 from tests.support.toy import (
@@ -428,9 +429,8 @@ def _named(folded: list[Any], stream: str) -> Any:
 def test_an_erased_history_folds_to_nothing(bench: Bench, toys_url: str, sql: Sql):
     """A deleted project leaves no row behind, whenever its read models are built again."""
     fill(bench, 3)
-    with psycopg.connect(toys_url) as erasing:
-        erasing.execute("set local service.erase_project = 'proj_a'")
-        erasing.execute("update events set payload = null, salt = null")
+    begin_purging(sql, "proj_a")
+    assert erase(sql, "proj_a") > 0
     rebuild(toys_url, TOYS)
     assert count(sql, "toys") == 0
     assert list(check_projection(sql, TOYS)) == []

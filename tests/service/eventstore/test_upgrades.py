@@ -14,7 +14,9 @@ from projections.runs.decision import DECISIONS, DecisionRow
 from service.eventstore import functions, migrations
 from service.eventstore.audit import check_history, check_projection
 from service.eventstore.migrations import Standing
-from service.registry import read_models
+from service.eventstore.snapshots import check_snapshots
+from service.ingest.checks import COUNTERS, check_counters
+from service.registry import machines, read_models
 from tests.support.accounts import bearer, checked, identity
 from tests.support.cluster import TestCluster
 from tests.support.olddatabases import NAMES, bring_back, catalog
@@ -150,3 +152,5 @@ def test_what_was_left_in_flight_goes_on(old: Old):
     assert {name: list(check_projection(sql, model)) for name, model in read_models().items()} == {
         name: [] for name in read_models()
     }
+    assert list(check_snapshots(sql, machines())) == []
+    assert [found for table in COUNTERS for found in check_counters(sql, table)] == []

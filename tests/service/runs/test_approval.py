@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import httpx2
+import pytest
 
 from tests.support.automation_world import closed
 from tests.support.loop.http_scene import HttpScene
+
+pytestmark = pytest.mark.shares_server
 
 
 def ask(at: HttpScene, **changes: object) -> httpx2.Response:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx2
+import pytest
 
 from tests.support.automation_world import closed
 from tests.support.loop.http_scene import RIVAL, HttpScene
+
+pytestmark = pytest.mark.shares_server
 
 
 def renew(at: HttpScene, epoch: int = 1, *, who: str = "heal", claim_id: str | None = None) -> httpx2.Response:

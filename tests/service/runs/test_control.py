@@ -11,6 +11,8 @@ from service.runs.control import Snapshot, read_snapshot
 from tests.support.automation_world import closed
 from tests.support.loop.http_scene import HttpScene
 
+pytestmark = pytest.mark.shares_server
+
 
 def control(at: HttpScene, who: str = "member") -> dict[str, Any]:
     return at.must(at.call("GET", f"{at.project}/automation-control", who=who), 200)

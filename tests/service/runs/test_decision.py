@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.support.automation_world import closed
 from tests.support.loop.http_scene import HttpScene
+
+pytestmark = pytest.mark.shares_server
 
 
 def listed(at: HttpScene, query: str = "") -> list[dict[str, Any]]:

@@ -11,6 +11,8 @@ import pytest
 from tests.support.automation_world import closed
 from tests.support.loop.http_scene import HttpScene
 
+pytestmark = pytest.mark.shares_server
+
 
 @pytest.mark.parametrize(
     ("change", "rules"),

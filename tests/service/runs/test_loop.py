@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.automation_world import closed
 from tests.support.loop.bodies import HEAD, MERGED
 from tests.support.loop.http_scene import HttpScene, open_scene
 from tests.support.server import ServerHandle
+
+pytestmark = pytest.mark.shares_server
 
 
 def test_the_whole_loop_to_a_verified_fix(at: HttpScene) -> None:

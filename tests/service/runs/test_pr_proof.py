@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.automation_world import closed
 from tests.support.loop.bodies import HEAD, MERGED
 from tests.support.loop.http_scene import HttpScene
+
+pytestmark = pytest.mark.shares_server
 
 
 def test_only_ci_proves(at: HttpScene) -> None:

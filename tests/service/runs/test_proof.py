@@ -7,9 +7,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from scripts import verify_proof
 from tests.support.automation_world import closed
 from tests.support.loop.http_scene import HttpScene
+
+pytestmark = pytest.mark.shares_server
 
 
 def checked(at: HttpScene, *, who: str = "heal") -> dict[str, Any]:

@@ -8,12 +8,15 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx2
+import pytest
 
 from statemachines.contracts.contract import ContractEnabled, ContractPaused
 from tests.support.automation_world import closed
 from tests.support.loop.http_port import HttpPort
 from tests.support.loop.http_scene import RIVAL, HttpScene
 from tests.support.loop.rules import AUTHORITY, Rules
+
+pytestmark = pytest.mark.shares_server
 
 ROUNDS = 8
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import psycopg
+import pytest
 
 from tests.support.automation_world import closed
 from tests.support.loop.bodies import HEAD
 from tests.support.loop.http_scene import HttpScene
+
+pytestmark = pytest.mark.shares_server
 
 
 def test_only_the_automation_is_asked_for(at: HttpScene) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.automation_world import closed
 from tests.support.loop.contracts import contract_of
 from tests.support.loop.http_scene import HttpScene
+
+pytestmark = pytest.mark.shares_server
 
 
 def test_a_step_out_of_turn_is_told_the_operations_that_are_left(at: HttpScene) -> None:

@@ -11,6 +11,8 @@ import pytest
 from tests.support.automation_world import closed
 from tests.support.loop.http_scene import RIVAL, HttpScene
 
+pytestmark = pytest.mark.shares_server
+
 USAGE = {"turns": 1, "cost_usd": 0.1, "runtime_seconds": 1}
 
 

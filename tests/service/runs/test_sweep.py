@@ -14,6 +14,8 @@ from tests.support.automation_world import World, closed
 from tests.support.loop.http_scene import HttpScene
 from tests.support.sweeping import make_sweep
 
+pytestmark = pytest.mark.shares_server
+
 
 def sweep(world: World, times: int = 1) -> list[Counter[str]]:
     """Sweep so many times at once."""

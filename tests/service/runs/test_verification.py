@@ -8,6 +8,8 @@ from tests.support.automation_world import closed
 from tests.support.loop.bodies import HEAD
 from tests.support.loop.http_scene import HttpScene
 
+pytestmark = pytest.mark.shares_server
+
 
 @pytest.mark.parametrize(
     ("changes", "recurs"),

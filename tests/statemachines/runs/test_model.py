@@ -25,6 +25,7 @@ from tests.support.loop.memory_port import MemoryPort
 from tests.support.loop.rules import Rules
 
 GAMES, STEPS = 40, 2000
+MOST_GAMES = 400  # of a mutant
 EXPECTED = {
     "interleaved": 500, "repeated": 300, "lost": 300, "run.started.v1": 50, "run.verified.v1": 3,
     "start:budget_exhausted": 2, "run.verification_failed.v1": 2, "run.auto_merge_proven.v1": 1, "run.failed.v1": 20,
@@ -160,9 +161,9 @@ TestLoop.settings = settings(
 )
 
 
-def lost(**how: Any) -> bool:
-    """Whether some game is lost; the true program survives as many in a longer run of the same games."""
-    for seed in range(4 * GAMES):
+def lost(first: int = 0, **how: Any) -> bool:
+    """Whether some game is lost. `first` is tried first: a seed that lost before, so that most need not be played."""
+    for seed in (first, *range(MOST_GAMES)):
         try:
             play(seed, **how)
         except AssertionError:
@@ -194,6 +195,16 @@ MUTANTS: dict[str, Any] = {
 }
 
 
+LOSING = {
+    "leases that never end": 138,
+    "a ledger that forgets runs": 7,
+    "a ledger that forgets what was used": 20,
+    "a scope that allows everything": 10,
+    "silence taken for success": 9,
+}
+"""A seed with which a mutant lost when it was written down; another one is found where the game has changed."""
+
+
 def _silence_is_success(*arguments: Any) -> Any:
     verdict = REAL_DECIDE(*arguments)
     if verdict.outcome != "insufficient_traffic":
@@ -208,7 +219,7 @@ REAL_DECIDE = verification.decide_verification
 def test_every_guard_is_missed_when_it_is_gone(mutant: str, monkeypatch: pytest.MonkeyPatch):
     """Each mutant loses a game that the true program wins."""
     MUTANTS[mutant](monkeypatch)
-    assert lost()
+    assert lost(LOSING.get(mutant, 0))
 
 
 def test_the_game_knows_every_event_of_the_loop():

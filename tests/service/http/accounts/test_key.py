@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from tests.support.api import World, ok, refused, without_request_id
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
+
+pytestmark = pytest.mark.shares_server
 
 
 async def test_keys_are_listed_newest_first_in_pages(world: World):

@@ -13,6 +13,8 @@ from service.accounts import operator as admin
 from tests.support.api import World, at_once, ok, refused, without_request_id
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
 
+pytestmark = pytest.mark.shares_server
+
 ANN = {"provider": "email", "subject": "ann@example.com", "email": "ann@example.com"}
 DEVICE, POLL, AUTHORIZE = "/v1/auth/device", "/v1/auth/device/poll", "/v1/auth/device/authorize"
 TEST_AUTHORIZE, RESOLVE = "/v1/auth/device/test-authorize", "/v1/auth/identity/resolve"

@@ -46,6 +46,17 @@ def server(
             handle.stop()
 
 
+@pytest.fixture(scope="module")
+def bare(server: ServerHandle, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerHandle]:
+    """A server on the same database in whose settings there is no provider."""
+    handle = ServerHandle(tmp_path_factory.mktemp("bare"), database_url=server.database_url)
+    try:
+        handle.start()
+        yield handle
+    finally:
+        handle.stop()
+
+
 @pytest_asyncio.fixture
 async def world(server: ServerHandle) -> Any:
     async with httpx2.AsyncClient(base_url=server.base_url, timeout=30) as client:
@@ -278,9 +289,8 @@ async def test_a_provider_that_fails(world: World, provider: FakeProvider) -> No
     assert ok(await onb.owner.post(POLL, poll))["status"] == "connected"
 
 
-async def test_without_configuration(world: World, server_factory: Any) -> None:
+async def test_without_configuration(world: World, bare: ServerHandle) -> None:
     """An operator who has configured no provider: 503, and what to set (G-022)."""
-    bare = server_factory(database_url=world.server.database_url)
     onb = await onboard(world)
     async with httpx2.AsyncClient(base_url=bare.base_url, timeout=30) as client:
         headers = {"authorization": f"Bearer {onb.owner.secret}"}
@@ -421,12 +431,11 @@ async def test_a_refresh_that_brings_more_than_reading_is_refused(world: World, 
 
 
 async def test_a_connection_outlives_its_configuration_as_a_failure(
-    world: World, provider: FakeProvider, server_factory: Any
+    world: World, provider: FakeProvider, bare: ServerHandle
 ) -> None:
     """With the adapter's settings gone, reads of a connected project fail; they never turn into local ones."""
     onb, begun = await proving(world, provider)
     await onb.exercise(begun)
-    bare = server_factory(database_url=world.server.database_url)
     async with httpx2.AsyncClient(base_url=bare.base_url, timeout=30) as client:
         headers = {"authorization": f"Bearer {onb.owner.secret}", "if-match": begun["state"]["etag"]}
         owed = ok(await client.post(f"{onb.path}/verify", headers=headers))["remaining"]

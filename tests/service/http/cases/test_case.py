@@ -18,6 +18,8 @@ from tests.support.api import World, ok, refused, without_request_id
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
 from tests.support.loop.origins import origins_in
 
+pytestmark = pytest.mark.shares_server
+
 ITEM = {
     "id",
     "case_id",

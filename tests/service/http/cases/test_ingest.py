@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import httpx2
@@ -11,6 +12,10 @@ import pytest
 
 from tests.support.api import World, at_once, ok, refused, without_request_id
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
+from tests.support.cluster import TestCluster
+from tests.support.server import ServerHandle
+
+pytestmark = pytest.mark.shares_server
 
 LOG: dict[str, Any] = {
     "level": "error",
@@ -272,10 +277,41 @@ async def test_secrets_are_hidden_and_counted(world: World, project):
     ]
 
 
-async def test_an_operator_may_hide_more_names(server_factory):
-    server = server_factory(env={"SERVICE_SCRUB_NAMES": "card-number,plate"})
-    async with httpx2.AsyncClient(base_url=server.base_url, timeout=30) as client:
-        world = World(client, server)
+async def test_what_is_sent_after_the_clock_was_moved_has_the_new_time(world: World, project):
+    """Also while flushes are under way: each takes its time when all that is in it has been sent (G-120)."""
+    _, _, dsn = project
+    moved = asyncio.Event()
+
+    async def keep_busy(number: int) -> None:
+        while not moved.is_set():
+            ok(await dsn.post("/v1/logs/", {**LOG, "message": f"kind {'abcd'[number % 4]}"}), 202)
+
+    busy = [asyncio.create_task(keep_busy(number)) for number in range(8)]
+    for turn in range(20):
+        told = ok(await world.test_operator.post("/v1/test-clock/advance", {"seconds": 1000}))
+        known, new = {**LOG, "message": "kind a"}, {**LOG, "message": f"new kind {'efghijkl'[turn % 8]}"}
+        for answer in await asyncio.gather(dsn.post("/v1/logs/", known), dsn.post("/v1/logs/", new)):
+            assert ok(answer, 202)["received_at"] >= told["server_time"]
+    moved.set()
+    await asyncio.gather(*busy)
+
+
+@pytest.fixture(scope="module")
+def adjusted(cluster: TestCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerHandle]:
+    """A server with the operator's settings of ingest, and two processes."""
+    env = {"SERVICE_SCRUB_NAMES": "card-number,plate", "SERVICE_NEW_CASES_PER_HOUR": "2", "SERVICE_WORKERS": "2"}
+    with cluster.database() as url:
+        handle = ServerHandle(tmp_path_factory.mktemp("adjusted"), database_url=url, env=env)
+        try:
+            handle.start()
+            yield handle
+        finally:
+            handle.stop()
+
+
+async def test_an_operator_may_hide_more_names(adjusted: ServerHandle):
+    async with httpx2.AsyncClient(base_url=adjusted.base_url, timeout=30) as client:
+        world = World(client, adjusted)
         made = await (await world.sign_in()).create_project()
         body = {**EVENT, "properties": {"cardNumber": "4111", "number": 1, "License_Plate": "B"}}
         ok(await world.having(made["dsn"]).post("/v1/analytics/", body), 202)
@@ -352,11 +388,10 @@ async def test_deploys_stay_strict(world: World, project):
     )
 
 
-async def test_errors_without_end_are_one_case_of_the_hour(server_factory):
+async def test_errors_without_end_are_one_case_of_the_hour(adjusted: ServerHandle):
     """The limit is a setting; the list, the page and the project's health show what it came to (G-136)."""
-    server = server_factory(env={"SERVICE_NEW_CASES_PER_HOUR": "2", "SERVICE_WORKERS": "2"})
-    async with httpx2.AsyncClient(base_url=server.base_url, timeout=30) as client:
-        world = World(client, server)
+    async with httpx2.AsyncClient(base_url=adjusted.base_url, timeout=30) as client:
+        world = World(client, adjusted)
         owner = await world.sign_in()
         made = await owner.create_project()
         path = f"/v1/projects/{made['id']}"
@@ -436,21 +471,18 @@ async def test_outcomes_add_up_to_what_was_received(world: World, project):
     }
 
 
-async def test_two_processes_open_one_case(server_factory, tmp_path):
+async def test_two_processes_open_one_case(world: World, project, server_factory):
     """First errors of one fingerprint reach two API processes at the same moment."""
-    left = server_factory()
-    right = server_factory(database_url=left.database_url)
+    _, made, dsn = project
+    right = server_factory(database_url=world.server.database_url)
     limits = httpx2.Limits(max_connections=64)
-    async with httpx2.AsyncClient(base_url=left.base_url, timeout=30, limits=limits) as client:
-        world = World(client, left)
-        owner = await world.sign_in()
-        made = await owner.create_project()
-        async with httpx2.AsyncClient(base_url=right.base_url, timeout=30, limits=limits) as other:
-            sides = [world.having(made["dsn"]), World(other, right).having(made["dsn"])]
-            for turn in range(12):
-                body = {"message": f"race {'abcdefghijkl'[turn]} happened"}
-                answers = await asyncio.gather(*(side.post("/v1/logs/", body) for side in sides for _ in range(8)))
-                assert len({ok(answer, 202)["case_id"] for answer in answers}) == 1
-        rows = await world.sql("select event_count from case_stats")
-        assert rows == [(16,)] * 12
-        assert await world.sql("select count(*) from events where kind = 'case'") == [(12,)]
+    async with httpx2.AsyncClient(base_url=right.base_url, timeout=30, limits=limits) as other:
+        sides = [dsn, World(other, right).having(made["dsn"])]
+        for turn in range(12):
+            body = {"message": f"race {'abcdefghijkl'[turn]} happened"}
+            answers = await asyncio.gather(*(side.post("/v1/logs/", body) for side in sides for _ in range(8)))
+            assert len({ok(answer, 202)["case_id"] for answer in answers}) == 1
+    rows = await world.sql("select event_count from case_stats where project_id = %s", made["id"])
+    assert rows == [(16,)] * 12
+    opened = "select count(*) from events where kind = 'case' and project_id = %s"
+    assert await world.sql(opened, made["id"]) == [(12,)]

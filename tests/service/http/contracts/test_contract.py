@@ -14,7 +14,9 @@ import pytest
 from statemachines.contracts.playbook import assemble_entry, find_template, sha256_of
 from tests.support.automation_world import EVENTS, World, closed, open_world
 from tests.support.playbook_samples import CASE, REVIEW, assertions_of, bindings_of, drop, put
-from tests.support.server import ServerFactory, ServerHandle
+from tests.support.server import ServerHandle
+
+pytestmark = pytest.mark.shares_server
 
 HEAL, REVIEW_ID = "heal-checkout", "review-funnel"
 
@@ -502,10 +504,21 @@ def test_a_fenced_project_is_read_only(world: World) -> None:
 # ---- races
 
 
+@pytest.fixture(scope="module")
+def second(server: ServerHandle, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerHandle]:
+    """Another service on the same database."""
+    handle = ServerHandle(tmp_path_factory.mktemp("second"), database_url=server.database_url)
+    try:
+        handle.start()
+        yield handle
+    finally:
+        handle.stop()
+
+
 @pytest.fixture
-def both(server: ServerHandle, server_factory: ServerFactory) -> Iterator[list[httpx2.Client]]:
+def both(server: ServerHandle, second: ServerHandle) -> Iterator[list[httpx2.Client]]:
     """Clients of two API processes over one database."""
-    with server.client() as one, server_factory(database_url=server.database_url).client() as other:
+    with server.client() as one, second.client() as other:
         yield [one, other]
 
 

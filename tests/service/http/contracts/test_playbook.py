@@ -16,6 +16,8 @@ from tests.support.automation_world import World, closed, open_world
 from tests.support.playbook_samples import CASE, REVIEW, VERSIONS, drop, put, render_request
 from tests.support.server import ServerHandle
 
+pytestmark = pytest.mark.shares_server
+
 
 @pytest.fixture
 def world(server: ServerHandle) -> Iterator[World]:

@@ -16,6 +16,8 @@ from statemachines.credentials.credential import SCOPES
 from tests.support.api import World, at_once, ok, refused, without_request_id
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
 
+pytestmark = pytest.mark.shares_server
+
 CI: dict[str, Any] = {"kind": "ci_deploy", "name": "release"}
 RUNNER: dict[str, Any] = {"kind": "automation_runner", "name": "nightly", "automation_id": "error-to-draft-pr"}
 METADATA = {

@@ -11,6 +11,8 @@ from tests.support.api import World, at_once, ok, refused
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
 from tests.support.onboarding import onboard
 
+pytestmark = pytest.mark.shares_server
+
 DEPLOY: dict[str, Any] = {
     "version": "1.2.3",
     "environment": "production",

@@ -18,6 +18,8 @@ from tests.support.api import world as world  # noqa: PLC0414 (a fixture is foun
 from tests.support.onboarding import Onboarding, onboard, shown, tag
 from tests.support.plans import history_body, plan_body, snapshot_body, target
 
+pytestmark = pytest.mark.shares_server
+
 
 def plan_hash(plan: dict[str, Any]) -> str:
     return hashlib.sha256(rfc8785.dumps(plan)).hexdigest()

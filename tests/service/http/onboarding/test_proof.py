@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import hashlib
 
+import pytest
+
 from service.onboarding import helper as onboarding_helper
 from tests.support.api import World, ok, refused
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
 from tests.support.onboarding import onboard, shown, tag
 from tests.support.plans import history_body, plan_body, snapshot_body
+
+pytestmark = pytest.mark.shares_server
 
 
 async def test_a_project_has_markers_nowhere_in_the_database(world: World) -> None:

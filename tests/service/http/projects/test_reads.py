@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from service.accounts import operator as admin
 from service.ids import new_id
 from statemachines.accounts.membership import Role
 from tests.support.api import World, ok, refused, without_request_id
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
+
+pytestmark = pytest.mark.shares_server
 
 READS = ("health", "next-steps")
 

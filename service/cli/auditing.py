@@ -1,0 +1,23 @@
+"""What a role that only reads may see: what the reading commands look at, and nothing more."""
+
+from __future__ import annotations
+
+from service.eventstore.roles import READABLE, Reader
+from service.ingest.checks import COUNTERS
+from service.registry import read_models
+
+# When a key was used last is listed with it; failed jobs are counted by doctor.
+LISTED = ("key_uses",)
+# Of telemetry what counters are compared with: not what it says, and not whom it is about but by the id.
+COLUMNS = {
+    "log_events": (
+        "project_id", "received_at", "case_id", "environment", "release", "user_id", "marker_hash",
+    ),
+    "analytics_events": ("project_id", "received_at"),
+    "procrastinate_jobs": ("id", "status"),
+}  # fmt: skip
+
+
+def reader() -> Reader:
+    """The tables and columns of a role that only reads."""
+    return Reader({*READABLE, *read_models(), *COUNTERS, *LISTED}, COLUMNS)

@@ -1,0 +1,118 @@
+"""Counters are compared with what they count: whoever edits one is found, and what retention removes is no finding."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from service.ingest.retention import USAGE_DAYS, purge_project
+from tests.support.ingest import (
+    PROJECT,
+    Sql,
+    analytics_item,
+    check_books,
+    log_item,
+    miscounted,
+    one,
+    running,
+    send,
+)
+
+DAY = 86400
+
+
+@pytest.fixture
+async def counted(database_url: str, sql: Sql) -> Sql:
+    """Two cases, three people, records without a case, a deploy; from the beginning of a day on."""
+    sql.execute(
+        "update service_clock set offset_seconds = 86400 + 60 - floor(extract(epoch from clock_timestamp()))::bigint "
+        "% 86400"
+    )
+    async with running(database_url) as intake:
+        for person in ("u1", "u2", "u1"):
+            await send(intake, log_item("one", user={"id": person}, environment="production", release="v1"))
+        await send(intake, log_item("two", user={"id": "u3"}), log_item("fine", level="info"), analytics_item())
+    moment = one(sql, "select floor(extract(epoch from service_now()))::bigint")
+    sql.execute(
+        "insert into deploys (project_id, id, revision, version, environment, source, trusted, recorded_at) "
+        "values (%s, 'dep_1', 1, 'v1', 'production', 'ci', true, %s)",
+        (PROJECT, moment),
+    )
+    sql.execute(
+        "insert into usage_deploys (project_id, id, account_id, day, scrubbed) values (%s, 'dep_1', 'usr_1', %s, 0)",
+        (PROJECT, moment - moment % DAY),
+    )
+    return sql
+
+
+ONE = "(select case_id from log_events where message = 'one' limit 1)"
+
+
+@pytest.mark.parametrize(
+    ("tampering", "table", "what"),
+    [
+        (f"update case_stats set event_count = 100 where id = {ONE}", "case_stats", "different"),
+        (f"update case_stats set event_count = 1 where id = {ONE}", "case_stats", "different"),
+        (f"update case_stats set users_affected = 9 where id = {ONE}", "case_stats", "different"),
+        (f"update case_stats set last_seen_at = last_seen_at + 1 where id = {ONE}", "case_stats", "different"),
+        (f"update case_stats set first_seen_at = first_seen_at - 9 where id = {ONE}", "case_stats", "different"),
+        (f"update case_stats set unmarked = not unmarked where id = {ONE}", "case_stats", "different"),
+        (f"update case_stats set environments = '{{staging}}' where id = {ONE}", "case_stats", "different"),
+        (f"update case_stats set releases = releases || '{{v9}}' where id = {ONE}", "case_stats", "different"),
+        (f"update case_stats set sample = '{{}}' where id = {ONE}", "case_stats", "different"),
+        (f"delete from case_stats where id = {ONE}", "case_stats", "missing"),
+        (f"delete from cases where id = {ONE}", "case_stats", "extra"),
+        ("update case_users set error_count = 7 where user_id = 'u1'", "case_users", "different"),
+        ("update case_users set error_count = 1 where user_id = 'u1'", "case_users", "different"),
+        ("delete from case_users where user_id = 'u3'", "case_users", "missing"),
+        ("delete from log_events where message = 'two'", "case_stats", "different"),
+        ("update case_rates set opened = 0", "case_rates", "different"),
+        ("update case_rates set opened = 3", "case_rates", "different"),
+        ("update usage_days set errors = errors - 1", "usage_days", "different"),
+        ("update usage_days set errors = errors + 1", "usage_days", "different"),
+        ("update usage_days set analytics = 0", "usage_days", "different"),
+        ("update usage_days set suppressed = errors + 1", "usage_days", "different"),
+        ("update usage_days set last_received_at = 0", "usage_days", "different"),
+        ("delete from usage_days", "usage_days", "missing"),
+        ("delete from analytics_events", "usage_days", "different"),
+        ("delete from usage_deploys", "usage_deploys", "missing"),
+        ("update usage_deploys set day = day - 86400", "usage_deploys", "different"),
+        ("delete from deploys", "usage_deploys", "extra"),
+    ],
+)
+async def test_a_counter_that_is_edited_is_found(counted: Sql, tampering: str, table: str, what: str):
+    assert miscounted(counted) == {}
+    assert counted.execute(tampering.encode()).rowcount > 0
+    assert [found for found, _ in miscounted(counted)[table]] == [what]
+
+
+async def test_what_retention_removes_is_no_difference(database_url: str, counted: Sql):
+    """Days later a part, then everything that was counted is gone: what is left is never more than was counted."""
+    check_books(counted)
+    counted.execute("select advance_service_clock(%s)", (3 * DAY,))
+    async with running(database_url) as intake:
+        await send(intake, log_item("one", user={"id": "u1"}), analytics_item())
+        await send(intake, log_item("three"), log_item("fine", level="info"))
+    assert miscounted(counted) == {}
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
+        assert await purge_project(connection, PROJECT, 2) == 6
+        assert miscounted(counted) == {}
+        counted.execute("update case_stats set event_count = 1 where event_count = 4")
+        assert [what for what, _ in miscounted(counted)["case_stats"]] == ["different"]
+        counted.execute("update case_stats set event_count = 4 where event_count = 1 and sample is not null and "
+                        f"id = {ONE}")  # fmt: skip
+        assert miscounted(counted) == {}
+        counted.execute("select advance_service_clock(%s)", (9 * DAY,))
+        assert await purge_project(connection, PROJECT, 2) == 4
+        assert miscounted(counted) == {}
+    counted.execute("delete from usage_deploys")
+    counted.execute("select advance_service_clock(%s)", (USAGE_DAYS * DAY,))
+    assert miscounted(counted) == {}
+
+
+async def test_a_project_that_is_being_deleted_is_passed_over(counted: Sql):
+    """Its rows go in steps."""
+    counted.execute("delete from case_stats")
+    assert miscounted(counted)
+    counted.execute("update projects set status = 'fenced' where id = %s", (PROJECT,))
+    assert miscounted(counted) == {}
