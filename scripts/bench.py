@@ -24,7 +24,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from scripts import backtests, chains, contention, durable, endings, loadgen, loads, stock, worlds
+from scripts import backtests, chains, contention, durable, endings, loadgen, loads, scrubcost, stock, worlds
 from service.embedded.layout import temporary_directory
 from statemachines.kernel.topics import EVENTS, declare, known_topics, lifts, parse_topic
 from tests.support.cluster import TestCluster
@@ -44,6 +44,7 @@ STEADY = ("write", "read", "log")  # what a neighbour does all the time; a fence
 PARTS = (
     "transitions",
     "ingest",
+    "scrubbing",
     "chains",
     "claims",
     "rebuild",
@@ -133,6 +134,16 @@ def measure_ingest(figures: Figures, world: worlds.World, seconds: float) -> Non
     assert kept >= acknowledged, f"{acknowledged} acknowledged, {kept} stored"
     rate, yardstick = (median(turn.rate for turn in side[1:]) for side in (stored, echo))  # The first turn warms up.
     figures.add("durable ingest with grouping, 64 connections", rate, "/s", yardstick=yardstick, promised=0.5)
+
+
+def measure_scrubbing(figures: Figures, world: worlds.World, seconds: float) -> None:
+    """What scrubbing costs of an event, by size; beside it, what it costs of one whose frames nobody has seen."""
+    for size, frames in scrubcost.FRAMES.items():
+        cost = scrubcost.measure(world, frames, seconds / 2)
+        name = f"processor time of scrubbing, of an event of {size}"
+        figures.add(name, cost.scrubbing, "us", yardstick=cost.whole, promised=0.15, most=True)
+    cost = scrubcost.measure(world, frames, seconds / 2, fresh=True)
+    console.print(f"  of {size}, all of it new: {cost.scrubbing:.0f} of {cost.whole:.0f} us")
 
 
 def measure_chains(figures: Figures, world: worlds.World, seconds: float) -> None:
@@ -409,6 +420,9 @@ def main() -> int:
         if "ingest" in wanted:
             with world.api():
                 measure_ingest(figures, world, arguments.seconds)
+        if "scrubbing" in wanted:
+            with world.api():
+                measure_scrubbing(figures, world, arguments.seconds)
         if "chains" in wanted:
             world.use_database("chains")
             measure_chains(figures, world, arguments.seconds)

@@ -11,7 +11,7 @@ from service.eventstore.as_of import Rows
 from service.eventstore.store import EventStore
 from statemachines.contracts import contract
 from statemachines.contracts.contract import ContractNotFound
-from statemachines.contracts.documents import WORKFLOW, Checked, check_contract
+from statemachines.contracts.documents import WORKFLOW, Checked
 from statemachines.contracts.readiness import find_gaps
 
 
@@ -38,9 +38,8 @@ async def find_contract(rows: Rows, project_id: str) -> AutomationContractRow:
     return row
 
 
-async def examine(store: EventStore, project_id: str, entries: list[Any]) -> Examined:
-    """Find everything that a save would refuse and everything that an enable would miss (R-AUT-01)."""
-    checked = check_contract(entries)
+async def examine(store: EventStore, project_id: str, entries: list[Any], checked: Checked) -> Examined:
+    """Find everything that an enable of checked entries would miss, beside what a save would refuse (R-AUT-01)."""
     evidence = await gather(store, project_id, checked.automations)
     facts = evidence.facts(await store.now())
     gaps = [

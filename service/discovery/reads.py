@@ -73,7 +73,7 @@ def _reason(error: Exception) -> str:
 
 async def waits(store: EventStore) -> list[Wait]:
     """Tell how long what the sweep takes up in turn has waited, by step."""
-    return await turns.waits(store, (turns.ENABLED, turns.VERIFYING), sweep.AT_MOST)
+    return await turns.waits(store, turns.ALL, sweep.AT_MOST)
 
 
 def _turn_check(wait: Wait) -> Check:

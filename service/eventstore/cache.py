@@ -24,8 +24,8 @@ PER_BYTE: Final = 6
 GUESSED: Final = 16 * 1024
 """Bytes of weight that may be guessed by PER_BYTE before a stream is weighed: weighing a small one costs too much."""
 
-LENT: Final = 4
-"""Streams too heavy to keep that are held for the commands that wait for them."""
+LENT_BYTES: Final = 16 * MEBIBYTE
+"""Memory of streams too heavy to keep that are held for the commands that wait for them, beside the last one."""
 
 
 class Mark(NamedTuple):
@@ -116,12 +116,12 @@ class StateCache:
     def lend(self, name: StreamName, known: Known) -> None:
         """Take in what was loaded outside of a transaction, unless a later state is here already.
 
-        What is too heavy to keep stays until a round has used it, or LENT others came after it.
+        What is too heavy to keep stays until a round has written it, or others of LENT_BYTES came after it.
         """
         here = self.get(name)
         if (here is None or here.revision < known.revision) and not self.put(name, known):
             self._lent[name] = known
-            if len(self._lent) > LENT:
+            while len(self._lent) > 1 and sum(other.weight.bytes for other in self._lent.values()) > LENT_BYTES:
                 self._lent.popitem(last=False)
 
     def clear(self) -> None:

@@ -121,6 +121,7 @@ class Command:
     exclusive: Sequence[str] = ()  # held exclusively: makes this a fence, carried out by the lane
     saves: bool = False  # a fence that puts something in place: those that stop or take away come before it
     tenant: str = ""  # the account it counts for, which queues and the lane serve in turn; "": its first gate
+    weight: int = 0  # bytes of what it was made from: a batch takes few that are heavy
     authorize: Callable[[Unit], None] | None = None  # runs first: principal and fence flags under the gates
     key: str | None = None  # Idempotency-Key; the server makes one when absent
     request_hash: str = ""  # hex SHA-256 of the canonical request

@@ -37,6 +37,8 @@ class FenceQueue:
         self._per_tenant = per_tenant
         self._lines: dict[str, _Line] = {}  # by tenant, in the order of their next turns
         self._running: set[str] = set()
+        self._aside = 0
+        self._again: deque[Entry] = deque()
         self._count = 0
         self._open = True
         self._changed = threading.Condition()
@@ -63,12 +65,26 @@ class FenceQueue:
         """
         with self._changed:
             while True:
+                if self._again:
+                    return self._again.popleft()
                 tenant = self._next_tenant()
                 if tenant is not None:
                     return self._next_of(tenant)
-                if not self._open and not self._count:
+                if not self._open and not self._count and not self._aside:
                     return None
                 self._changed.wait()
+
+    def set_aside(self) -> None:
+        """Leave a fence that was taken to somebody who makes it ready; its tenant keeps its turn meanwhile."""
+        with self._changed:
+            self._aside += 1
+
+    def again(self, entry: Entry) -> None:
+        """Have a fence that was set aside taken again, before all others: it has had its turn."""
+        with self._changed:
+            self._aside -= 1
+            self._again.append(entry)
+            self._changed.notify()
 
     def done(self, entry: Entry) -> None:
         """End the turn of a fence that was taken."""

@@ -3,7 +3,8 @@
 They do not queue behind the loop, and they *wait* for the exclusive gate: while one waits, every tried shared lock
 fails, so nothing new starts and draining cannot starve. A session that still holds the gate after the patience is
 over is ended; its batch runs again and meets the fence. Tenants are served in turn (fencequeue.py): nobody's fences
-can keep another's waiting for longer than one of them takes.
+can keep another's waiting for longer than one of them takes. One over a long history or a large document, which takes
+long to load, is set aside until a thread of its own has loaded it: it holds no thread of the lane meanwhile.
 """
 
 from __future__ import annotations
@@ -12,22 +13,27 @@ import asyncio
 import random
 import threading
 import time
+from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from typing import NamedTuple
 
 import psycopg
 import structlog
 
 from service.eventstore import names, statements
+from service.eventstore.cache import StreamName
 from service.eventstore.commands import Command, CommandNotDone, Outcome
 from service.eventstore.connection import Connection
 from service.eventstore.entry import Entry
 from service.eventstore.faults import Meaning, judge
 from service.eventstore.fencequeue import FenceQueue
+from service.eventstore.inturn import InTurn
 from service.eventstore.loop import Answers
 from service.eventstore.round import Round
 from service.eventstore.session import WritingSession
 from service.eventstore.unit import Registry
+from service.eventstore.warming import Found, Wanted, attempt, take_in
 
 log = structlog.get_logger()
 
@@ -36,6 +42,13 @@ CAPACITY = 64
 PER_TENANT = 16
 PAUSE = 0.02  # seconds after a connection was lost
 PATIENCE_MS = 1200  # how long the gate is waited for before its holders are ended
+
+
+class _Cold(NamedTuple):
+    """A fence that cannot be carried out before these are loaded."""
+
+    entry: Entry
+    wanted: Sequence[Wanted]
 
 
 class FenceLane:
@@ -48,6 +61,9 @@ class FenceLane:
         self._threads = [
             threading.Thread(target=self._main, name=f"service-fence-{n}", daemon=True) for n in range(THREADS)
         ]
+        self._cold: InTurn[_Cold] = InTurn()
+        self._loaded: dict[str, list[tuple[StreamName, Found]]] = {}  # by command_id, for whichever thread is next
+        self._warming = threading.Thread(target=self._warm, name="service-fence-warm", daemon=True)
 
         self.fences = 0
         self.in_doubt = 0
@@ -55,7 +71,7 @@ class FenceLane:
 
     def start(self) -> None:
         """Start the threads; connections are opened with the first command."""
-        for thread in self._threads:
+        for thread in (*self._threads, self._warming):
             thread.start()
 
     def stop(self) -> None:
@@ -64,6 +80,9 @@ class FenceLane:
         for thread in self._threads:
             if thread.is_alive():
                 thread.join(timeout=3)
+        self._cold.close()
+        if self._warming.is_alive():
+            self._warming.join(timeout=1)
 
     @property
     def depth(self) -> int:
@@ -87,17 +106,41 @@ class FenceLane:
     def _main(self) -> None:
         session = WritingSession(self._conninfo, "service-fence", transaction_timeout_ms=2 * PATIENCE_MS)
         while (entry := self._queue.take()) is not None:
+            answer = self._carry_out(session, entry)
+            if isinstance(answer, _Cold):
+                self._queue.set_aside()
+                self._cold.put(entry.tenant, answer)
+                continue
             answers = Answers()
-            answers.add(entry, self._carry_out(session, entry))
+            answers.add(entry, answer)
             answers.send()
             self.fences += 1
             self._queue.done(entry)
         session.close()
 
-    def _carry_out(self, session: WritingSession, entry: Entry) -> Outcome | Exception:
-        """Try until the command is answered or its time is over."""
+    def _warm(self) -> None:
+        """Load what fences have to know, outside of any transaction, and have them taken again."""
+        session = WritingSession(self._conninfo, "service-fence-warm")
+        while (cold := self._cold.take()) is not None:
+            try:
+                connection = session.open()
+                self._loaded[cold.entry.command_id] = [
+                    (stream.name, attempt(connection, self._registry, stream)) for stream, _ in cold.wanted
+                ]
+            except psycopg.Error as error:  # The next attempt asks again, as long as there is time.
+                log.warning("stream_not_loaded", error=type(error).__name__)
+                session.close()
+                time.sleep(PAUSE)
+            self._queue.again(cold.entry)
+        session.close()
+
+    def _carry_out(self, session: WritingSession, entry: Entry) -> Outcome | Exception | _Cold:
+        """Try until the command is answered, its time is over, or it has to wait for what is heavy."""
         entry.begun = True  # before the deadline is looked at: whoever finds it false may say that nothing was done
+        for name, found in self._loaded.pop(entry.command_id, ()):
+            take_in(session.cache, name, found)
         while not entry.overdue:
+            answer: Outcome | Exception | _Cold | None
             try:
                 answer = self._attempt(session, entry)
             except Exception as error:  # noqa: BLE001 - whatever it is, the lane must survive
@@ -137,14 +180,13 @@ class FenceLane:
                 session.close()
         return fault.told
 
-    def _attempt(self, session: WritingSession, entry: Entry) -> Outcome | Exception | None:
-        """Run one round of one command; None when a name was held by someone else, or a stream had to be loaded."""
+    def _attempt(self, session: WritingSession, entry: Entry) -> Outcome | Exception | _Cold | None:
+        """Run one round of one command; None when a name was held by someone else."""
         connection, round_ = session.open(), Round(self._registry, session.cache)
         result = round_.run(connection, [entry], wait_ms=PATIENCE_MS, exclusive=entry.command.exclusive)
         for _, answer in result.done:
             return answer
-        round_.load(connection, result)
-        return None
+        return _Cold(entry, list(result.heavy.values())) if result.heavy else None
 
 
 def _end_gate_holders(connection: Connection, entry: Entry) -> int:

@@ -19,6 +19,8 @@ from service.eventstore.turns import fair_shares
 
 FIRST_BACKOFF = 0.001
 LAST_BACKOFF = 0.032
+BATCH_BYTES = 256 * 1024
+"""Bytes of commands after which a batch ends: it takes as long for all of its commands as its heaviest ones need."""
 
 
 @dataclass(slots=True)
@@ -43,6 +45,7 @@ class Parking:
         self._capacity = capacity
         self._per_tenant = per_tenant
         self._per_stream = per_stream
+        self._room = BATCH_BYTES  # that is left in the batch that is being chosen
 
     def __len__(self) -> int:
         return self._fresh_count + len(self._parked)
@@ -108,18 +111,19 @@ class Parking:
 
         Parked commands come first but fill at most half a batch; one that needs a name which is not due, or which
         an older one still waits for, stays, so that the order per name is kept. Of both kinds tenants get equal
-        shares as long as they have enough to fill them.
+        shares as long as they have enough to fill them. The command that reaches BATCH_BYTES ends the batch.
         """
         now = time.monotonic()
+        self._room = BATCH_BYTES
         held_up = {name for name, backoff in self._backoffs.items() if backoff.due > now}
         batch: list[Entry] = []
         overdue: list[Entry] = []
         if self._parked:
             self._take_parked(size // 2, held_up, batch, overdue)
-        while self._fresh and len(batch) < size:
+        while self._fresh and len(batch) < size and self._room > 0:
             turn = max(1, (size - len(batch)) // len(self._fresh))
             for tenant in list(self._fresh):
-                if len(batch) >= size:
+                if len(batch) >= size or self._room <= 0:
                     break
                 self._take_fresh(tenant, min(turn, size - len(batch)), held_up, batch, overdue)
         self._count_out(batch)
@@ -133,11 +137,12 @@ class Parking:
         for entry in self._parked:
             if entry.overdue:
                 overdue.append(entry)
-            elif not left[entry.tenant] or not held_up.isdisjoint(_needs(entry)):
+            elif not left[entry.tenant] or self._room <= 0 or not held_up.isdisjoint(_needs(entry)):
                 stay.append(entry)
                 held_up |= _keeps(entry)
             else:
                 left[entry.tenant] -= 1
+                self._room -= entry.command.weight
                 batch.append(entry)
         self._parked = stay
 
@@ -145,6 +150,8 @@ class Parking:
         """Give a tenant its turn of so many commands; what is held up is parked. It is the last one afterwards."""
         line = self._fresh.pop(tenant)
         for _ in range(min(turn, len(line))):
+            if self._room <= 0:
+                break
             entry = line.popleft()
             self._fresh_count -= 1
             if entry.overdue:
@@ -153,6 +160,7 @@ class Parking:
                 self._parked.append(entry)
                 held_up |= _keeps(entry)
             else:
+                self._room -= entry.command.weight
                 batch.append(entry)
         if line:
             self._fresh[tenant] = line

@@ -30,9 +30,9 @@ from service.eventstore.faults import StreamFault
 from service.eventstore.idempotency import Record, replay
 from service.eventstore.loading import Footprint, Loaded, fold_streams, lock_and_load
 from service.eventstore.unit import Batch, Registry, UnitOfWork
-from service.eventstore.warming import load_into
+from service.eventstore.warming import Wanted
 from service.eventstore.writing import Accepted, write
-from statemachines.kernel.machine import Rejection, Stream
+from statemachines.kernel.machine import Rejection
 
 _encode = msgspec.json.Encoder().encode
 
@@ -44,7 +44,7 @@ class RoundResult:
     done: list[tuple[Entry, Outcome | Exception]] = field(default_factory=list)
     busy: list[tuple[Entry, list[str]]] = field(default_factory=list)
     busy_streams: dict[StreamName, int] = field(default_factory=dict)  # revision seen, for the stall detection
-    heavy: dict[StreamName, Stream] = field(default_factory=dict)  # to be loaded first, for some that are busy
+    heavy: dict[StreamName, Wanted] = field(default_factory=dict)  # to be loaded first, for some that are busy
 
 
 class Round:
@@ -79,10 +79,6 @@ class Round:
             connection.execute("rollback")
         return result
 
-    def load(self, connection: Connection, result: RoundResult) -> None:
-        """Load what a round found too heavy, outside of any transaction. Raises psycopg.Error."""
-        load_into(connection, self._registry, self._cache, result.heavy.values())
-
     def write_more(self, connection: Connection, batch: Batch) -> None:
         """Add statements of one's own just before COMMIT (the intake's telemetry and counters)."""
 
@@ -95,7 +91,7 @@ class Round:
                 blockers.append(entry.key_name)
             for stream in (*command.streams, *command.reads):
                 if stream.name in loaded.heavy and stream.name not in self._cache.faults:
-                    result.heavy[stream.name] = stream
+                    result.heavy.setdefault(stream.name, Wanted(stream, entry.tenant))
                     blockers.append("/".join(stream.name))
                 elif stream.name in loaded.seen and stream.name not in loaded.heads:
                     blockers.append("/".join(stream.name))
@@ -133,7 +129,9 @@ class Round:
                     continue
                 told, record = _lay_out(entry, entry.command.decide(unit))
             except (Rejection, KeyReused, StreamFault) as refusal:
-                result.done.append((entry, refusal))
+                # Its traceback leads to this frame, and that to all that was loaded and sent, for as long as the
+                # collector of cycles takes: of large documents, hundreds of megabytes.
+                result.done.append((entry, refusal.with_traceback(None)))
                 continue
             except Exception as bug:  # noqa: BLE001 - one command's bug must not fail its neighbours
                 result.done.append((entry, bug))

@@ -25,6 +25,7 @@ R = TypeVar("R", bound=msgspec.Struct)
 READ_CONNECTIONS = 6
 READS_PER_TENANT = 2
 DOOR_CONNECTIONS = 2
+DOCUMENT_BYTES = 32 * 1024  # of a command's body: beyond it a command is one of the large ones
 COMMANDS, FENCES, READS = "commands", "fences", "reads"
 # The loop gives commands up itself, in time. This bounds what it cannot see: its own wait for a silent database.
 WATCH_SECONDS = 0.25
@@ -34,6 +35,8 @@ LONGEST = DEADLINE + DOUBT_DEADLINE + 2.5
 class EventStore:
     """One per process. Commands go through its loop (or its fence lane); reads through asynchronous pools.
 
+    What brings a large document takes a loop of its own: to write half a megabyte takes the database a tenth of a
+    second, which nobody's small command waits for (P25). The two are to each other as the loops of two processes.
     `doors` is for finding out who asks: short look-ups that no list and no report can hold up.
     """
 
@@ -41,6 +44,7 @@ class EventStore:
         self.conninfo = conninfo
         self.registry = registry
         self.loop = CommandLoop(conninfo, registry)
+        self.documents = CommandLoop(conninfo, registry, application="service-documents")
         self.lane = FenceLane(conninfo, registry)
         self.reads = Reader(conninfo, "service-read", connections=READ_CONNECTIONS, per_tenant=READS_PER_TENANT)
         self.doors = Reader(conninfo, "service-door", connections=DOOR_CONNECTIONS, per_tenant=1)
@@ -55,8 +59,9 @@ class EventStore:
         self.start_writing()
 
     def start_writing(self) -> None:
-        """Start only the loop and the lane: what a synchronous process needs."""
+        """Start only the loops and the lane: what a synchronous process needs."""
         self.loop.start()
+        self.documents.start()
         self.lane.start()
 
     async def stop(self) -> None:
@@ -67,8 +72,9 @@ class EventStore:
         await self.facts.stop()
 
     def stop_writing(self) -> None:
-        """Stop the loop and the lane."""
+        """Stop the loops and the lane."""
         self.loop.stop()
+        self.documents.stop()
         self.lane.stop()
 
     async def execute(self, command: Command) -> Outcome:
@@ -79,7 +85,7 @@ class EventStore:
         """
         running = asyncio.get_running_loop()
         waiter: asyncio.Future[Outcome] = running.create_future()
-        queue = self.lane if command.exclusive else self.loop
+        queue = self._queue_of(command)
         entry = queue.submit(command, waiter)
         watches = (
             running.call_later(DEADLINE + WATCH_SECONDS, _give_up_waiting, queue, entry),
@@ -91,15 +97,23 @@ class EventStore:
         finally:
             for watch in watches:
                 watch.cancel()
+            # A refusal's traceback leads to this frame: what holds the refusal must not be in it, or the command with
+            # all that it was made from stays until the collector of cycles comes by.
+            del waiter, entry
 
     def execute_sync(self, command: Command) -> Outcome:
         """Carry out a command from a thread without an event loop. Raises as `execute`."""
         waiter: Future[Outcome] = Future()
-        (self.lane if command.exclusive else self.loop).submit(command, waiter)
+        self._queue_of(command).submit(command, waiter)
         try:
             return waiter.result(LONGEST)
         except TimeoutError:
             raise OutcomeUnknown from None
+
+    def _queue_of(self, command: Command) -> CommandLoop | FenceLane:
+        if command.exclusive:
+            return self.lane
+        return self.documents if command.weight > DOCUMENT_BYTES else self.loop
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[AsyncConnection]:
@@ -139,10 +153,15 @@ class EventStore:
         return self.last_known(table, project_id, id) or await self.get(table, project_id, id)
 
     @property
+    def kept_bytes(self) -> int:
+        """Memory of the states that are kept, in bytes."""
+        return self.loop.kept_bytes + self.documents.kept_bytes
+
+    @property
     def waiting(self) -> Mapping[str, int]:
         """How many COMMANDS, FENCES and READS wait for their turn."""
         return {
-            COMMANDS: self.loop.depth,
+            COMMANDS: self.loop.depth + self.documents.depth,
             FENCES: self.lane.depth,
             READS: self.reads.waiting + self.doors.waiting,
         }

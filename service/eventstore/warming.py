@@ -23,6 +23,7 @@ from service.eventstore import statements
 from service.eventstore.cache import NOTHING, Known, Mark, StateCache, StreamName
 from service.eventstore.connection import Connection
 from service.eventstore.faults import StreamDamaged, StreamFault
+from service.eventstore.inturn import InTurn
 from service.eventstore.loading import TailRow, check_head, fold_tail
 from service.eventstore.session import WritingSession
 from service.eventstore.unit import Registry
@@ -38,12 +39,22 @@ SMALL_PAGE, LARGE_PAGE = 8, 1000
 _encode = msgspec.json.Encoder().encode
 
 
+class Wanted(NamedTuple):
+    """A heavy stream, and the tenant on whose turn it is loaded."""
+
+    stream: Stream
+    tenant: str
+
+
 class Warm(NamedTuple):
     """A stream as it was read, and the tables (name to oid) that its rows came from."""
 
     name: StreamName
     known: Known
     tables: Mapping[str, int]
+
+
+Found = Warm | StreamFault | None
 
 
 @memoized
@@ -120,7 +131,7 @@ def load_into(connection: Connection, registry: Registry, cache: StateCache, str
         take_in(cache, stream.name, attempt(connection, registry, stream))
 
 
-def attempt(connection: Connection, registry: Registry, stream: Stream) -> Warm | StreamFault | None:
+def attempt(connection: Connection, registry: Registry, stream: Stream) -> Found:
     """Load a stream; its fault if it has one. Raises psycopg.Error."""
     try:
         return load_stream(connection, registry, stream)
@@ -132,7 +143,7 @@ def attempt(connection: Connection, registry: Registry, stream: Stream) -> Warm 
         return StreamDamaged(stream, repr(error))
 
 
-def take_in(cache: StateCache, name: StreamName, found: Warm | StreamFault | None) -> None:
+def take_in(cache: StateCache, name: StreamName, found: Found) -> None:
     """Put what was loaded where the next round finds it."""
     if isinstance(found, StreamFault):
         cache.faults[name] = found
@@ -142,13 +153,13 @@ def take_in(cache: StateCache, name: StreamName, found: Warm | StreamFault | Non
 
 
 class Warmer:
-    """A thread that loads heavy streams for a writer, which goes on with the others meanwhile."""
+    """A thread that loads heavy streams for a writer, which goes on with the others meanwhile; tenants in turn."""
 
     def __init__(self, conninfo: str, registry: Registry, application: str) -> None:
         self._session = WritingSession(conninfo, application)
         self._registry = registry
-        self._wanted: SimpleQueue[Stream | None] = SimpleQueue()
-        self._loaded: SimpleQueue[tuple[StreamName, Warm | StreamFault | None]] = SimpleQueue()
+        self._wanted: InTurn[Stream] = InTurn()
+        self._loaded: SimpleQueue[tuple[StreamName, Found]] = SimpleQueue()
         self._thread = threading.Thread(target=self._main, name=application, daemon=True)
         self.loading: set[StreamName] = set()
         """What was asked for and has not been delivered; belongs to the thread that asks."""
@@ -159,16 +170,16 @@ class Warmer:
 
     def stop(self) -> None:
         """Let the thread end after the stream that it is at, and wait for it a moment."""
-        self._wanted.put(None)
+        self._wanted.close(drop=True)
         if self._thread.is_alive():
             self._thread.join(timeout=1)
 
-    def ask(self, streams: Iterable[Stream]) -> None:
+    def ask(self, wanted: Iterable[Wanted]) -> None:
         """Have streams loaded, each once."""
-        for stream in streams:
+        for stream, tenant in wanted:
             if stream.name not in self.loading:
                 self.loading.add(stream.name)
-                self._wanted.put(stream)
+                self._wanted.put(tenant, stream)
 
     def deliver(self, cache: StateCache) -> None:
         """Put what has been loaded into the cache."""
@@ -178,7 +189,7 @@ class Warmer:
             take_in(cache, name, found)
 
     def _main(self) -> None:
-        while (stream := self._wanted.get()) is not None:
+        while (stream := self._wanted.take()) is not None:
             found = None
             try:
                 found = attempt(self._session.open(), self._registry, stream)

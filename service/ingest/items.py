@@ -48,13 +48,22 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Sender(NamedTuple):
-    """Who sends a record, and under which names the request is known. `request_hash` matters only with a `key`."""
+    """Who sends a record, and under which names the request is known. `request_hash` matters only with a `key`.
+
+    `account` is whose share of the process the record takes; "": the project's own.
+    """
 
     project_id: str
     dsn_hash: str
     request_id: str
     key: str | None
     request_hash: str
+    account: str = ""
+
+    @property
+    def tenant(self) -> str:
+        """Who is served in turn with others."""
+        return self.account or self.project_id
 
 
 class Adjustments(NamedTuple):

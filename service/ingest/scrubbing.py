@@ -61,6 +61,10 @@ _INVISIBLE = dict.fromkeys(
     [0xAD, 0x34F, 0x61C, 0x180E, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070), 0xFEFF]
 )
 _HARMLESS_NAMES = 16384  # remembered; with more, all are forgotten
+_BETWEEN_PARTS = b"},"
+_MANY_PARTS = 1024  # bytes of a text from which on its parts are looked at one by one
+_MAX_PART = 512
+_HARMLESS_PARTS = 8192  # remembered, 4 MB at most; with more, all are forgotten
 
 _OWN_PIECE = b"service_"
 _ESCAPE = b"\\"
@@ -98,6 +102,7 @@ class Suspicion(NamedTuple):
         return self.names or self.own or bool(self.forms)
 
 
+NOTHING = Suspicion(names=False, own=False, forms=())
 EVERYTHING = Suspicion(names=True, own=True, forms=FORMS)
 
 
@@ -119,12 +124,37 @@ class Scrubber:
         self._find_whole = re.compile(whole).search
         self._find_telling = re.compile(rf"{whole}|{strings}|\A(?:{equal})\Z").search
         self._harmless: set[bytes] = set()
+        self._harmless_parts: set[bytes] = set()
         self._remembered = lru_cache(_REMEMBERED_NAMES)(self._judge)
 
     # -- the quick look ----------------------------------------------------------------------------------------
 
     def look(self, raw: bytes) -> Suspicion:
         """Say what the JSON text may hold. What is not suspected is certainly not there."""
+        return self._look_at_parts(raw) if len(raw) > _MANY_PARTS and _ESCAPE not in raw else self._look(raw)
+
+    def _look_at_parts(self, raw: bytes) -> Suspicion:
+        """Look at those parts of a long text only that were not found harmless before.
+
+        Long texts are mostly frames of stacks, and these come again and again. A part ends where an object does: no
+        name, and nothing that any search looks for, reaches beyond it. An even number of quotes in each part says that
+        it was indeed an object that ended, and not a string that goes on.
+        """
+        parts = raw.split(_BETWEEN_PARTS)
+        fresh = [part for part in parts if part not in self._harmless_parts]
+        if len(fresh) == len(parts):
+            suspicion = self._look(raw)
+        elif self._look(_BETWEEN_PARTS.join(fresh)) or any(part.count(b'"') % 2 for part in fresh):
+            return self._look(raw)
+        else:
+            suspicion = NOTHING
+        if not suspicion and not any(part.count(b'"') % 2 for part in fresh):
+            if len(self._harmless_parts) > _HARMLESS_PARTS:
+                self._harmless_parts.clear()
+            self._harmless_parts.update(part for part in fresh if len(part) <= _MAX_PART)
+        return suspicion
+
+    def _look(self, raw: bytes) -> Suspicion:
         escapes = _ESCAPE in raw
         if escapes and _ESCAPED_ASCII.search(raw):
             return EVERYTHING

@@ -1,7 +1,7 @@
-"""Records that wait for their commit: bounded in number and bytes, and fair between projects.
+"""Records that wait for their commit: bounded in number and bytes, and fair between accounts and their projects.
 
-Bytes are what a record takes in memory, by estimate, and stand for the time that it costs as well: a project has its
-share of them, in the queue and in each flush, however its records are made.
+Bytes are what a record takes in memory, by estimate, and stand for the time that it costs as well: an account has its
+share of them, in the queue and in each flush, however its records are made and however many projects it has.
 
 Belongs to one event loop.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from service.ingest.items import Item
 
@@ -19,14 +19,52 @@ CAPACITY = 8192
 CAPACITY_BYTES = 64 * 1024 * 1024
 BATCH_BYTES = 4 * 1024 * 1024
 SHARED_BYTES = 1024 * 1024
-"""Bytes of a flush while several projects wait: what one of them sends does not hold up the others for long."""
+"""Bytes of a flush while several accounts wait: what one of them sends does not hold up the others for long."""
 
 FIRST_BACKOFF = 0.001
 LAST_BACKOFF = 0.032
 
 
+class _Line:
+    """The records of one account, its projects in turn."""
+
+    __slots__ = ("_projects",)
+
+    def __init__(self) -> None:
+        self._projects: dict[str, deque[Item]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._projects)
+
+    def append(self, item: Item) -> None:
+        """Add a record to the end of its project's."""
+        self._projects.setdefault(item.sender.project_id, deque()).append(item)
+
+    def popleft(self) -> Item:
+        """Take the first record of the project whose turn it is, which is the last one afterwards."""
+        project_id, queue = next(iter(self._projects.items()))
+        item = queue.popleft()
+        if not queue:
+            del self._projects[project_id]
+        elif len(self._projects) > 1:
+            self._projects[project_id] = self._projects.pop(project_id)
+        return item
+
+    def drop_overdue(self, now: float) -> list[Item]:
+        """Take out what is overdue."""
+        overdue = []
+        for project_id, queue in list(self._projects.items()):
+            overdue += [item for item in queue if item.deadline <= now]
+            kept = deque(item for item in queue if item.deadline > now)
+            if kept:
+                self._projects[project_id] = kept
+            else:
+                del self._projects[project_id]
+        return overdue
+
+
 class Waiting:
-    """One queue per project, emptied in turn, and the records put back because something they need was held.
+    """One line per account, emptied in turn, and the records put back because something they need was held.
 
     A record that was taken counts toward the bounds until it is `done`, so that they hold for everything in memory.
     """
@@ -34,9 +72,9 @@ class Waiting:
     def __init__(self, capacity: int = CAPACITY, capacity_bytes: int = CAPACITY_BYTES) -> None:
         self._capacity = capacity
         self._capacity_bytes = capacity_bytes
-        self._fresh: dict[str, deque[Item]] = {}
+        self._fresh: dict[str, _Line] = {}
         self._held: list[Item] = []
-        self._usage: dict[str, list[int]] = {}  # project -> [records, bytes]
+        self._usage: dict[tuple[str, str], list[int]] = {}  # (account, project), (account, "") -> [records, bytes]
         self._queued = 0
         self._count = 0
         self._bytes = 0
@@ -57,35 +95,40 @@ class Waiting:
         return self._queued
 
     def admit(self, item: Item) -> bool:
-        """Take in a new record; False when the queue, or the project's share of it, is full.
+        """Take in a new record; False when the queue, or the share of its account or project, is full.
 
-        A project may take as much as it leaves free: alone it fills half of the queue, and however many projects flood
-        it, one that sends little finds room.
+        An account may take as much as it leaves free: alone it fills half of the queue, and however many accounts flood
+        it, one that sends little finds room. So does a project beside another one of its account that floods, for each
+        takes three quarters of what its account may.
         """
-        project_id = item.sender.project_id
-        count, size = self._usage.get(project_id, (0, 0))
-        if count + 1 > self._capacity - self._count or size + item.size > self._capacity_bytes - self._bytes:
+        tenant, project_id = item.sender.tenant, item.sender.project_id
+        free, free_bytes = self._capacity - self._count, self._capacity_bytes - self._bytes
+        count, size = self._usage.get((tenant, ""), (0, 0))
+        if count + 1 > free or size + item.size > free_bytes:
             return False
-        self._fresh.setdefault(project_id, deque()).append(item)
+        count, size = self._usage.get((tenant, project_id), (0, 0))
+        if count and (4 * (count + 1) > 3 * free or 4 * (size + item.size) > 3 * free_bytes):
+            return False
+        self._fresh.setdefault(tenant, _Line()).append(item)
         self._queued += 1
-        usage = self._usage.setdefault(project_id, [0, 0])
-        usage[0] += 1
-        usage[1] += item.size
-        self._count += 1
-        self._bytes += item.size
+        self._use(item, 1)
         return True
+
+    def _use(self, item: Item, sign: int) -> None:
+        """Count a record in (1) or out (-1)."""
+        for name in ((item.sender.tenant, ""), (item.sender.tenant, item.sender.project_id)):
+            usage = self._usage.setdefault(name, [0, 0])
+            usage[0] += sign
+            usage[1] += sign * item.size
+            if not usage[0]:
+                del self._usage[name]
+        self._count += sign
+        self._bytes += sign * item.size
 
     def done(self, items: Iterable[Item]) -> None:
         """Let go of records that have their answer."""
         for item in items:
-            project_id = item.sender.project_id
-            usage = self._usage[project_id]
-            usage[0] -= 1
-            usage[1] -= item.size
-            if not usage[0]:
-                del self._usage[project_id]
-            self._count -= 1
-            self._bytes -= item.size
+            self._use(item, -1)
 
     def put_back(self, items: Iterable[Item]) -> None:
         """Keep records whose case, key or gate was held; each waits a little longer every time (1 to 32 ms)."""
@@ -99,7 +142,7 @@ class Waiting:
         """Choose the next batch: (runnable, overdue). Held ones that are due fill at most half of it.
 
         The batch ends with the record that reaches `max_bytes`: what one transaction writes is bounded too. While
-        several projects wait it ends at SHARED_BYTES, of which each has an equal part, and at least one record.
+        several accounts wait it ends at SHARED_BYTES, of which each has an equal part, and at least one record.
         """
         now = time.monotonic()
         batch: list[Item] = []
@@ -123,13 +166,13 @@ class Waiting:
         if len(self._fresh) > 1:
             max_bytes = min(max_bytes, SHARED_BYTES)
         while self._fresh and len(batch) < size and taken < max_bytes:
-            # One turn for every project; who has been served goes to the end.
+            # One turn for every account; who has been served goes to the end.
             turn = max(1, (size - len(batch)) // len(self._fresh))
             part = (max_bytes - taken) // len(self._fresh)
-            for project_id in list(self._fresh):
+            for tenant in list(self._fresh):
                 if len(batch) >= size or taken >= max_bytes:
                     break  # Who is left now comes first in the next batch.
-                queue = self._fresh.pop(project_id)
+                queue = self._fresh.pop(tenant)
                 left, end = turn, taken + part
                 while queue and left and len(batch) < size and (left == turn or taken < end):
                     item = queue.popleft()
@@ -141,7 +184,7 @@ class Waiting:
                         batch.append(item)
                         taken += item.size
                 if queue:
-                    self._fresh[project_id] = queue
+                    self._fresh[tenant] = queue
         return batch, overdue
 
     def expire(self) -> list[Item]:
@@ -149,13 +192,12 @@ class Waiting:
         now = time.monotonic()
         overdue = [item for item in self._held if item.deadline <= now]
         self._held = [item for item in self._held if item.deadline > now]
-        for project_id, queue in list(self._fresh.items()):
-            kept = deque(item for item in queue if item.deadline > now)
-            overdue += [item for item in queue if item.deadline <= now]
-            self._queued -= len(queue) - len(kept)
-            self._fresh[project_id] = kept
-            if not kept:
-                del self._fresh[project_id]
+        for tenant, line in list(self._fresh.items()):
+            late = line.drop_overdue(now)
+            overdue += late
+            self._queued -= len(late)
+            if not line:
+                del self._fresh[tenant]
         return overdue
 
     def next_due(self) -> float | None:
@@ -168,11 +210,16 @@ class Waiting:
 
 
 def _in_turns(items: list[Item]) -> list[Item]:
-    """Order records so that each project has its turn: first the first of each, then the second of each."""
+    """Order records so that each account has its turn, and each of its projects: first the first of each, and so on."""
+    by_project = _numbered(items, lambda item: item.sender.project_id)
+    return _numbered(by_project, lambda item: item.sender.tenant)
+
+
+def _numbered(items: list[Item], whose: Callable[[Item], str]) -> list[Item]:
     seen: dict[str, int] = {}
     places: list[tuple[int, int]] = []
     for item in items:
-        project_id = item.sender.project_id
-        place = seen[project_id] = seen.get(project_id, 0) + 1
+        owner = whose(item)
+        place = seen[owner] = seen.get(owner, 0) + 1
         places.append((place, len(places)))
     return items if len(seen) < 2 else [items[index] for _, index in sorted(places)]  # noqa: PLR2004 - one has all turns

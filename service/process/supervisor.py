@@ -38,6 +38,10 @@ log = structlog.get_logger()
 CHILD_STOP_SECONDS = 2.5
 DATABASE_STOP_SECONDS = 1.5
 PORT_SECONDS = 3.0
+# glibc keeps what each thread has freed, and large pieces too once one was freed; the size of a process would then
+# follow the sum of what its threads once held (P25). Whoever sets these otherwise knows better; other libraries do not
+# look at them.
+MEMORY = {"MALLOC_ARENA_MAX": "2", "MALLOC_MMAP_THRESHOLD_": "131072"}
 LOOK_EVERY_SECONDS = 1.0
 LOOK_WHILE_STARTING_SECONDS = 0.02
 
@@ -242,4 +246,4 @@ class Supervisor:
 def _environment(added: Mapping[str, str]) -> dict[str, str]:
     """The environment of those that serve: they never learn how the owner of the tables connects."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("SERVICE_MIGRATION_")}
-    return {**own, **added}
+    return {**MEMORY, **own, **added}

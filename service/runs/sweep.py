@@ -1,10 +1,8 @@
 """The minute sweep: record what time has made of things, settle verification, issue receipts (G-119, R-AUT-10).
 
-Every step reads at most 500 objects, judges them as reads do, and sends one command for each that has become
-something else. Deciding again under the locks makes a second sweep at once record nothing twice. Results never depend
-on a sweep having run: it only writes down what every read says already, and looks for work as a runner would.
-
-Verifying and looking for work are never done with: what they take up, they take up in turn (P27).
+Every step takes up at most 500 objects, in turn (P27), judges them as reads do, and sends one command for each that has
+become something else. Deciding again under the locks makes a second sweep at once record nothing twice. Results never
+depend on a sweep having run: it only writes down what every read says already, and looks for work as a runner would.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ from projections.runs.run import PROJECTION as RUNS
 from projections.runs.run import RunRow
 from service.analytics.port import AnalyticsProviders
 from service.auth.system import carry_out
-from service.eventstore.clock import NOW, NOW_SECONDS
+from service.eventstore.clock import NOW
 from service.eventstore.commands import CommandNotDone, OutcomeUnknown
 from service.eventstore.intents import Intent, retry_moved
 from service.eventstore.store import EventStore
@@ -54,7 +52,6 @@ from statemachines.contracts.policy import Authority
 from statemachines.kernel.machine import Rejection
 from statemachines.kernel.readings import ReadFailed
 from statemachines.runs import receipt as receipts
-from statemachines.runs.book import DEPLOY_WAIT_SECONDS
 
 R = TypeVar("R", bound=msgspec.Struct)
 Work = Callable[[], Awaitable[None]]
@@ -65,38 +62,17 @@ AT_MOST = 500
 AT_ONCE = 8
 TOGETHER = 50
 """How many turns are taken at once: what kills a sweep costs so many objects their turn, until they come round."""
-ACTIVE = "exists (select from projects p where p.project_id = {0}.project_id and p.status = 'active')"
 
-_RECEIPTS = (
-    f"trigger_receipts t where t.status in ('issued', 'claimed') and {ACTIVE.format('t')} "
-    "order by t.expires_at, t.id limit %s"
-)
-_CLAIMS = f"t.status = 'active' and t.lease_expires_at <= {NOW_SECONDS} and {ACTIVE.format('t')}"
-_LAPSED = (
-    "exists (select from claims c where c.project_id = r.project_id and c.id = r.claim_id "
-    f"and (c.status <> 'active' or c.lease_expires_at <= {NOW_SECONDS}))"
-)
-_OVERDUE = (
-    f"automation_runs r where r.live and {ACTIVE.format('r')} and case "
-    f"when r.phase = 'provider_proof_pending' then r.started_at <= {NOW_SECONDS} - {DEPLOY_WAIT_SECONDS} "
-    f"else r.deadline_at <= {NOW_SECONDS} or {_LAPSED} end order by r.deadline_at, r.id limit %s"
-)
-_GRANTS = (
-    f"(t.status = 'authorized' or (t.status = 'consumed' and not exists (select from automation_runs r "
-    f"where r.project_id = t.project_id and r.id = t.run_id and r.live))) and {ACTIVE.format('t')}"
-)
+_OF = "({0}.project_id, {0}.id) in (select * from unnest(%s::text[], %s::text[]))"
+_RECEIPTS = f"trigger_receipts t where {_OF.format('t')}"
+_OVERDUE = f"automation_runs r where {_OF.format('r')}"
 _APPROVALS = (
-    "approvals a join automation_runs r on r.project_id = a.project_id and r.id = a.run_id "
-    f"where a.status = 'pending' and {ACTIVE.format('a')} order by a.expires_at, a.id limit %s"
+    f"approvals a join automation_runs r on r.project_id = a.project_id and r.id = a.run_id where {_OF.format('a')}"
 )
 _APPROVAL_BUNDLE = f"json_build_object('approval', row_to_json(a), 'around', {RUN_BUNDLE})"
 _GRANT_BUNDLE = f"json_build_object('grant', row_to_json(t), 'around', {RUN_BUNDLE})"
 _GRANT_SOURCE = (
-    "grants t join automation_runs r on r.project_id = t.project_id and r.id = t.run_id "
-    f"where {_GRANTS} order by t.expires_at, t.id limit %s"
-)
-_VERIFYING = (
-    "t.outcome = 'verifying' and t.live and (t.project_id, t.id) in (select * from unnest(%s::text[], %s::text[]))"
+    f"grants t join automation_runs r on r.project_id = t.project_id and r.id = t.run_id where {_OF.format('t')}"
 )
 _ENABLED = "t.status = 'enabled' and t.project_id = any(%s)"
 _BEGAN = f"select {NOW}"
@@ -124,10 +100,17 @@ class Sweep:
 
     async def run(self) -> Counter[str]:
         """Take every step once: first what has ended, then what can be verified, last what can begin."""
-        for step in (self._receipts, self._claims, self._overdue, self._grants, self._approvals):
-            await _together(await step())
-        await self._in_turn(turns.VERIFYING, self._verification)
-        await self._in_turn(turns.ENABLED, self._issue)
+        steps = {
+            turns.RECEIPTS: self._receipts,
+            turns.CLAIMS: self._claims,
+            turns.OVERDUE: self._overdue,
+            turns.GRANTS: self._grants,
+            turns.APPROVALS: self._approvals,
+            turns.VERIFYING: self._verification,
+            turns.ENABLED: self._issue,
+        }
+        for turn in turns.ALL:
+            await self._in_turn(turn, steps[turn])
         self.done["decisions"] += self._recorder.recorded
         return +self.done
 
@@ -164,28 +147,26 @@ class Sweep:
 
         return work
 
-    async def _receipts(self) -> list[Work]:
+    async def _receipts(self, mine: Sequence[Name]) -> list[Work]:
         """Receipts that time, a stop or a moved case has ended."""
-        bundles = await read_bundles(self._store, ReceiptBundle, RECEIPT_BUNDLE, _RECEIPTS, AT_MOST)
+        bundles = await read_bundles(self._store, ReceiptBundle, RECEIPT_BUNDLE, _RECEIPTS, *_columns(mine))
         due = [b for b in bundles if b.state(await self._contract(b.receipt.project_id)).over]
         return [self._on("receipts", RECEIPTS.table, b.receipt, commands.receipt.settle) for b in due]
 
-    async def _claims(self) -> list[Work]:
+    async def _claims(self, mine: Sequence[Name]) -> list[Work]:
         """Leases that have ended."""
-        rows: list[ClaimRow] = await self._store.find(
-            CLAIMS.table, _CLAIMS, order_by="t.lease_expires_at, t.id", limit=AT_MOST
-        )
+        rows: list[ClaimRow] = await self._store.find(CLAIMS.table, _OF.format("t"), *_columns(mine))
         return [self._on("claims", CLAIMS.table, row, commands.claim.settle) for row in rows]
 
-    async def _overdue(self) -> list[Work]:
+    async def _overdue(self, mine: Sequence[Name]) -> list[Work]:
         """Runs whose deadline, lease or deploy has not been kept."""
-        bundles = await read_bundles(self._store, RunBundle, RUN_BUNDLE, _OVERDUE, AT_MOST)
+        bundles = await read_bundles(self._store, RunBundle, RUN_BUNDLE, _OVERDUE, *_columns(mine))
         due = [b for b in bundles if not b.book(await self._contract(b.run.project_id)).run.live]
         return [self._on("runs", RUNS.table, bundle.run, commands.run.settle) for bundle in due]
 
-    async def _grants(self) -> list[Work]:
+    async def _grants(self, mine: Sequence[Name]) -> list[Work]:
         """Grants that have lapsed, and those whose effect nobody will settle in a live run."""
-        found = await read_bundles(self._store, _Grant, _GRANT_BUNDLE, _GRANT_SOURCE, AT_MOST)
+        found = await read_bundles(self._store, _Grant, _GRANT_BUNDLE, _GRANT_SOURCE, *_columns(mine))
         works = []
         for item in found:
             book = item.around.book(await self._contract(item.grant.project_id))
@@ -193,9 +174,9 @@ class Sweep:
                 works.append(self._on("grants", RUNS.table, item.around.run, _settle_grant(item.grant)))
         return works
 
-    async def _approvals(self) -> list[Work]:
+    async def _approvals(self, mine: Sequence[Name]) -> list[Work]:
         """Requests that have lapsed; the review of a run ends with its last one."""
-        found = await read_bundles(self._store, _Approval, _APPROVAL_BUNDLE, _APPROVALS, AT_MOST)
+        found = await read_bundles(self._store, _Approval, _APPROVAL_BUNDLE, _APPROVALS, *_columns(mine))
         works = []
         for item in found:
             book = item.around.book(await self._contract(item.approval.project_id))
@@ -203,10 +184,9 @@ class Sweep:
                 works.append(self._on("approvals", RUNS.table, item.around.run, _settle_approval(item.approval)))
         return works
 
-    async def _verification(self, runs: Sequence[Name]) -> list[Work]:
+    async def _verification(self, mine: Sequence[Name]) -> list[Work]:
         """Deploys that are being verified; a provider that cannot be read leaves them pending."""
-        projects, ids = [project_id for project_id, _ in runs], [run_id for _, run_id in runs]
-        return [self._verify(row) for row in await self._store.find(RUNS.table, _VERIFYING, projects, ids)]
+        return [self._verify(row) for row in await self._store.find(RUNS.table, _OF.format("t"), *_columns(mine))]
 
     def _verify(self, row: RunRow) -> Work:
         async def work() -> None:
@@ -253,6 +233,11 @@ class Sweep:
             return False
         receipt_id = receipts.schedule_receipt_id(project_id, authority.automation_id, slot)
         return await self._store.get(RECEIPTS.table, project_id, receipt_id) is None
+
+
+def _columns(names: Sequence[Name]) -> tuple[list[str], list[str]]:
+    """The projects and the ids of objects, as a query takes them."""
+    return [project_id for project_id, _ in names], [name for _, name in names]
 
 
 def _settle_grant(row: GrantRow) -> Callable[[RunRow], Intent[Any]]:

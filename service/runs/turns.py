@@ -12,9 +12,10 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from service.eventstore.clock import NOW
+from service.eventstore.clock import NOW, NOW_SECONDS
 from service.eventstore.facts import Facts
 from service.eventstore.store import EventStore
+from statemachines.runs.book import DEPLOY_WAIT_SECONDS
 
 EVERY_SECONDS = 60
 """How often a sweep begins."""
@@ -29,6 +30,47 @@ class Turn(NamedTuple):
     due: str
 
 
+RECEIPTS = Turn(
+    "receipts",
+    "select t.project_id, t.id, to_timestamp(t.issued_at) as since from trigger_receipts t "
+    "where t.status in ('issued', 'claimed')",
+)
+"""Receipts that may end before a run consumes them, due since they were issued."""
+
+CLAIMS = Turn(
+    "claims",
+    "select t.project_id, t.id, to_timestamp(t.lease_expires_at) as since from claims t "  # noqa: S608 - constants
+    f"where t.status = 'active' and t.lease_expires_at <= {NOW_SECONDS}",
+)
+"""Claims, due since their lease ended."""
+
+_LAPSED = (
+    "exists (select from claims c where c.project_id = r.project_id and c.id = r.claim_id "
+    f"and (c.status <> 'active' or c.lease_expires_at <= {NOW_SECONDS}))"
+)
+OVERDUE = Turn(
+    "runs",
+    f"select r.project_id, r.id, to_timestamp(least(r.deadline_at, {NOW_SECONDS})) as since "  # noqa: S608 - constants
+    "from automation_runs r where r.live and case "
+    f"when r.phase = 'provider_proof_pending' then r.started_at <= {NOW_SECONDS} - {DEPLOY_WAIT_SECONDS} "
+    f"else r.deadline_at <= {NOW_SECONDS} or {_LAPSED} end",
+)
+"""Runs whose deadline, lease or deploy has not been kept, due since the deadline, or from now on."""
+
+GRANTS = Turn(
+    "grants",
+    "select t.project_id, t.id, to_timestamp(t.authorized_at) as since from grants t "
+    "where t.status = 'authorized' or (t.status = 'consumed' and not exists (select from automation_runs r "
+    "where r.project_id = t.project_id and r.id = t.run_id and r.live))",
+)
+"""Grants that may lapse, and those whose effect no live run will settle, due since they were given."""
+
+APPROVALS = Turn(
+    "approvals",
+    "select a.project_id, a.id, to_timestamp(a.requested_at) as since from approvals a where a.status = 'pending'",
+)
+"""Requests that nobody has answered, due since they were made."""
+
 ENABLED = Turn(
     "issue",
     "select k.project_id, k.project_id as id, to_timestamp((k.enable_receipt ->> 'enabled_at')::bigint) as since "
@@ -42,6 +84,9 @@ VERIFYING = Turn(
     "from automation_runs r where r.live and r.outcome = 'verifying'",
 )
 """Runs whose deploy is being verified, due since it was recorded."""
+
+ALL = (RECEIPTS, CLAIMS, OVERDUE, GRANTS, APPROVALS, VERIFYING, ENABLED)
+"""In the order of a sweep: first what has ended, then what can be verified, last what can begin."""
 
 _DUE = (
     "from ({0.due}) d join projects p on p.project_id = d.project_id and p.id = d.project_id and p.status = 'active' "
@@ -68,8 +113,8 @@ _TAKE = (
     "where sweep_turns.considered_at < %s returning project_id, id"
 )
 _LONGEST = (
-    f"select count(*), coalesce(max(extract(epoch from {NOW} - greatest(t.considered_at, d.since))), 0)::bigint "  # noqa: S608 - constants
-    "{due}"
+    f"select '{{0.step}}', count(*), "  # noqa: S608 - constants
+    f"coalesce(max(extract(epoch from {NOW} - greatest(t.considered_at, d.since))), 0)::bigint {_DUE}"
 )
 
 
@@ -119,8 +164,6 @@ async def take(facts: Facts, turn: Turn, objects: Sequence[Name], began: datetim
 
 async def waits(store: EventStore, turns: Iterable[Turn], bound: int) -> list[Wait]:
     """Tell how long what is due has waited, by step."""
-    found = []
-    for turn in turns:
-        [[count, longest]] = await store.fetch(_LONGEST.format(due=_DUE.format(turn)))
-        found.append(Wait(turn.step, count, longest, allowed_wait(count, bound)))
-    return found
+    query = " union all ".join(_LONGEST.format(turn) for turn in turns)
+    rows = await store.fetch(query)
+    return [Wait(step, count, longest, allowed_wait(count, bound)) for step, count, longest in rows]

@@ -59,8 +59,12 @@ def find_faults(value: Any, expected: inspect.Type, path: str = "") -> Iterator[
     """
     match expected:
         case inspect.Metadata():
-            found = list(find_faults(value, expected.type, path))
-            yield from found or _beyond_type(value, expected.extra_json_schema or {}, path)
+            fits = True
+            for fault in find_faults(value, expected.type, path):  # one by one: there may be very many
+                fits = False
+                yield fault
+            if fits:
+                yield from _beyond_type(value, expected.extra_json_schema or {}, path)
         case inspect.UnionType():
             yield from _in_union(value, expected, path)
         case inspect.StructType() | inspect.TypedDictType() | inspect.DataclassType() if isinstance(value, dict):

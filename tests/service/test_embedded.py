@@ -1,6 +1,7 @@
 """The embedded PostgreSQL runs exactly while somebody needs it, whoever is killed and whoever comes at once."""
 
 import os
+import platform
 import pwd
 import shutil
 import signal
@@ -19,6 +20,7 @@ import pytest
 
 from service.embedded import programs
 from service.embedded.attach import Attachment, attached, sole_supervisor
+from service.embedded.cluster import syncs_at_once
 from service.embedded.errors import EmbeddedError
 from service.embedded.layout import SOCKET_DIR_BYTES, Layout
 from tests.support.server import clean_environment
@@ -115,6 +117,7 @@ def test_its_settings_are_safe(layout: Layout):
         for name, value in {
             "data_checksums": "on",
             "fsync": "on",
+            "recovery_init_sync_method": "syncfs" if syncs_at_once(platform.system(), platform.release()) else "fsync",
             "full_page_writes": "on",
             "synchronous_commit": "on",
             "server_encoding": "UTF8",
@@ -127,6 +130,22 @@ def test_its_settings_are_safe(layout: Layout):
             connection.execute("select 'very secret' from nowhere")
         assert layout.socket_dir.stat().st_mode & 0o777 == 0o700
     assert "very secret" not in layout.log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("system", "release", "at_once"),
+    [
+        ("Linux", "6.18.44-generic", True),
+        ("Linux", "5.8.0", True),
+        ("Linux", "5.7.19", False),
+        ("Linux", "4.18.0-553.el8", False),
+        ("Linux", "strange", False),
+        ("Darwin", "24.1.0", False),
+    ],
+)
+def test_after_a_crash_all_is_synced_at_once_where_errors_are_told(system: str, release: str, at_once: bool):
+    """Seconds of a restart after a kill; a kernel that hides what it could not write has it done file by file."""
+    assert syncs_at_once(system, release) is at_once
 
 
 def test_many_processes_at_once_share_one_server(layout: Layout):

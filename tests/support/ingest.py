@@ -43,8 +43,8 @@ def make_project(sql: Sql, project_id: str = PROJECT, owner: str = OWNER) -> str
     return project_id
 
 
-def sender(project_id: str = PROJECT, key: str | None = None, request_hash: str = "f") -> Sender:
-    return Sender(project_id, DSN_HASH, "req_1", key, request_hash)
+def sender(project_id: str = PROJECT, key: str | None = None, request_hash: str = "f", account: str = "") -> Sender:
+    return Sender(project_id, DSN_HASH, "req_1", key, request_hash, account)
 
 
 def log_item(message: str = "boom", *, of: Sender | None = None, **members: Any) -> Item:

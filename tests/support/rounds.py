@@ -19,6 +19,7 @@ from service.eventstore.connection import Connection, connect
 from service.eventstore.entry import Entry
 from service.eventstore.round import Round, RoundResult
 from service.eventstore.unit import Registry
+from service.eventstore.warming import load_into
 from tests.support import toy
 
 
@@ -32,6 +33,7 @@ class Bench:
 
     def __init__(self, url: str, registry: Registry = toy.REGISTRY) -> None:
         self.connection: Connection = connect(url, application="test-round")
+        self.registry = registry
         self.cache = StateCache()
         self.round = Round(registry, self.cache)
 
@@ -39,6 +41,11 @@ class Bench:
         """Run one round over these, in this order."""
         made = [e if isinstance(e, Entry) else entry_of(e) for e in entries]
         return self.round.run(self.connection, made, wait_ms=wait_ms)
+
+    def load(self, result: RoundResult) -> None:
+        """Load what a round found too heavy."""
+        wanted = [stream for stream, _ in result.heavy.values()]
+        load_into(self.connection, self.registry, self.cache, wanted)
 
     def answers(self, *entries: Entry | Command) -> list[Any]:
         """Run one round; its answers in the order of the commands: a decoded body, an exception, or "busy"."""

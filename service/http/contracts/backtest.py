@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from time import perf_counter
 
 from schemas.contracts.contract import MAX_CONTRACT_BYTES
@@ -46,7 +47,7 @@ _running: set[str] = set()
 )
 async def backtest_contract(call: Call[BacktestInput, None]) -> Answer:
     """Say what the contract would have issued, and why not; one a project and two a process at a time."""
-    document = read_document(call.body.automations, BacktestInput)
+    document = await call.work_on_body(partial(read_document, call.body.automations, BacktestInput))
     names = [automation.automation_id for automation in document.automations]
     with _place(call.project_id):
         try:

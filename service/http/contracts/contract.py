@@ -39,6 +39,7 @@ from service.http.edge.validation import text_of
 from service.ids import new_id
 from service.runs import effects
 from statemachines.contracts.contract import EnableWish, command_of
+from statemachines.contracts.documents import check_contract
 
 EFFECT_SECONDS = 0.25  # of the two within which a stop is answered
 _PATH = "/v1/projects/{project_id}/automation-contract"
@@ -97,8 +98,9 @@ def _enabled_before(project_id: str, wish: EnableWish, unit: Unit, stored: Store
 )
 async def validate_contract(call: Call[ContractInput, None]) -> Answer:
     """Say everything that a save would refuse and everything that an enable would miss (R-AUT-01)."""
-    examined = await reads.examine(call.services.store, call.project_id, call.body.automations)
-    return Answer(200, show.validation(call.project_id, examined))
+    checked = await call.work_on_body(partial(check_contract, call.body.automations))
+    examined = await reads.examine(call.services.store, call.project_id, call.body.automations, checked)
+    return Answer(200, await call.work_on_body(partial(show.validation, call.project_id, examined)))
 
 
 @groups.AUTOMATION.operation(
@@ -115,7 +117,7 @@ async def validate_contract(call: Call[ContractInput, None]) -> Answer:
 )
 async def put_contract(call: Call[ContractInput, None]) -> Outcome:
     """Save a contract with everything off (R-AUT-02 to R-AUT-04)."""
-    document = read_document(call.body.automations, ContractInput)
+    document = await call.work_on_body(partial(read_document, call.body.automations, ContractInput))
     intent = commands.save(call.project_id, document, if_match=call.if_match, saved_by=call.user_id)
     return await call.carry_out(intent, _saved)
 

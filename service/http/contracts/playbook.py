@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from schemas.contracts.playbook import (
@@ -103,12 +103,17 @@ async def get_playbook(call: Call[None, PlaybookQuery]) -> Answer:
 async def render_playbook(call: Call[RenderRequest, None]) -> Answer:
     """Render bindings into a disabled candidate: a function of the request alone (R-PB-05 to R-PB-07)."""
     template = find_template(call.path["id"])
-    bindings, assertions = call.body.bindings, call.body.readiness_assertions
-    _check_request(template, call.body)
+    return Answer(200, await call.work_on_body(partial(_render, template, call.project_id, call.body)))
+
+
+def _render(template: Template, project_id: str, body: RenderRequest) -> Candidate:
+    """Make the candidate. Raises InvalidPayload with everything that is wrong with the bindings."""
+    bindings, assertions = body.bindings, body.readiness_assertions
+    _check_request(template, body)
     entry = assemble_entry(template, bindings, assertions)
     document: dict[str, Any] = contract_input([entry])
-    candidate = Candidate(
-        project_id=call.project_id,
+    return Candidate(
+        project_id=project_id,
         playbook=reference(template),
         automation=entry["policy"],
         contract_input=document,
@@ -116,7 +121,6 @@ async def render_playbook(call: Call[RenderRequest, None]) -> Answer:
         readiness_gaps=assertion_gaps(template, assertions),
         next_action="Review the policy and validate contract_input; an owner saves it with PUT, and it stays disabled.",
     )
-    return Answer(200, candidate)
 
 
 def _check_request(template: Template, request: RenderRequest) -> None:

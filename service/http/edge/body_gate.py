@@ -21,7 +21,7 @@ MAX_VALUES = 5000
 
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 _INTEGER = re.compile(rb"(?<![0-9.eE+-])-?([0-9]{16,})(?![0-9.eE])")
-_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_NOT_BRACKETS = bytes(set(range(256)) - set(b'[]{}"'))
 _ONE_BRACKET = bytes.maketrans(b"{}", b"[]")
 _OPEN = ord("[")
 _DIGITS_AS_ZERO = bytes.maketrans(b"123456789", b"0" * 9)
@@ -94,7 +94,12 @@ def _outside_strings(raw: bytes) -> bytes:
 
 def _is_deep(raw: bytes) -> bool:
     """Whether brackets nest beyond the limit. Each replacement takes away the innermost level, most texts have few."""
-    brackets = _outside_strings(raw).translate(_ONE_BRACKET, _NOT_BRACKETS)
+    if b"\\" in raw:
+        raw = raw.replace(b"\\\\", b"").replace(b'\\"', b"")
+    # Of most strings nothing is left but their quotes. What stands between two others is inside or outside as before.
+    brackets = raw.translate(_ONE_BRACKET, _NOT_BRACKETS).replace(b'""', b"")
+    if b'"' in brackets:
+        brackets = b"".join(brackets.split(b'"')[::2])
     for _ in range(_SHALLOW):
         brackets = brackets.replace(b"[]", b"")
         if not brackets:

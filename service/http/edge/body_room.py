@@ -29,7 +29,7 @@ class BodyRoom:
         return len(self._of)
 
     def of(self, holder: str) -> Room:
-        """The place of one request. `holder` answers for it: a person, a project, or for anybody else an address."""
+        """The place of one request. `holder` answers for it: an account, or for anybody else an address."""
         return Room(self, holder)
 
     def check(self, holder: str, size: int) -> None:

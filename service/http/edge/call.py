@@ -15,6 +15,7 @@ from service.auth.principals import Principal, PrincipalKind
 from service.eventstore.as_of import Past, Rows, parse_mark
 from service.eventstore.commands import Answer, Command, Decide, Origin, Outcome, Refused, StoredAnswer, Unit
 from service.eventstore.intents import Intent, retry_moved
+from service.http.edge.apart import Apart
 from service.http.edge.headers import conditional, head_of
 from service.http.edge.operations import Operation
 from service.ingest.items import AS_SENT, Adjustments, Sender
@@ -38,6 +39,7 @@ class Call(Generic[B, Q]):
     request: Request[Any, Any, Any]
     operation: Operation
     services: Services
+    _apart: Apart
     principal: Principal
     request_id: str
     scope_id: str | None  # the project in scope: of the path, the subject or the credential; None without one
@@ -86,7 +88,12 @@ class Call(Generic[B, Q]):
     @property
     def sender(self) -> Sender:
         """Who sends a record, of an operation that takes a DSN."""
-        return Sender(self.project_id, self.principal.secret_hash, self.request_id, self.key, self.request_hash)
+        who = self.principal
+        return Sender(self.project_id, who.secret_hash, self.request_id, self.key, self.request_hash, who.account)
+
+    async def work_on_body(self, work: Callable[[], T]) -> T:
+        """Carry out a pure piece of work on the body: apart when the body is large (P25). Raises what it raises."""
+        return await self._apart.run_if_large(self.principal.tenant, len(self.raw_body), work)
 
     async def carry_out(
         self, intent: Intent[T], render: Callable[[T], Answer], *, on_replay: Replay | None = None
@@ -149,6 +156,7 @@ class Call(Generic[B, Q]):
             exclusive=exclusive,
             saves=intent.saves,
             tenant=self.principal.tenant,
+            weight=len(self.raw_body),
             authorize=shown.check,
             key=self.key,
             request_hash=self.request_hash,

@@ -48,7 +48,7 @@ GAUGES = (
     _Gauge(
         "service_states_bytes",
         "Memory of the states that the loops keep.",
-        lambda pipeline: 0 if pipeline.services is None else pipeline.services.store.loop.kept_bytes,
+        lambda pipeline: 0 if pipeline.services is None else pipeline.services.store.kept_bytes,
     ),
     _Gauge(
         "service_ingest_waiting", "Records in the queues of the intake.", lambda pipeline: _of_intake(pipeline, "depth")

@@ -8,9 +8,9 @@ there under the locks; this only refuses early.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Protocol
 from urllib.parse import parse_qs
 
@@ -28,6 +28,7 @@ from service.eventstore.turns import Turns
 from service.http.edge.access_log import UNKNOWN, AccessLog
 from service.http.edge.adjusting import Adjusted, adjust
 from service.http.edge.allowed import in_operations
+from service.http.edge.apart import LARGE, Apart
 from service.http.edge.arriving import ArrivingBody, Discarding
 from service.http.edge.body_gate import Odd, check_body, check_values
 from service.http.edge.body_room import BodyRoom, Room
@@ -57,6 +58,7 @@ from statemachines.projects.project import ProjectNotFound
 
 MAX_RUNNING = 1024  # requests carried out at once
 MOST_VALUES = 50_000  # of a body that is no telemetry: more than the longest plan has, and a tenth of what fits in
+MOST_DOCUMENTS = 4  # large bodies that are more than bytes at once; the others wait for their turn
 MAX_READING = 4096  # bodies still arriving at once; each has its own deadline
 # Seconds that all reads of one request may take. A page comes within a second or not at all; what changes something
 # may have to count first, and is carried out under a deadline of its own.
@@ -92,7 +94,9 @@ class Pipeline:
         self.reading = 0
         self.running = 0
         self._turns = Shares()
-        self._adjusting = Turns(places=1, per_tenant=1, waiting=MAX_RUNNING)
+        self._apart = Apart(waiting=MAX_RUNNING)
+        # A document takes ten times its bytes once it is parsed, and is copied several times until it is stored.
+        self._documents = Turns(places=MOST_DOCUMENTS, per_tenant=MOST_DOCUMENTS // 2, waiting=MAX_RUNNING)
 
     async def run(self, bound: Bound, request: Request[Any, Any, Any]) -> Reply:
         """Answer one request; never raises for what the request or its handler does."""
@@ -147,27 +151,38 @@ class Pipeline:
         try:
             call = await self._admit(services, bound, request, head, query, added)
             standing.append(call)
-            with self.bodies.of(call.principal.scope_id or self._address(request, head)) as room:
+            with self.bodies.of(call.principal.account or self._address(request, head)) as room:
                 raw = b"" if body is None else await self._read(body, room)
-                await self._understand(call, bound, head, raw)
                 call.headers = added
-                return await bound.handler(call)
+                if len(raw) <= LARGE or operation.adjusts:
+                    return await self._answer(call, bound, head, raw)
+                async with self._documents.place(call.principal.tenant):
+                    return await self._answer(call, bound, head, raw)
         finally:
             self.running -= 1
             if credential is not None:
                 self.in_flight.leave(credential)
 
+    async def _answer(self, call: Call[Any, Any], bound: Bound, head: Head, raw: bytes) -> Outcome | Answer:
+        await self._understand(call, bound, head, raw)
+        return await bound.handler(call)
+
     async def _understand(self, call: Call[Any, Any], bound: Bound, head: Head, raw: bytes) -> None:
-        """Parse a request when its body's turn has come; what is odd in telemetry is adjusted first (G-133)."""
-        tenant = call.scope_id or call.principal.id
+        """Parse a request when its body's turn has come; what is odd in telemetry is adjusted first (G-133).
+
+        A large document of an owner may hold ten times the values of a record, so it is parsed apart.
+        """
+        tenant = call.principal.tenant
+        if len(raw) > LARGE and not bound.operation.adjusts:
+            await self._apart.run(tenant, partial(_parse, call, bound, head, raw))
+            return
         await self._turns.take(tenant, len(raw))
         try:
             _parse(call, bound, head, raw)
         except Odd:
             if not bound.operation.adjusts:
                 raise
-            async with self._adjusting.place(tenant):
-                raw, call.adjustments = await asyncio.to_thread(_adjusted, bound, raw)
+            raw, call.adjustments = await self._apart.run(tenant, partial(_adjusted, bound, raw))
             _parse(call, bound, head, raw)
 
     def _in_operations(
@@ -246,6 +261,7 @@ class Pipeline:
             request=request,
             operation=operation,
             services=services,
+            _apart=self._apart,
             principal=principal,
             request_id=head.request_id,
             scope_id=project_id,

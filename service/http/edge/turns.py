@@ -1,7 +1,7 @@
-"""Large bodies take turns: however many one project sends, the event loop goes on for all others (P25).
+"""Large bodies take turns: however many one account sends, the event loop goes on for all others (P25).
 
 To take a body apart costs time in which nothing else happens. So the loop parses a bounded number of bytes before it
-looks at its other connections again, and what is left waits, projects in turn; small bodies never wait.
+looks at its other connections again, and what is left waits, accounts in turn; small bodies never wait.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Waiter = asyncio.Future[None]
 
 
 class _Line:
-    """Those who wait, one queue for each project; the projects are served in turn.
+    """Those who wait, one queue for each tenant; the tenants are served in turn.
 
     `pass_on` is called for one who was called but has gone.
     """
@@ -31,10 +31,10 @@ class _Line:
     def __bool__(self) -> bool:
         return bool(self._queues)
 
-    async def wait(self, project_id: str, cost: int) -> None:
+    async def wait(self, tenant: str, cost: int) -> None:
         """Wait to be called."""
         waiter: Waiter = asyncio.get_running_loop().create_future()
-        self._queues.setdefault(project_id, deque()).append((waiter, cost))
+        self._queues.setdefault(tenant, deque()).append((waiter, cost))
         try:
             await waiter
         except asyncio.CancelledError:
@@ -45,11 +45,11 @@ class _Line:
     def call(self) -> int | None:
         """Call who is next; returns the cost, None when nobody waits."""
         while self._queues:
-            project_id, queue = next(iter(self._queues.items()))
+            tenant, queue = next(iter(self._queues.items()))
             waiter, cost = queue.popleft()
-            del self._queues[project_id]
+            del self._queues[tenant]
             if queue:
-                self._queues[project_id] = queue
+                self._queues[tenant] = queue
             if not waiter.done():  # Else it was cancelled with its connection.
                 waiter.set_result(None)
                 return cost
@@ -64,12 +64,12 @@ class Shares:
         self._line = _Line(self._tick_later)
         self._ticking = False
 
-    async def take(self, project_id: str, size: int) -> None:
+    async def take(self, tenant: str, size: int) -> None:
         """Wait until a body of `size` bytes may be parsed, which the caller then does at once."""
         if size <= SMALL:
             return
         if self._line or self._left <= 0:
-            await self._line.wait(project_id, size)
+            await self._line.wait(tenant, size)
             return
         self._left -= size
         self._tick_later()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -20,6 +21,7 @@ from statemachines.kernel.faults import INVALID, MISSING, UNKNOWN, bare, find_fa
 from statemachines.kernel.shapes import Problem
 
 MAX_FAULTS = 50  # of each sort
+MAX_LOOKED_AT = 1000  # faults of all sorts; after so many the look for more ends
 GENERAL_REASON = "must have the form that the schema shows"
 
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,15})")
@@ -29,9 +31,9 @@ _PLACE = re.compile(r" - at `\$\.?(?P<path>[^`]*)`\Z")
 
 
 def refuse_all(message: str, found: Iterable[Problem], schema: dict[str, Any] | None) -> InvalidPayload:
-    """Make the refusal that names every fault, by its kind; bounded."""
+    """Make the refusal that names every fault, by its kind; of very many those that come first."""
     sorts: dict[str, list[Problem]] = {MISSING: [], UNKNOWN: [], INVALID: []}
-    for problem in found:
+    for problem in islice(found, MAX_LOOKED_AT):
         sorts.get(problem.code, sorts[INVALID]).append(problem)
     return InvalidPayload(
         message,
@@ -46,7 +48,8 @@ def explain_body(
     value: Any, expected: inspect.Type, error: msgspec.ValidationError, schema: dict[str, Any]
 ) -> InvalidPayload:
     """Turn a decoder's failure into the refusal with everything that is wrong with `value`."""
-    found = [Problem(fault.path, fault.code, f"must be {fault.expected}") for fault in find_faults(value, expected)]
+    faults = islice(find_faults(value, expected), MAX_LOOKED_AT)
+    found = [Problem(fault.path, fault.code, f"must be {fault.expected}") for fault in faults]
     return refuse_all("The body does not have the form of this operation.", found or [_from_decoder(error)], schema)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from http import HTTPStatus
 from typing import TypeVar
 
@@ -53,7 +54,7 @@ async def get_onboarding(call: Call[None, AsOfQuery]) -> Answer:
 )
 async def start_onboarding(call: Call[StartRequest, None]) -> Outcome:
     """Make a plan the current one; an exact replay is shown what is there (R-ONB-43 to R-ONB-46)."""
-    wish = _propose(call, call.body.plan, "plan")
+    wish = await _propose(call, call.body.plan, "plan")
     return await call.carry_out(commands.start(call.project_id, wish, call.if_match), _started)
 
 
@@ -75,14 +76,14 @@ async def review_onboarding(call: Call[ReviewRequest, None]) -> Outcome:
     body = call.body
     if isinstance(body, ApproveRequest):
         return await call.carry_out(commands.approve(call.project_id, body.plan_sha256, call.if_match), _state)
-    wish = _propose(call, body.replacement_plan, "replacement_plan")
+    wish = await _propose(call, body.replacement_plan, "replacement_plan")
     return await call.carry_out(commands.replace(call.project_id, body.plan_sha256, wish, call.if_match), _state)
 
 
-def _propose(call: Call[T, None], plan: Plan, path: str) -> ProposedPlan:
+async def _propose(call: Call[T, None], plan: Plan, path: str) -> ProposedPlan:
     """Check a plan's content; a refusal shows the operation's schema like one of form (G-006)."""
     try:
-        return propose(plan, path)
+        return await call.work_on_body(partial(propose, plan, path))
     except PlanRefused as refused:
         refused.details["request_body_schema"] = body_schema(call.operation.body)
         raise

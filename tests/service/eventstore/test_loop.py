@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import gc
 import random
 import time
+import weakref
 from collections import Counter
 from typing import Any
 
@@ -28,7 +31,7 @@ from service.eventstore.commands import (
 )
 from service.eventstore.connection import NOTICE_SILENCE, connect
 from service.eventstore.loop import CAPACITY, PER_STREAM, PER_TENANT
-from service.eventstore.store import EventStore
+from service.eventstore.store import DOCUMENT_BYTES, EventStore
 from statemachines.kernel.if_match import PreconditionFailed
 from tests.support import toy
 from tests.support.proxy import Fault, PostgresProxy, in_order
@@ -64,6 +67,53 @@ async def test_refusals_reach_their_callers_alone(store: EventStore, sql: Sql):
     )
     assert [type(answer) for answer in told] == [dict, ToyConflict, PreconditionFailed, dict]
     assert {stream for stream, _, _ in history(sql)} == {"toy_1", "toy_4"}
+
+
+async def test_a_large_document_holds_up_no_small_command(store: EventStore):
+    """Documents are written by a loop of their own: what they cost the database is nobody else's wait (P25)."""
+
+    def slow(unit: Unit) -> Answer:
+        time.sleep(0.6)
+        return Answer(200, None)
+
+    wish = dataclasses.replace(command(slow, toy_stream(1)), weight=DOCUMENT_BYTES + 1)
+    document = asyncio.create_task(store.execute(wish))
+    await asyncio.sleep(0.05)
+    began = time.monotonic()
+    await store.execute(simple_bump(2))
+    assert time.monotonic() - began < 0.4
+    assert not document.done()
+    await document
+
+
+async def test_a_refusal_keeps_nothing_of_what_was_sent(store: EventStore):
+    """It goes when its caller lets go of it, not when the collector of cycles comes by: documents are large (P26)."""
+
+    class Document:
+        pass
+
+    def wish() -> tuple[Command, Any]:
+        document = Document()
+
+        def refuse(_: Unit, kept: Document = document) -> Answer:
+            raise ToyConflict("No.")
+
+        return command(refuse, toy_stream(2)), weakref.ref(document)
+
+    async def send() -> Any:
+        made, reference = wish()
+        with pytest.raises(ToyConflict):
+            await store.execute(made)
+        return reference
+
+    gc.collect()
+    gc.disable()
+    try:
+        reference = await send()
+        await store.execute(simple_bump(1))  # the thread that refused it has let go of it by then
+        assert reference() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from service.eventstore import entry as entry_module
@@ -34,6 +36,10 @@ def bumped(number: int | str, **more: object) -> Entry:
     entry = entry_of(simple_bump(number, **more))
     entry.deadline = entry_module.time.monotonic() + DEADLINE
     return entry
+
+
+def weighed(number: int, weight: int) -> Entry:
+    return entry_of(replace(simple_bump(number), weight=weight))
 
 
 def head(number: int | str, project: str = "proj_a") -> str:
@@ -293,3 +299,17 @@ def test_back_offs_are_not_kept_for_ever(clock: Clock):
     line.take(64)
     line.got(entry)
     assert line._backoffs == {}
+
+
+def test_a_heavy_command_ends_the_batch():
+    """A batch takes as long for all as its heaviest commands need, so it takes few of them; parked ones count too."""
+    heavy = parking.BATCH_BYTES
+    line = filled(*(weighed(number, heavy) for number in range(3)), bumped(7))
+    first, _ = line.take(64)
+    assert len(first) == 1
+    line.put_back([(first[0], [])])
+    again, _ = line.take(64)
+    assert again == first
+    assert [len(line.take(64)[0]) for _ in range(3)] == [1, 1, 1]
+    light = filled(*(weighed(number, heavy // 8) for number in range(20)))
+    assert len(light.take(64)[0]) == 8

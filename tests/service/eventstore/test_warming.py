@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import psycopg
@@ -13,13 +14,15 @@ import pytest
 
 from service.eventstore import lane as lane_module
 from service.eventstore import statements
+from service.eventstore.cache import StateCache
 from service.eventstore.commands import Answer, Command, CommandNotDone, Unit
 from service.eventstore.faults import StreamDamaged
 from service.eventstore.round import Round
 from service.eventstore.statements import LIGHT, LIGHT_EVENTS
 from service.eventstore.store import EventStore
-from service.eventstore.warming import load_stream
-from statemachines.kernel.machine import replay
+from service.eventstore.warming import Wanted, Warmer, load_stream
+from statemachines.kernel.machine import Stream
+from statemachines.kernel.machine import replay as replayed_of
 from statemachines.kernel.topics import decode_event
 from tests.support import toy
 from tests.support.rounds import Bench, body, entry_of
@@ -37,9 +40,9 @@ def cold(toys_url: str) -> Iterator[Bench]:
     made.close()
 
 
-def make_long(bench: Bench, sql: Sql, events: int, size: int = 0) -> None:
+def make_long(bench: Bench, sql: Sql, events: int, size: int = 0, stream: Stream | None = None) -> None:
     """Give toy 1 a history as an earlier release left it: so many events of this size, no snapshot, nothing counted."""
-    stream = toy_stream()
+    stream = stream or toy_stream()
 
     def decide(unit: Unit) -> Answer:
         opening = [] if unit.revision(stream) else [toy.ToyOpened("long")]
@@ -56,7 +59,7 @@ def make_long(bench: Bench, sql: Sql, events: int, size: int = 0) -> None:
 
 def replayed(sql: Sql) -> Any:
     rows = sql.execute("select topic, payload::text from events where stream_id = 'toy_1' order by revision").fetchall()
-    return replay(TOY, [decode_event(*row) for row in rows])
+    return replayed_of(TOY, [decode_event(*row) for row in rows])
 
 
 class Counting:
@@ -90,7 +93,7 @@ def test_a_round_leaves_a_heavy_stream_out_and_carries_out_the_rest(bench: Bench
     result = cold.run(simple_bump(1))
     assert list(result.heavy) == [NAME]
     assert result.busy_streams == {}, "heavy is not held by another"
-    cold.round.load(cold.connection, result)
+    cold.load(result)
     assert cold.cache.get(NAME).state == replayed(sql)
     [answer] = cold.answers(simple_bump(1))
     assert answer["revision"] == LIGHT_EVENTS + 52
@@ -121,7 +124,7 @@ def test_what_others_appended_meanwhile_may_be_too_much_as_well(bench: Bench, co
     bench.run(simple_bump(note="x" * 2 * LIGHT))
     result = cold.run(simple_bump())
     assert list(result.heavy) == [NAME]
-    cold.round.load(cold.connection, result)
+    cold.load(result)
     [answer] = cold.answers(simple_bump())
     assert (answer["revision"], answer["total"]) == (5, 4)
 
@@ -191,7 +194,7 @@ async def test_a_fence_finds_what_the_one_before_it_left(store: EventStore, monk
 
 
 async def test_a_fence_over_a_long_history_is_carried_out(store: EventStore, bench: Bench, sql: Sql):
-    """It loads what is heavy itself, between two attempts, while it holds no gate."""
+    """What is heavy is loaded between two attempts, while the fence holds neither a gate nor a thread of the lane."""
     make_long(bench, sql, LIGHT_EVENTS + 50)
     stream = toy_stream()
 
@@ -201,6 +204,64 @@ async def test_a_fence_over_a_long_history_is_carried_out(store: EventStore, ben
 
     fence = command(decide, stream, gates=(), exclusive=("proj_a",))
     assert body(await store.execute(fence)) == {"revision": LIGHT_EVENTS + 52}
+
+
+def _closing(number: int) -> Command:
+    """A fence that closes a toy of a project and an account of its own."""
+    stream = toy_stream(number)
+
+    def decide(unit: Unit) -> Answer:
+        unit.append(stream, [toy.ToyClosed("fenced")])
+        return Answer(200, {"revision": unit.revision(stream)})
+
+    made = command(decide, stream, gates=(), exclusive=(f"proj_{number}",))
+    return replace(made, tenant=f"account_{number}")
+
+
+async def test_accounts_with_long_histories_leave_the_lane_to_others(
+    store: EventStore, bench: Bench, sql: Sql, monkeypatch: pytest.MonkeyPatch
+):
+    """However many accounts send fences over what takes long to load, another one's waits for none of it (P25)."""
+    long = LIGHT_EVENTS + 50
+    for number in range(4):
+        make_long(bench, sql, long, stream=toy_stream(number))
+    bench.run(simple_bump(9))
+    load = lane_module.attempt
+
+    def slow(*args: Any) -> Any:
+        time.sleep(0.4)
+        return load(*args)
+
+    monkeypatch.setattr(lane_module, "attempt", slow)
+    flood = [asyncio.create_task(store.execute(_closing(number))) for number in range(4)]
+    await asyncio.sleep(0.1)
+    began = time.monotonic()
+    assert body(await store.execute(_closing(9))) == {"revision": 3}
+    assert time.monotonic() - began < 0.35
+    assert not any(task.done() for task in flood)
+    assert [body(outcome) for outcome in await asyncio.gather(*flood)] == [{"revision": long + 2}] * 4
+
+
+async def test_a_warmer_serves_tenants_in_turn(toys_url: str, bench: Bench, sql: Sql):
+    """One tenant's many heavy streams do not come before the first of another's."""
+    for number in range(6):
+        make_long(bench, sql, LIGHT_EVENTS + 50, stream=toy_stream(number))
+    warmer = Warmer(toys_url, toy.REGISTRY, "test-warm")
+    warmer.ask([*(Wanted(toy_stream(number), "flood") for number in range(5)), Wanted(toy_stream(5), "quiet")])
+    order: list[str] = []
+
+    class Cache(StateCache):
+        def lend(self, name: Any, known: Any) -> None:
+            order.append(name[1])
+            super().lend(name, known)
+
+    warmer.start()
+    async with asyncio.timeout(5):
+        while len(order) < 6:
+            warmer.deliver(Cache())
+            await asyncio.sleep(0.01)
+    warmer.stop()
+    assert order.index("toy_5") == 1
 
 
 # ---- a transaction that takes too long ----------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.auth.secrets import SecretKind, make
+from service.ingest import scrubbing
 from service.ingest.forms import FORMS
 from service.ingest.scrubbing import EVERYTHING, SCRUBBED, STRING_FRAGMENTS, STRING_NAMES, Scrubber
 from statemachines.kernel.telling import SECRET_FRAGMENTS
@@ -214,3 +215,51 @@ def test_what_was_scrubbed_is_clean_and_the_rest_untouched(tree):
         assert clean == tree
     for kind in KINDS:
         assert kind.value + "A1" * 20 not in json.dumps(clean)
+
+
+PARTED = Scrubber()
+parts = st.sampled_from(
+    [
+        "a",
+        "},",
+        '"},{"',
+        "}, {",
+        "password",
+        "pin",
+        "://u:p@h",
+        "sk-" + "a1" * 20,
+        "4111 1111 1111 1111",
+        "service_",
+        "\\",
+    ]
+)
+frames = st.dictionaries(
+    st.lists(parts, min_size=1, max_size=3).map("".join), st.lists(parts, max_size=4).map("".join), max_size=4
+)
+
+
+@given(st.lists(frames, min_size=1, max_size=6), st.booleans())
+def test_parts_that_were_looked_at_change_no_verdict(stack, compact):
+    """What a long text may hold is the same, whatever parts of it were seen before and whatever they look like."""
+    padding = [{"frame": "x" * 400} for _ in range(3)]
+    event = {"frames": [*padding, *stack, *padding]}
+    raw = json.dumps(event, separators=(",", ":") if compact else None).encode()
+    assert PARTED.look(raw) == Scrubber()._look(raw)
+    assert PARTED.look(raw) == Scrubber()._look(raw), "and again, now that all of it was seen"
+
+
+def test_frames_that_come_again_are_not_looked_at_again(monkeypatch):
+    """Of a long text only what is new is looked at; how much is remembered has a bound."""
+    looked = []
+    scrubber = Scrubber()
+    look = scrubber._look
+    monkeypatch.setattr(scrubber, "_look", lambda raw: looked.append(len(raw)) or look(raw))
+    stack = [{"file": f"app_{number}.py", "code": "x = 1"} for number in range(100)]
+    for number in range(3):
+        assert not scrubber.look(json.dumps({"message": f"Order {number}", "frames": stack}).encode())
+    assert looked[0] > 4000
+    assert all(length < 100 for length in looked[1:])
+    for number in range(200):
+        fresh = [{"file": f"app_{number}_{place}.py", "code": "x" * 20} for place in range(100)]
+        scrubber.look(json.dumps({"frames": fresh}).encode())
+    assert len(scrubber._harmless_parts) <= scrubbing._HARMLESS_PARTS + 101

@@ -12,8 +12,8 @@ from service.ingest.waiting import BATCH_BYTES, SHARED_BYTES, Waiting
 from tests.support.ingest import analytics_item, sender
 
 
-def item(project: str = "a", *, size: int = 1, late: bool = False):
-    made = analytics_item(of=sender(project))
+def item(project: str = "a", *, size: int = 1, late: bool = False, account: str = ""):
+    made = analytics_item(of=sender(project, account=account))
     made.size = size
     if late:
         made.deadline = 0.0
@@ -37,7 +37,7 @@ def test_the_queue_is_bounded_in_bytes():
 
 def test_one_project_leaves_room_for_the_others():
     waiting = Waiting(capacity=10, capacity_bytes=100)
-    assert [waiting.admit(item("a")) for _ in range(7)] == [True] * 5 + [False] * 2
+    assert [waiting.admit(item("a")) for _ in range(7)] == [True] * 4 + [False] * 3
     assert waiting.admit(item("b", size=40))
     assert not waiting.admit(item("b", size=20))
     assert waiting.admit(item("c", size=20))
@@ -79,6 +79,32 @@ def test_more_projects_than_fit_take_turns_too():
             waiting.admit(item(f"p{number}"))
     served = [name for _ in range(5) for name in projects(waiting.take(3)[0])]
     assert set(served) == {f"p{number}" for number in range(10)}
+
+
+def test_an_account_has_one_share_however_many_projects_it_has():
+    """In the queue, in a flush and among held records; within its share, its projects take turns."""
+    waiting = Waiting(capacity=64)
+    flood = [waiting.admit(item(f"flood{number % 8}", account="one")) for number in range(64)]
+    assert flood.count(True) == 32
+    assert all(waiting.admit(item(name, account="other")) for name in "abcd")
+    batch, _ = waiting.take(8)
+    assert [name for name in projects(batch) if len(name) == 1] == list("abcd")
+    assert sorted(name for name in projects(batch) if len(name) > 1) == ["flood0", "flood1", "flood2", "flood3"]
+    held = [item(f"flood{number}", account="one") for number in range(20)] + [item("quiet")]
+    waiting = Waiting()
+    waiting.put_back(held)
+    for found in held:
+        found.due = 0.0
+    assert "quiet" in projects(waiting.take(4)[0])
+
+
+def test_a_project_that_floods_leaves_room_to_the_others_of_its_account():
+    waiting = Waiting(capacity=64)
+    while waiting.admit(item("flood", account="one")):
+        pass
+    assert waiting.admit(item("quiet", account="one"))
+    batch, _ = waiting.take(2)
+    assert sorted(projects(batch)) == ["flood", "quiet"]
 
 
 def test_held_records_take_turns():
@@ -177,9 +203,9 @@ class WaitingMachine(RuleBasedStateMachine):
         self.inside = {}
         self.outside = []
 
-    @rule(name=st.sampled_from("abc"), size=st.integers(1, 20), late=st.booleans())
-    def admit(self, name, size, late):
-        made = item(name, size=size, late=late)
+    @rule(name=st.sampled_from("abc"), size=st.integers(1, 20), late=st.booleans(), account=st.sampled_from(["", "x"]))
+    def admit(self, name, size, late, account):
+        made = item(name, size=size, late=late, account=account)
         if self.waiting.admit(made):
             self.inside[id(made)] = made
 

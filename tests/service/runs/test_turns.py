@@ -11,7 +11,7 @@ from service.runs import sweep as sweeping
 from service.runs import turns
 from service.runs.turns import ENABLED, VERIFYING
 from tests.support.enabled import AUTOMATION, enable, one
-from tests.support.ingest import OWNER, PROJECT, Sql
+from tests.support.ingest import OWNER, PROJECT, Sql, make_project
 from tests.support.sweeping import make_sweep
 
 BOUND = 5
@@ -102,6 +102,40 @@ async def test_runs_are_verified_in_turn(store: EventStore, sql: Sql):
     found = [await sweep(store, sql, VERIFYING) for _ in range(3)]
     assert [len(some) for some in found] == [BOUND, BOUND, BOUND]
     assert len(set().union(*found)) == 12
+
+
+_OPEN = {
+    turns.RECEIPTS: "insert into trigger_receipts (project_id, id, revision, automation_id, kind, status, issued_at, "
+    "expires_at, state) select {0}, {1}, 1, 'heal', 'case', 'issued', 0, {2}, '{{}}'",
+    turns.APPROVALS: "insert into approvals (project_id, id, revision, run_id, automation_id, status, requested_at, "
+    "expires_at, state) select {0}, {1}, 1, 'run_none', 'heal', 'pending', 0, {2}, '{{}}'",
+    turns.GRANTS: "insert into grants (project_id, id, revision, run_id, automation_id, kind, status, authorized_at, "
+    "expires_at, state) select {0}, {1}, 1, 'run_none', 'heal', 'auto_merge', 'authorized', 0, {2}, '{{}}'",
+}
+
+
+@pytest.mark.usefixtures("bounded")
+@pytest.mark.parametrize("turn", _OPEN, ids=lambda turn: turn.step)
+async def test_what_may_end_is_looked_at_in_turn(
+    store: EventStore, sql: Sql, monkeypatch: pytest.MonkeyPatch, turn: turns.Turn
+):
+    """However many open ones another account has, and however early these expire; none is looked at twice before."""
+    make_project(sql, "proj_many", "usr_many")
+    make_project(sql, "proj_alone", "usr_alone")
+    for project, count, expires in (("proj_many", 20, 1), ("proj_alone", 1, 9999999999)):
+        query = _OPEN[turn].format(f"'{project}'", f"'{project}_' || n", expires) + " from generate_series(1, %s) n"
+        sql.execute(query.encode(), (count,))
+
+    async def nothing(*_: object) -> list[object]:
+        return []
+
+    monkeypatch.setattr(sweeping, "read_bundles", nothing)
+    found = [await sweep(store, sql, turn) for _ in range(6)]
+    assert "proj_alone_1" in found[0]
+    assert [len(some) for some in found[:4]] == [BOUND] * 4
+    assert len(set().union(*found)) == 21
+    [wait] = await turns.waits(store, (turn,), BOUND)
+    assert (wait.objects, wait.allowed) == (21, (6 + 2) * turns.EVERY_SECONDS)
 
 
 async def test_a_stopped_or_fenced_project_takes_no_turn(store: EventStore, sql: Sql):

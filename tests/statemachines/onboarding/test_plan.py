@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from schemas.onboarding.plan import Plan
 from statemachines.onboarding.plan import (
     HOLDS_SECRET,
+    MAX_ISSUES,
     NOT_RELATIVE,
     ONE_SAFE_FAILURE,
     PERSONAL_NAME,
@@ -114,6 +115,29 @@ def test_files_outside_the_repository_are_refused(file: str) -> None:
         FieldIssue("plan.failures[0].targets[0].file", NOT_RELATIVE),
         FieldIssue("plan.deploy.targets[1].file", NOT_RELATIVE),
     ]
+
+
+FILES = st.text(st.sampled_from("a./\\\\:\n-"), min_size=1, max_size=4)
+
+
+@given(st.lists(FILES, min_size=1, max_size=5))
+def test_files_are_judged_together_as_each_alone(files: list[str]) -> None:
+    """Thousands of places are looked at as one text first, which lets none pass that would be refused alone."""
+    plan = plan_body()
+    plan["deploy"]["targets"] = [target(file) for file in files]
+    expected = [index for index, file in enumerate(files) if not is_repository_relative(file)]
+    assert [issue.field for issue in plan_issues(msgspec.convert(plan, Plan))] == [
+        f"plan.deploy.targets[{index}].file" for index in expected
+    ]
+
+
+def test_a_refusal_names_so_many_places() -> None:
+    """Of thousands the first: nobody mends more at once, and the answer stays short."""
+    plan = plan_body()
+    plan["deploy"]["targets"] = [target("/x") for _ in range(1000)]
+    with pytest.raises(PlanRefused) as refused:
+        check_plan(msgspec.convert(plan, Plan))
+    assert len(refused.value.details["invalid_fields"]) == MAX_ISSUES
 
 
 def test_a_window_ends_after_it_begins() -> None:

@@ -30,6 +30,7 @@ MOST_PLAN = 480 * 1024
 MOST_TARGETS = MOST_PLAN // 37
 MOST_RECORD = 256 * 1024 - 512
 BEGUN = "begun"
+STALE = 412
 PAUSE = 0.05  # seconds after an answer that refuses more
 
 
@@ -139,6 +140,8 @@ async def history(attacker: Attacker) -> None:
     def hear(request: Request, answer: Response) -> None:
         if b"etag" in answer[1]:
             tags[request[1]] = answer[1][b"etag"].decode()
+        elif answer[0] == STALE:
+            tags[request[1]] = json.loads(answer[2])["error"]["details"]["current_etag"]
 
     await attacker.repeat(make, 8, hear)
 

@@ -23,7 +23,7 @@ class Wire:
 
         Raises OSError, TimeoutError (after ANSWER_SECONDS) and EOFError; the connection is closed then.
         """
-        reader, writer = self._free.pop() if self._free else await asyncio.open_connection(self.host, self.port)
+        reader, writer = self._kept() or await asyncio.open_connection(self.host, self.port)
         whole = False
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
@@ -37,6 +37,15 @@ class Wire:
             else:
                 writer.close()
         return answer
+
+    def _kept(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
+        """The connection that was used last; None when the service has closed all of them, being idle."""
+        while self._free:
+            reader, writer = self._free.pop()
+            if not reader.at_eof() and not writer.is_closing():
+                return reader, writer
+            writer.close()
+        return None
 
     async def close(self) -> None:
         """Close what is open."""

@@ -7,6 +7,7 @@ import re
 import psycopg
 
 from service.jobs.declared import declared
+from service.runs import turns
 from tests.support.server import ServerFactory, ServerHandle
 
 
@@ -18,7 +19,7 @@ def test_live_and_ready(server: ServerHandle) -> None:
     assert ready["status"] == "ready"
     names = [check["name"] for check in ready["checks"]]
     assert names[:4] == ["database", "migrations", "writes", "sequencer"]
-    assert names[-2:] == ["sweep issue", "sweep verification"]
+    assert names[-len(turns.ALL) :] == [f"sweep {turn.step}" for turn in turns.ALL]
     assert all(check["ok"] for check in ready["checks"])
 
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 from service.eventstore.commands import Outcome
 from service.http.edge.pipeline import MAX_READING, MAX_RUNNING, MOST_VALUES, request_hash
 from service.settingvalues import RATE_LIMITS
-from tests.service.http.edge.fakes import FENCED, MEMBER, OWNER, PROJECT
+from tests.service.http.edge.fakes import FENCED, MEMBER, OWNER, PRINCIPALS, PROJECT
 from tests.service.http.edge.toy_api import ETAG, THING, ThingRow, Toy, serving
 
 SECRET = f"/v1/projects/{PROJECT}/secret"
@@ -473,3 +474,17 @@ async def test_a_body_is_not_taken_apart_for_too_many_values(toy: Toy, values: i
     """Half a million values in a mebibyte would hold the event loop for half a second: it is not even decoded."""
     answer = await toy.send_as("owner", "POST", "/v1/broken", json={"unknown": [0] * values})
     assert (f"must hold at most {MOST_VALUES} values" in answer.text) == refused
+
+
+async def test_bodies_in_flight_are_an_accounts(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two credentials of one account, whatever projects they are for, have one share of the room and one line (P25)."""
+    for name in ("owner", "member"):
+        monkeypatch.setitem(PRINCIPALS, name, replace(PRINCIPALS[name], account="usr_pays"))
+    pipeline = toy.edge.pipeline
+    holders, lines = [], []
+    of, take = pipeline.bodies.of, pipeline._turns.take
+    monkeypatch.setattr(pipeline.bodies, "of", lambda holder: holders.append(holder) or of(holder))
+    monkeypatch.setattr(pipeline._turns, "take", lambda line, size: lines.append(line) or take(line, size))
+    for name in ("owner", "member"):
+        assert (await toy.send_as(name, "POST", "/v1/things", json=THING)).status_code == 201
+    assert holders == lines == ["usr_pays"] * 2

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from msgspec import Meta, inspect
 
 from schemas.kernel.patterns import form, words_for
+from service.http.edge import validation
 from service.http.edge.routes import all_endpoints, bind
-from service.http.edge.validation import MAX_FAULTS, explain_body
+from service.http.edge.validation import MAX_FAULTS, MAX_LOOKED_AT, explain_body
 from tests.service.http.edge.toy_api import THING, Toy
 
 
@@ -222,3 +223,21 @@ def test_every_pattern_of_a_request_has_words() -> None:
     found = patterns_in(msgspec.json.schema_components(types)[1])
     assert len(found) > 10
     assert [pattern for pattern in found if words_for(pattern).endswith("the schema shows")] == []
+
+
+def test_of_very_many_faults_the_first_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A body may be wrong in a hundred thousand places: the look for more ends, and the refusal stays short (P25)."""
+    looked = 0
+    find = validation.find_faults
+
+    def counted(*args: Any) -> Any:
+        nonlocal looked
+        for fault in find(*args):
+            looked += 1
+            yield fault
+
+    monkeypatch.setattr(validation, "find_faults", counted)
+    found = faults({**GOOD, "tags": {f"{number}": "too long" for number in range(100_000)}})
+    assert found is not None
+    assert len(found["invalid"]) == MAX_FAULTS
+    assert looked == MAX_LOOKED_AT
