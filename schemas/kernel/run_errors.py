@@ -102,11 +102,35 @@ RUN_ERRORS: dict[str, ErrorCode] = {
             "The claim holds the case at another revision.",
             "Read the active claim of the case, and go on with the revision that it holds.",
         ),
+        ("The case has moved on.", "Read the case again and decide from its present state."),
+        (
+            "A case that counts what was too new is not opened again.",
+            "Read the case again and decide from its present state.",
+        ),
+        ("The case has taken in as many others as it may.", "Merge into another case, or split some off first."),
+        ("A case cannot be merged into itself.", "Name another case."),
+        (
+            "The case was merged into another one.",
+            "Split it off first, or merge the case that it was merged into.",
+        ),
+        ("The case to merge into was merged into another one itself.", "Merge into the case named in details."),
+        (
+            "A case that counts what was too new is none of one kind of error.",
+            "Wait until its errors have cases of their own.",
+        ),
+        (
+            "No errors of this fingerprint were merged into the case.",
+            "Read the case: `merged` lists what can be split off.",
+        ),
     ),
     "case_already_claimed": code(
         409,
         "Another claim holds the case.",
         "Wait until that claim has ended.",
+        (
+            "A runner works on the case: what it was given must not change under it.",
+            "Wait until its claim ends, or release the claim, then repeat.",
+        ),
     ),
     "claim_required_for_run": code(
         409,

@@ -15,7 +15,8 @@ def delete_project(scene: Scene) -> str:
     counts = fenced["automation_deletion_manifest"]["counts"]
     scene.stage.show("goes", ", ".join(f"{number} {name}" for name, number in counts.items() if number))
     scene.stage.tell("The owner deletes the project. From now on nothing in it has authority; what goes is counted:")
-    scene.stage.draw([", ".join(f"{number} {name.replace('_', ' ')}" for name, number in counts.items() if number)])
+    named = ("runs", "claims", "approvals", "grants", "credentials", "events")
+    scene.stage.draw([", ".join(f"{counts[name]} {name}" for name in named)])
     scene.stage.step("One key through every answer, to the receipt")
     receipt = wait_for("the receipt of the deletion", lambda: _over(ask(scene)))
     require(receipt["automation_deletion_manifest"] == fenced["automation_deletion_manifest"], "The manifest changed.")

@@ -85,8 +85,9 @@ def merge_cases(wish: Merge, cases: Mapping[str, Case], now: int) -> _EVENTS:
     _require_mergeable(wish, merged, target)
     if len(target.members) + 1 + len(led_on) > MAX_MEMBERS:
         raise CaseConflict(
-            f"At most {MAX_MEMBERS} cases can be merged into one.",
+            "The case has taken in as many others as it may.",
             next_action="Merge into another case, or split some off first.",
+            most=MAX_MEMBERS,
         )
     moved = (wish.case_id, *led_on)
     released: list[Event] = [CaseReleased(member, now) for member in led_on]

@@ -80,7 +80,7 @@ STORY = [
     r"with one more turn in a charge: WRONG: run_",
     # the review
     r"next step: .* read the report source, then record the report",
-    r"order_paid +: .* 2 now",
+    r"order_paid +\d+ people the day before, +2 now",
     r"one sale too many: report_values_differ: 3",
     r"recorded: rep_\w+: private, untrusted; the run succeeded",
     r"goes: 1 contracts, 1 automations",
@@ -110,11 +110,15 @@ BRIEF = [
     r"the run has failed, the case stays open",
     r"\n\n6\. What is left as proof",
     r"WRONG: run_",
+    r"\n\n7\. The next days",
+    r"A report with one sale too many is refused: 3 where the source says 2\.",
+    r"\n\n8\. The end",
+    r"Nothing is wrong with \d+ events",
     r"All \d+ steps went as promised, with \d+ requests in \d+ s:\n +1\. ",
-    r"\n +6\. .*\n.*service demo --verbose",
+    r"\n +8\. .*\n.*service demo --verbose",
 ]
 """What a person sees, in this order."""
-MOST_LINES = 70
+MOST_LINES = 85
 WIDEST = 115
 
 
