@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from schemas.kernel import patterns
 from schemas.kernel.shape import Closed
 
 AgentRunStatus = Literal["pr_opened", "escalated", "marked_spurious", "failed"]
@@ -20,7 +21,7 @@ class RecordAgentRun(Closed, frozen=True):
 
     status: AgentRunStatus
     summary_md: Annotated[str, Meta(max_length=20000)] | msgspec.UnsetType = msgspec.UNSET
-    pr_url: Annotated[str, Meta(max_length=2000, pattern="^https?://[!-~]+$")] | msgspec.UnsetType = msgspec.UNSET
+    pr_url: Annotated[str, Meta(max_length=2000, pattern=patterns.HTTP_URL)] | msgspec.UnsetType = msgspec.UNSET
 
 
 class AgentRunRecordedBody(msgspec.Struct, frozen=True, kw_only=True):

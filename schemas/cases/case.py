@@ -8,12 +8,10 @@ import msgspec
 from msgspec import Meta
 
 from schemas.cases.log import Level
+from schemas.kernel import patterns
 from schemas.kernel.origins import Origins, originated, origins, told
 from schemas.kernel.paging import PageQuery
 from schemas.kernel.shape import SAFE_INTEGER
-
-WORD = r"[^\x00-/:-@\[-`{-\x7f]"
-"""A character that is part of a word, and no space or punctuation."""
 
 CaseStatus = Literal["open", "resolved", "ignored"]
 Trust = Literal["customer_provider", "synthetic"]
@@ -30,7 +28,7 @@ class CaseQuery(PageQuery, frozen=True):
     environment: Annotated[str, Meta(min_length=1, max_length=100)] | None = None
     release: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
     since: Annotated[int, Meta(ge=0, le=SAFE_INTEGER)] | None = None
-    text: Annotated[str, Meta(max_length=200, pattern=WORD)] | None = None
+    text: Annotated[str, Meta(max_length=200, pattern=patterns.HOLDS_A_WORD)] | None = None
     trust: Trust | None = None
 
 

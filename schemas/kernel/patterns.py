@@ -10,9 +10,13 @@ _WORDS: dict[str, str] = {}
 
 def form(pattern: str, words: str) -> str:
     """Name a pattern: returns it whole, and remembers what to say after "a string" where it refuses one."""
-    whole = f"^{pattern}{END}"
-    assert _WORDS.setdefault(whole, words) == words, f"{pattern} is described in two ways"
-    return whole
+    return _of(f"^{pattern}{END}", words)
+
+
+def _of(pattern: str, words: str) -> str:
+    """Remember the words of a pattern that stands for itself."""
+    assert _WORDS.setdefault(pattern, words) == words, f"{pattern} is described in two ways"
+    return pattern
 
 
 def words_for(pattern: str) -> str:
@@ -61,4 +65,7 @@ MAIL_ADDRESS = form(
     f"{_VISIBLE[:-1]}@]+@{_VISIBLE[:-1]}@]+",
     "that is a mail address: one '@', and neither blanks nor control characters",
 )
+HTTP_URL = form("https?://[!-~]+", "that is an http or https URL of visible ASCII characters")
+HOLDS_A_WORD = _of(r"[^\x00-/:-@\[-`{-\x7f]", "with at least one letter or digit")
+"""Searched for, not matched whole: a character that is part of a word, and no space or punctuation."""
 CALENDAR_MONTH = form("[0-9]{4}-(0[1-9]|1[0-2])", "that is a month as YYYY-MM")

@@ -87,9 +87,13 @@ def parse_mark(text: str) -> Mark:
     return Mark(cast("Literal['r', 'p', 't']", unit), int(number))
 
 
+LATEST = 253_402_300_799
+"""The last second that the database can name, of the year 9999: every later one is as far from being reached."""
+
+
 def bounds(mark: Mark, project_id: str, stream_id: str) -> tuple[Any, ...]:
     """The parameters of BOUND."""
-    return project_id, stream_id, project_id, stream_id, mark.at
+    return project_id, stream_id, project_id, stream_id, min(mark.at, LATEST) if mark.unit == "t" else mark.at
 
 
 def require_reached(mark: Mark, end: int | None) -> None:

@@ -83,9 +83,15 @@ ACCEPTED = ["2xx", 401, 403, 404, 409, 412, 428, 429, 503]
 # automation or its lease, a status asks for certain members, a month has begun. `schema_and_decoder_agree` checks them
 # all the same.
 RULED = [
+    "assign_case",
+    "backtest_automation_contract",
     "create_credential",
+    "create_suppression",
     "disable_automation",
+    "get_automation_contract",
+    "get_onboarding",
     "get_openapi",
+    "get_signal_map",
     "get_usage",
     "poll_device",
     "poll_provider",

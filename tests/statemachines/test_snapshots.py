@@ -62,7 +62,7 @@ def test_a_snapshot_of_another_form_is_not_taken_up():
     class Other(msgspec.Struct):
         status: str
 
-    versions = [machine, machine._replace(version=2), machine._replace(table=machines()["key"].table)]
+    versions = [machine, machine._replace(version=machine.version + 1), machine._replace(table=machines()["key"].table)]
     versions.append(machine._replace(state_type=Other))
     assert len({made.snapshot_version for made in versions}) == 4
     assert all(0 < made.snapshot_version < 2**31 for made in versions)

@@ -6,12 +6,14 @@ import msgspec
 
 from projections.cases.case import PROJECTION as CASES
 from schemas.cases.people import CaseUsers, Person, PersonStats, PersonSummary, ProjectUsers, UsersQuery
+from service.auth.refusals import InvalidPayload
 from service.cases import people
 from service.eventstore.commands import Answer
 from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.operations import KEY, Subject
 
+MAX_DISTINCT_ID = 200
 _SOME = "Read what one of them met with GET /v1/projects/{project_id}/users/{distinct_id}/summary."
 _NONE = "Nobody is named by these errors. Send `user.id` with them to see who meets them."
 
@@ -70,6 +72,9 @@ async def list_users(call: Call[None, UsersQuery]) -> Answer:
 async def get_user_summary(call: Call[None, None]) -> Answer:
     """Show what is kept of a person; of an unknown one that there is nothing (G-055)."""
     distinct_id = call.path["distinct_id"]
+    if len(distinct_id) > MAX_DISTINCT_ID:
+        reason = f"must be at most {MAX_DISTINCT_ID} characters"
+        raise InvalidPayload("Nobody is named by so long an id.", invalid=[("distinct_id", reason)])
     known = await people.person(call.services.store, call.project_id, distinct_id)
     body = PersonSummary(
         project_id=call.project_id,

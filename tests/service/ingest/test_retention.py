@@ -7,7 +7,6 @@ import asyncio
 import psycopg
 import pytest
 import structlog
-from structlog.testing import capture_logs
 
 from service.ingest import retention
 from service.ingest.retention import drop_empty_partitions, ensure_partitions, purge, purge_project
@@ -165,17 +164,16 @@ async def test_empty_partitions_go_once_no_plan_keeps_them(database_url, connect
 
 
 async def test_only_a_purge_that_took_something_is_logged(database_url, connection, sql, monkeypatch):
-    monkeypatch.setattr(retention, "log", structlog.get_logger())  # not the one that was set up for a process
+    logged = structlog.testing.CapturingLogger()
+    monkeypatch.setattr(retention, "log", logged)  # whatever another test has set up for a process
     async with running(database_url) as intake:
         await send(intake, log_item("m"))
-    with capture_logs() as logs:
-        await purge(connection, {PROJECT: 30}, 365)
-    assert [entry for entry in logs if entry["event"] == "telemetry_purged"] == []
+    await purge(connection, {PROJECT: 30}, 365)
+    assert logged.calls == []
     advance(sql, 40)
-    with capture_logs() as logs:
-        assert await purge(connection, {PROJECT: 30}, 365) == 1
-    [entry] = [entry for entry in logs if entry["event"] == "telemetry_purged"]
-    assert (entry["rows"], entry["partitions"]) == (1, 0)
+    assert await purge(connection, {PROJECT: 30}, 365) == 1
+    [call] = logged.calls
+    assert (call.args, call.kwargs) == (("telemetry_purged",), {"rows": 1, "partitions": 0})
 
 
 async def test_usage_outlives_telemetry_but_not_for_ever(database_url, connection, sql):
