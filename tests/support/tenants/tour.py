@@ -99,6 +99,7 @@ def take_tour(tenant: Tenant) -> Shop:
     stop_and_go(tenant, shop)
     leave_under_way(tenant, shop, again=repair_by_host(tenant, shop))
     review_week(tenant)
+    work_on_cases(tenant)
     return shop
 
 
@@ -128,6 +129,44 @@ def review_week(tenant: Tenant) -> None:
         "POST", f"/v1/automation-runs/{run['run_id']}/actions/record-report", fence | {"report": report}, runner
     )
     tenant.call("POST", f"{path}/automation-contract/pause", {}, owner)
+
+
+def work_on_cases(tenant: Tenant) -> None:
+    """Do to the cases of a project of their own what members may do, and suppress what is not worth a case."""
+    project = tenant.create_project("errands")
+    path, owner, dsn = f"/v1/projects/{project['id']}", tenant.owner_key, project["dsn"]
+    for kind in ("ErrandLost", "ErrandLate"):
+        error = {"message": f"{kind} on its way", "level": "error", "user": {"id": f"{tenant.name}-walker"}}
+        tenant.call("POST", "/v1/logs/", error | {"exception": {"type": kind, "value": "on its way"}}, dsn)
+    lost, late = tenant.call("GET", f"{path}/cases", None, owner)["cases"]
+    case, revision = f"/v1/cases/{lost['id']}", lost["revision"]
+    for deed, more in (
+        ("assign", {"user_id": None}),
+        ("comments", {"text": "Somebody looks after it."}),
+        ("resolve", {}),
+        ("reopen", {}),
+        ("ignore", {}),
+        ("reopen", {}),
+    ):
+        tenant.call("POST", f"{case}/{deed}", {"case_revision": revision} | more, owner)
+        revision = tenant.call("GET", case, None, owner)["revision"]
+    tenant.call("POST", f"{case}/merge", {"case_revision": revision, "into_case_id": late["id"]}, owner)
+    into = tenant.call("GET", f"/v1/cases/{late['id']}", None, owner)
+    wish = {"case_revision": into["revision"], "fingerprint": lost["fingerprint"]}
+    tenant.call("POST", f"/v1/cases/{late['id']}/split", wish, owner)
+    tenant.call("POST", f"{case}/runs", {"status": "escalated"}, owner)
+    for read in (
+        f"{case}/users",
+        f"{path}/users",
+        f"{path}/users/{tenant.name}-walker/summary",
+        f"{path}/suppressions",
+    ):
+        tenant.call("GET", read, None, owner)
+    tenant.call("POST", f"{path}/suppressions/preview", {"fingerprint_pattern": "*"}, owner)
+    rule = tenant.call(
+        "POST", f"{path}/suppressions", {"fingerprint_pattern": "no-such*", "action": "auto_ignore"}, owner
+    )
+    tenant.call("DELETE", f"{path}/suppressions/{rule['id']}", None, owner)
 
 
 def connect(tenant: Tenant, shop: Shop) -> None:
@@ -214,6 +253,7 @@ def stop_and_go(tenant: Tenant, shop: Shop) -> None:
     }
     rendered = tenant.call("POST", f"{shop.path}/automation-playbooks/{PLAYBOOK}/render", wish, shop.owner)
     tenant.call("POST", f"{contract}/validate", rendered["contract_input"], shop.owner)
+    tenant.call("POST", f"{contract}/backtest", rendered["contract_input"] | {"days": 1}, shop.owner)
     tag = tenant.call("GET", contract, None, shop.owner)["etag"]
     tag = tenant.call("PUT", contract, rendered["contract_input"], shop.owner, if_match=tag)["etag"]
     on = tenant.call("POST", f"{contract}/enable", {}, shop.owner, if_match=tag, idempotency_key="on-1")
