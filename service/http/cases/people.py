@@ -68,6 +68,7 @@ async def list_users(call: Call[None, UsersQuery]) -> Answer:
     summary="Read what is known of a person",
     principals=KEY,
     responses={200: PersonSummary},
+    errors=("invalid_payload",),
 )
 async def get_user_summary(call: Call[None, None]) -> Answer:
     """Show what is kept of a person; of an unknown one that there is nothing (G-055)."""
