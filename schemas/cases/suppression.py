@@ -62,12 +62,12 @@ class SuppressionCreated(Suppression, frozen=True, kw_only=True):
     next_action: str
 
 
-class SuppressionRemoved(msgspec.Struct, frozen=True):
+class SuppressionRemoved(msgspec.Struct, frozen=True, kw_only=True):
     """The rule that is no more; what it did to cases stays done."""
 
     id: str
     project_id: str
-    removed: Literal[True]
+    removed: Literal[True] = True
     next_action: str
 
 

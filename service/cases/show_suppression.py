@@ -40,7 +40,7 @@ def created(project_id: str, rule: SuppressionRule) -> SuppressionCreated:
 def removed(project_id: str, suppression_id: str) -> SuppressionRemoved:
     """Show that a rule is no more."""
     following = "Reopen the cases that it took out of attention where they matter again."
-    return SuppressionRemoved(suppression_id, project_id, True, following)
+    return SuppressionRemoved(id=suppression_id, project_id=project_id, next_action=following)
 
 
 def previewed(project_id: str, pattern: str, preview: Preview) -> SuppressionPreview:

@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -29,6 +29,8 @@ from service.settings import Settings
 Report = Callable[[int, int], None]
 
 UNKNOWN_TO_OLDER = b"SET transaction_timeout = 0;\n"  # PostgreSQL 16 and before
+# A mark that some minor releases put on columns for themselves, and every other server refuses.
+_OWN_MARK = re.compile(rb"ALTER TABLE .* SET \(pg_attver=[^)]*\);\n")
 _COPY = re.compile(rb"COPY public\.(?P<table>[a-z0-9_]+) \((?P<columns>.*)\) FROM stdin;\n")
 _END = b"\\.\n"
 _TABLES = "select relname from pg_class where relkind = 'r' and relnamespace = 'public'::regnamespace order by relname"
@@ -105,12 +107,13 @@ def bring_back(settings: Settings, file: Path, report: Report) -> None:
         try:
             psql.stdin.write(b"begin;\n")
             for line in read_sql(file, tally := Tally(), lambda done: report(done, tables)):
-                if knows or tally.rows or line != UNKNOWN_TO_OLDER:
+                if tally.rows or not (_OWN_MARK.fullmatch(line) or (line == UNKNOWN_TO_OLDER and not knows)):
                     psql.stdin.write(line)
             psql.stdin.write(b"commit;\n")  # only now: a file that broke off has raised by then
             psql.stdin.close()
         except BrokenPipeError:
-            pass  # psql has ended, and says why
+            with suppress(BrokenPipeError):
+                psql.stdin.close()  # what was not sent is nobody's any more: psql has ended, and says why
 
 
 def extent_of(settings: Settings) -> Extent:
