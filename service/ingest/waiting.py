@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import random
 import time
-from collections import deque
 from collections.abc import Callable, Iterable
 
+from service.eventstore.inturn import Lines
 from service.ingest.items import Item
 
 CAPACITY = 8192
@@ -25,44 +25,6 @@ FIRST_BACKOFF = 0.001
 LAST_BACKOFF = 0.032
 
 
-class _Line:
-    """The records of one account, its projects in turn."""
-
-    __slots__ = ("_projects",)
-
-    def __init__(self) -> None:
-        self._projects: dict[str, deque[Item]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._projects)
-
-    def append(self, item: Item) -> None:
-        """Add a record to the end of its project's."""
-        self._projects.setdefault(item.sender.project_id, deque()).append(item)
-
-    def popleft(self) -> Item:
-        """Take the first record of the project whose turn it is, which is the last one afterwards."""
-        project_id, queue = next(iter(self._projects.items()))
-        item = queue.popleft()
-        if not queue:
-            del self._projects[project_id]
-        elif len(self._projects) > 1:
-            self._projects[project_id] = self._projects.pop(project_id)
-        return item
-
-    def drop_overdue(self, now: float) -> list[Item]:
-        """Take out what is overdue."""
-        overdue = []
-        for project_id, queue in list(self._projects.items()):
-            overdue += [item for item in queue if item.deadline <= now]
-            kept = deque(item for item in queue if item.deadline > now)
-            if kept:
-                self._projects[project_id] = kept
-            else:
-                del self._projects[project_id]
-        return overdue
-
-
 class Waiting:
     """One line per account, emptied in turn, and the records put back because something they need was held.
 
@@ -72,7 +34,7 @@ class Waiting:
     def __init__(self, capacity: int = CAPACITY, capacity_bytes: int = CAPACITY_BYTES) -> None:
         self._capacity = capacity
         self._capacity_bytes = capacity_bytes
-        self._fresh: dict[str, _Line] = {}
+        self._fresh: dict[str, Lines[Item]] = {}  # of each account its projects, in turn
         self._held: list[Item] = []
         self._usage: dict[tuple[str, str], list[int]] = {}  # (account, project), (account, "") -> [records, bytes]
         self._queued = 0
@@ -109,7 +71,7 @@ class Waiting:
         count, size = self._usage.get((tenant, project_id), (0, 0))
         if count and (4 * (count + 1) > 3 * free or 4 * (size + item.size) > 3 * free_bytes):
             return False
-        self._fresh.setdefault(tenant, _Line()).append(item)
+        self._fresh.setdefault(tenant, Lines()).add(project_id, item)
         self._queued += 1
         self._use(item, 1)
         return True
@@ -175,7 +137,7 @@ class Waiting:
                 queue = self._fresh.pop(tenant)
                 left, end = turn, taken + part
                 while queue and left and len(batch) < size and (left == turn or taken < end):
-                    item = queue.popleft()
+                    item = queue.take()
                     left -= 1
                     self._queued -= 1
                     if item.deadline <= now:
@@ -193,7 +155,7 @@ class Waiting:
         overdue = [item for item in self._held if item.deadline <= now]
         self._held = [item for item in self._held if item.deadline > now]
         for tenant, line in list(self._fresh.items()):
-            late = line.drop_overdue(now)
+            late = line.drop(lambda item: item.deadline <= now)
             overdue += late
             self._queued -= len(late)
             if not line:

@@ -7,8 +7,9 @@ looks at its other connections again, and what is left waits, accounts in turn; 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
+
+from service.eventstore.inturn import Lines
 
 SMALL = 2048
 """Bytes of a body that never waits."""
@@ -19,22 +20,22 @@ Waiter = asyncio.Future[None]
 
 
 class _Line:
-    """Those who wait, one queue for each tenant; the tenants are served in turn.
+    """Those who wait, the tenants in turn.
 
     `pass_on` is called for one who was called but has gone.
     """
 
     def __init__(self, pass_on: Callable[[], object]) -> None:
         self._pass_on = pass_on
-        self._queues: dict[str, deque[tuple[Waiter, int]]] = {}
+        self._waiters: Lines[tuple[Waiter, int]] = Lines()
 
     def __bool__(self) -> bool:
-        return bool(self._queues)
+        return bool(self._waiters)
 
     async def wait(self, tenant: str, cost: int) -> None:
         """Wait to be called."""
         waiter: Waiter = asyncio.get_running_loop().create_future()
-        self._queues.setdefault(tenant, deque()).append((waiter, cost))
+        self._waiters.add(tenant, (waiter, cost))
         try:
             await waiter
         except asyncio.CancelledError:
@@ -44,12 +45,8 @@ class _Line:
 
     def call(self) -> int | None:
         """Call who is next; returns the cost, None when nobody waits."""
-        while self._queues:
-            tenant, queue = next(iter(self._queues.items()))
-            waiter, cost = queue.popleft()
-            del self._queues[tenant]
-            if queue:
-                self._queues[tenant] = queue
+        while self._waiters:
+            waiter, cost = self._waiters.take()
             if not waiter.done():  # Else it was cancelled with its connection.
                 waiter.set_result(None)
                 return cost
