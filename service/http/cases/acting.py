@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 
-from projections.cases.case import PROJECTION as CASES
 from schemas.cases.acting import (
     ActOnCase,
     AssignCase,
@@ -20,10 +19,10 @@ from service.eventstore.commands import Answer, Outcome
 from service.eventstore.intents import retry_moved
 from service.http.edge import groups
 from service.http.edge.call import Call
-from service.http.edge.operations import KEY, Subject
+from service.http.edge.on_cases import CASE_LOCATED
+from service.http.edge.operations import KEY
 from statemachines.cases.acting import Merge
 
-_CASE = Subject("case_id", CASES.table, "case_not_found", located=True)  # only its name is taken from it
 _ERRORS = ("case_not_found", "case_revision_stale")
 _EXCLUSIVE = (*_ERRORS, "case_already_claimed")
 
@@ -34,7 +33,7 @@ _EXCLUSIVE = (*_ERRORS, "case_already_claimed")
     operation_id="resolve_case",
     summary="Close a case",
     principals=KEY,
-    subject=_CASE,
+    subject=CASE_LOCATED,
     responses={200: CaseActed},
     idempotency="optional",
     extension=True,
@@ -51,7 +50,7 @@ async def resolve_case(call: Call[ActOnCase, None]) -> Outcome:
     operation_id="ignore_case",
     summary="Take a case out of attention",
     principals=KEY,
-    subject=_CASE,
+    subject=CASE_LOCATED,
     responses={200: CaseActed},
     idempotency="optional",
     extension=True,
@@ -68,7 +67,7 @@ async def ignore_case(call: Call[ActOnCase, None]) -> Outcome:
     operation_id="reopen_case",
     summary="Bring a closed case back",
     principals=KEY,
-    subject=_CASE,
+    subject=CASE_LOCATED,
     responses={200: CaseActed},
     idempotency="optional",
     extension=True,
@@ -85,7 +84,7 @@ async def reopen_case(call: Call[ActOnCase, None]) -> Outcome:
     operation_id="assign_case",
     summary="Say who looks after a case",
     principals=KEY,
-    subject=_CASE,
+    subject=CASE_LOCATED,
     responses={200: CaseActed},
     idempotency="optional",
     extension=True,
@@ -105,7 +104,7 @@ async def assign_case(call: Call[AssignCase, None]) -> Outcome:
     operation_id="comment_on_case",
     summary="Comment on a case",
     principals=KEY,
-    subject=_CASE,
+    subject=CASE_LOCATED,
     responses={201: CaseCommented},
     idempotency="optional",
     extension=True,
@@ -124,7 +123,7 @@ async def comment_on_case(call: Call[CommentOnCase, None]) -> Outcome:
     operation_id="merge_case",
     summary="Merge a case into another one",
     principals=KEY,
-    subject=_CASE,
+    subject=CASE_LOCATED,
     responses={200: CaseActed},
     idempotency="optional",
     extension=True,
@@ -147,7 +146,7 @@ async def _merge(call: Call[MergeCase, None]) -> Outcome:
     operation_id="split_case",
     summary="Split a merged fingerprint off a case",
     principals=KEY,
-    subject=_CASE,
+    subject=CASE_LOCATED,
     responses={200: CaseActed},
     idempotency="optional",
     extension=True,

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from projections.cases.case import PROJECTION as CASES
 from schemas.cases.agent_run import AgentRunRecordedBody, RecordAgentRun
 from service.cases import commands, show
 from service.cases.commands import AgentRunReport
 from service.eventstore.commands import Answer, Outcome
 from service.http.edge import groups
 from service.http.edge.call import Call
-from service.http.edge.operations import KEY, Subject
+from service.http.edge.on_cases import CASE_LOCATED
+from service.http.edge.operations import KEY
 from service.http.edge.validation import text_of
 from statemachines.cases import agent_run
-
-_CASE = Subject("case_id", CASES.table, "case_not_found", located=True)  # only its name is taken from it
 
 
 @groups.CASES.operation(
@@ -22,7 +20,7 @@ _CASE = Subject("case_id", CASES.table, "case_not_found", located=True)  # only 
     operation_id="create_case_run",
     summary="Record what an agent did about a case",
     principals=KEY,
-    subject=_CASE,
+    subject=CASE_LOCATED,
     responses={201: AgentRunRecordedBody},
     idempotency="optional",
     errors=("case_not_found",),

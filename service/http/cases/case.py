@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from projections.cases.case import PROJECTION as CASES
 from schemas.cases.case import CaseList, CaseQuery, CaseRecord
 from service.cases import reads, show
 from service.cases.reads import CaseFilter
 from service.eventstore.commands import Answer
 from service.http.edge import groups
 from service.http.edge.call import Call
-from service.http.edge.operations import KEY, KEY_OR_RUNNER, Subject
+from service.http.edge.on_cases import CASE_LOCATED
+from service.http.edge.operations import KEY, KEY_OR_RUNNER
 from service.http.edge.paging import page, start_of
 from service.runs import decided, show_decision
 
@@ -49,7 +49,7 @@ async def list_cases(call: Call[None, CaseQuery]) -> Answer:
     summary="Read a case",
     principals=KEY_OR_RUNNER,
     scope="cases:read",
-    subject=Subject("case_id", CASES.table, "case_not_found", located=True),
+    subject=CASE_LOCATED,
     responses={200: CaseRecord},
     flows=frozenset({"automation"}),
     errors=("case_not_found", "claim_required"),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
-from projections.cases.case import PROJECTION as CASES
 from schemas.cases.people import CaseUsers, Person, PersonStats, PersonSummary, ProjectUsers, UsersQuery
 from service.auth.refusals import InvalidPayload
 from service.cases import people
 from service.eventstore.commands import Answer
 from service.http.edge import groups
 from service.http.edge.call import Call
-from service.http.edge.operations import KEY, Subject
+from service.http.edge.on_cases import CASE_LOCATED
+from service.http.edge.operations import KEY
 
 MAX_DISTINCT_ID = 200
 _SOME = "Read what one of them met with GET /v1/projects/{project_id}/users/{distinct_id}/summary."
@@ -24,7 +24,7 @@ _NONE = "Nobody is named by these errors. Send `user.id` with them to see who me
     operation_id="list_case_users",
     summary="List who met the errors of a case",
     principals=KEY,
-    subject=Subject("case_id", CASES.table, "case_not_found", located=True),
+    subject=CASE_LOCATED,
     responses={200: CaseUsers},
     errors=("case_not_found",),
 )

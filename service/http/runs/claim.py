@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from projections.cases.case import PROJECTION as CASES
 from projections.runs.claim import PROJECTION as CLAIMS
 from projections.runs.claim import ClaimRow
 from projections.runs.lease import PROJECTION as LEASES
@@ -16,8 +15,9 @@ from service.eventstore.commands import Answer, Outcome, Unit
 from service.eventstore.intents import Intent
 from service.http.edge import groups
 from service.http.edge.call import Call
+from service.http.edge.on_cases import CASE_LOCATED
 from service.http.edge.on_runs import holder_of
-from service.http.edge.operations import KEY_OR_RUNNER, RUNNER, Subject
+from service.http.edge.operations import KEY_OR_RUNNER, RUNNER
 from service.http.edge.validation import text_of
 from service.http.runs.calls import require_visible
 from service.runs import commands, reads, show
@@ -27,7 +27,6 @@ from statemachines.runs import lease as leases
 from statemachines.runs.claim import ClaimNotFound
 from statemachines.runs.claiming import ClaimCase, Release
 
-_CASE = Subject("case_id", CASES.table, "case_not_found", located=True)  # only its name is taken from it
 _ERRORS = ("case_not_found", "claim_not_found", "claim_required", "automation_mismatch")
 
 
@@ -38,7 +37,7 @@ _ERRORS = ("case_not_found", "claim_not_found", "claim_required", "automation_mi
     summary="Read the claim that holds a case",
     principals=KEY_OR_RUNNER,
     scope="claims:write",
-    subject=_CASE,
+    subject=CASE_LOCATED,
     responses={200: Claim},
     errors=("case_not_found", "claim_not_found", "automation_mismatch"),
 )
@@ -58,7 +57,7 @@ async def read_active_claim(call: Call[None, None]) -> Answer:
     summary="Claim the exact revision of a case under a receipt",
     principals=RUNNER,
     scope="claims:write",
-    subject=_CASE,
+    subject=CASE_LOCATED,
     responses={201: Claim, 200: Claim},
     idempotency="optional",
     errors=(
@@ -124,7 +123,7 @@ def _shown(row: ClaimRow, _: None, unit: Unit) -> Answer:
     summary="Extend the lease of a claim",
     principals=RUNNER,
     scope="claims:write",
-    subject=_CASE,
+    subject=CASE_LOCATED,
     responses={200: Claim},
     idempotency="optional",
     errors=(
@@ -151,7 +150,7 @@ async def renew_claim(call: Call[RenewClaim, None]) -> Outcome:
     principals=KEY_OR_RUNNER,
     scope="claims:write",
     owner=True,
-    subject=_CASE,
+    subject=CASE_LOCATED,
     responses={200: Claim},
     idempotency="optional",
     errors=(*_ERRORS, "claim_not_active", "lease_expired", "stale_lease_epoch"),
