@@ -53,6 +53,7 @@ class Call(Generic[B, Q]):
     adjustments: Adjustments = AS_SENT  # of the body, where the operation has it adjusted
     subject: Any = None  # the subject's row as read before the command; relations in it never change
     headers: dict[str, str] = field(default_factory=dict)  # extra response headers
+    locked: Rejection | None = None  # what a new command is refused with, once it is known that its object exists
 
     @property
     def project_id(self) -> str:
@@ -138,7 +139,8 @@ class Call(Generic[B, Q]):
         """Put the intent under its gates and its principal's authority."""
         shown = authority(self.principal, self.scope_id, self.operation)
         exclusive = (self._gate(intent.fence),) if intent.fence else ()
-        _, fault = conditional(head_of(self.request.scope), self.operation.if_match)
+        _, malformed = conditional(head_of(self.request.scope), self.operation.if_match)
+        fault = malformed or self.locked
         origin = Origin(
             actor_kind=self.principal.kind.value,
             actor_id=self.principal.id,
@@ -172,7 +174,7 @@ def _as_it_is(answer: Answer) -> Answer:
 
 
 def _after_existence(decide: Decide, fault: Rejection) -> Decide:
-    """Refuse a missing or malformed If-Match, but not before the decision had its say on existence (G-007).
+    """Refuse a bad If-Match or a quota used up, but not before the decision had its say on existence (G-007).
 
     The decision runs with a tag that matches nothing; a refused unit leaves no trace.
     """

@@ -64,6 +64,7 @@ class Group:
         as_of: bool = False,
         content_type: str = "application/json",
         sealed: bool = False,
+        quota_locked: bool = False,
         errors: Sequence[str] = (),
     ) -> Callable[[Handler], Endpoint]:
         """Declare the operation of one handler; the keywords are Operation's, where they are explained.
@@ -102,6 +103,7 @@ class Group:
                 as_of=as_of,
                 content_type=content_type,
                 sealed=sealed,
+                quota_locked=quota_locked,
                 errors=errors,
             )
             return Endpoint(operation, handler)

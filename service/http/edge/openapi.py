@@ -324,6 +324,7 @@ def error_codes(bound: Bound) -> list[str]:
         (operation.idempotency != "none", ("idempotency_key_reused", "idempotency_in_progress")),
         (operation.idempotency == "required", ("idempotency_key_required",)),
         (operation.if_match != "none", ("invalid_if_match", "if_match_required", "precondition_failed")),
+        (operation.quota_locked, ("quota_exceeded",)),
         (is_unbuilt(bound.handler), ("not_built_yet",)),
     ]
     found = {code for holds, codes in rules if holds for code in codes} | set(operation.errors)

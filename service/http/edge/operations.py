@@ -49,7 +49,8 @@ class Operation(Access):
     one stream, and owners may ask for it as it was (the parameters are AsOfQuery then). `closed_errors` picks the
     closed error variant (R-ERR-02, G-018). `text_plain`: ingest also takes text/plain holding JSON (browser beacons).
     `adjusts`: what is odd in a body is adjusted, not refused (G-133). `content_type` is that of the success answer.
-    `sealed`: what is answered proves itself as it is, so nothing is said beside it. `errors` are the codes particular
+    `sealed`: what is answered proves itself as it is, so nothing is said beside it. `quota_locked`: closed with 402
+    while the project's account is over its quota (G-072). `errors` are the codes particular
     to the operation, for the document; the common ones are added.
     """
 
@@ -73,4 +74,5 @@ class Operation(Access):
     as_of: bool = False
     content_type: str = "application/json"
     sealed: bool = False
+    quota_locked: bool = False
     errors: Sequence[str] = ()

@@ -18,7 +18,7 @@ import msgspec
 from litestar import Request
 
 from service.auth.access import DELETION_GROUP
-from service.auth.principals import ANONYMOUS, Principal, PrincipalKind
+from service.auth.principals import ANONYMOUS, Principal
 from service.auth.refusals import InvalidPayload, NotFound, ServiceUnavailable, refusal
 from service.billing.notices import beside
 from service.eventstore.commands import Answer, Outcome
@@ -48,8 +48,9 @@ from service.http.edge.headers import (
 )
 from service.http.edge.in_flight import InFlight, credential_of
 from service.http.edge.operations import Operation, Subject
+from service.http.edge.quota import behind_quota, notice_beside
 from service.http.edge.rate_limit import RateLimiter, take_token
-from service.http.edge.reply import JSON, Reply
+from service.http.edge.reply import Reply
 from service.http.edge.turns import Shares
 from service.http.edge.validation import decode_query, explain_body, with_whole_numbers
 from service.services import Services
@@ -109,7 +110,7 @@ class Pipeline:
         try:
             with reading_for(Caller(self._address(request, head), READING[bound.operation.mutation])):
                 outcome = await self._carry_out(bound, request, head, body, added, standing)
-                notice = await _notice(bound.operation, standing)
+                notice = await notice_beside(standing[0])
             reply = _success(outcome, bound.operation, added, head.request_id, notice)
         except Exception as error:  # noqa: BLE001 - this is the edge: whatever it is, the client gets an envelope
             failure = failure_of(error)
@@ -165,7 +166,9 @@ class Pipeline:
 
     async def _answer(self, call: Call[Any, Any], bound: Bound, head: Head, raw: bytes) -> Outcome | Answer:
         await self._understand(call, bound, head, raw)
-        return await bound.handler(call)
+        if not bound.operation.quota_locked:
+            return await bound.handler(call)
+        return await behind_quota(call, bound.handler)
 
     async def _understand(self, call: Call[Any, Any], bound: Bound, head: Head, raw: bytes) -> None:
         """Parse a request when its body's turn has come; what is odd in telemetry is adjusted first (G-133).
@@ -403,14 +406,6 @@ def _reconcile(key: str | None, stand_in: str) -> str:
 def request_hash(value: Any) -> str:
     """SHA-256 of the RFC 8785 form of a parsed body, in hex: what makes two requests with one key the same (G-008)."""
     return canonical_sha256(value)
-
-
-async def _notice(operation: Operation, standing: list[Call[Any, Any]]) -> bytes:
-    """What to say to a person about the account's quota, as JSON; empty for anybody else (R-BILL-11, R-BILL-16)."""
-    [call] = standing
-    if call.principal.kind is not PrincipalKind.KEY or operation.sealed or operation.content_type != JSON:
-        return b""
-    return await call.services.notices.of(call.user_id)
 
 
 def _success(

@@ -158,6 +158,18 @@ async def broken(call: Call[dict[str, Any], None]) -> Answer:
     raise call.services.store.error or RuntimeError("select secret from vault")
 
 
+@declare("POST", "/v1/projects/{project_id}/frames", "unfold", idempotency="optional", quota_locked=True)
+async def unfold(call: Call[Thing, None]) -> Outcome | Answer:
+    def decide(_: Any) -> Answer:
+        if call.body.name == "missing":
+            raise ThingNotFound("There is no such thing.")
+        return Answer(200, call.body)
+
+    if call.body.name == "plain":
+        return Answer(200, call.body)
+    return await call.carry_out(Intent([], decide), _as_it_is)
+
+
 ENDPOINTS: list[Endpoint] = [
     root,
     create,
@@ -169,6 +181,7 @@ ENDPOINTS: list[Endpoint] = [
     cancel,
     read_run,
     log,
+    unfold,
     raw,
     broken,
 ]
