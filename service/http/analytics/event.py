@@ -25,6 +25,7 @@ REPLAY_PROVIDER = "provider_cloud"
     idempotency="optional",
     text_plain=True,
     adjusts=True,
+    unpacked=MAX_INGEST_BYTES,
 )
 async def record_analytics_event(call: Call[AnalyticsEvent, None]) -> Outcome:
     """Store an analytics event."""

@@ -22,6 +22,7 @@ from service.ingest.items import take_log
     idempotency="optional",
     text_plain=True,
     adjusts=True,
+    unpacked=MAX_INGEST_BYTES,
 )
 async def record_log(call: Call[LogEvent, None]) -> Outcome:
     """Store a log event; at error level and above it is grouped into a case."""

@@ -23,6 +23,7 @@ from service.http.edge.headers import REQUEST_ID_HEADER
 from service.http.edge.operations import Operation
 from service.http.edge.schema_filters import references, select
 from service.http.edge.unbuilt import is_unbuilt
+from service.http.edge.unpacking import CODINGS
 
 OPENAPI_VERSION = "3.1.0"
 SCHEMA_VERSION = "2026-05-20"
@@ -195,6 +196,9 @@ def _operation(bound: Bound, schema_of: Mapping[int, Json], components: Json) ->
         described["x-strict-body"] = operation.strict
     if operation.text_plain:
         described["x-also-takes"] = ["text/plain"]  # JSON all the same; generators refuse to send it by that name
+    if operation.unpacked:
+        described["x-content-codings"] = list(CODINGS)
+        described["x-max-unpacked-bytes"] = operation.unpacked
     if operation.owner:
         described["x-owner-only"] = True
     if operation.scope is not None:

@@ -35,7 +35,7 @@ from service.http.edge.body_room import BodyRoom, Room
 from service.http.edge.bound import STAND_IN, TEST_CLOCK_PATH, Bound, is_id, is_project_id
 from service.http.edge.call import Call
 from service.http.edge.client_address import Networks, client_address
-from service.http.edge.errors import encode_failure, failure_of, log_failure
+from service.http.edge.errors import PayloadTooLarge, encode_failure, failure_of, log_failure
 from service.http.edge.headers import (
     Head,
     check_content,
@@ -52,6 +52,7 @@ from service.http.edge.quota import behind_quota, notice_beside
 from service.http.edge.rate_limit import RateLimiter, take_token
 from service.http.edge.reply import Reply
 from service.http.edge.turns import Shares
+from service.http.edge.unpacking import decompress
 from service.http.edge.validation import decode_query, explain_body, with_whole_numbers
 from service.services import Services
 from statemachines.kernel.canonical import canonical_sha256
@@ -154,6 +155,7 @@ class Pipeline:
             standing.append(call)
             with self.bodies.of(call.principal.account or self._address(request, head)) as room:
                 raw = b"" if body is None else await self._read(body, room)
+                raw = await self._unpack(call, head, raw, room)
                 call.headers = added
                 if len(raw) <= LARGE or operation.adjusts:
                     return await self._answer(call, bound, head, raw)
@@ -226,6 +228,23 @@ class Pipeline:
         if self.running > MAX_RUNNING:
             raise ServiceUnavailable
         return raw
+
+    async def _unpack(self, call: Call[Any, Any], head: Head, raw: bytes, room: Room) -> bytes:
+        """Take the content coding off a body, where the operation has it; one that turns out to be large apart.
+
+        What comes out takes its place in `room` beside the body. One thread unpacks for everybody, so that no more than
+        one body has a place that is not counted yet. Raises as `decompress` and `room`.
+        """
+        most = call.operation.unpacked
+        encoding = head.headers.get("content-encoding") if most else None
+        if not raw or not encoding:
+            return raw
+        try:
+            unpacked = decompress(raw, encoding, min(most, LARGE))
+        except PayloadTooLarge:
+            unpacked = await self._apart.run(call.principal.tenant, partial(decompress, raw, encoding, most))
+        room.take(len(unpacked))
+        return unpacked
 
     def _address(self, request: Request[Any, Any, Any], head: Head) -> str:
         """The address that limits count a request to."""
@@ -350,7 +369,7 @@ def _parse(call: Call[Any, Any], bound: Bound, head: Head, raw: bytes) -> None:
     value: Any = {}
     if bound.takes_body:
         if raw:
-            check_content(head, text_plain=operation.text_plain)
+            check_content(head, text_plain=operation.text_plain, packed=operation.unpacked > 0)
         if bound.raw_body:
             call.body = raw
         else:
