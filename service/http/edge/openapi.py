@@ -139,15 +139,16 @@ def _named_in(parts: Any, components: Json) -> set[str]:
 
 
 def _said_to_people(shown: Sequence[Bound], schema_of: Mapping[int, Json]) -> set[str]:
-    """Names of the components that answer people, and so may have a notice beside them (R-BILL-11)."""
-    answers = [
-        schema_of[id(body)]
-        for bound in shown
-        if PrincipalKind.KEY in bound.operation.principals and not bound.operation.sealed
-        for body in bound.operation.responses.values()
-        if body is not None
-    ]
-    return {answer["$ref"].rpartition("/")[2] for answer in answers if "$ref" in answer}
+    """Names of the components that answer people, and so may have a notice beside them (R-BILL-11).
+
+    What shows more of such an object than people are told promises all that the object does.
+    """
+    answers = [(bound.operation, body) for bound in shown for body in bound.operation.responses.values()]
+    said = [body for one, body in answers if PrincipalKind.KEY in one.principals and not one.sealed]
+    kinds = tuple(body for body in said if isinstance(body, type))
+    said += [body for _, body in answers if isinstance(body, type) and issubclass(body, kinds)]
+    schemas = [schema_of[id(body)] for body in said if body is not None]
+    return {schema["$ref"].rpartition("/")[2] for schema in schemas if "$ref" in schema}
 
 
 def _noticed(component: Json) -> Json:
