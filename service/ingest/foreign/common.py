@@ -9,7 +9,8 @@ What is stored in `extra`:
 
 - `exception`: `type`, `value`, `module`, `frames`, latest call first; `causes` are further ones of the same form.
   A frame is `file`, `function`, `in_app`, and as they were sent `filename`, `abs_path` where it differs,
-  `module`, `lineno`, `colno`, `context_line`, and `symbol` where the function was called otherwise. `frames_left_out` counts those without room.
+  `module`, `lineno`, `colno`, `context_line`, and `symbol` where the function was called otherwise. `frames_left_out`
+  counts those without room.
 - `debug_meta`: `images`, each with `type`, `code_file` and `debug_id`.
 - Whatever else the protocol's own module keeps. `left_out` names what found no room.
 """

@@ -140,6 +140,7 @@ EVENT = st.builds(
     release=TEXT,
     user=st.one_of(st.none(), st.dictionaries(st.sampled_from(["id", "email", "username", "x"]), VALUE)),
     tags=st.dictionaries(st.text(), VALUE, max_size=3),
+    images=st.just(()),
     more=st.dictionaries(st.sampled_from(["contexts", "request"]), VALUE),
 )
 
