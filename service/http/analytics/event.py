@@ -28,6 +28,7 @@ REPLAY_PROVIDER = "provider_cloud"
     text_plain=True,
     adjusts=True,
     forms=BATCHES,
+    unpacked=MAX_INGEST_BYTES,
 )
 async def record_analytics_event(call: Call[AnalyticsEvent, None]) -> Outcome | Answer:
     """Store an analytics event, or many."""

@@ -25,6 +25,7 @@ from service.ingest.items import take_log
     text_plain=True,
     adjusts=True,
     forms=BATCHES,
+    unpacked=MAX_INGEST_BYTES,
 )
 async def record_log(call: Call[LogEvent, None]) -> Outcome | Answer:
     """Store a log event, or many; at error level and above each is grouped into a case."""

@@ -67,6 +67,7 @@ class Call(Generic[B, Q]):
     headers: dict[str, str] = field(default_factory=dict)  # extra response headers
     form: Form | None = None  # of the body, when it is not that of one record: then `body` is None
     records: Counter[tuple[str, int]] | None = None  # those of a request that has several, by kind and status
+    locked: Rejection | None = None  # what a new command is refused with, once it is known that its object exists
 
     @property
     def project_id(self) -> str:
@@ -169,7 +170,8 @@ class Call(Generic[B, Q]):
         """Put the intent under its gates and its principal's authority."""
         shown = authority(self.principal, self.scope_id, self.operation)
         exclusive = (self._gate(intent.fence),) if intent.fence else ()
-        _, fault = conditional(head_of(self.request.scope), self.operation.if_match)
+        _, malformed = conditional(head_of(self.request.scope), self.operation.if_match)
+        fault = malformed or self.locked
         origin = Origin(
             actor_kind=self.principal.kind.value,
             actor_id=self.principal.id,
@@ -203,7 +205,7 @@ def _as_it_is(answer: Answer) -> Answer:
 
 
 def _after_existence(decide: Decide, fault: Rejection) -> Decide:
-    """Refuse a missing or malformed If-Match, but not before the decision had its say on existence (G-007).
+    """Refuse a bad If-Match or a quota used up, but not before the decision had its say on existence (G-007).
 
     The decision runs with a tag that matches nothing; a refused unit leaves no trace.
     """

@@ -63,9 +63,11 @@ class Group:
         text_plain: bool = False,
         adjusts: bool = False,
         forms: Sequence[Form] = (),
+        unpacked: int = 0,
         as_of: bool = False,
         content_type: str = "application/json",
         sealed: bool = False,
+        quota_locked: bool = False,
         errors: Sequence[str] = (),
     ) -> Callable[[Handler], Endpoint]:
         """Declare the operation of one handler; the keywords are Operation's, where they are explained.
@@ -102,9 +104,11 @@ class Group:
                 text_plain=text_plain,
                 adjusts=adjusts,
                 forms=forms,
+                unpacked=unpacked,
                 as_of=as_of,
                 content_type=content_type,
                 sealed=sealed,
+                quota_locked=quota_locked,
                 errors=errors,
             )
             return Endpoint(operation, handler)

@@ -22,15 +22,13 @@ _PLAIN = frozenset({"", "identity"})
 class Form(NamedTuple):
     """A form: its name, the bytes that a body of it may have, and how it is told.
 
-    One of the `media` tells it, or a beginning that `begins` matches in a body of JSON. `coded`: a body of it may have
-    a content coding, and one of JSON that has one is of this form.
+    One of the `media` tells it, or a beginning that `begins` matches in a body of JSON.
     """
 
     name: str
     max_body: int
     media: frozenset[str] = frozenset()
     begins: re.Pattern[bytes] | None = None
-    coded: bool = False
 
 
 ARRAY = Form("array", MAX_BATCH_BYTES, begins=re.compile(rb"[ \t\r\n]*\["))
@@ -43,13 +41,20 @@ BATCHES: Sequence[Form] = (ARRAY, LINES)
 
 
 def form_of(forms: Sequence[Form], headers: Mapping[str, str], begin: bytes) -> Form | None:
-    """Tell the form of a body by its headers and its first bytes; None when it is that of one record."""
+    """Tell the form of a body by its headers and its first bytes, unpacked; None when it is that of one record."""
+    if not forms:
+        return None
     media = headers.get("content-type", "").partition(";")[0].strip().lower()
     is_json = _JSON.fullmatch(media) is not None
-    is_coded = headers.get("content-encoding", "").strip().lower() not in _PLAIN
     for form in forms:
-        if is_coded and not form.coded:
-            continue
-        if media in form.media or (is_json and (is_coded or (form.begins is not None and form.begins.match(begin)))):
+        if media in form.media or (is_json and form.begins is not None and form.begins.match(begin)):
             return form
     return None
+
+
+def most_of(forms: Sequence[Form], headers: Mapping[str, str], begin: bytes, otherwise: int) -> int:
+    """Bytes that a body may have as it is sent. Of one that is packed the beginning tells nothing yet."""
+    if headers.get("content-encoding", "").strip().lower() not in _PLAIN:
+        return max(otherwise, MAX_BATCH_BYTES)
+    form = form_of(forms, headers, begin)
+    return otherwise if form is None else form.max_body

@@ -50,8 +50,10 @@ class Operation(Access):
     one stream, and owners may ask for it as it was (the parameters are AsOfQuery then). `closed_errors` picks the
     closed error variant (R-ERR-02, G-018). `text_plain`: ingest also takes text/plain holding JSON (browser beacons).
     `adjusts`: what is odd in a body is adjusted, not refused (G-133). `forms` are those that a body may have beside
-    that of `body`, each with a limit of its own. `content_type` is that of the success answer.
-    `sealed`: what is answered proves itself as it is, so nothing is said beside it. `errors` are the codes particular
+    that of `body`, each with a limit of its own. `unpacked`: bytes that a body may be once its content coding is taken
+    off; 0: no coding is taken. `content_type` is that of the success answer.
+    `sealed`: what is answered proves itself as it is, so nothing is said beside it. `quota_locked`: closed with 402
+    while the project's account is over its quota (G-072). `errors` are the codes particular
     to the operation, for the document; the common ones are added.
     """
 
@@ -73,7 +75,9 @@ class Operation(Access):
     text_plain: bool = False
     adjusts: bool = False
     forms: Sequence[Form] = ()
+    unpacked: int = 0
     as_of: bool = False
     content_type: str = "application/json"
     sealed: bool = False
+    quota_locked: bool = False
     errors: Sequence[str] = ()

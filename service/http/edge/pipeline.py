@@ -18,7 +18,7 @@ import msgspec
 from litestar import Request
 
 from service.auth.access import DELETION_GROUP
-from service.auth.principals import ANONYMOUS, Principal, PrincipalKind
+from service.auth.principals import ANONYMOUS, Principal
 from service.auth.refusals import InvalidPayload, NotFound, ServiceUnavailable, refusal
 from service.billing.notices import beside
 from service.eventstore.commands import Answer, Outcome
@@ -29,14 +29,14 @@ from service.http.edge.access_log import UNKNOWN, AccessLog
 from service.http.edge.adjusting import Adjusted, adjust
 from service.http.edge.allowed import in_operations
 from service.http.edge.apart import LARGE, Apart
-from service.http.edge.arriving import ArrivingBody, Discarding
+from service.http.edge.arriving import ArrivingBody, Discarding, too_large
 from service.http.edge.body_gate import Odd, check_body, check_values
 from service.http.edge.body_room import BodyRoom, Room
 from service.http.edge.bound import STAND_IN, TEST_CLOCK_PATH, Bound, is_id, is_project_id
 from service.http.edge.call import Call, Tools
 from service.http.edge.client_address import Networks, client_address
-from service.http.edge.errors import encode_failure, failure_of, log_failure
-from service.http.edge.forms import TOLD_BY, form_of
+from service.http.edge.errors import PayloadTooLarge, encode_failure, failure_of, log_failure
+from service.http.edge.forms import TOLD_BY, form_of, most_of
 from service.http.edge.headers import (
     Head,
     check_content,
@@ -49,9 +49,11 @@ from service.http.edge.headers import (
 )
 from service.http.edge.in_flight import InFlight, credential_of
 from service.http.edge.operations import Operation, Subject
+from service.http.edge.quota import behind_quota, notice_beside
 from service.http.edge.rate_limit import RateLimiter, take_token
-from service.http.edge.reply import JSON, Reply
+from service.http.edge.reply import Reply
 from service.http.edge.turns import Shares
+from service.http.edge.unpacking import decompress
 from service.http.edge.validation import decode_query, explain_body, with_whole_numbers
 from service.ingest.items import AS_SENT, Adjustments
 from service.services import Services
@@ -118,7 +120,7 @@ class Pipeline:
         try:
             with reading_for(Caller(self._address(request, head), READING[bound.operation.mutation])):
                 outcome = await self._carry_out(bound, request, head, body, added, standing)
-                notice = await _notice(bound.operation, standing)
+                notice = await notice_beside(standing[0])
             reply = _success(outcome, bound.operation, added, head.request_id, notice)
         except Exception as error:  # noqa: BLE001 - this is the edge: whatever it is, the client gets an envelope
             failure = failure_of(error)
@@ -163,6 +165,7 @@ class Pipeline:
             standing.append(call)
             with self.bodies.of(call.principal.account or self._address(request, head)) as room:
                 raw = b"" if body is None else await self._read(body, room)
+                raw = await self._unpack(call, head, raw, room)
                 call.headers = added
                 if len(raw) <= LARGE or operation.adjusts:
                     return await self._answer(call, bound, head, raw)
@@ -175,7 +178,9 @@ class Pipeline:
 
     async def _answer(self, call: Call[Any, Any], bound: Bound, head: Head, raw: bytes) -> Outcome | Answer:
         await self._understand(call, bound, head, raw)
-        return await bound.handler(call)
+        if not bound.operation.quota_locked:
+            return await bound.handler(call)
+        return await behind_quota(call, bound.handler)
 
     async def _understand(self, call: Call[Any, Any], bound: Bound, head: Head, raw: bytes) -> None:
         """Parse a request when its body's turn has come; what is odd in telemetry is adjusted first (G-133).
@@ -184,7 +189,12 @@ class Pipeline:
         """
         tenant = call.principal.tenant
         call.form = form_of(bound.operation.forms, head.headers, raw[:TOLD_BY])
+        most = bound.operation.unpacked if call.form is None else call.form.max_body
+        if most and len(raw) > most:
+            raise too_large(most)  # It came packed.
         if call.form is not None:
+            if call.form.begins is not None:
+                check_content(head, text_plain=bound.operation.text_plain, packed=True)
             call.raw_body = raw
             _parse_head(call, head)  # What is in it is read by who knows the form.
             return
@@ -246,6 +256,23 @@ class Pipeline:
         if self.running > MAX_RUNNING:
             raise ServiceUnavailable
         return raw
+
+    async def _unpack(self, call: Call[Any, Any], head: Head, raw: bytes, room: Room) -> bytes:
+        """Take the content coding off a body, where the operation has it; one that turns out to be large apart.
+
+        What comes out takes its place in `room` beside the body. One thread unpacks for everybody, so that no more than
+        one body has a place that is not counted yet. Raises as `decompress` and `room`.
+        """
+        most = max(call.operation.unpacked, *(form.max_body for form in call.operation.forms), 0)
+        encoding = head.headers.get("content-encoding") if most else None
+        if not raw or not encoding:
+            return raw
+        try:
+            unpacked = decompress(raw, encoding, min(most, LARGE))
+        except PayloadTooLarge:
+            unpacked = await self._apart.run(call.principal.tenant, partial(decompress, raw, encoding, most))
+        room.take(len(unpacked))
+        return unpacked
 
     def _address(self, request: Request[Any, Any, Any], head: Head) -> str:
         """The address that limits count a request to."""
@@ -335,8 +362,7 @@ def _arriving(operation: Operation, request: Request[Any, Any, Any], head: Head)
     """The body of a request, with the limit of the form that its first bytes tell."""
 
     def limit_of(begin: bytes) -> int:
-        form = form_of(operation.forms, head.headers, begin)
-        return operation.max_body if form is None else form.max_body
+        return most_of(operation.forms, head.headers, begin, operation.max_body)
 
     most = max((form.max_body for form in operation.forms), default=0)
     tell = limit_of if operation.forms else None
@@ -380,7 +406,7 @@ def _parse(call: Call[Any, Any], bound: Bound, head: Head, raw: bytes) -> None:
     value: Any = {}
     if bound.takes_body:
         if raw:
-            check_content(head, text_plain=operation.text_plain)
+            check_content(head, text_plain=operation.text_plain, packed=operation.unpacked > 0)
         if bound.raw_body:
             call.body = raw
         else:
@@ -447,14 +473,6 @@ def _reconcile(key: str | None, stand_in: str) -> str:
 def request_hash(value: Any) -> str:
     """SHA-256 of the RFC 8785 form of a parsed body, in hex: what makes two requests with one key the same (G-008)."""
     return canonical_sha256(value)
-
-
-async def _notice(operation: Operation, standing: list[Call[Any, Any]]) -> bytes:
-    """What to say to a person about the account's quota, as JSON; empty for anybody else (R-BILL-11, R-BILL-16)."""
-    [call] = standing
-    if call.principal.kind is not PrincipalKind.KEY or operation.sealed or operation.content_type != JSON:
-        return b""
-    return await call.services.notices.of(call.user_id)
 
 
 def _success(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from typing import Any
 
@@ -154,10 +155,22 @@ async def test_a_fenced_project_takes_no_batch(world: World, project):
     assert await stored(world, made["id"]) == (0, 0)
 
 
-async def test_a_coded_batch_is_refused(project):
+@pytest.mark.parametrize("headers", [AS_JSON, AS_LINES])
+async def test_a_batch_may_be_packed(project, headers):
+    """Its limits are those of what is unpacked (threat 20)."""
     _, _, dsn = project
-    coded = await dsn.post("/v1/logs/", content=b"[{}]", headers={**AS_JSON, "content-encoding": "gzip"})
-    refused(coded, 415, "unsupported_media_type")
+    packed = {**headers, "content-encoding": "gzip"}
+    raw = lines([LOG] * 2) if headers is AS_LINES else json.dumps([LOG] * 2).encode()
+    assert ok(await dsn.post("/v1/logs/", content=gzip.compress(raw), headers=packed), 202)["accepted"] == 2
+    bomb = gzip.compress(b"[" + b" " * 2_000_000 + b"{}]")
+    refused(await dsn.post("/v1/logs/", content=bomb, headers=packed), 413, "payload_too_large")
+    refused(await dsn.post("/v1/logs/", content=raw, headers=packed), 400, "invalid_payload")
+
+
+async def test_a_batch_says_that_it_is_json_in_utf_8(project):
+    _, _, dsn = project
+    latin = {"content-type": "application/json; charset=latin-1"}
+    refused(await dsn.post("/v1/logs/", content=b"[{}]", headers=latin), 415, "unsupported_media_type")
     refused(
         await dsn.post("/v1/logs/", content=b"{}", headers={"content-type": "text/csv"}), 415, "unsupported_media_type"
     )
