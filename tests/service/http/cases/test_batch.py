@@ -198,7 +198,10 @@ async def test_a_batch_is_what_its_items_are_one_by_one(world: World, items, for
     singly = [await alone.post("/v1/logs/", content=json.dumps(item).encode(), headers=AS_JSON) for item in items]
     assert [item["status"] for item in answer["items"]] == [one.status_code for one in singly]
     queries = (
-        "select level, message, user_id, extra, fingerprint, adjusted from log_events where project_id = %s order by 2",
+        (
+            "select level, message, user_id, extra, fingerprint, adjusted from log_events "
+            "where project_id = %s order by 1, 2, 3, 4, 5, 6"
+        ),
         (
             "select fingerprint, title, event_count, users_affected from case_stats join cases using (project_id, id) "
             "where project_id = %s order by fingerprint"
