@@ -208,11 +208,13 @@ class Sweep:
         """
         rows = await self._store.find(AUTOMATION_CONTRACTS, _ENABLED, [project_id for project_id, _ in projects])
         return [
-            _one_by_one([
-                self._issue_for(row.project_id, automation.saved.automation_id)
-                for automation in contract_of(row).automations
-                if automation.enabled
-            ])
+            _one_by_one(
+                [
+                    self._issue_for(row.project_id, automation.saved.automation_id)
+                    for automation in contract_of(row).automations
+                    if automation.enabled
+                ]
+            )
             for row in rows
         ]
 
