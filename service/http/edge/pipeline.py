@@ -351,7 +351,7 @@ async def _check_standing(services: Services, principal: Principal, project_id: 
     """Visibility, owner and fence, in this order. An object of a project not visible is itself not found."""
     try:
         remembered = operation.mutation and operation.group != DELETION_GROUP
-        await services.authenticator.admit(principal, project_id, operation, remembered=remembered)
+        await services.authenticator.admit(principal, project_id, operation, remembered=remembered, as_found=True)
     except ProjectNotFound:
         if operation.subject is not None:
             raise refusal(operation.subject.not_found) from None
