@@ -66,6 +66,12 @@ class IdempotencyKeyRequired(Refusal):
     code = "idempotency_key_required"
 
 
+class QuotaExceeded(Refusal):
+    """A read of raw data by an account that has used its quota up (R-ERR-07, R-BILL-14, G-072)."""
+
+    code = "quota_exceeded"
+
+
 class ServiceUnavailable(Refusal):
     """The process has as many requests as it can hold."""
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
+from schemas.billing.usage import QuotaState
 from service.billing.reads import DayUsage
 from service.eventstore.clock import DAY
 from service.settingvalues import Plan
@@ -74,6 +75,18 @@ class Standing(NamedTuple):
     def over(self) -> bool:
         """Whether the cap is used up."""
         return self.percent >= OVER_PERCENT
+
+    @property
+    def locked(self) -> bool:
+        """Whether reads of raw data are closed: in the present month alone."""
+        return self.over and self.current
+
+    @property
+    def state(self) -> QuotaState:
+        """How the account stands, in the words of the wire."""
+        if self.over:
+            return "over"
+        return "near" if self.near else "ok"
 
 
 def month_of(now: int) -> Month:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from schemas.billing.usage import BillingNotice, Breakdown, NoticePayload, Quota, Snapshot, Usage, UsageHistory
+from schemas.billing.usage import (
+    BillingNotice,
+    Breakdown,
+    NoticePayload,
+    Quota,
+    QuotaState,
+    Snapshot,
+    Usage,
+    UsageHistory,
+)
 from service.billing.quota import Standing
 from service.billing.reads import DayUsage
 from service.eventstore.clock import DAY
 
-_ADVICE = {
+_ADVICE: Mapping[QuotaState, str] = {
     "ok": "Nothing to do: usage is well within the plan.",
     "near": "Tell the account's person that usage comes near the cap of the plan.",
     "over": "Tell the account's person that the cap is used up. More events are taken in all the same.",
@@ -29,7 +38,7 @@ def usage(standing: Standing) -> Usage:
         retention_days=standing.retention_days,
         pct_of_plan=standing.percent,
         quota=_quota(standing),
-        next_action=_ADVICE[_state(standing)],
+        next_action=_ADVICE[standing.state],
     )
 
 
@@ -66,17 +75,11 @@ def notice(standing: Standing) -> BillingNotice | None:
     )
 
 
-def _state(standing: Standing) -> str:
-    if standing.over:
-        return "over"
-    return "near" if standing.near else "ok"
-
-
 def _quota(standing: Standing) -> Quota:
     used = standing.total.events
     return Quota(
-        state=_state(standing),  # type: ignore[arg-type]
-        locked=standing.over and standing.current,
+        state=standing.state,
+        locked=standing.locked,
         used=used,
         cap=standing.cap,
         remaining=max(0, standing.cap - used),

@@ -7,7 +7,6 @@ except for the case, which is known under the locks; the time of receipt is that
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import time
 from collections import Counter
@@ -25,7 +24,7 @@ from schemas.onboarding.proof import PROOF_PROPERTY
 from service.auth.refusals import InvalidPayload
 from service.eventstore import names
 from service.eventstore.commands import Outcome
-from service.eventstore.entry import RecordName
+from service.eventstore.entry import RecordName, Waiter
 from service.ids import new_id
 from service.ingest.grouping import Evidence, Grouping, gather, group
 from service.ingest.packing import PACKED_FROM, pack
@@ -138,7 +137,7 @@ class Item:
     evidence: Evidence | None = None
     key_record: RecordName | None = None  # name of its idempotency record, if it has a key
     key_name: str = ""  # what repeats of it are locked under
-    waiter: asyncio.Future[Outcome] | None = None
+    waiter: Waiter[Outcome] | None = None
     deadline: float = field(default_factory=lambda: time.monotonic() + DEADLINE)
     due: float = 0.0
     delay: float = 0.0

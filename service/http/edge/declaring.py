@@ -17,6 +17,7 @@ from schemas.kernel.as_of import AsOfQuery
 from service.auth.principals import PrincipalKind
 from service.eventstore.commands import Answer, Outcome
 from service.http.edge.call import Call
+from service.http.edge.forms import Form
 from service.http.edge.operations import Method, Operation, Presence, Rate, Subject
 
 Handler = Callable[[Call[Any, Any]], Awaitable[Outcome | Answer]]
@@ -61,9 +62,12 @@ class Group:
         extension: bool = False,
         text_plain: bool = False,
         adjusts: bool = False,
+        forms: Sequence[Form] = (),
+        unpacked: int = 0,
         as_of: bool = False,
         content_type: str = "application/json",
         sealed: bool = False,
+        quota_locked: bool = False,
         errors: Sequence[str] = (),
     ) -> Callable[[Handler], Endpoint]:
         """Declare the operation of one handler; the keywords are Operation's, where they are explained.
@@ -99,9 +103,12 @@ class Group:
                 extension=extension,
                 text_plain=text_plain,
                 adjusts=adjusts,
+                forms=forms,
+                unpacked=unpacked,
                 as_of=as_of,
                 content_type=content_type,
                 sealed=sealed,
+                quota_locked=quota_locked,
                 errors=errors,
             )
             return Endpoint(operation, handler)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import NamedTuple
 
-from service.billing.reads import DayUsage, events_since, last_event_received_at, project_usage
+from service.billing.quota import Month, Total, month_of, total_of
+from service.billing.reads import events_since, last_event_received_at, project_usage
 from service.eventstore.store import EventStore
 from statemachines.cases import case
 
@@ -25,12 +25,12 @@ class Health(NamedTuple):
     """What has arrived in a project until `now`; times in epoch seconds.
 
     `new_cases` are those of the present `hour`. What an onboarding proof alone has brought is none of `open_cases`.
-    `days` are those of the month that began at `month`, without the days on which nothing came.
+    `total` is that of the `month`.
     """
 
     now: int
-    month: datetime
-    days: list[DayUsage]
+    month: Month
+    total: Total
     last_event_at: int | None
     last_deploy_at: int | None
     events_last_hour: int
@@ -43,8 +43,8 @@ class Health(NamedTuple):
 async def health_of(store: EventStore, project_id: str) -> Health:
     """Read when data last arrived and how much of it, in the current UTC month and in the last hour."""
     now = await store.now()
-    month = datetime.fromtimestamp(now, UTC).replace(day=1, hour=0, minute=0, second=0)
-    days = await project_usage(store, project_id, int(month.timestamp()), now)
+    month = month_of(now)
+    total = total_of(await project_usage(store, project_id, month.start, month.last_day))
     hour = now - now % HOUR
     overflow_id = case.case_id(project_id, case.overflow_fingerprint(hour))
     ids = (project_id, project_id, project_id, project_id, project_id, hour, project_id, overflow_id)
@@ -52,7 +52,7 @@ async def health_of(store: EventStore, project_id: str) -> Health:
     return Health(
         now=now,
         month=month,
-        days=days,
+        total=total,
         last_event_at=await last_event_received_at(store, project_id),
         last_deploy_at=last_deploy_at,
         events_last_hour=await events_since(store, project_id, now - HOUR),

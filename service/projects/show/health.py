@@ -29,13 +29,13 @@ def project_health(project_id: str, health: Health, new_cases_per_hour: int) -> 
 
 
 def _usage(health: Health) -> UsageThisMonth:
-    errors, analytics, deploys = (sum(day[column] for day in health.days) for column in (1, 2, 3))
+    total = health.total
     return UsageThisMonth(
-        period=f"{health.month:%Y-%m}",
-        total_events=errors + analytics + deploys,
-        errors=errors,
-        analytics=analytics,
-        deploys=deploys,
+        period=health.month.name,
+        total_events=total.events,
+        errors=total.errors,
+        analytics=total.analytics,
+        deploys=total.deploys,
     )
 
 

@@ -446,3 +446,29 @@ async def test_a_caller_that_goes_away_changes_nothing(database_url, sql):
         await send(intake, log_item("m"))
     assert one(sql, "select count(*) from log_events") == 2
     check_books(sql)
+
+
+async def test_many_records_of_one_request_take_no_more_than_their_share(database_url, sql):
+    """They wait for each other outside of the queue, all are stored, and others find room meanwhile (G-143, P25)."""
+    async with running(database_url, waiting=Waiting(capacity=16)) as intake, asyncio.TaskGroup() as group:
+        await know(intake)
+        many = group.create_task(intake.submit_all([log_item("m") for _ in range(200)]))
+        await asyncio.sleep(0)
+        assert intake.depth <= 8
+        small = await asyncio.wait_for(intake.submit(log_item("m", of=sender(OTHER, account="usr_00000002"))), 5)
+        assert not many.done()
+    results = many.result()
+    assert small.status == 202
+    assert [result.status for result in results] == [202] * 200
+    assert one(sql, "select count(*) from log_events where project_id = %s", PROJECT) == 202
+    check_books(sql)
+
+
+async def test_of_many_records_those_without_time_were_not_stored(database_url, sql):
+    async with running(database_url) as intake:
+        await know(intake)
+        items = [log_item("m") for _ in range(4)]
+        items[1].deadline = items[3].deadline = time.monotonic() - 1
+        results = await intake.submit_all(items)
+    assert [type(result).__name__ for result in results] == ["Outcome", "CommandNotDone"] * 2
+    assert one(sql, "select count(*) from log_events where project_id = %s", PROJECT) == 4

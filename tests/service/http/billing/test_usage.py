@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from statemachines.accounts.membership import membership_id
 from tests.support.api import Person, World, ok, refused
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
 
@@ -119,6 +120,21 @@ async def test_a_person_hears_of_the_quota_where_it_is_near_or_over(world: World
     assert (beyond["should_notify_human"], beyond["client_payload"]["kind"]) == (True, "quota_over")
     usage = ok(await over.get("/v1/usage"))
     assert (usage["quota"]["state"], usage["quota"]["locked"], usage["quota"]["remaining"]) == ("over", True, 0)
+
+
+async def test_a_member_hears_of_the_account_that_pays(world: World):
+    """In a project its owner's quota counts, elsewhere one's own (G-017)."""
+    owner, member = await world.sign_in(), await world.sign_in()
+    await have_used(world, owner, await today(world), CAP)
+    made = await owner.create_project()
+    await world.sql(
+        "insert into memberships values (%s, %s, 1, %s, 'member', 9999999999)",
+        made["id"], membership_id(made["id"], member.user_id), member.user_id,
+    )  # fmt: skip
+    notice = await told(member, f"/v1/projects/{made['id']}/health")
+    assert notice is not None
+    assert notice["client_payload"]["kind"] == "quota_over"
+    assert await told(member) is None
 
 
 async def test_only_answers_to_keys_carry_it_and_intake_stays_open(world: World):

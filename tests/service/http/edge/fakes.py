@@ -12,6 +12,7 @@ import msgspec
 from service.auth.authenticator import Authenticator, Standing
 from service.auth.principals import ANONYMOUS, Principal, PrincipalKind
 from service.auth.refusals import PrincipalNotAllowed, ScopeMissing, Unauthenticated
+from service.billing.notices import Told
 from service.eventstore.commands import Answer, Command, Outcome
 from service.eventstore.store import COMMANDS, FENCES, READS
 from service.http.edge.operations import Operation
@@ -107,11 +108,14 @@ class FakeStore:
         return self.rows
 
 
+@dataclass
 class FakeNotices:
-    """Says nothing."""
+    """Says nothing; a test may lock the quota."""
 
-    async def of(self, _: str) -> bytes:
-        return b""
+    locked: bool = False
+
+    async def of(self, *_: str | None) -> Told:
+        return Told(b"", self.locked)
 
 
 def fake_services(store: FakeStore | None = None, **settings: Any) -> Services:

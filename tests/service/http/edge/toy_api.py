@@ -143,9 +143,11 @@ async def read_run(call: Call[None, None]) -> Answer:
     return Answer(200, {"run_id": call.subject.id, "project_id": call.project_id})
 
 
-@declare("POST", "/v1/logs/", "log", principals=frozenset({Kind.DSN}), rate="ingest", text_plain=True)
+@declare(
+    "POST", "/v1/logs/", "log", principals=frozenset({Kind.DSN}), rate="ingest", text_plain=True, unpacked=256 * 1024
+)
 async def log(call: Call[dict[str, Any], None]) -> Answer:
-    return Answer(202, {"project_id": call.project_id})
+    return Answer(202, {"project_id": call.project_id, "size": len(call.body)})
 
 
 @declare("POST", "/v1/raw", "raw", principals=frozenset({Kind.ANONYMOUS}), rate="device_start")
@@ -156,6 +158,18 @@ async def raw(call: Call[bytes, None]) -> Outcome:
 @declare("POST", "/v1/broken", "broken")
 async def broken(call: Call[dict[str, Any], None]) -> Answer:
     raise call.services.store.error or RuntimeError("select secret from vault")
+
+
+@declare("POST", "/v1/projects/{project_id}/frames", "unfold", idempotency="optional", quota_locked=True)
+async def unfold(call: Call[Thing, None]) -> Outcome | Answer:
+    def decide(_: Any) -> Answer:
+        if call.body.name == "missing":
+            raise ThingNotFound("There is no such thing.")
+        return Answer(200, call.body)
+
+    if call.body.name == "plain":
+        return Answer(200, call.body)
+    return await call.carry_out(Intent([], decide), _as_it_is)
 
 
 ENDPOINTS: list[Endpoint] = [
@@ -169,6 +183,7 @@ ENDPOINTS: list[Endpoint] = [
     cancel,
     read_run,
     log,
+    unfold,
     raw,
     broken,
 ]
