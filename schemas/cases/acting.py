@@ -63,7 +63,7 @@ class CaseActed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CaseCommented(msgspec.Struct, frozen=True, kw_only=True):
-    """The comment as it was written; `created_at` in epoch seconds."""
+    """The comment as it was written; `created_at` in epoch seconds. `revision`: the case's, as before."""
 
     id: str
     case_id: str
@@ -71,4 +71,5 @@ class CaseCommented(msgspec.Struct, frozen=True, kw_only=True):
     user_id: str
     text: str
     created_at: int
+    revision: int
     next_action: str

@@ -43,11 +43,13 @@ class ApprovalQuery(PageQuery, frozen=True):
     run_id: ObjectId | None = None
 
 
-APPROVAL_ORIGINS = origins(
-    server="approval_id project_id run_id automation_id status requested_at expires_at decided_at decided_by reason "
-    "next_action",
-    runner="action summary evidence",
+_SERVER = (
+    "approval_id project_id run_id automation_id status requested_at expires_at decided_at decided_by reason "
+    "next_action"
 )
+_RUNNER = "action summary evidence"
+APPROVAL_ORIGINS = origins(server=_SERVER, runner=_RUNNER)
+REQUESTED_ORIGINS = origins(server=f"{_SERVER} state_revision", runner=_RUNNER)
 
 
 @originated
@@ -69,6 +71,14 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None
     next_action: str
     origins: Annotated[Origins, told(APPROVAL_ORIGINS)]
+
+
+@originated
+class RequestedApproval(Approval, frozen=True, kw_only=True):
+    """A request as its runner is answered, with the revision of the run that its next command names."""
+
+    state_revision: StateRevision
+    origins: Annotated[Origins, told(REQUESTED_ORIGINS)]
 
 
 class ApprovalList(msgspec.Struct, frozen=True):

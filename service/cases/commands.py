@@ -47,7 +47,7 @@ class Acted(NamedTuple):
 
 
 class Written(NamedTuple):
-    """A comment as it was written; `at` in epoch seconds."""
+    """A comment as it was written; `at` in epoch seconds, `case_revision` that of the case."""
 
     id: str
     case_id: str
@@ -55,6 +55,7 @@ class Written(NamedTuple):
     user_id: str
     text: str
     at: int
+    case_revision: int
 
 
 class AgentRunReport(NamedTuple):
@@ -122,7 +123,7 @@ def write_comment(project_id: str, case_id: str, case_revision: int, user_id: st
     def decide(unit: Unit) -> Written:
         _seen(unit, case, case_revision)
         unit.append(written, comment.decide_write(unit.state(written), case_id, user_id, text, unit.now))
-        return Written(written.id, case_id, project_id, user_id, text, unit.now)
+        return Written(written.id, case_id, project_id, user_id, text, unit.now, case_revision)
 
     return Intent([written], decide, reads=[case])
 

@@ -173,6 +173,7 @@ def commented(written: Written) -> CaseCommented:
         user_id=written.user_id,
         text=written.text,
         created_at=written.at,
+        revision=written.case_revision,
         next_action="Nothing has to be done. The case shows its newest comments.",
     )
 

@@ -129,6 +129,14 @@ def approval(project_id: str, approval_id: str, state: Approval) -> approval_wir
     )
 
 
+def requested_approval(book: Book, approval_id: str) -> approval_wire.RequestedApproval:
+    """Show a request to the runner that made it, with the revision that its next command names."""
+    shown = approval(book.project_id, approval_id, book.approval(approval_id))
+    members = {name: getattr(shown, name) for name in shown.__struct_fields__}
+    members |= {"state_revision": book.run.state_revision, "origins": approval_wire.REQUESTED_ORIGINS}
+    return approval_wire.RequestedApproval(**members)
+
+
 def _grant(project_id: str, grant_id: str, state: Grant) -> dict[str, Any]:
     bound = state.draft_pr if state.draft_pr is not None else state.auto_merge
     return {

@@ -141,7 +141,7 @@ def test_malformed_bodies(server: ServerHandle, callers: Callers, bound: Bound) 
 
 @pytest.mark.parametrize("bound", [bound for bound in ROUTES if sendable(bound)], ids=lambda bound: bound.name)
 def test_media_types(server: ServerHandle, callers: Callers, bound: Bound) -> None:
-    """A body whose media type is not plain JSON is 415, or refused earlier."""
+    """A body that by its headers is not plain JSON is 415, or refused earlier."""
     operation = bound.operation
     path = callers.path_of(operation)
     with server.client(callers.for_operation(operation)) as client:
@@ -149,7 +149,9 @@ def test_media_types(server: ServerHandle, callers: Callers, bound: Bound) -> No
             answer = client.request(
                 operation.method, path, content=body, headers={"idempotency-key": "media", **headers}
             )
-            assert answer.status_code in {403, 404, 415}, (headers, answer.text)
+            # Where a content coding is taken, what is wrong is what comes out.
+            refused = 400 if operation.unpacked and "content-encoding" in headers else 415
+            assert answer.status_code in {403, 404, refused}, (headers, answer.text)
 
 
 @pytest.mark.parametrize("bound", ROUTES, ids=lambda bound: bound.name)

@@ -26,7 +26,8 @@ HANDED = {
     # The document of proof shows events as they are stored, to be hashed again; who wrote one is in its envelope.
     if isinstance(kind, type) and kind is not RunProof
 }
-KINDS = ("TriggerReceipt", "CaseRecord", "Claim", "Run", "Grant", "ConsumedGrant", "Approval", "VerificationAnswer")
+ON_RUNS = ("Claim", "Run", "Grant", "ConsumedGrant", "RequestedApproval", "VerificationAnswer")
+KINDS = ("TriggerReceipt", "CaseRecord", *ON_RUNS)
 REPORTS = ("ReportSource", "RecordedReport")
 
 
@@ -80,7 +81,7 @@ def test_what_a_product_sent_is_told_apart_and_the_closed_outputs_stay_closed() 
 
     assert of("TriggerReceipt", "untrusted_telemetry") == {"/case/title", "/case/level"}
     assert of("CaseRecord", "untrusted_telemetry") >= {"/title", "/message", "/tags", "/latest_event/message"}
-    for name in ("Run", "Claim", "Grant", "Approval", *REPORTS):
+    for name in ("Run", "Claim", "Grant", "RequestedApproval", *REPORTS):
         assert of(name, "untrusted_telemetry") == set()
     assert of("Run", "runner_output") >= {"/reason", "/pull_request/url", "/output/findings", "/output/limitations"}
     assert of("ReportSource", "provider_read") == {"/rows", "/sample_size"}

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, NoReturn
 import msgspec
 
 from service.auth.refusals import InvalidPayload
-from service.http.edge.body_gate import MAX_DEPTH, MAX_INTEGER, MAX_VALUES, fault
+from service.http.edge.body_gate import MAX_DEPTH, MAX_INTEGER, MAX_VALUES, fault, may_be_deep, may_hold_wide_integer
 from service.ingest.items import Adjustments
 from statemachines.kernel.faults import join
 
@@ -76,6 +76,8 @@ def _pieces(raw: bytes, mark: str) -> list[bytes]:
 
     What is dropped is read as well, so that only JSON is taken. Raises ValueError when a bracket stays open.
     """
+    if not may_be_deep(raw):
+        return [raw]
     done: list[bytes] = []
     opened: list[list[bytes]] = [[]]
     depth = cut_to = 0
@@ -98,8 +100,10 @@ def _pieces(raw: bytes, mark: str) -> list[bytes]:
 
 
 def _read(piece: bytes) -> Any:
+    # Most texts hold no long integer, and a call for each of their numbers would cost as much as all else.
+    wide = _integer if may_hold_wide_integer(piece) else None
     return json.loads(
-        piece.decode(), parse_int=_integer, parse_float=_number, parse_constant=_no_constant, object_pairs_hook=_object
+        piece.decode(), parse_int=wide, parse_float=_number, parse_constant=_no_constant, object_pairs_hook=_object
     )
 
 

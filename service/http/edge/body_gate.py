@@ -40,9 +40,9 @@ def check_body(raw: bytes) -> Any:
     Refused: what is not strict UTF-8 or not JSON, nesting beyond 64, a member name twice in one object (compared
     after unescaping), NUL, lone surrogates, and integers outside +-(2**53 - 1).
     """
-    if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and _is_deep(raw):
+    if may_be_deep(raw) and _is_deep(raw):
         raise odd("must not be nested deeper than 64 levels")
-    if _LONG_INTEGER in raw.translate(_DIGITS_AS_ZERO) and _has_wide_integer(raw):
+    if may_hold_wide_integer(raw) and _has_wide_integer(raw):
         raise odd("must hold integers within +-(2^53 - 1) only")
     if b"\\u0000" in raw and _NUL.search(raw):
         raise odd("must not hold the character NUL")
@@ -73,6 +73,16 @@ def check_values(raw: bytes, most: int = MAX_VALUES) -> None:
     holders = bare.count(b"[") + bare.count(b"{") - bare.count(b"[]") - bare.count(b"{}")
     if 1 + bare.count(b",") + holders > most:
         raise odd(f"must hold at most {most} values")
+
+
+def may_be_deep(raw: bytes) -> bool:
+    """Whether a text has as many brackets as it takes to nest beyond the limit; of strings, too."""
+    return raw.count(b"[") + raw.count(b"{") > MAX_DEPTH
+
+
+def may_hold_wide_integer(raw: bytes) -> bool:
+    """Whether anywhere in a text there are as many digits in a row as it takes to be too large."""
+    return _LONG_INTEGER in raw.translate(_DIGITS_AS_ZERO)
 
 
 def odd(reason: str) -> Odd:

@@ -144,12 +144,15 @@ def conditional(head: Head, presence: Presence) -> tuple[str | None, Rejection |
     return tag, None
 
 
-def check_content(head: Head, *, text_plain: bool) -> None:
-    """Refuse a body that is not uncompressed UTF-8 JSON by its own account. Raises UnsupportedMediaType (G-006)."""
+def check_content(head: Head, *, text_plain: bool, packed: bool = False) -> None:
+    """Refuse a body that is not UTF-8 JSON by its own account. Raises UnsupportedMediaType (G-006).
+
+    `packed`: its content coding is seen to elsewhere; without, there must be none.
+    """
     content_type = head.headers.get("content-type", "")
     if content_type != "application/json" and not _is_json(content_type.lower(), text_plain=text_plain):
         raise _not_json(content_type.lower())
-    if head.headers.get("content-encoding", "identity").strip().lower() not in {"identity", ""}:
+    if not packed and head.headers.get("content-encoding", "identity").strip().lower() not in {"identity", ""}:
         raise UnsupportedMediaType("The body must not have a content coding.")
 
 

@@ -13,16 +13,19 @@ from typing import Any
 import msgspec
 
 from schemas.billing.usage import BillingNotice
+from schemas.kernel.batch import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, BatchAccepted
 from schemas.kernel.errors import CATALOGUE, ClosedErrorEnvelope, ErrorEnvelope
 from schemas.kernel.operations import documented_operations
 from schemas.kernel.published import publish, publish_request
 from schemas.kernel.shape import ALTERNATIVES
 from service.auth.principals import PrincipalKind
 from service.http.edge.bound import STAND_IN, TEST_CLOCK_PATH, Bound
+from service.http.edge.forms import BATCHES
 from service.http.edge.headers import REQUEST_ID_HEADER
 from service.http.edge.operations import Operation
 from service.http.edge.schema_filters import references, select
 from service.http.edge.unbuilt import is_unbuilt
+from service.http.edge.unpacking import CODINGS
 
 OPENAPI_VERSION = "3.1.0"
 SCHEMA_VERSION = "2026-05-20"
@@ -138,15 +141,16 @@ def _named_in(parts: Any, components: Json) -> set[str]:
 
 
 def _said_to_people(shown: Sequence[Bound], schema_of: Mapping[int, Json]) -> set[str]:
-    """Names of the components that answer people, and so may have a notice beside them (R-BILL-11)."""
-    answers = [
-        schema_of[id(body)]
-        for bound in shown
-        if PrincipalKind.KEY in bound.operation.principals and not bound.operation.sealed
-        for body in bound.operation.responses.values()
-        if body is not None
-    ]
-    return {answer["$ref"].rpartition("/")[2] for answer in answers if "$ref" in answer}
+    """Names of the components that answer people, and so may have a notice beside them (R-BILL-11).
+
+    What shows more of such an object than people are told promises all that the object does.
+    """
+    answers = [(bound.operation, body) for bound in shown for body in bound.operation.responses.values()]
+    said = [body for one, body in answers if PrincipalKind.KEY in one.principals and not one.sealed]
+    kinds = tuple(body for body in said if isinstance(body, type))
+    said += [body for _, body in answers if isinstance(body, type) and issubclass(body, kinds)]
+    schemas = [schema_of[id(body)] for body in said if body is not None]
+    return {schema["$ref"].rpartition("/")[2] for schema in schemas if "$ref" in schema}
 
 
 def _noticed(component: Json) -> Json:
@@ -166,6 +170,7 @@ def _types_of(shown: Sequence[Bound]) -> list[Any]:
         types += [body for body in operation.responses.values() if body is not None]
         types += [operation.query] if operation.query is not None else []
     types += ALTERNATIVES
+    types += [BatchAccepted] * any(bound.operation.forms for bound in shown)
     return list({id(found): found for found in types}.values())
 
 
@@ -195,6 +200,11 @@ def _operation(bound: Bound, schema_of: Mapping[int, Json], components: Json) ->
         described["x-strict-body"] = operation.strict
     if operation.text_plain:
         described["x-also-takes"] = ["text/plain"]  # JSON all the same; generators refuse to send it by that name
+    if operation.forms:
+        described["x-batch"] = _batch()
+    if operation.unpacked:
+        described["x-content-codings"] = list(CODINGS)
+        described["x-max-unpacked-bytes"] = operation.unpacked
     if operation.owner:
         described["x-owner-only"] = True
     if operation.scope is not None:
@@ -208,6 +218,18 @@ def _operation(bound: Bound, schema_of: Mapping[int, Json], components: Json) ->
     if unbuilt:
         described["x-not-built"] = True
     return described
+
+
+def _batch() -> Json:
+    """How many records one body may hold, and what is answered to them (G-143)."""
+    media = ["application/json", *sorted({media for form in BATCHES for media in form.media})]
+    return {
+        EXTENSION_TAG: True,
+        "media": media,
+        "max_items": MAX_BATCH_ITEMS,
+        "max_bytes": MAX_BATCH_BYTES,
+        "answer": {"$ref": "#/components/schemas/BatchAccepted"},
+    }
 
 
 def _security(operation: Operation) -> list[dict[str, list[str]]]:

@@ -17,6 +17,7 @@ from schemas.runs.approval import (
     ApprovalQuery,
     DecideApproval,
     RequestApproval,
+    RequestedApproval,
 )
 from service.auth.refusals import InvalidPayload
 from service.eventstore.commands import Answer, Outcome, Unit
@@ -41,7 +42,7 @@ from statemachines.runs.approval import OwnerDecision, Status
     principals=RUNNER,
     scope="approvals:request",
     subject=RUN_LOCATED,
-    responses={201: Approval, 200: Approval},
+    responses={201: RequestedApproval, 200: RequestedApproval},
     idempotency="optional",
     errors=(*TOKEN_ERRORS, "run_transition_not_allowed", "approval_rejected"),
 )
@@ -53,7 +54,7 @@ async def request_approval(call: Call[RequestApproval, None]) -> Outcome:
 
 
 def _requested(ran: Ran[str], _: Unit) -> Answer:
-    shown = show.approval(ran.book.project_id, ran.result, ran.book.approval(ran.result))
+    shown = show.requested_approval(ran.book, ran.result)
     return Answer(201 if ran.changed else 200, shown)
 
 

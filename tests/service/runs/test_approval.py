@@ -26,6 +26,7 @@ def test_a_request_holds_the_grants_until_an_owner_decides(at: HttpScene) -> Non
     assert asked["expires_at"] == asked["requested_at"] + 86400
     again = at.must(ask(at), 200)
     assert again["approval_id"] == asked["approval_id"]
+    assert asked["state_revision"] == again["state_revision"] == at.run()["state_revision"]
     assert at.run()["phase"] == "human_review"
     closed(at.authorize(), 409, "approval_pending")
     for who in ("member", "heal", "ci", "stranger"):

@@ -38,6 +38,16 @@ def test_a_pending_request_holds_every_grant_call_until_the_last_is_decided():
     assert at.consume(grant_id).ok
 
 
+def test_the_answer_to_a_request_carries_the_token_of_the_next_command():
+    at = scene().running()
+    first = ask(at)
+    second = at.act("request_approval", {"action": "escalate", "state_revision": first.body["state_revision"]})
+    assert second.ok, "no read in between"
+    stale = at.act("request_approval", {"action": "draft_pr", "state_revision": 1})
+    assert stale.status == 200, "asking again changes nothing"
+    assert stale.body["state_revision"] == second.body["state_revision"] == at.run()["state_revision"]
+
+
 def test_a_rejected_action_stays_rejected_for_the_run():
     at = scene().running()
     approval_id = ask(at).body["approval_id"]

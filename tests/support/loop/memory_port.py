@@ -326,8 +326,7 @@ class MemoryPort:
         ran = self._on_run(
             request, commands.approval.request(self._run_row(request), self._token(request), wish), interleave
         )
-        shown = show.approval(PROJECT, ran.result, ran.book.approval(ran.result))
-        return (201 if ran.changed else 200), shown
+        return (201 if ran.changed else 200), show.requested_approval(ran.book, ran.result)
 
     def _approvals(self, request: Request, interleave: Callable[[], None]) -> Any:
         shown = [show.approval(PROJECT, row.id, row.state) for row in self.store.all(APPROVALS.table)]

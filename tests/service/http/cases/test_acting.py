@@ -79,6 +79,7 @@ async def test_comments_stay_in_their_order_and_move_nothing(world: World, proje
     await world.wait(1)
     second = await act(owner, case_id, "comments", 1, status=201, text="Second.")
     assert (first["user_id"], first["project_id"], first["case_id"]) == (owner.user_id, project_id, case_id)
+    assert first["revision"] == second["revision"] == 1, "what the next deed names"
     record = await read(owner, case_id)
     assert [note["id"] for note in record["comments"]] == [second["id"], first["id"]]
     assert record["comments"][1] == {

@@ -278,6 +278,40 @@ def test_a_step_of_a_run_is_enumerated() -> None:
     assert step["status"]["enum"] == ["draft_pr_opened", "failed", "escalated"]
 
 
+def members_of(schema: Any) -> set[str]:
+    """Names of what is always there; of an object inside, its own names too."""
+    named = DOCUMENT["components"]["schemas"][schema["$ref"].rpartition("/")[2]] if "$ref" in schema else {}
+    shown = {name: named["properties"][name] for name in named.get("required", ())}
+    return {*shown, *(inner for member in shown.values() for inner in members_of(member))}
+
+
+FENCES = {"state_revision": {"state_revision"}, "case_revision": {"revision", "case_revision"}}
+"""What a command names of what it was decided on -> under which name an answer shows it as it is now."""
+
+
+def fence_of(operation: Any) -> str | None:
+    if any(one["name"] == "If-Match" for one in operation.get("parameters", ()) if "name" in one):
+        return "ETag"
+    body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+    return next((name for name in FENCES if name in members_of(body)), None)
+
+
+def test_an_answer_carries_the_revision_that_the_next_command_needs() -> None:
+    """Whoever has carried out a command can send the next one without a read in between."""
+    fenced = {name: fence for name, operation in OPERATIONS.items() if (fence := fence_of(operation))}
+    assert fenced["POST", "/v1/automation-runs/{run_id}/approvals"] == "state_revision"
+    assert fenced["POST", "/v1/cases/{case_id}/comments"] == "case_revision"
+    assert fenced["PUT", "/v1/projects/{project_id}/automation-contract"] == "ETag"
+    for name, fence in fenced.items():
+        answers = {k: v for k, v in OPERATIONS[name]["responses"].items() if k.startswith("2")}
+        assert answers, name
+        for answer in answers.values():
+            if fence == "ETag":
+                assert fence in answer["headers"], name
+            else:
+                assert members_of(answer["content"]["application/json"]["schema"]) & FENCES[fence], name
+
+
 def test_prose_is_for_readers() -> None:
     """Neither ids of rules nor the indentation of source code."""
     for where, part in objects_in(DOCUMENT):

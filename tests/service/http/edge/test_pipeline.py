@@ -307,7 +307,7 @@ async def test_slash_variants(toy: Toy) -> None:
     """Ingest works with and without its slash; /v1 and /v1/ are the root (G-016)."""
     for path in ("/v1/logs", "/v1/logs/"):
         answer = await toy.send_as("dsn", "POST", path, json={})
-        assert (answer.status_code, answer.json()) == (202, {"project_id": PROJECT})
+        assert (answer.status_code, answer.json()) == (202, {"project_id": PROJECT, "size": 0})
     for path in ("/", "/v1", "/v1/"):
         assert (await toy.get(path)).json() == {"name": "toy"}
 

@@ -143,9 +143,11 @@ async def read_run(call: Call[None, None]) -> Answer:
     return Answer(200, {"run_id": call.subject.id, "project_id": call.project_id})
 
 
-@declare("POST", "/v1/logs/", "log", principals=frozenset({Kind.DSN}), rate="ingest", text_plain=True)
+@declare(
+    "POST", "/v1/logs/", "log", principals=frozenset({Kind.DSN}), rate="ingest", text_plain=True, unpacked=256 * 1024
+)
 async def log(call: Call[dict[str, Any], None]) -> Answer:
-    return Answer(202, {"project_id": call.project_id})
+    return Answer(202, {"project_id": call.project_id, "size": len(call.body)})
 
 
 @declare("POST", "/v1/raw", "raw", principals=frozenset({Kind.ANONYMOUS}), rate="device_start")

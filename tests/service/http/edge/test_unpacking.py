@@ -1,0 +1,172 @@
+"""Bodies with a content coding are unpacked within bounds, and counted (threat 20, G-142)."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import threading
+import zlib
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.auth.refusals import InvalidPayload
+from service.http.edge import pipeline
+from service.http.edge.apart import LARGE
+from service.http.edge.body_room import BodyRoom
+from service.http.edge.errors import PayloadTooLarge, UnsupportedMediaType
+from service.http.edge.unpacking import MAX_MEMBERS, decompress
+from tests.service.http.edge.toy_api import Toy
+
+MOST = 1000
+
+
+def raw_deflate(text: bytes) -> bytes:
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    return packer.compress(text) + packer.flush()
+
+
+def zstd_stream(text: bytes) -> bytes:
+    """A frame that does not say how large its content is, as streams are packed."""
+    packer = zstandard.ZstdCompressor().compressobj()
+    return packer.compress(text) + packer.flush()
+
+
+PACKERS: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
+    "gzip": ("gzip", gzip.compress),
+    "x-gzip": (" X-GZIP ", gzip.compress),
+    "zlib": ("deflate", zlib.compress),
+    "raw deflate": ("Deflate", raw_deflate),
+    "zstd": ("zstd", zstandard.compress),
+    "zstd of unknown size": ("zstd", zstd_stream),
+    "none": ("", bytes),
+    "identity": ("identity", bytes),
+}
+PACKED = {name: packer for name, packer in PACKERS.items() if name not in {"none", "identity"}}
+
+
+@pytest.mark.parametrize("packer", PACKERS)
+@given(text=st.binary(max_size=MOST))
+def test_what_was_packed_comes_out(packer: str, text: bytes) -> None:
+    """Of every coding, up to the limit and including it."""
+    coding, pack = PACKERS[packer]
+    assert decompress(pack(text), coding, MOST) == text
+    assert decompress(pack(text), coding, max(1, len(text))) == text
+
+
+@pytest.mark.parametrize("packer", PACKERS)
+@pytest.mark.parametrize("size", [MOST + 1, 2_000_000])
+def test_one_byte_too_many(packer: str, size: int) -> None:
+    """Is the end of it, however little was sent."""
+    coding, pack = PACKERS[packer]
+    with pytest.raises(PayloadTooLarge) as refused:
+        decompress(pack(b"a" * size), coding, MOST)
+    assert refused.value.details == {"max_bytes": MOST}
+
+
+@pytest.mark.parametrize("packer", PACKED)
+@given(text=st.binary(max_size=200), data=st.data())
+def test_what_is_broken_is_refused(packer: str, text: bytes, data: st.DataObject) -> None:
+    """Cut short anywhere, or followed by something else: 400, and never anything but a refusal."""
+    coding, pack = PACKED[packer]
+    packed = pack(text)
+    for broken in (packed[: data.draw(st.integers(0, len(packed) - 1))], packed + b"\x00"):
+        with pytest.raises(InvalidPayload):
+            decompress(broken, coding, MOST)
+
+
+@given(noise=st.binary(max_size=300), packer=st.sampled_from(sorted(PACKED)), data=st.data())
+def test_any_bytes_get_an_answer(noise: bytes, packer: str, data: st.DataObject) -> None:
+    """Noise, and packed bodies with bytes changed: either unpacked within the limit, or refused."""
+    coding, pack = PACKED[packer]
+    packed = bytearray(pack(b"some text " * 20))
+    packed[data.draw(st.integers(0, len(packed) - 1))] ^= data.draw(st.integers(1, 255))
+    for body in (noise, bytes(packed)):
+        with suppress(InvalidPayload, PayloadTooLarge):
+            assert len(decompress(body, coding, MOST)) <= MOST
+
+
+@pytest.mark.parametrize(("coding", "pack"), [("gzip", gzip.compress), ("zstd", zstandard.compress)])
+def test_a_body_of_several_members(coding: str, pack: Callable[[bytes], bytes]) -> None:
+    """Is their contents together, within one limit; a crowd of empty ones, which would take long, is refused."""
+    assert decompress(pack(b"one ") + pack(b"two"), coding, MOST) == b"one two"
+    with pytest.raises(PayloadTooLarge):
+        decompress(pack(b"a" * 600) + pack(b"b" * 600), coding, MOST)
+    assert decompress(pack(b"") * MAX_MEMBERS, coding, MOST) == b""
+    with pytest.raises(InvalidPayload):
+        decompress(pack(b"") * (MAX_MEMBERS + 1), coding, MOST)
+
+
+def test_a_window_beyond_reason() -> None:
+    """A few bytes of zstd may ask for a look back on a gigabyte."""
+    parameters = zstandard.ZstdCompressionParameters(window_log=27, write_content_size=False)
+    packer = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
+    with pytest.raises(InvalidPayload):
+        decompress(packer.compress(os.urandom(100)) + packer.flush(), "zstd", MOST)
+
+
+@pytest.mark.parametrize("coding", ["br", "gzip, gzip", "identity, gzip", "compress", "x"])
+def test_other_codings(coding: str) -> None:
+    """Are 415, and the answer names those that are taken."""
+    with pytest.raises(UnsupportedMediaType) as refused:
+        decompress(b"x", coding, MOST)
+    assert refused.value.details == {"content_codings": ("deflate", "gzip", "x-gzip", "zstd")}
+    assert refused.value.headers == {"accept-encoding": "deflate, gzip, x-gzip, zstd"}
+
+
+# ---- in the pipeline ----------------------------------------------------------------------------------------------
+
+
+async def send(toy: Toy, body: bytes, coding: str) -> Any:
+    headers = {"content-encoding": coding, "content-type": "application/json"}
+    return await toy.send_as("dsn", "POST", "/v1/logs/", content=body, headers=headers)
+
+
+@pytest.mark.parametrize("packer", PACKERS)
+async def test_telemetry_may_come_packed(toy: Toy, packer: str) -> None:
+    """In every coding that is taken."""
+    coding, pack = PACKERS[packer]
+    answer = await send(toy, pack(json.dumps({"size": 1}).encode()), coding)
+    assert (answer.status_code, answer.json()["size"]) == (202, 1)
+
+
+async def test_what_is_refused_of_packed_telemetry(toy: Toy) -> None:
+    """Another coding 415, a broken body 400, one that is too large once unpacked 413; all of it before it is parsed."""
+    for body, coding, status in (
+        (b"{}", "br", 415),
+        (b"{}", "gzip", 400),
+        (gzip.compress(b'{"a":'), "gzip", 400),
+        (gzip.compress(b" " * 262_145), "gzip", 413),
+    ):
+        answer = await send(toy, body, coding)
+        assert answer.status_code == status, (body[:20], answer.text)
+
+
+async def test_what_comes_out_counts_as_held(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A body that was small on the wire has the place of what it has become, and gives it back."""
+    room = BodyRoom(total=10_000_000, share=150_000)
+    monkeypatch.setattr(toy.edge.pipeline, "bodies", room)
+    assert (await send(toy, gzip.compress(b'{"a":"' + b"x" * 100_000 + b'"}'), "gzip")).status_code == 202
+    assert (await send(toy, gzip.compress(b'{"a":"' + b"x" * 200_000 + b'"}'), "gzip")).status_code == 429
+    assert room.held == 0
+
+
+async def test_large_ones_are_unpacked_apart(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only those that turn out to be large leave the event loop."""
+    ran: list[tuple[bool, int]] = []
+
+    def watched(body: bytes, encoding: str, most: int) -> bytes:
+        ran.append((threading.current_thread() is threading.main_thread(), most))
+        return decompress(body, encoding, most)
+
+    monkeypatch.setattr(pipeline, "decompress", watched)
+    assert (await send(toy, gzip.compress(b'{"size":1}'), "gzip")).status_code == 202
+    assert ran == [(True, LARGE)]
+    assert (await send(toy, gzip.compress(b'{"a":"' + b"x" * LARGE + b'"}'), "gzip")).status_code == 202
+    assert ran[1:] == [(True, LARGE), (False, 262_144)]
