@@ -178,7 +178,7 @@ def connect(tenant: Tenant, shop: Shop) -> None:
 
 def read_project(tenant: Tenant, shop: Shop) -> None:
     """Call every read of the project."""
-    for path in ("/v1/projects", "/v1/usage", "/v1/usage/history"):
+    for path in ("/v1/projects", "/v1/usage", "/v1/usage/history", "/v1/billing/status"):
         tenant.call("GET", path, None, shop.owner)
     for what in (
         "dsn",
