@@ -5,6 +5,7 @@ from __future__ import annotations
 from service.analytics.port import AnalyticsProviders
 from service.auth.authenticator import Authenticator
 from service.billing.notices import Notices
+from service.cases.sourcemaps.unmangling import Unmangler
 from service.eventstore.store import EventStore
 from service.ingest.intake import Intake
 from service.ingest.scrubbing import Scrubber
@@ -28,4 +29,5 @@ def make_services(settings: Settings) -> Services:
         providers=AnalyticsProviders(settings, store),
         authenticator=Authenticator(settings, store),
         notices=Notices(store, settings.plans),
+        unmangler=Unmangler(store),
     )

@@ -80,7 +80,8 @@ expected-statuses = {accepted_or_ruled_out}
 # Statuses of a request with a valid form: caller and state may still refuse it.
 ACCEPTED = ["2xx", 401, 403, 404, 409, 412, 428, 429, 503]
 # These answer 400 by rules that no schema states: a code is live, a document was rendered here, a runner names its
-# automation or its lease, a status asks for certain members, a month has begun. `schema_and_decoder_agree` checks them
+# automation or its lease, a status asks for certain members, a month has begun, a file is found by
+# something. `schema_and_decoder_agree` checks them
 # all the same.
 RULED = [
     "assign_case",
@@ -101,6 +102,7 @@ RULED = [
     "review_onboarding",
     "start_onboarding",
     "update_automation_run",
+    "upload_source_map",
 ]
 
 

@@ -127,4 +127,5 @@ def fake_services(store: FakeStore | None = None, **settings: Any) -> Services:
         providers=cast("Any", None),
         authenticator=FakeAuthenticator(),
         notices=cast("Any", FakeNotices()),
+        unmangler=cast("Any", None),
     )
