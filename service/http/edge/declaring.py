@@ -17,6 +17,7 @@ from schemas.kernel.as_of import AsOfQuery
 from service.auth.principals import PrincipalKind
 from service.eventstore.commands import Answer, Outcome
 from service.http.edge.call import Call
+from service.http.edge.forms import Form
 from service.http.edge.operations import Method, Operation, Presence, Rate, Subject
 
 Handler = Callable[[Call[Any, Any]], Awaitable[Outcome | Answer]]
@@ -61,6 +62,7 @@ class Group:
         extension: bool = False,
         text_plain: bool = False,
         adjusts: bool = False,
+        forms: Sequence[Form] = (),
         unpacked: int = 0,
         streams: bool = False,
         media_type: str = "application/json",
@@ -103,6 +105,7 @@ class Group:
                 extension=extension,
                 text_plain=text_plain,
                 adjusts=adjusts,
+                forms=forms,
                 unpacked=unpacked,
                 streams=streams,
                 media_type=media_type,

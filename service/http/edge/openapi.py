@@ -13,12 +13,14 @@ from typing import Any
 import msgspec
 
 from schemas.billing.usage import BillingNotice
+from schemas.kernel.batch import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, BatchAccepted
 from schemas.kernel.errors import CATALOGUE, ClosedErrorEnvelope, ErrorEnvelope
 from schemas.kernel.operations import documented_operations
 from schemas.kernel.published import publish, publish_request
 from schemas.kernel.shape import ALTERNATIVES
 from service.auth.principals import PrincipalKind
 from service.http.edge.bound import STAND_IN, TEST_CLOCK_PATH, Bound
+from service.http.edge.forms import BATCHES
 from service.http.edge.headers import REQUEST_ID_HEADER
 from service.http.edge.operations import Operation
 from service.http.edge.reply import JSON
@@ -169,6 +171,7 @@ def _types_of(shown: Sequence[Bound]) -> list[Any]:
         types += [body for body in operation.responses.values() if body is not None]
         types += [operation.query] if operation.query is not None else []
     types += ALTERNATIVES
+    types += [BatchAccepted] * any(bound.operation.forms for bound in shown)
     return list({id(found): found for found in types}.values())
 
 
@@ -198,6 +201,8 @@ def _operation(bound: Bound, schema_of: Mapping[int, Json], components: Json) ->
         described["x-strict-body"] = operation.strict
     if operation.text_plain:
         described["x-also-takes"] = ["text/plain"]  # JSON all the same; generators refuse to send it by that name
+    if operation.forms:
+        described["x-batch"] = _batch()
     if operation.unpacked:
         described["x-content-codings"] = list(CODINGS)
         described["x-max-unpacked-bytes"] = operation.unpacked
@@ -214,6 +219,18 @@ def _operation(bound: Bound, schema_of: Mapping[int, Json], components: Json) ->
     if unbuilt:
         described["x-not-built"] = True
     return described
+
+
+def _batch() -> Json:
+    """How many records one body may hold, and what is answered to them (G-143)."""
+    media = ["application/json", *sorted({media for form in BATCHES for media in form.media})]
+    return {
+        EXTENSION_TAG: True,
+        "media": media,
+        "max_items": MAX_BATCH_ITEMS,
+        "max_bytes": MAX_BATCH_BYTES,
+        "answer": {"$ref": "#/components/schemas/BatchAccepted"},
+    }
 
 
 def _security(operation: Operation) -> list[dict[str, list[str]]]:

@@ -29,13 +29,14 @@ from service.http.edge.access_log import UNKNOWN, AccessLog
 from service.http.edge.adjusting import Adjusted, adjust
 from service.http.edge.allowed import in_operations
 from service.http.edge.apart import LARGE, Apart
-from service.http.edge.arriving import PIECE, ArrivingBody, Discarding
+from service.http.edge.arriving import PIECE, ArrivingBody, Discarding, too_large
 from service.http.edge.body_gate import Odd, check_body, check_values
 from service.http.edge.body_room import BodyRoom, Room
 from service.http.edge.bound import STAND_IN, TEST_CLOCK_PATH, Bound, is_id, is_project_id
-from service.http.edge.call import Call
+from service.http.edge.call import Call, Tools
 from service.http.edge.client_address import Networks, client_address
 from service.http.edge.errors import PayloadTooLarge, encode_failure, failure_of, log_failure
+from service.http.edge.forms import TOLD_BY, form_of, most_of
 from service.http.edge.headers import (
     Head,
     check_content,
@@ -54,6 +55,7 @@ from service.http.edge.reply import JSON, Reply
 from service.http.edge.turns import Shares
 from service.http.edge.unpacking import decompress
 from service.http.edge.validation import decode_query, explain_body, with_whole_numbers
+from service.ingest.items import AS_SENT, Adjustments
 from service.services import Services
 from statemachines.kernel.canonical import canonical_sha256
 from statemachines.projects.project import ProjectNotFound
@@ -77,8 +79,15 @@ Query = Mapping[str, list[str]]
 class Observer(Protocol):
     """Hears of every answer, for metrics."""
 
-    def answered(self, operation: str, status: int, code: str | None, seconds: float) -> None:
-        """One answer of an operation; `code` when it was an error."""
+    def answered(
+        self,
+        operation: str,
+        status: int,
+        code: str | None,
+        seconds: float,
+        records: Mapping[tuple[str, int], int] | None = None,
+    ) -> None:
+        """One answer of an operation; `code` when it was an error, `records` when its request had several."""
 
 
 class Pipeline:
@@ -110,7 +119,7 @@ class Pipeline:
         added: dict[str, str] = dict(bound.cors)
         code: str | None = None
         standing: list[Call[Any, Any]] = []
-        body = ArrivingBody(request.receive, head.headers, bound.operation.max_body) if bound.reads_body else None
+        body = _arriving(bound.operation, request, head) if bound.reads_body else None
         try:
             with reading_for(Caller(self._address(request, head), READING[bound.operation.mutation])):
                 outcome = await self._carry_out(bound, request, head, body, added, standing)
@@ -127,7 +136,8 @@ class Pipeline:
             text = encode_failure(failure, head.request_id, closed=bound.operation.closed_errors)
             reply = Reply(failure.status, text, {**added, **failure.headers}, head.request_id)
         seconds = time.perf_counter() - started
-        self.observer.answered(bound.name, reply.status, code, seconds)
+        records = standing[0].records if standing else None
+        self.observer.answered(bound.name, reply.status, code, seconds, records)
         who = standing[0].principal.kind.value if standing else UNKNOWN
         self.access.answered(head.request_id, request.method, bound.operation.path, reply.status, seconds, who)
         return reply
@@ -185,6 +195,16 @@ class Pipeline:
         A large document of an owner may hold ten times the values of a record, so it is parsed apart.
         """
         tenant = call.principal.tenant
+        call.form = form_of(bound.operation.forms, head.headers, raw[:TOLD_BY])
+        most = bound.operation.unpacked if call.form is None else call.form.max_body
+        if most and len(raw) > most:
+            raise too_large(most)  # It came packed.
+        if call.form is not None:
+            if call.form.begins is not None:
+                check_content(head, text_plain=bound.operation.text_plain, packed=True)
+            call.raw_body = raw
+            _parse_head(call, head)  # What is in it is read by who knows the form.
+            return
         if len(raw) > LARGE and not bound.operation.adjusts:
             await self._apart.run(tenant, partial(_parse, call, bound, head, raw))
             return
@@ -196,6 +216,14 @@ class Pipeline:
                 raise
             raw, call.adjustments = await self._apart.run(tenant, partial(_adjusted, bound, raw))
             _parse(call, bound, head, raw)
+
+    async def _decode_one(self, bound: Bound, tenant: str, raw: bytes) -> tuple[Any, Any, bytes, Adjustments]:
+        """Read a record out of several; see `Call.decode_one`."""
+        try:
+            return *_decode_body(bound, raw), raw, AS_SENT
+        except Odd:
+            raw, adjustments = await self._apart.run(tenant, partial(_adjusted, bound, raw))
+            return *_decode_body(bound, raw), raw, adjustments
 
     def _in_operations(
         self, details: Mapping[str, Any], request: Request[Any, Any, Any], standing: list[Call[Any, Any]]
@@ -242,7 +270,7 @@ class Pipeline:
         What comes out takes its place in `room` beside the body. One thread unpacks for everybody, so that no more than
         one body has a place that is not counted yet. Raises as `decompress` and `room`.
         """
-        most = call.operation.unpacked
+        most = max(call.operation.unpacked, *(form.max_body for form in call.operation.forms), 0)
         encoding = head.headers.get("content-encoding") if most else None
         if not raw or not encoding:
             return raw
@@ -284,13 +312,16 @@ class Pipeline:
         project_id = named or principal.project_id
         if project_id is not None and (named is not None or operation.rate != "ingest"):
             await _check_standing(services, principal, project_id, operation)
-        address = self._address(request, head)
-        added.update(take_token(self.limiter, operation.rate, principal, address, tuple(path.values())))
+        charge = partial(
+            take_token, self.limiter, operation.rate, principal, self._address(request, head), tuple(path.values())
+        )
+        added.update(charge())
         return Call(
             request=request,
             operation=operation,
             services=services,
             _apart=self._apart,
+            _tools=Tools(charge, partial(self._decode_one, bound), self._turns),
             principal=principal,
             request_id=head.request_id,
             scope_id=project_id,
@@ -334,6 +365,17 @@ async def _check_standing(services: Services, principal: Principal, project_id: 
         raise
 
 
+def _arriving(operation: Operation, request: Request[Any, Any, Any], head: Head) -> ArrivingBody:
+    """The body of a request, with the limit of the form that its first bytes tell."""
+
+    def limit_of(begin: bytes) -> int:
+        return most_of(operation.forms, head.headers, begin, operation.max_body)
+
+    most = max((form.max_body for form in operation.forms), default=0)
+    tell = limit_of if operation.forms else None
+    return ArrivingBody(request.receive, head.headers, operation.max_body, most, tell)
+
+
 def _parameters(query_string: bytes, errors: str) -> Query:
     """Split a query string. Raises ValueError for what is not ASCII, for too many and, with `strict`, for bad UTF-8."""
     if not query_string:
@@ -367,12 +409,7 @@ def _parse(call: Call[Any, Any], bound: Bound, head: Head, raw: bytes) -> None:
     """Fill the call with the key, the precondition, the parameters and the body. Raises what G-007 calls form."""
     operation = call.operation
     call.raw_body = raw
-    call.key = idempotency_key(head, operation.idempotency)
-    call.if_match, _ = conditional(head, operation.if_match)  # what is wrong with it comes after existence
-    if not operation.as_of and AS_OF in _query_for_credential(call.request.scope["query_string"]):
-        raise InvalidPayload("A parameter is not acceptable.", invalid=[(AS_OF, "is not taken by this operation")])
-    if operation.query is not None:
-        call.query = _checked_query(call.request.scope["query_string"], operation.query)
+    _parse_head(call, head)
     value: Any = {}
     if bound.takes_body:
         if raw and operation.media_type == JSON:
@@ -387,6 +424,17 @@ def _parse(call: Call[Any, Any], bound: Bound, head: Head, raw: bytes) -> None:
     require_key(call.key, operation.idempotency)
     if call.key is not None:
         call.request_hash = request_hash(value)
+
+
+def _parse_head(call: Call[Any, Any], head: Head) -> None:
+    """Fill the call with the key, the precondition and the parameters. Raises what G-007 calls form."""
+    operation = call.operation
+    call.key = idempotency_key(head, operation.idempotency)
+    call.if_match, _ = conditional(head, operation.if_match)  # what is wrong with it comes after existence
+    if not operation.as_of and AS_OF in _query_for_credential(call.request.scope["query_string"]):
+        raise InvalidPayload("A parameter is not acceptable.", invalid=[(AS_OF, "is not taken by this operation")])
+    if operation.query is not None:
+        call.query = _checked_query(call.request.scope["query_string"], operation.query)
 
 
 def _decode_body(bound: Bound, raw: bytes) -> tuple[Any, Any]:
