@@ -86,7 +86,7 @@ expected-statuses = {accepted_or_ruled_out}
 ACCEPTED = ["2xx", 401, 403, 404, 409, 412, 428, 429, 503]
 # These answer 400 by rules that no schema states: a code is live, a document was rendered here, a runner names its
 # automation or its lease, a status asks for certain members, a month has begun, an address is one
-# for browsers. `schema_and_decoder_agree` checks them all the same.
+# for browsers, a file is found by something. `schema_and_decoder_agree` checks them all the same.
 RULED = [
     "assign_case",
     "backtest_automation_contract",
@@ -109,6 +109,7 @@ RULED = [
     "start_billing_checkout",
     "start_onboarding",
     "update_automation_run",
+    "upload_source_map",
 ]
 
 

@@ -128,4 +128,5 @@ def fake_services(store: FakeStore | None = None, **settings: Any) -> Services:
         authenticator=FakeAuthenticator(),
         notices=cast("Any", FakeNotices()),
         payments=cast("Any", None),
+        unmangler=cast("Any", None),
     )
