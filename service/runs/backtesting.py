@@ -262,7 +262,7 @@ class Backtest:
 
     def _judge(self, taken: LookTaken, automation: _Automation, case_ids: Sequence[str]) -> None:
         found = [self._case(case_id, automation.last.get(case_id)) for case_id in case_ids]
-        mapped = None if self._map is None else self._map.plan.deploy.environment
+        mapped = self._mapped
         place = automation.policy.place(mapped)
         seen = frozenset(case_id for case_id in case_ids if place in self._known[case_id].environments)
         look = Look(taken.at, self._row, mapped, found, [], None if place is None else seen)
@@ -280,6 +280,10 @@ class Backtest:
         if judged.cases:
             self._issue(taken, automation, judged, {case.case_id: self._known[case.case_id] for case in judged.cases})
 
+    @property
+    def _mapped(self) -> str | None:
+        return None if self._map is None else self._map.plan.deploy.environment
+
     def _case(self, case_id: str, last: LastDecision | None) -> OpenCase:
         known = self._known[case_id]
         return OpenCase(
@@ -294,6 +298,7 @@ class Backtest:
             receipt=known.receipt,
             claim=None,
             run=None,
+            seen_where_mapped=self._mapped in known.environments,
             last=last,
         )
 
