@@ -24,7 +24,20 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from scripts import backtests, caselists, chains, contention, durable, endings, loadgen, loads, scrubcost, stock, worlds
+from scripts import (
+    backtests,
+    caselists,
+    chains,
+    contention,
+    controls,
+    durable,
+    endings,
+    loadgen,
+    loads,
+    scrubcost,
+    stock,
+    worlds,
+)
 from service.embedded.layout import temporary_directory
 from statemachines.kernel.topics import EVENTS, declare, known_topics, lifts, parse_topic
 from tests.support.cluster import TestCluster
@@ -50,6 +63,7 @@ PARTS = (
     "rebuild",
     "growth",
     "loads",
+    "control",
     "backtest",
     "deletion",
     "lists",
@@ -295,6 +309,14 @@ def measure_loads(figures: Figures, world: worlds.World) -> None:
     figures.add("memory by a cache of small states", found.small, "x", yardstick=1, promised=1.3, most=True)
 
 
+def measure_control(figures: Figures, world: worlds.World, seconds: float) -> None:
+    """Read control of a project with 1,000 live runs and 10,000 entries in its ledger."""
+    found = controls.measure(world, seconds)
+    console.print(f"  control: {dict(found.statuses)}, p50 {found.percentile(0.5):.1f} ms")
+    slow = found.percentile(0.95)
+    figures.add("p95 of control, 1,000 runs, 10,000 entries", slow, "ms", yardstick=50, promised=1, most=True)
+
+
 def measure_backtest(figures: Figures, world: worlds.World) -> None:
     """Try a contract on ninety days in which looks considered 100,000 cases, over HTTP."""
     found = backtests.measure(world)
@@ -460,6 +482,10 @@ def main() -> int:
         if "loads" in wanted:
             world.use_database("loads")
             measure_loads(figures, world)
+        if "control" in wanted:
+            world.use_database("control")
+            with world.api():
+                measure_control(figures, world, arguments.seconds)
         if "backtest" in wanted:
             world.use_database("backtest")
             with world.api():
