@@ -6,7 +6,7 @@ import asyncio
 import time
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from service.eventstore import names
 from service.eventstore.cache import StreamName
@@ -20,9 +20,23 @@ DOUBT_DEADLINE = 10.0  # further seconds a commit in doubt is pursued
 
 RecordName = tuple[str, str, str, str]  # project_id, principal, operation, key
 T = TypeVar("T")
+R_contra = TypeVar("R_contra", contravariant=True)
 
 
-def tell(waiter: asyncio.Future[T] | Future[T], result: T | Exception) -> None:
+class Waiter(Protocol[R_contra]):
+    """Who hears what became of something: a future, or what is used like one."""
+
+    def done(self) -> bool:
+        """Whether it has heard already."""
+
+    def set_result(self, result: R_contra, /) -> None:
+        """Hear how it ended."""
+
+    def set_exception(self, exception: Exception, /) -> None:
+        """Hear why it did not."""
+
+
+def tell(waiter: Waiter[T], result: T | Exception) -> None:
     """Give a waiter its result or exception; one that is done already (cancelled, given up) is left as it is."""
     if waiter.done():
         return

@@ -30,6 +30,7 @@ from service.ingest.flush import Flush
 from service.ingest.items import Item
 from service.ingest.scrubbing import Scrubber
 from service.ingest.settlement import Settlement
+from service.ingest.together import Result, Together
 from service.ingest.waiting import Waiting
 
 log = structlog.get_logger()
@@ -117,12 +118,34 @@ class Intake:
         Raises CommandNotDone when the queue is full or the time is over (503: not stored), OutcomeUnknown,
         Unauthenticated and ProjectDeletionInProgress when the project says so by now, KeyReused, CommandFailed.
         """
-        if self._stopping or not self._waiting.admit(item):
+        if not self._admit(item):
             raise CommandNotDone
         waiter: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         item.waiter = waiter
-        self._wake.set()
         return await waiter
+
+    async def submit_all(self, items: Sequence[Item]) -> list[Result]:
+        """Wait until each of the records of one request is stored or refused; returns what `submit` says of each.
+
+        What finds no room waits for those of its own request before it, so that a request takes no more than its
+        account's share of the intake, however many records it has. Each has its own deadline, as alone.
+        """
+        together = Together(items)
+        for index, item in enumerate(items):
+            while not (admitted := self._admit(item)) and together.waiting:
+                await together.news()
+            if admitted:
+                item.waiter = together.place(index)
+        while together.waiting:
+            await together.news()
+        return together.results()
+
+    def _admit(self, item: Item) -> bool:
+        """Take in a record; False when there is no room for it now, or no time is left."""
+        if self._stopping or item.deadline <= time.monotonic() or not self._waiting.admit(item):
+            return False
+        self._wake.set()
+        return True
 
     # -- one flush after the other -----------------------------------------------------------------------------
 

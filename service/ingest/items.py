@@ -7,7 +7,6 @@ except for the case, which is known under the locks; the time of receipt is that
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import time
 from collections import Counter
@@ -25,9 +24,10 @@ from schemas.onboarding.proof import PROOF_PROPERTY
 from service.auth.refusals import InvalidPayload
 from service.eventstore import names
 from service.eventstore.commands import Outcome
-from service.eventstore.entry import RecordName
+from service.eventstore.entry import RecordName, Waiter
 from service.ids import new_id
 from service.ingest.grouping import Evidence, Grouping, gather, group
+from service.ingest.packing import PACKED_FROM, pack
 from service.ingest.scrubbing import KEPT_OF_OTHERS, KEPT_OF_USER, Scrubber, without_own
 from statemachines.cases import case
 
@@ -84,7 +84,7 @@ class Assignment(NamedTuple):
 
 
 class LogRow(msgspec.Struct, omit_defaults=True):
-    """A row of log_events; field names are its columns."""
+    """A row of log_events; field names are its columns. Either `extra` holds what was sent, or `packed` does."""
 
     project_id: str
     id: str
@@ -98,6 +98,7 @@ class LogRow(msgspec.Struct, omit_defaults=True):
     extra: Mapping[str, Any]
     marker_hash: str | None
     adjusted: tuple[str, ...] | None = None
+    packed: bytes | None = None
     case_id: str | None = None
     fingerprint: str | None = None
     grouped_by: str | None = None
@@ -135,7 +136,7 @@ class Item:
     evidence: Evidence | None = None
     key_record: RecordName | None = None  # name of its idempotency record, if it has a key
     key_name: str = ""  # what repeats of it are locked under
-    waiter: asyncio.Future[Outcome] | None = None
+    waiter: Waiter[Outcome] | None = None
     deadline: float = field(default_factory=lambda: time.monotonic() + DEADLINE)
     due: float = 0.0
     delay: float = 0.0
@@ -192,6 +193,8 @@ class Item:
             marker,
             self.adjustments.places or None,
         )
+        if len(self.raw) >= PACKED_FROM and marker is None and (packed := pack(extra)) is not None:
+            self.row.extra, self.row.packed = {}, packed
 
     def _prepare_analytics(self, body: AnalyticsEvent, scrubber: Scrubber) -> None:
         event, distinct_id = body.event, body.distinct_id

@@ -36,6 +36,11 @@ class IngestOutcomes:
         if kind is not None:
             self._counts[kind, outcome_of(status)] += 1
 
+    def received(self, records: Mapping[tuple[str, int], int]) -> None:
+        """Count the records of a request that has several: how many of each kind had which status."""
+        for (kind, status), count in records.items():
+            self._counts[kind, outcome_of(status)] += count
+
     def counts(self, suppressed: int) -> Mapping[tuple[str, ...], int]:
         """Records by kind and outcome, when a rule has suppressed so many of the logs that were accepted."""
         counts = dict(self._counts)

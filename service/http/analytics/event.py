@@ -8,6 +8,8 @@ from service.auth.principals import PrincipalKind
 from service.eventstore.commands import Answer, Outcome
 from service.http.edge import groups
 from service.http.edge.call import Call
+from service.http.edge.forms import BATCHES
+from service.http.edge.several import record_several
 from service.ingest.items import take_analytics
 
 REPLAY_PROVIDER = "provider_cloud"
@@ -25,10 +27,13 @@ REPLAY_PROVIDER = "provider_cloud"
     idempotency="optional",
     text_plain=True,
     adjusts=True,
+    forms=BATCHES,
     unpacked=MAX_INGEST_BYTES,
 )
-async def record_analytics_event(call: Call[AnalyticsEvent, None]) -> Outcome:
-    """Store an analytics event."""
+async def record_analytics_event(call: Call[AnalyticsEvent, None]) -> Outcome | Answer:
+    """Store an analytics event, or many."""
+    if call.form is not None:
+        return await record_several(call, "analytics", take_analytics)
     return await call.services.intake.submit(take_analytics(call.sender, call.body, call.raw_body, call.adjustments))
 
 

@@ -7,7 +7,7 @@ refused is let go of within bounds.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -16,10 +16,12 @@ from litestar.types import Receive
 from service.auth.refusals import InvalidPayload
 from service.http.edge.body_room import Room
 from service.http.edge.errors import PayloadTooLarge
+from service.http.edge.forms import TOLD_BY
 
 BODY_SECONDS = 10.0
+PIECE = 512 * 1024  # bytes of a body that is worked on while it arrives
 DISCARD_SECONDS = 1.0
-DISCARD_BYTES = 1024 * 1024
+DISCARD_BYTES = 6 * 1024 * 1024
 MAX_DISCARDING = 16  # refused bodies that a process reads to their end at once
 
 
@@ -32,11 +34,23 @@ class Discarding:
 
 
 class ArrivingBody:
-    """The body of one request, as it comes from the server; `limit` in bytes is that of its operation."""
+    """The body of one request, as it comes from the server; `limit` in bytes is that of its operation.
 
-    def __init__(self, receive: Receive, headers: Mapping[str, str], limit: int) -> None:
+    One whose first bytes may tell that it is of another form is judged by `limit_of` these, at most `most`.
+    """
+
+    def __init__(
+        self,
+        receive: Receive,
+        headers: Mapping[str, str],
+        limit: int,
+        most: int = 0,
+        limit_of: Callable[[bytes], int] | None = None,
+    ) -> None:
         self._receive = receive
         self._limit = limit
+        self._most = max(limit, most)
+        self._limit_of = limit_of
         length = headers.get("content-length")
         self._announced = int(length) if length is not None and length.isdigit() else None
         # Without either header a request has no body (RFC 9112 §6.3).
@@ -45,8 +59,8 @@ class ArrivingBody:
 
     def check_size(self) -> None:
         """Refuse by what is announced. Raises PayloadTooLarge (G-007, R-LIM-02)."""
-        if self._announced is not None and self._announced > self._limit:
-            raise too_large(self._limit)
+        if self._announced is not None and self._announced > self._most:
+            raise too_large(self._limit if self._limit_of is None else self._limit_of(b""))
 
     async def read(self, room: Room, seconds: float = BODY_SECONDS) -> bytes:
         """Read the body within `seconds`, by Content-Length or in chunks; each chunk takes its place in `room`.
@@ -61,9 +75,32 @@ class ArrivingBody:
             async with asyncio.timeout(seconds):
                 return await self._receive_all(room)
         except TimeoutError:
-            raise InvalidPayload(
-                "The body did not arrive in time.", invalid=[("", f"the body must arrive within {seconds:g} seconds")]
-            ) from None
+            raise _too_slow(f"the body must arrive within {seconds:g} seconds") from None
+
+    async def pieces(self, room: Room, size: int, seconds: float = BODY_SECONDS) -> AsyncIterator[bytes]:
+        """Read the body in pieces of about `size` bytes, each within `seconds`.
+
+        A piece has its place in `room` until the next one is asked for. Raises as `read`.
+        """
+        total, more = 0, self._announced != 0
+        while more and total != self._announced:
+            held = bytearray()
+            try:
+                async with asyncio.timeout(seconds):
+                    while more and total != self._announced and len(held) < size:
+                        chunk, more = await self._next()
+                        total += len(chunk)
+                        if total > self._limit:
+                            raise too_large(self._limit)
+                        room.take(len(chunk))
+                        held += chunk
+            except TimeoutError:
+                raise _too_slow(f"{size} bytes of the body must arrive within {seconds:g} seconds") from None
+            if total == self._announced:
+                self._left = False
+            if held:
+                yield bytes(held)
+                room.give_back(len(held))
 
     async def _receive_all(self, room: Room) -> bytes:
         chunks: list[bytes] = []
@@ -72,7 +109,11 @@ class ArrivingBody:
         while more and size != self._announced:
             chunk, more = await self._next()
             size += len(chunk)
-            if size > self._limit:
+            if self._limit_of is not None and (size >= TOLD_BY or not more or size == self._announced):
+                self._limit, self._limit_of = self._limit_of(b"".join([*chunks, chunk])[:TOLD_BY]), None
+                if self._announced is not None and self._announced > self._limit:
+                    raise too_large(self._limit)
+            if size > (self._limit if self._limit_of is None else self._most):
                 raise too_large(self._limit)
             room.take(len(chunk))
             chunks.append(chunk)
@@ -110,6 +151,10 @@ class ArrivingBody:
         while self._left and size < DISCARD_BYTES:
             chunk, _ = await self._next()
             size += len(chunk)
+
+
+def _too_slow(reason: str) -> InvalidPayload:
+    return InvalidPayload("The body did not arrive in time.", invalid=[("", reason)])
 
 
 def too_large(limit: int) -> PayloadTooLarge:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from litestar import Request
 
@@ -16,8 +17,10 @@ from service.eventstore.as_of import Past, Rows, parse_mark
 from service.eventstore.commands import Answer, Command, Decide, Origin, Outcome, Refused, StoredAnswer, Unit
 from service.eventstore.intents import Intent, retry_moved
 from service.http.edge.apart import Apart
+from service.http.edge.forms import Form
 from service.http.edge.headers import conditional, head_of
 from service.http.edge.operations import Operation
+from service.http.edge.turns import Shares
 from service.ingest.items import AS_SENT, Adjustments, Sender
 from service.services import Services
 from statemachines.kernel.machine import Rejection
@@ -32,6 +35,14 @@ T = TypeVar("T")
 Replay = Callable[[Unit, StoredAnswer], Answer]
 
 
+class Tools(NamedTuple):
+    """What the pipeline lends to requests that hold several records."""
+
+    charge: Callable[[int], Mapping[str, str]]
+    decode_one: Callable[[str, bytes], Awaitable[tuple[Any, Any, bytes, Adjustments]]]
+    turns: Shares
+
+
 @dataclass(slots=True)
 class Call(Generic[B, Q]):
     """One request after the pipeline: authenticated, visible, not fenced, validated."""
@@ -40,6 +51,7 @@ class Call(Generic[B, Q]):
     operation: Operation
     services: Services
     _apart: Apart
+    _tools: Tools
     principal: Principal
     request_id: str
     scope_id: str | None  # the project in scope: of the path, the subject or the credential; None without one
@@ -51,8 +63,11 @@ class Call(Generic[B, Q]):
     key: str | None
     request_hash: str  # hex SHA-256 of the canonical body: what makes two requests with one key the same
     adjustments: Adjustments = AS_SENT  # of the body, where the operation has it adjusted
+    arriving: AsyncIterator[bytes] | None = None  # the body, of an operation that streams
     subject: Any = None  # the subject's row as read before the command; relations in it never change
     headers: dict[str, str] = field(default_factory=dict)  # extra response headers
+    form: Form | None = None  # of the body, when it is not that of one record: then `body` is None
+    records: Counter[tuple[str, int]] | None = None  # those of a request that has several, by kind and status
     locked: Rejection | None = None  # what a new command is refused with, once it is known that its object exists
 
     @property
@@ -91,6 +106,23 @@ class Call(Generic[B, Q]):
         """Who sends a record, of an operation that takes a DSN."""
         who = self.principal
         return Sender(self.project_id, who.secret_hash, self.request_id, self.key, self.request_hash, who.account)
+
+    def take_tokens(self, count: int) -> None:
+        """Charge so many records to the caller beside the one of the request itself. Raises RateLimited (G-143)."""
+        if count:
+            self.headers.update(self._tools.charge(count))
+
+    async def decode_one(self, raw: bytes) -> tuple[Any, Any, bytes, Adjustments]:
+        """Read one record out of several, as if it had come alone.
+
+        Returns the declared type, the plain value, and the text as it is taken with what was adjusted in it (G-133).
+        Raises InvalidPayload.
+        """
+        return await self._tools.decode_one(self.principal.tenant, raw)
+
+    async def turn(self, size: int) -> None:
+        """Wait until so many bytes may be worked on in the event loop (P25)."""
+        await self._tools.turns.take(self.principal.tenant, size)
 
     async def work_on_body(self, work: Callable[[], T]) -> T:
         """Carry out a pure piece of work on the body: apart when the body is large (P25). Raises what it raises."""

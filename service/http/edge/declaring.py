@@ -17,6 +17,7 @@ from schemas.kernel.as_of import AsOfQuery
 from service.auth.principals import PrincipalKind
 from service.eventstore.commands import Answer, Outcome
 from service.http.edge.call import Call
+from service.http.edge.forms import Form
 from service.http.edge.operations import Method, Operation, Presence, Rate, Subject
 
 Handler = Callable[[Call[Any, Any]], Awaitable[Outcome | Answer]]
@@ -61,7 +62,10 @@ class Group:
         extension: bool = False,
         text_plain: bool = False,
         adjusts: bool = False,
+        forms: Sequence[Form] = (),
         unpacked: int = 0,
+        streams: bool = False,
+        media_type: str = "application/json",
         as_of: bool = False,
         content_type: str = "application/json",
         sealed: bool = False,
@@ -101,7 +105,10 @@ class Group:
                 extension=extension,
                 text_plain=text_plain,
                 adjusts=adjusts,
+                forms=forms,
                 unpacked=unpacked,
+                streams=streams,
+                media_type=media_type,
                 as_of=as_of,
                 content_type=content_type,
                 sealed=sealed,

@@ -30,6 +30,8 @@ FIGURES_SECONDS = 1.0  # anybody may ask, and costs the database no more than on
 
 Joined = Literal["livesum", "livemax"]
 Labelled = Mapping[tuple[str, ...], float]
+Records = Mapping[tuple[str, int], int]
+"""Records of a request by kind and status."""
 
 
 class Metrics:
@@ -58,8 +60,10 @@ class Metrics:
         self._read_at = float("-inf")
         self._reading = asyncio.Lock()
 
-    def answered(self, operation: str, status: int, code: str | None, seconds: float) -> None:
-        """Count an answer."""
+    def answered(
+        self, operation: str, status: int, code: str | None, seconds: float, records: Records | None = None
+    ) -> None:
+        """Count an answer, and the records that were in its request."""
         children = self._children.get((operation, status))
         if children is None:
             children = self._requests.labels(operation, str(status)), self._seconds.labels(operation)
@@ -68,7 +72,10 @@ class Metrics:
         children[1].observe(seconds)
         if code is not None:
             self._refusals.labels(code).inc()
-        self._ingest.answered(operation, status)
+        if records is None:
+            self._ingest.answered(operation, status)
+        else:
+            self._ingest.received(records)
 
     def gauge(self, name: str, description: str, read: Callable[[], float], joined: Joined) -> None:
         """Add a gauge of what `read` says; `joined` says how those of all processes become one."""

@@ -13,14 +13,19 @@ from typing import Any
 import msgspec
 
 from schemas.billing.usage import BillingNotice
+from schemas.kernel.batch import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, BatchAccepted
 from schemas.kernel.errors import CATALOGUE, ClosedErrorEnvelope, ErrorEnvelope
 from schemas.kernel.operations import documented_operations
 from schemas.kernel.published import publish, publish_request
 from schemas.kernel.shape import ALTERNATIVES
 from service.auth.principals import PrincipalKind
 from service.http.edge.bound import STAND_IN, TEST_CLOCK_PATH, Bound
+from service.http.edge.forms import BATCHES
 from service.http.edge.headers import REQUEST_ID_HEADER
 from service.http.edge.operations import Operation
+from service.http.edge.otlp import JSON, OTLP_PROTOBUF
+from service.http.edge.otlp import MAX_BYTES as OTLP_BYTES
+from service.http.edge.otlp import PROTOBUF as OTLP_PROTOBUF_MEDIA
 from service.http.edge.schema_filters import references, select
 from service.http.edge.unbuilt import is_unbuilt
 from service.http.edge.unpacking import CODINGS
@@ -168,6 +173,7 @@ def _types_of(shown: Sequence[Bound]) -> list[Any]:
         types += [body for body in operation.responses.values() if body is not None]
         types += [operation.query] if operation.query is not None else []
     types += ALTERNATIVES
+    types += [BatchAccepted] * any(bound.operation.forms for bound in shown)
     return list({id(found): found for found in types}.values())
 
 
@@ -197,6 +203,10 @@ def _operation(bound: Bound, schema_of: Mapping[int, Json], components: Json) ->
         described["x-strict-body"] = operation.strict
     if operation.text_plain:
         described["x-also-takes"] = ["text/plain"]  # JSON all the same; generators refuse to send it by that name
+    if operation.forms:
+        described["x-batch"] = _batch()
+    if OTLP_PROTOBUF in operation.forms:
+        described["x-otlp"] = {EXTENSION_TAG: True, "media": [JSON, OTLP_PROTOBUF_MEDIA], "max_bytes": OTLP_BYTES}
     if operation.unpacked:
         described["x-content-codings"] = list(CODINGS)
         described["x-max-unpacked-bytes"] = operation.unpacked
@@ -213,6 +223,18 @@ def _operation(bound: Bound, schema_of: Mapping[int, Json], components: Json) ->
     if unbuilt:
         described["x-not-built"] = True
     return described
+
+
+def _batch() -> Json:
+    """How many records one body may hold, and what is answered to them (G-143)."""
+    media = ["application/json", *sorted({media for form in BATCHES for media in form.media})]
+    return {
+        EXTENSION_TAG: True,
+        "media": media,
+        "max_items": MAX_BATCH_ITEMS,
+        "max_bytes": MAX_BATCH_BYTES,
+        "answer": {"$ref": "#/components/schemas/BatchAccepted"},
+    }
 
 
 def _security(operation: Operation) -> list[dict[str, list[str]]]:
@@ -273,8 +295,11 @@ def _header(name: str, schema: Json, *, required: bool) -> Json:
 
 def _request_body(bound: Bound, schema_of: Mapping[int, Json]) -> Json:
     """The body as JSON; optional where an absent one, which equals `{}`, is acceptable (G-003)."""
+    media_type = bound.operation.media_type
+    if media_type != JSON:
+        return {"required": True, "content": {media_type: {"schema": {"type": "string", "format": "binary"}}}}
     schema = {} if bound.raw_body else schema_of[id(bound.body_type)]
-    return {"required": bound.needs_body, "content": {"application/json": {"schema": schema}}}
+    return {"required": bound.needs_body, "content": {media_type: {"schema": schema}}}
 
 
 _HEADERS: Mapping[str, Json] = {

@@ -14,6 +14,7 @@ import msgspec
 from projections.kernel.projection import Table
 from service.auth.access import Access
 from service.auth.principals import PrincipalKind
+from service.http.edge.forms import Form
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 Presence = Literal["required", "optional", "none"]
@@ -48,8 +49,10 @@ class Operation(Access):
     `query` a struct of the known query parameters, all with defaults. `as_of`: the one object that it reads belongs to
     one stream, and owners may ask for it as it was (the parameters are AsOfQuery then). `closed_errors` picks the
     closed error variant (R-ERR-02, G-018). `text_plain`: ingest also takes text/plain holding JSON (browser beacons).
-    `adjusts`: what is odd in a body is adjusted, not refused (G-133). `unpacked`: bytes that a body may be once its
-    content coding is taken off; 0: no coding is taken. `content_type` is that of the success answer.
+    `adjusts`: what is odd in a body is adjusted, not refused (G-133). `forms` are those that a body may have beside
+    that of `body`, each with a limit of its own. `unpacked`: bytes that a body may be once its content coding is taken
+    off; 0: no coding is taken. `streams`: the body is not read before the handler does so, in pieces, however it calls
+    itself. `media_type` is that of a body that is bytes, and `content_type` that of the success answer.
     `sealed`: what is answered proves itself as it is, so nothing is said beside it. `quota_locked`: closed with 402
     while the project's account is over its quota (G-072). `errors` are the codes particular
     to the operation, for the document; the common ones are added.
@@ -72,7 +75,10 @@ class Operation(Access):
     extension: bool = False
     text_plain: bool = False
     adjusts: bool = False
+    forms: Sequence[Form] = ()
     unpacked: int = 0
+    streams: bool = False
+    media_type: str = "application/json"
     as_of: bool = False
     content_type: str = "application/json"
     sealed: bool = False

@@ -29,13 +29,14 @@ from service.http.edge.access_log import UNKNOWN, AccessLog
 from service.http.edge.adjusting import Adjusted, adjust
 from service.http.edge.allowed import in_operations
 from service.http.edge.apart import LARGE, Apart
-from service.http.edge.arriving import ArrivingBody, Discarding
+from service.http.edge.arriving import PIECE, ArrivingBody, Discarding, too_large
 from service.http.edge.body_gate import Odd, check_body, check_values
 from service.http.edge.body_room import BodyRoom, Room
 from service.http.edge.bound import STAND_IN, TEST_CLOCK_PATH, Bound, is_id, is_project_id
-from service.http.edge.call import Call
+from service.http.edge.call import Call, Tools
 from service.http.edge.client_address import Networks, client_address
-from service.http.edge.errors import PayloadTooLarge, encode_failure, failure_of, log_failure
+from service.http.edge.errors import Failure, PayloadTooLarge, encode_failure, failure_of, log_failure
+from service.http.edge.forms import TOLD_BY, form_of, media_of, most_of
 from service.http.edge.headers import (
     Head,
     check_content,
@@ -50,10 +51,11 @@ from service.http.edge.in_flight import InFlight, credential_of
 from service.http.edge.operations import Operation, Subject
 from service.http.edge.quota import behind_quota, notice_beside
 from service.http.edge.rate_limit import RateLimiter, take_token
-from service.http.edge.reply import Reply
+from service.http.edge.reply import JSON, Reply
 from service.http.edge.turns import Shares
 from service.http.edge.unpacking import decompress
 from service.http.edge.validation import decode_query, explain_body, with_whole_numbers
+from service.ingest.items import AS_SENT, Adjustments
 from service.services import Services
 from statemachines.kernel.canonical import canonical_sha256
 from statemachines.projects.project import ProjectNotFound
@@ -61,6 +63,7 @@ from statemachines.projects.project import ProjectNotFound
 MAX_RUNNING = 1024  # requests carried out at once
 MOST_VALUES = 50_000  # of a body that is no telemetry: more than the longest plan has, and a tenth of what fits in
 MOST_DOCUMENTS = 4  # large bodies that are more than bytes at once; the others wait for their turn
+MOST_UPLOADS = 16  # bodies that are stored while they arrive
 MAX_READING = 4096  # bodies still arriving at once; each has its own deadline
 # Seconds that all reads of one request may take. A page comes within a second or not at all; what changes something
 # may have to count first, and is carried out under a deadline of its own.
@@ -76,8 +79,15 @@ Query = Mapping[str, list[str]]
 class Observer(Protocol):
     """Hears of every answer, for metrics."""
 
-    def answered(self, operation: str, status: int, code: str | None, seconds: float) -> None:
-        """One answer of an operation; `code` when it was an error."""
+    def answered(
+        self,
+        operation: str,
+        status: int,
+        code: str | None,
+        seconds: float,
+        records: Mapping[tuple[str, int], int] | None = None,
+    ) -> None:
+        """One answer of an operation; `code` when it was an error, `records` when its request had several."""
 
 
 class Pipeline:
@@ -97,6 +107,8 @@ class Pipeline:
         self.running = 0
         self._turns = Shares()
         self._apart = Apart(waiting=MAX_RUNNING)
+        # A piece of each is in memory; what is large takes its sender's time, so one account gets few places.
+        self._uploads = Turns(places=MOST_UPLOADS, per_tenant=MOST_UPLOADS // 4, waiting=MOST_UPLOADS)
         # A document takes ten times its bytes once it is parsed, and is copied several times until it is stored.
         self._documents = Turns(places=MOST_DOCUMENTS, per_tenant=MOST_DOCUMENTS // 2, waiting=MAX_RUNNING)
 
@@ -107,7 +119,7 @@ class Pipeline:
         added: dict[str, str] = dict(bound.cors)
         code: str | None = None
         standing: list[Call[Any, Any]] = []
-        body = ArrivingBody(request.receive, head.headers, bound.operation.max_body) if bound.reads_body else None
+        body = _arriving(bound.operation, request, head) if bound.reads_body else None
         try:
             with reading_for(Caller(self._address(request, head), READING[bound.operation.mutation])):
                 outcome = await self._carry_out(bound, request, head, body, added, standing)
@@ -121,10 +133,12 @@ class Pipeline:
             code = failure.code
             if body is not None:
                 await body.discard(self.discarding)
-            text = encode_failure(failure, head.request_id, closed=bound.operation.closed_errors)
-            reply = Reply(failure.status, text, {**added, **failure.headers}, head.request_id)
+            text, written_in = _write_failure(failure, bound.operation, head, standing)
+            headers = {"content-type": written_in, **added, **failure.headers}
+            reply = Reply(failure.status, text, headers, head.request_id)
         seconds = time.perf_counter() - started
-        self.observer.answered(bound.name, reply.status, code, seconds)
+        records = standing[0].records if standing else None
+        self.observer.answered(bound.name, reply.status, code, seconds, records)
         who = standing[0].principal.kind.value if standing else UNKNOWN
         self.access.answered(head.request_id, request.method, bound.operation.path, reply.status, seconds, who)
         return reply
@@ -154,9 +168,13 @@ class Pipeline:
             call = await self._admit(services, bound, request, head, query, added)
             standing.append(call)
             with self.bodies.of(call.principal.account or self._address(request, head)) as room:
+                call.headers = added
+                if body is not None and operation.streams:
+                    async with self._uploads.place(call.principal.tenant):
+                        call.arriving = body.pieces(room, PIECE)
+                        return await self._answer(call, bound, head, b"")
                 raw = b"" if body is None else await self._read(body, room)
                 raw = await self._unpack(call, head, raw, room)
-                call.headers = added
                 if len(raw) <= LARGE or operation.adjusts:
                     return await self._answer(call, bound, head, raw)
                 async with self._documents.place(call.principal.tenant):
@@ -178,6 +196,16 @@ class Pipeline:
         A large document of an owner may hold ten times the values of a record, so it is parsed apart.
         """
         tenant = call.principal.tenant
+        call.form = form_of(bound.operation.forms, head.headers, raw[:TOLD_BY])
+        most = bound.operation.unpacked if call.form is None else call.form.max_body
+        if most and len(raw) > most:
+            raise too_large(most)  # It came packed.
+        if call.form is not None:
+            if call.form.begins is not None:
+                check_content(head, text_plain=bound.operation.text_plain, packed=True)
+            call.raw_body = raw
+            _parse_head(call, head)  # What is in it is read by who knows the form.
+            return
         if len(raw) > LARGE and not bound.operation.adjusts:
             await self._apart.run(tenant, partial(_parse, call, bound, head, raw))
             return
@@ -189,6 +217,14 @@ class Pipeline:
                 raise
             raw, call.adjustments = await self._apart.run(tenant, partial(_adjusted, bound, raw))
             _parse(call, bound, head, raw)
+
+    async def _decode_one(self, bound: Bound, tenant: str, raw: bytes) -> tuple[Any, Any, bytes, Adjustments]:
+        """Read a record out of several; see `Call.decode_one`."""
+        try:
+            return *_decode_body(bound, raw), raw, AS_SENT
+        except Odd:
+            raw, adjustments = await self._apart.run(tenant, partial(_adjusted, bound, raw))
+            return *_decode_body(bound, raw), raw, adjustments
 
     def _in_operations(
         self, details: Mapping[str, Any], request: Request[Any, Any, Any], standing: list[Call[Any, Any]]
@@ -235,7 +271,7 @@ class Pipeline:
         What comes out takes its place in `room` beside the body. One thread unpacks for everybody, so that no more than
         one body has a place that is not counted yet. Raises as `decompress` and `room`.
         """
-        most = call.operation.unpacked
+        most = max(call.operation.unpacked, *(form.max_body for form in call.operation.forms), 0)
         encoding = head.headers.get("content-encoding") if most else None
         if not raw or not encoding:
             return raw
@@ -277,13 +313,16 @@ class Pipeline:
         project_id = named or principal.project_id
         if project_id is not None and (named is not None or operation.rate != "ingest"):
             await _check_standing(services, principal, project_id, operation)
-        address = self._address(request, head)
-        added.update(take_token(self.limiter, operation.rate, principal, address, tuple(path.values())))
+        charge = partial(
+            take_token, self.limiter, operation.rate, principal, self._address(request, head), tuple(path.values())
+        )
+        added.update(charge())
         return Call(
             request=request,
             operation=operation,
             services=services,
             _apart=self._apart,
+            _tools=Tools(charge, partial(self._decode_one, bound), self._turns),
             principal=principal,
             request_id=head.request_id,
             scope_id=project_id,
@@ -327,6 +366,17 @@ async def _check_standing(services: Services, principal: Principal, project_id: 
         raise
 
 
+def _arriving(operation: Operation, request: Request[Any, Any, Any], head: Head) -> ArrivingBody:
+    """The body of a request, with the limit of the form that its first bytes tell."""
+
+    def limit_of(begin: bytes) -> int:
+        return most_of(operation.forms, head.headers, begin, operation.max_body)
+
+    most = max((form.max_body for form in operation.forms), default=0)
+    tell = limit_of if operation.forms else None
+    return ArrivingBody(request.receive, head.headers, operation.max_body, most, tell)
+
+
 def _parameters(query_string: bytes, errors: str) -> Query:
     """Split a query string. Raises ValueError for what is not ASCII, for too many and, with `strict`, for bad UTF-8."""
     if not query_string:
@@ -360,15 +410,10 @@ def _parse(call: Call[Any, Any], bound: Bound, head: Head, raw: bytes) -> None:
     """Fill the call with the key, the precondition, the parameters and the body. Raises what G-007 calls form."""
     operation = call.operation
     call.raw_body = raw
-    call.key = idempotency_key(head, operation.idempotency)
-    call.if_match, _ = conditional(head, operation.if_match)  # what is wrong with it comes after existence
-    if not operation.as_of and AS_OF in _query_for_credential(call.request.scope["query_string"]):
-        raise InvalidPayload("A parameter is not acceptable.", invalid=[(AS_OF, "is not taken by this operation")])
-    if operation.query is not None:
-        call.query = _checked_query(call.request.scope["query_string"], operation.query)
+    _parse_head(call, head)
     value: Any = {}
     if bound.takes_body:
-        if raw:
+        if raw and operation.media_type == JSON:
             check_content(head, text_plain=operation.text_plain, packed=operation.unpacked > 0)
         if bound.raw_body:
             call.body = raw
@@ -380,6 +425,17 @@ def _parse(call: Call[Any, Any], bound: Bound, head: Head, raw: bytes) -> None:
     require_key(call.key, operation.idempotency)
     if call.key is not None:
         call.request_hash = request_hash(value)
+
+
+def _parse_head(call: Call[Any, Any], head: Head) -> None:
+    """Fill the call with the key, the precondition and the parameters. Raises what G-007 calls form."""
+    operation = call.operation
+    call.key = idempotency_key(head, operation.idempotency)
+    call.if_match, _ = conditional(head, operation.if_match)  # what is wrong with it comes after existence
+    if not operation.as_of and AS_OF in _query_for_credential(call.request.scope["query_string"]):
+        raise InvalidPayload("A parameter is not acceptable.", invalid=[(AS_OF, "is not taken by this operation")])
+    if operation.query is not None:
+        call.query = _checked_query(call.request.scope["query_string"], operation.query)
 
 
 def _decode_body(bound: Bound, raw: bytes) -> tuple[Any, Any]:
@@ -427,6 +483,16 @@ def request_hash(value: Any) -> str:
     return canonical_sha256(value)
 
 
+def _write_failure(
+    failure: Failure, operation: Operation, head: Head, standing: list[Call[Any, Any]]
+) -> tuple[bytes, str]:
+    """An error, and the content type it is written in: as the form of the request has it, where that is known."""
+    form = standing[0].form if standing else None
+    if operation.forms and (form := form or form_of(operation.forms, head.headers, b"")) and form.write_failure:
+        return form.write_failure(failure, media_of(head.headers))
+    return encode_failure(failure, head.request_id, closed=operation.closed_errors), JSON
+
+
 def _success(
     outcome: Outcome | Answer, operation: Operation, added: Mapping[str, str], request_id: str, notice: bytes
 ) -> Reply:
@@ -437,6 +503,6 @@ def _success(
             headers["idempotent-replayed"] = "true"
     else:
         body = b"" if outcome.body is None else msgspec.json.encode(outcome.body)
-    if not body:
+    if not body and "content-type" not in outcome.headers:
         del headers["content-type"]
     return Reply(outcome.status, beside(body, notice), headers, request_id)

@@ -56,10 +56,11 @@ class RateLimiter:
     def __len__(self) -> int:
         return len(self._buckets)
 
-    def take(self, name: str, *owner: str) -> dict[str, str]:
-        """Take a token from the bucket of class `name` and this owner; returns the RateLimit headers.
+    def take(self, name: str, *owner: str, count: int = 1) -> dict[str, str]:
+        """Take tokens from the bucket of class `name` and this owner; returns the RateLimit headers.
 
-        Raises RateLimited when it is empty. A class without a limit is never refused and has no headers.
+        Raises RateLimited when it has not so many, and takes none. A class without a limit is never refused and has no
+        headers.
         """
         limit = self._limits.get(name)
         if not limit:
@@ -69,16 +70,16 @@ class RateLimiter:
         per_second = limit / 60
         bucket.tokens = min(limit, bucket.tokens + (now - bucket.at) * per_second)
         bucket.at = now
-        taken = bucket.tokens >= 1
+        taken = bucket.tokens >= count
         if taken:
-            bucket.tokens -= 1
+            bucket.tokens -= count
         headers = {
             "ratelimit-limit": str(limit),
             "ratelimit-remaining": str(int(bucket.tokens)),
             "ratelimit-reset": str(math.ceil((limit - bucket.tokens) / per_second)),
         }
         if not taken:
-            wait = math.ceil((1 - bucket.tokens) / per_second)
+            wait = math.ceil((min(count, limit) - bucket.tokens) / per_second)
             raise RateLimited(headers={**headers, "retry-after": str(max(1, wait))})
         return headers
 
@@ -94,9 +95,11 @@ class RateLimiter:
 
 
 def take_token(
-    limiter: RateLimiter, rate: str, principal: Principal, address: str, path_values: tuple[str, ...]
+    limiter: RateLimiter, rate: str, principal: Principal, address: str, path_values: tuple[str, ...], count: int = 1
 ) -> dict[str, str]:
     """Charge a request of a route declared with `rate` to its bucket; returns the headers, or raises RateLimited.
+
+    `count` is what it takes: a token for the request, and one for each further record in it (G-143).
 
     Routes for anybody count by client address (a public query also by publication); all others by principal, in the
     class of its kind, so that a route for keys and runners holds each to its own limit.
@@ -104,6 +107,6 @@ def take_token(
     if rate == "none":
         return {}
     if rate in BY_ADDRESS:
-        return limiter.take(rate, address, *path_values)
+        return limiter.take(rate, address, *path_values, count=count)
     name = BY_KIND.get(principal.kind)
-    return {} if name is None else limiter.take(name, principal.kind.value, principal.id)
+    return {} if name is None else limiter.take(name, principal.kind.value, principal.id, count=count)

@@ -35,6 +35,27 @@ def receiving(*chunks: bytes, pause: float = 0.0, end: bool = True) -> Callable[
     return stream.__anext__
 
 
+async def test_the_first_bytes_tell_the_limit() -> None:
+    """A body of another form may be larger, in whatever chunks it comes; its beginning is looked at once."""
+
+    def limit_of(begin: bytes) -> int:
+        return 4096 if begin.startswith(b"[") else 1024
+
+    for first, limit in ((b"[", 4096), (b"{", 1024)):
+        for size in (limit, limit + 1):
+            body = first + b"x" * (size - 1)
+            chunks = [body[at : at + 100] for at in range(0, size, 100)]
+            for head in (CHUNKED, announced(size)):
+                arriving = ArrivingBody(receiving(*chunks), head, 1024, 4096, limit_of)
+                if size == limit:
+                    assert await read(arriving) == body
+                    continue
+                with pytest.raises(PayloadTooLarge) as refused:
+                    await read(arriving)
+                told = 1024 if size > 4096 and head is not CHUNKED else limit  # Its beginning was not looked at.
+                assert refused.value.details == {"max_bytes": told}
+
+
 async def unread() -> Any:
     raise AssertionError("read")
 

@@ -150,3 +150,15 @@ async def test_one_off_and_one_smaller_over_http(server_factory: ServerFactory) 
         assert starts == [200, 429]
     with server.client(key) as client:
         assert [client.get("/v1/projects").status_code for _ in range(2)] == [200, 429]
+
+
+def test_many_tokens_are_taken_together_or_not_at_all() -> None:
+    """A batch costs a token an item; what it is refused, smaller ones still get (G-143)."""
+    limiter = RateLimiter({"ingest": 10})
+    with pytest.raises(RateLimited) as refused:
+        limiter.take("ingest", "a", count=11)
+    assert 1 <= int(refused.value.headers["retry-after"]) <= 60
+    assert limiter.take("ingest", "a", count=9)["ratelimit-remaining"] == "1"
+    with pytest.raises(RateLimited):
+        limiter.take("ingest", "a", count=2)
+    assert limiter.take("ingest", "a")["ratelimit-remaining"] == "0"

@@ -1,0 +1,207 @@
+"""Many records in one body, each taken as if it had come alone (G-143).
+
+The body is cut into its items before anything in it is looked at, so that one item that is no JSON, or odd, is a matter
+of that item. Items are read in the event loop a few at a time, as large bodies are (P25), and all that have the form
+of a record go into the intake together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from http import HTTPStatus
+from typing import Any, NamedTuple
+
+import msgspec
+
+from schemas.kernel.batch import MAX_BATCH_ITEMS, BatchAccepted, ItemName, ItemResult
+from schemas.kernel.errors import CATALOGUE, ErrorBody
+from service.auth.refusals import InvalidPayload
+from service.eventstore.commands import Answer, Outcome
+from service.http.edge.call import Call
+from service.http.edge.errors import Failure, PayloadTooLarge, failure_of, log_failure
+from service.http.edge.forms import LINES
+from service.ingest.items import Adjustments, Item, Sender
+from service.ingest.together import Result
+from statemachines.kernel.canonical import canonical_sha256
+
+Take = Callable[[Sender, Any, bytes, Adjustments], Item]
+
+AT_ONCE = 16 * 1024
+"""Bytes of items that are read before others have their turn."""
+MOST_FAULTS = 5  # of each sort that the result of an item names
+NEXT_FOR_ALL = "Nothing has to be done."
+NEXT_FOR_SOME = "Repeat the refused items whose error is retryable; correct the others as their details say."
+
+_SPACE = b" \t\r\n"
+_TOKENS = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[\[{\]},]', re.DOTALL)
+_STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+
+_raw_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_name_of = msgspec.json.Decoder(ItemName).decode
+_told = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class Pieces(NamedTuple):
+    """The texts of the items of a body, by their index."""
+
+    texts: Sequence[bytes]
+
+    def groups(self) -> Iterable[range]:
+        """Their indexes, a few at a time."""
+        start = size = 0
+        for index, text in enumerate(self.texts):
+            size += len(text)
+            if size >= AT_ONCE:
+                yield range(start, index + 1)
+                start, size = index + 1, 0
+        if start < len(self.texts):
+            yield range(start, len(self.texts))
+
+
+def cut(raw: bytes, form_name: str) -> Sequence[bytes]:
+    """Cut a body into the texts of its items. Raises InvalidPayload, and PayloadTooLarge for too many."""
+    texts = _lines(raw) if form_name == LINES.name else _array(raw)
+    if not texts:
+        raise InvalidPayload("The batch is empty.", invalid=[("", "the body must hold at least one item")])
+    if len(texts) > MAX_BATCH_ITEMS:
+        raise PayloadTooLarge(max_items=MAX_BATCH_ITEMS)
+    return texts
+
+
+def _lines(raw: bytes) -> Sequence[bytes]:
+    """The lines that hold something."""
+    return [line for line in raw.split(b"\n") if line.strip(_SPACE)]
+
+
+def _array(raw: bytes) -> Sequence[bytes]:
+    try:
+        return [bytes(item) for item in _raw_items(raw)]
+    except (ValueError, RecursionError):  # One of the items may be at fault, and the others not.
+        return _cut_slowly(raw.strip(_SPACE))
+
+
+def _cut_slowly(raw: bytes) -> Sequence[bytes]:
+    """Cut a text that is no JSON where the commas of an array would be. Raises InvalidPayload when there is none."""
+    depth, start, texts = 0, 1, list[bytes]()
+    for token in _TOKENS.finditer(raw):
+        first = raw[token.start()]
+        if first == ord(",") and depth == 1:
+            texts.append(raw[start : token.start()])
+            start = token.end()
+        depth += _STEPS.get(first, 0)
+        if depth <= 0 and token.end() != len(raw):
+            depth = -1  # It ends before the text does.
+            break
+    if depth or not raw.startswith(b"[") or not raw.endswith(b"]"):
+        reason = "the body must be one JSON array"
+        raise InvalidPayload("The body is not acceptable JSON.", invalid=[("", reason)])
+    return [*texts, raw[start:-1]]
+
+
+async def record_several(call: Call[Any, None], kind: str, take: Take) -> Answer:
+    """Store the items of a body, and answer when all that are accepted are stored (G-143).
+
+    `kind` is what they count as. Raises InvalidPayload and PayloadTooLarge for what is no batch, RateLimited when
+    the caller may not send so many now; and, when nothing was accepted for one and the same passing reason, that.
+    """
+    assert call.form is not None
+    raw, form_name = call.raw_body, call.form.name
+    texts = await call.work_on_body(lambda: cut(raw, form_name))
+    call.take_tokens(len(texts) - 1)
+    results: list[Result | None] = [None] * len(texts)
+    items: list[Item] = []
+    indexes: list[int] = []
+    for group in Pieces(texts).groups():
+        await call.turn(sum(len(texts[index]) for index in group))
+        for index in group:
+            try:
+                items.append(await _read(call, index, texts[index], take))
+            except InvalidPayload as refusal:
+                results[index] = refusal
+            else:
+                indexes.append(index)
+    for index, result in zip(indexes, await call.services.intake.submit_all(items), strict=True):
+        results[index] = result
+    return answer_of(call, kind, [result for result in results if result is not None])
+
+
+async def _read(call: Call[Any, None], index: int, text: bytes, take: Take) -> Item:
+    """Read an item; it is known by its own id, or by its place under the key of the request. Raises InvalidPayload."""
+    body, value, raw, adjustments = await call.decode_one(text)
+    sender = call.sender
+    try:
+        name = _name_of(raw).id
+    except msgspec.ValidationError:
+        reason = "must be a text of 1 to 255 visible ASCII characters, or absent"
+        raise InvalidPayload("The item is not well-formed.", invalid=[("id", reason)]) from None
+    if name is None and sender.key is not None:
+        name = f"{sender.key[:240]}:{index}"
+    if name is not None:
+        value.pop("id", None)
+        sender = sender._replace(key=name, request_hash=canonical_sha256(value))
+    return take(sender, body, raw, adjustments)
+
+
+def answer_of(call: Call[Any, None], kind: str, results: Sequence[Result]) -> Answer:
+    """Say what became of each record, and count them. Raises the one passing reason for which none was accepted."""
+    failures = [failure_of(result) if isinstance(result, Exception) else None for result in results]
+    statuses = [HTTPStatus.ACCEPTED if failure is None else failure.status for failure in failures]
+    call.records = Counter((kind, status) for status in statuses)
+    raise_common(results, failures)
+    log_failures(call, results, failures)
+    items = [
+        _result(index, result, failure, call.request_id)
+        for index, (result, failure) in enumerate(zip(results, failures, strict=True))
+    ]
+    refused = len(failures) - failures.count(None)
+    return Answer(
+        HTTPStatus.ACCEPTED,
+        BatchAccepted(items, len(items) - refused, refused, NEXT_FOR_SOME if refused else NEXT_FOR_ALL),
+    )
+
+
+def raise_common(results: Sequence[Result], failures: Sequence[Failure | None]) -> None:
+    """Raise why nothing was accepted, when that is no fault of the records: then it is the answer to the request."""
+    codes = {failure.code if failure is not None else "" for failure in failures}
+    if len(codes) == 1 and failures[0] is not None and failures[0].status != HTTPStatus.BAD_REQUEST:
+        first = results[0]
+        if isinstance(first, Exception) and failures[0].code != "idempotency_key_reused":
+            raise first
+
+
+def log_failures(call: Call[Any, None], results: Sequence[Result], failures: Sequence[Failure | None]) -> None:
+    """Log what a person has to look at, each sort once."""
+    told = {failure.code: (result, failure) for result, failure in zip(results, failures, strict=True) if failure}
+    for error, failure in told.values():
+        if isinstance(error, Exception):
+            log_failure(error, failure, call.operation.operation_id)
+
+
+def _result(index: int, result: Result, failure: Failure | None, request_id: str) -> ItemResult:
+    if failure is None:
+        assert isinstance(result, Outcome)
+        answer = _told(result.body)
+        return ItemResult(
+            id=answer["id"],
+            index=index,
+            status=HTTPStatus.ACCEPTED,
+            case_id=answer.get("case_id") or msgspec.UNSET,
+            adjusted=answer.get("adjusted", msgspec.UNSET),
+            replayed=result.replayed,
+        )
+    error = ErrorBody(
+        failure.code,
+        failure.message,
+        failure.next_action,
+        request_id,
+        CATALOGUE[failure.code].retryable,
+        # The schema of the body would be the same a thousand times.
+        {
+            name: value[:MOST_FAULTS] if isinstance(value, list) else value
+            for name, value in failure.details.items()
+            if name != "request_body_schema"
+        },
+    )
+    return ItemResult(index=index, status=failure.status, error=error)

@@ -1,0 +1,234 @@
+"""One form for the events of all foreign SDKs, and the log event that it becomes (G-142). Pure functions.
+
+The same exception is one case, whoever reports it: natively, or by the SDK of any protocol. Grouping looks at the type,
+the message and the top in-app frame as `file:function` (G-031), and SDKs disagree on the last. So `file` and `function`
+of a frame are always what every one of them can tell, and what a hand-written report tells most naturally: the base
+name of the file and the bare name of the function. What the SDK sent stands beside them, for source maps.
+
+What is stored in `extra`:
+
+- `exception`: `type`, `value`, `module`, `frames`, latest call first; `causes` are further ones of the same form.
+  A frame is `file`, `function`, `in_app`, and as they were sent `filename`, `abs_path` where it differs,
+  `module`, `lineno`, `colno`, `context_line`, and `symbol` where the function was called otherwise. `frames_left_out`
+  counts those without room.
+- `debug_meta`: `images`, each with `type`, `code_file` and `debug_id`.
+- Whatever else the protocol's own module keeps. `left_out` names what found no room.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from schemas.cases.log import LEVELS, MAX_EXTRA_BYTES, LogEvent
+from schemas.onboarding.proof import PROOF_PROPERTY
+
+MAX_MESSAGE = 8192
+MAX_NAME = 200
+MAX_ENVIRONMENT = 100
+MAX_EMAIL = 320
+MAX_TAGS = 50
+MAX_TAG = 500
+MAX_FRAMES = 100  # of one exception
+MAX_CAUSES = 10
+CAUSES_FRAMES = 4  # a cause has so many times fewer frames
+MAX_TEXT = 500  # characters of a text in a frame
+NO_MESSAGE = "(no message)"
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(LogEvent).decode
+
+_OF_LIBRARY = re.compile(
+    r"(?:^|[/\\])(?:site-packages|dist-packages|node_modules|lib[/\\]python\d[^/\\]*|\.yarn|vendor)[/\\]"
+    r"|^(?:node:|internal/|native$|<frozen |<__array_function__)"
+)
+_TAIL = re.compile(r"[?#].*", re.DOTALL)
+# A bundler's mark of the content: letters and digits between two stops, of a script in its last extension.
+_CONTENT_HASH = re.compile(r"[.-](?=[A-Za-z_]*[0-9])[0-9A-Za-z_]{8,}(?=\.(?:[cm]?js|css)$)")
+_NAME_PREFIX = re.compile(r"^(?:async |new |get |set |static )+")
+_NAME_SUFFIX = re.compile(r" \[as [^\]]*\]$")
+_OF_USER = ("email", "username", "ip_address", "name")
+_NAMELESS = frozenset({"", "?", "<anonymous>", "(anonymous)", "anonymous", "<unknown>"})
+
+
+class Frame(NamedTuple):
+    """A call as an SDK tells of it. `in_app` None: it does not say whether this is the product's own code."""
+
+    filename: str | None
+    function: str | None
+    abs_path: str | None = None
+    module: str | None = None
+    lineno: int | None = None
+    colno: int | None = None
+    in_app: bool | None = None
+    context_line: str | None = None
+
+
+class ForeignError(NamedTuple):
+    """An exception as an SDK tells of it; `frames` come with the latest call first."""
+
+    type: str | None
+    value: str | None
+    frames: Sequence[Frame] = ()
+    module: str | None = None
+
+
+class ForeignEvent(NamedTuple):
+    """An event of any protocol. `errors`: the one that was reported, then what it was caused by.
+
+    `message` is what the event says itself; where there is an exception, that one's counts. `images` are files with
+    their debug ids; `more` is what else is kept, the most important first. Texts may be of any length.
+    """
+
+    level: str | None
+    message: str | None = None
+    errors: Sequence[ForeignError] = ()
+    environment: str | None = None
+    release: str | None = None
+    user: Mapping[str, Any] | None = None
+    tags: Mapping[str, Any] = {}
+    images: Sequence[Mapping[str, Any]] = ()
+    more: Mapping[str, Any] = {}
+
+
+class TakenLog(NamedTuple):
+    """The log event, and its text as it would have been sent."""
+
+    body: LogEvent
+    raw: bytes
+
+
+def to_log(event: ForeignEvent) -> TakenLog:
+    """Turn an event into a log event within the bounds of G-030: what is too long is cut, what has no room left out."""
+    body: dict[str, Any] = {
+        "message": _message(event)[:MAX_MESSAGE],
+        "level": LEVELS.get((event.level or "").lower(), "error"),
+        "environment": (event.environment or "")[:MAX_ENVIRONMENT] or None,
+        "release": (event.release or "")[:MAX_NAME] or None,
+        "user": _user(event.user),
+        "tags": _tags(event.tags),
+        "extra": _extra(event),
+    }
+    raw = _encode({name: value for name, value in body.items() if value is not None})
+    return TakenLog(_decode(raw), raw)
+
+
+def file_of(frame: Frame) -> str:
+    """The base name of a frame's file, without what a bundler adds; "" where there is none."""
+    path = _TAIL.sub("", frame.abs_path or frame.filename or "")
+    return _CONTENT_HASH.sub("", re.split(r"[/\\]", path)[-1])[:MAX_TEXT]
+
+
+def function_of(frame: Frame) -> str:
+    """The bare name of a frame's function: without its class, its module, and how it was called."""
+    name = _NAME_SUFFIX.sub("", _NAME_PREFIX.sub("", (frame.function or "").strip()))
+    if name in _NAMELESS:
+        return ""
+    bare = name.rpartition(".")[2]
+    return ("" if bare in _NAMELESS else bare)[:MAX_TEXT]
+
+
+def is_own(frame: Frame) -> bool:
+    """Whether a frame is of the product's own code: as the SDK says, else by where its file lies."""
+    if frame.in_app is not None:
+        return frame.in_app
+    path = frame.abs_path or frame.filename or ""
+    return bool(path) and _OF_LIBRARY.search(path) is None
+
+
+def _message(event: ForeignEvent) -> str:
+    """The text of the exception, or its type, as a hand-written report calls it; else what the event says."""
+    told = [event.errors[0].value, event.errors[0].type] if event.errors else []
+    return next((text for text in (*told, event.message) if text), NO_MESSAGE)
+
+
+def _user(user: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The user with an id: what else names somebody stands in for one."""
+    names = [_plain(user.get(name)) for name in ("id", "email", "username", "ip_address")] if user else []
+    known = next((name for name in names if name), None)
+    if user is None or known is None:
+        return None
+    shown = {name: user[name][:MAX_EMAIL] for name in _OF_USER if isinstance(user.get(name), str) and user[name]}
+    return {"id": known[:MAX_NAME], **shown}
+
+
+def _plain(value: Any) -> str | None:
+    """A text or number as text; None for anything else."""
+    return str(value).strip() if isinstance(value, str | int | float) and not isinstance(value, bool) else None
+
+
+def _tags(tags: Mapping[str, Any]) -> dict[str, str]:
+    """At most MAX_TAGS; the marker of a proof is always among them."""
+    kept: dict[str, str] = {}
+    names = sorted(tags, key=lambda name: name != PROOF_PROPERTY)
+    for name in names:
+        value = tags[name]
+        text = value if isinstance(value, str) else _encode(value).decode() if value is not None else None
+        if name and text is not None and len(kept) < MAX_TAGS:
+            kept[name[:MAX_NAME]] = text[:MAX_TAG]
+    return kept
+
+
+def _extra(event: ForeignEvent) -> dict[str, Any]:
+    """What is kept beside the message, the most important first, as long as there is room."""
+    extra: dict[str, Any] = {}
+    left_out: list[str] = []
+    room = MAX_EXTRA_BYTES - len(_encode({"left_out": list(event.more)})) - len('{"frames_left_out":100}')
+    if event.errors:
+        extra["exception"] = _fitting(event.errors, room * 3 // 4)
+        room -= len(_encode(extra["exception"])) + len('"exception":,')
+    parts = {"debug_meta": {"images": list(event.images)} if event.images else None, **event.more}
+    for name, value in parts.items():
+        if value is None:
+            continue
+        size = len(_encode({name: value}))
+        if size > room:
+            left_out.append(name)
+            continue
+        extra[name] = value
+        room -= size
+    return {**extra, "left_out": left_out} if left_out else extra
+
+
+def _fitting(errors: Sequence[ForeignError], room: int) -> dict[str, Any]:
+    """Exceptions with as many frames as there is room for, those of the latest calls."""
+    most = MAX_FRAMES
+    while True:
+        shown = _error(errors[0], most)
+        if len(errors) > 1:
+            shown["causes"] = [_error(cause, most // CAUSES_FRAMES) for cause in errors[1 : 1 + MAX_CAUSES]]
+        if most == 0 or len(_encode(shown)) <= room:
+            return shown
+        most //= 2
+
+
+def _error(error: ForeignError, most: int) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "type": (error.type or "")[:MAX_TEXT] or None,
+        "value": (error.value or "")[:MAX_TEXT] or None,
+        "module": (error.module or "")[:MAX_TEXT] or None,
+        "frames": [_frame(frame) for frame in error.frames[:most]],
+        "frames_left_out": max(0, len(error.frames) - most) or None,
+    }
+    return {name: value for name, value in shown.items() if value is not None}
+
+
+def _frame(frame: Frame) -> dict[str, Any]:
+    function = function_of(frame)
+    symbol = frame.function if frame.function != function else None
+    shown: dict[str, Any] = {
+        "file": file_of(frame),
+        "function": function,
+        "in_app": is_own(frame),
+        "filename": frame.filename and frame.filename[:MAX_TEXT],
+        "abs_path": frame.abs_path[:MAX_TEXT] if frame.abs_path and frame.abs_path != frame.filename else None,
+        "module": frame.module and frame.module[:MAX_TEXT],
+        "lineno": frame.lineno,
+        "colno": frame.colno,
+        "symbol": symbol and symbol[:MAX_TEXT],
+        "context_line": frame.context_line and frame.context_line[:MAX_TEXT],
+    }
+    return {name: value for name, value in shown.items() if value is not None and value != ""}

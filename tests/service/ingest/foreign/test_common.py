@@ -1,0 +1,152 @@
+"""Events of all SDKs have one form, and one exception is one case whoever reports it (G-142, G-031)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.cases.log import MAX_EXTRA_BYTES, LogEvent
+from schemas.onboarding.proof import PROOF_PROPERTY
+from service.ingest.foreign.common import (
+    MAX_FRAMES,
+    NO_MESSAGE,
+    ForeignError,
+    ForeignEvent,
+    Frame,
+    file_of,
+    function_of,
+    is_own,
+    to_log,
+)
+from service.ingest.grouping import gather, group
+
+NATIVE = {
+    "type": "PaymentError",
+    "frames": [{"file": "pay.py", "function": "charge", "line": 3, "in_app": True}],
+}
+SPELLINGS = [
+    Frame("shop/pay.py", "Shop.charge", "/srv/releases/17/shop/pay.py", in_app=True),
+    Frame("/srv/app/shop/pay.py", "charge"),
+    Frame(r"C:\app\pay.py", "async Object.charge [as pay]"),
+    Frame("https://shop.example/static/pay.py?v=3", "new charge", in_app=True),
+    Frame("app:///dist/pay.py", "outer.<locals>.charge"),
+]
+
+
+@pytest.mark.parametrize("frame", SPELLINGS)
+def test_one_exception_is_one_case_whoever_reports_it(frame: Frame) -> None:
+    """However an SDK spells its file and its function; frames of libraries above it do not count."""
+    library = Frame("requests/api.py", "get", "/usr/lib/python3.11/site-packages/requests/api.py")
+    event = ForeignEvent("error", errors=[ForeignError("PaymentError", "Card 17 refused", [library, frame])])
+    body = to_log(event).body
+    native = group(gather("Card 17 refused", {"exception": NATIVE}))
+    assert group(gather(body.message, body.extra)) == native
+
+
+@pytest.mark.parametrize(
+    ("path", "file"),
+    [
+        ("assets/index-Diw9gTda.js", "index.js"),
+        ("static/main.3f2a1c99.js", "main.js"),
+        ("index-payments.js", "index-payments.js"),
+        ("app.js#L3", "app.js"),
+        ("https://shop.example/", ""),
+        ("<string>", "<string>"),
+        (None, ""),
+    ],
+)
+def test_names_of_files(path: str | None, file: str) -> None:
+    """A bundler's hash would make each release another case."""
+    assert file_of(Frame(path, None)) == file
+
+
+@pytest.mark.parametrize(
+    ("symbol", "function"),
+    [("Object.<anonymous>", ""), ("?", ""), (None, ""), ("f.<locals>.<lambda>", "<lambda>"), ("<module>", "<module>")],
+)
+def test_names_of_functions(symbol: str | None, function: str) -> None:
+    assert function_of(Frame(None, symbol)) == function
+
+
+@pytest.mark.parametrize(
+    ("path", "own"),
+    [
+        ("/srv/app/node_modules/express/lib/router.js", False),
+        ("node:internal/timers", False),
+        ("/usr/lib/python3.11/json/decoder.py", False),
+        ("<frozen importlib._bootstrap>", False),
+        ("/srv/app/server.js", True),
+        (None, False),
+    ],
+)
+def test_own_code_is_told_by_its_place(path: str | None, own: bool) -> None:
+    """Where the SDK does not say; what it says counts."""
+    assert is_own(Frame(path, "f")) is own
+    assert is_own(Frame(path, "f", in_app=not own)) is not own
+
+
+def test_what_does_not_fit_is_cut_or_left_out() -> None:
+    """A log event of these bounds comes out whatever goes in, and says what is missing."""
+    frames = [Frame("f" * 9000 + ".py", "g" * 9000, lineno=n, in_app=True) for n in range(5000)]
+    event = ForeignEvent(
+        "FATAL",
+        errors=[ForeignError("T" * 9000, "v" * 9000, frames)] * 50,
+        environment="e" * 300,
+        release="r" * 300,
+        user={"email": "m" * 999, "id": None},
+        tags={**{f"tag {n}": n for n in range(80)}, "t" * 300: "v" * 900, PROOF_PROPERTY: "marker"},
+        more={"contexts": {"a": "x" * 70_000}, "breadcrumbs": [1]},
+    )
+    log = to_log(event).body
+    assert (len(log.message), log.level) == (8192, "fatal")
+    assert (len(log.environment or ""), len(log.release or "")) == (100, 200)
+    assert log.user is not None
+    assert (len(log.user.id), len(log.user.email or "")) == (200, 320)
+    assert log.tags is not None
+    assert (len(log.tags), log.tags[PROOF_PROPERTY]) == (50, "marker")
+    assert log.extra is not None
+    assert (log.extra["left_out"], log.extra["breadcrumbs"]) == (["contexts"], [1])
+    assert len(msgspec.json.encode(log.extra)) <= MAX_EXTRA_BYTES
+    exception = log.extra["exception"]
+    assert 0 < len(exception["frames"]) <= MAX_FRAMES
+    assert exception["frames_left_out"] == 5000 - len(exception["frames"])
+    assert exception["frames"][0]["lineno"] == 0
+
+
+def test_an_event_that_says_nothing() -> None:
+    """Is a log event all the same: nothing is lost for being odd."""
+    log = to_log(ForeignEvent(None)).body
+    assert (log.message, log.level, log.user, log.tags) == (NO_MESSAGE, "error", None, {})
+    assert to_log(ForeignEvent("error", errors=[ForeignError("Timeout", "")])).body.message == "Timeout"
+
+
+TEXT = st.one_of(st.none(), st.text(max_size=300))
+VALUE: Any = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-(2**53) + 1, 2**53 - 1), st.text()),
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(st.text(), inner, max_size=4)),
+    max_leaves=8,
+)
+ERROR = st.builds(ForeignError, TEXT, TEXT, st.lists(st.builds(Frame, TEXT, TEXT, TEXT, TEXT), max_size=5), TEXT)
+EVENT = st.builds(
+    ForeignEvent,
+    level=TEXT,
+    message=TEXT,
+    errors=st.lists(ERROR, max_size=3),
+    environment=TEXT,
+    release=TEXT,
+    user=st.one_of(st.none(), st.dictionaries(st.sampled_from(["id", "email", "username", "x"]), VALUE)),
+    tags=st.dictionaries(st.text(), VALUE, max_size=3),
+    images=st.just(()),
+    more=st.dictionaries(st.sampled_from(["contexts", "request"]), VALUE),
+)
+
+
+@given(event=EVENT)
+def test_whatever_an_sdk_sends_becomes_a_log_event(event: ForeignEvent) -> None:
+    """Of the declared form, with a text that says the same."""
+    log = to_log(event)
+    assert msgspec.json.decode(log.raw, type=LogEvent) == log.body
