@@ -8,6 +8,8 @@ from pathlib import Path
 from service.analytics.port import AnalyticsProviders
 from service.auth.authenticator import Authenticator
 from service.billing.notices import Notices
+from service.billing.payments import Payments
+from service.cases.sourcemaps.unmangling import Unmangler
 from service.eventstore.fulldisk import FULL_DISK
 from service.eventstore.store import EventStore
 from service.ingest.intake import Intake
@@ -35,4 +37,6 @@ def make_services(settings: Settings) -> Services:
         providers=AnalyticsProviders(settings, store),
         authenticator=Authenticator(settings, store),
         notices=Notices(store, settings.plans),
+        payments=Payments(settings),
+        unmangler=Unmangler(store),
     )

@@ -20,6 +20,7 @@ from schemas.kernel.paging import PageQuery
 from service.accounts import reads as accounts
 from service.cases import listing as cases
 from service.cases.listing import CaseFilter
+from service.cases.sourcemaps import reads as source_maps
 from service.credentials import reads as credentials
 from service.deploys import reads as deploys
 from service.eventstore.pages import END
@@ -56,6 +57,9 @@ _TABLES: dict[str, str] = {
     "case when (n <= {recent}) then {newest} else {newest} - 40000000 + n end from {each}",
     "deploys": "insert into deploys (project_id, id, revision, version, environment, source, trusted, recorded_at) "
     "select project, 'deploy_' || n, 1, 'v', {kind}, 'ci', true, {newest} - most + n from {each}",
+    "source_maps": "insert into source_maps (project_id, id, kind, release, source_url, sha256, size, blob_id, "
+    "stored_at) select project, 'map_' || n, 'source_map', {kind}, '~/' || n, 's', 1, 'b', "
+    "{newest} - most + n from {each}",
     "trigger_receipts": "insert into trigger_receipts (project_id, id, revision, automation_id, kind, status, "
     "issued_at, expires_at, state) select project, 'rcpt_' || n, 1, {kind}, 'material_case', "
     "case {kind} when 'rare' then 'consumed' else 'closed' end, {newest} - most + n, 0, '{{}}' from {each}",
@@ -106,6 +110,10 @@ def _deploys(environment: str | None) -> Read:
     return lambda store: deploys.newest(store, PROJECT, environment, END, LIMIT)
 
 
+def _source_maps(release: str | None) -> Read:
+    return lambda store: source_maps.newest(store, PROJECT, release, END, LIMIT)
+
+
 @dataclass(frozen=True)
 class List:
     """A list: the tables that it reads, and pages of it by the filter that they are filtered by ("" for none)."""
@@ -141,6 +149,10 @@ LISTS: dict[str, List] = {
     ),
     "list_deploys": List(
         ("deploys",), {"": [_deploys(None)], "environment": [_deploys(name) for name in ("rare", "frequent", "none")]}
+    ),
+    "list_source_maps": List(
+        ("source_maps",),
+        {"": [_source_maps(None)], "release": [_source_maps(name) for name in ("rare", "frequent", "none")]},
     ),
     "list_automation_trigger_receipts": List(
         ("trigger_receipts",),
