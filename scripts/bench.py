@@ -17,6 +17,7 @@ import time
 from contextlib import ExitStack
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
@@ -24,7 +25,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from scripts import backtests, chains, contention, durable, endings, loadgen, loads, scrubcost, stock, worlds
+from scripts import backtests, batches, chains, contention, durable, endings, loadgen, loads, scrubcost, stock, worlds
 from service.embedded.layout import temporary_directory
 from statemachines.kernel.topics import EVENTS, declare, known_topics, lifts, parse_topic
 from tests.support.cluster import TestCluster
@@ -37,6 +38,8 @@ console = Console(width=118)
 RESTARTS = 20
 GROWTH_TURNS = 4  # of two loads that are compared, after one to warm up
 INGEST_TURNS = 16
+BATCHERS = 8  # connections that send batches
+LEAST_BATCHED = 15_000.0  # records a second
 LIFTED_TURNS = 5
 OLDER = "bench."  # before the topics of a history whose events are all lifted
 LEAST_IDLE = 0.010  # seconds
@@ -44,6 +47,7 @@ STEADY = ("write", "read", "log")  # what a neighbour does all the time; a fence
 PARTS = (
     "transitions",
     "ingest",
+    "batches",
     "scrubbing",
     "chains",
     "claims",
@@ -134,6 +138,23 @@ def measure_ingest(figures: Figures, world: worlds.World, seconds: float) -> Non
     assert kept >= acknowledged, f"{acknowledged} acknowledged, {kept} stored"
     rate, yardstick = (median(turn.rate for turn in side[1:]) for side in (stored, echo))  # The first turn warms up.
     figures.add("durable ingest with grouping, 64 connections", rate, "/s", yardstick=yardstick, promised=0.5)
+
+
+def measure_batches(figures: Figures, world: worlds.World, seconds: float) -> None:
+    """Store records that come many in a request; each that was acknowledged is there."""
+    for name, client in (
+        ("batched records, durable and in their cases", batches.posting_lines),
+        ("OpenTelemetry records, durable and in their cases", batches.exporting),
+    ):
+        project = world.create_project("batches")
+        load = partial(client, project["dsn"])
+        world.load(load, BATCHERS, seconds / 4)  # to warm up
+        stats = world.load(lambda n, load=load: load(n + BATCHERS), BATCHERS, seconds)
+        console.print(f"  {dict(stats.statuses)}, p99 {stats.percentile(0.99):.0f} ms a request")
+        acknowledged = len(stats.latencies) * batches.SIZE
+        [[kept]] = world.query("select count(*) from log_events where project_id = %s", project["id"])
+        assert kept >= acknowledged, f"{acknowledged} acknowledged, {kept} stored"
+        figures.add(name, stats.rate * batches.SIZE, "/s", yardstick=LEAST_BATCHED, promised=1)
 
 
 def measure_scrubbing(figures: Figures, world: worlds.World, seconds: float) -> None:
@@ -420,6 +441,9 @@ def main() -> int:
         if "ingest" in wanted:
             with world.api():
                 measure_ingest(figures, world, arguments.seconds)
+        if "batches" in wanted:
+            with world.api():
+                measure_batches(figures, world, arguments.seconds)
         if "scrubbing" in wanted:
             with world.api():
                 measure_scrubbing(figures, world, arguments.seconds)
