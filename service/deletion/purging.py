@@ -58,6 +58,11 @@ FACTS = (
     "automation_looks",
     "sweep_turns",
     "idempotency",
+    "source_maps",
+    "source_map_totals",
+    "source_map_blobs",  # before the pieces: what is written meanwhile holds the blob
+    "source_map_pieces",
+    "upload_chunks",
 )
 """Tables outside of the log that hold rows of a scope under its name."""
 KEPT = ("events", "stream_heads", "snapshots", "usage_days", "usage_deploys", "rebuilds", DELETIONS.name)

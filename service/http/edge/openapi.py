@@ -295,8 +295,11 @@ def _header(name: str, schema: Json, *, required: bool) -> Json:
 
 def _request_body(bound: Bound, schema_of: Mapping[int, Json]) -> Json:
     """The body as JSON; optional where an absent one, which equals `{}`, is acceptable (G-003)."""
+    media_type = bound.operation.media_type
+    if media_type != JSON:
+        return {"required": True, "content": {media_type: {"schema": {"type": "string", "format": "binary"}}}}
     schema = {} if bound.raw_body else schema_of[id(bound.body_type)]
-    return {"required": bound.needs_body, "content": {"application/json": {"schema": schema}}}
+    return {"required": bound.needs_body, "content": {media_type: {"schema": schema}}}
 
 
 _HEADERS: Mapping[str, Json] = {

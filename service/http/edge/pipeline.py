@@ -29,7 +29,7 @@ from service.http.edge.access_log import UNKNOWN, AccessLog
 from service.http.edge.adjusting import Adjusted, adjust
 from service.http.edge.allowed import in_operations
 from service.http.edge.apart import LARGE, Apart
-from service.http.edge.arriving import ArrivingBody, Discarding, too_large
+from service.http.edge.arriving import PIECE, ArrivingBody, Discarding, too_large
 from service.http.edge.body_gate import Odd, check_body, check_values
 from service.http.edge.body_room import BodyRoom, Room
 from service.http.edge.bound import STAND_IN, TEST_CLOCK_PATH, Bound, is_id, is_project_id
@@ -63,6 +63,7 @@ from statemachines.projects.project import ProjectNotFound
 MAX_RUNNING = 1024  # requests carried out at once
 MOST_VALUES = 50_000  # of a body that is no telemetry: more than the longest plan has, and a tenth of what fits in
 MOST_DOCUMENTS = 4  # large bodies that are more than bytes at once; the others wait for their turn
+MOST_UPLOADS = 16  # bodies that are stored while they arrive
 MAX_READING = 4096  # bodies still arriving at once; each has its own deadline
 # Seconds that all reads of one request may take. A page comes within a second or not at all; what changes something
 # may have to count first, and is carried out under a deadline of its own.
@@ -106,6 +107,8 @@ class Pipeline:
         self.running = 0
         self._turns = Shares()
         self._apart = Apart(waiting=MAX_RUNNING)
+        # A piece of each is in memory; what is large takes its sender's time, so one account gets few places.
+        self._uploads = Turns(places=MOST_UPLOADS, per_tenant=MOST_UPLOADS // 4, waiting=MOST_UPLOADS)
         # A document takes ten times its bytes once it is parsed, and is copied several times until it is stored.
         self._documents = Turns(places=MOST_DOCUMENTS, per_tenant=MOST_DOCUMENTS // 2, waiting=MAX_RUNNING)
 
@@ -165,9 +168,13 @@ class Pipeline:
             call = await self._admit(services, bound, request, head, query, added)
             standing.append(call)
             with self.bodies.of(call.principal.account or self._address(request, head)) as room:
+                call.headers = added
+                if body is not None and operation.streams:
+                    async with self._uploads.place(call.principal.tenant):
+                        call.arriving = body.pieces(room, PIECE)
+                        return await self._answer(call, bound, head, b"")
                 raw = b"" if body is None else await self._read(body, room)
                 raw = await self._unpack(call, head, raw, room)
-                call.headers = added
                 if len(raw) <= LARGE or operation.adjusts:
                     return await self._answer(call, bound, head, raw)
                 async with self._documents.place(call.principal.tenant):
@@ -352,7 +359,7 @@ async def _check_standing(services: Services, principal: Principal, project_id: 
     """Visibility, owner and fence, in this order. An object of a project not visible is itself not found."""
     try:
         remembered = operation.mutation and operation.group != DELETION_GROUP
-        await services.authenticator.admit(principal, project_id, operation, remembered=remembered)
+        await services.authenticator.admit(principal, project_id, operation, remembered=remembered, as_found=True)
     except ProjectNotFound:
         if operation.subject is not None:
             raise refusal(operation.subject.not_found) from None
@@ -406,7 +413,7 @@ def _parse(call: Call[Any, Any], bound: Bound, head: Head, raw: bytes) -> None:
     _parse_head(call, head)
     value: Any = {}
     if bound.takes_body:
-        if raw:
+        if raw and operation.media_type == JSON:
             check_content(head, text_plain=operation.text_plain, packed=operation.unpacked > 0)
         if bound.raw_body:
             call.body = raw
