@@ -27,6 +27,7 @@ from rich.table import Table
 
 from scripts import (
     backtests,
+    batches,
     caselists,
     chains,
     contention,
@@ -52,6 +53,8 @@ console = Console(width=118)
 RESTARTS = 20
 GROWTH_TURNS = 4  # of two loads that are compared, after one to warm up
 INGEST_TURNS = 16
+BATCHERS = 8  # connections that send batches
+LEAST_BATCHED = 15_000.0  # records a second
 LIFTED_TURNS = 5
 OLDER = "bench."  # before the topics of a history whose events are all lifted
 LEAST_IDLE = 0.010  # seconds
@@ -59,6 +62,7 @@ STEADY = ("write", "read", "log")  # what a neighbour does all the time; a fence
 PARTS = (
     "transitions",
     "ingest",
+    "batches",
     "scrubbing",
     "chains",
     "claims",
@@ -164,6 +168,23 @@ def measure_large_events(figures: Figures, world: worlds.World, seconds: float) 
     name = "durable errors of 15 kB, 64 connections"
     figures.add(name, stored.rate, "/s", yardstick=echo.rate, promised=0.4)
     figures.add(f"{name}: processor time", stored.processor, "us", yardstick=echo.processor, promised=2.5, most=True)
+
+
+def measure_batches(figures: Figures, world: worlds.World, seconds: float) -> None:
+    """Store records that come many in a request; each that was acknowledged is there."""
+    for name, client in (
+        ("batched records, durable and in their cases", batches.posting_lines),
+        ("OpenTelemetry records, durable and in their cases", batches.exporting),
+    ):
+        project = world.create_project("batches")
+        load = partial(client, project["dsn"])
+        world.load(load, BATCHERS, seconds / 4)  # to warm up
+        stats = world.load(lambda n, load=load: load(n + BATCHERS), BATCHERS, seconds)
+        console.print(f"  {dict(stats.statuses)}, p99 {stats.percentile(0.99):.0f} ms a request")
+        acknowledged = len(stats.latencies) * batches.SIZE
+        [[kept]] = world.query("select count(*) from log_events where project_id = %s", project["id"])
+        assert kept >= acknowledged, f"{acknowledged} acknowledged, {kept} stored"
+        figures.add(name, stats.rate * batches.SIZE, "/s", yardstick=LEAST_BATCHED, promised=1)
 
 
 def measure_scrubbing(figures: Figures, world: worlds.World, seconds: float) -> None:
@@ -478,6 +499,9 @@ def main() -> int:
             with world.api():
                 measure_ingest(figures, world, arguments.seconds)
                 measure_large_events(figures, world, arguments.seconds)
+        if "batches" in wanted:
+            with world.api():
+                measure_batches(figures, world, arguments.seconds)
         if "scrubbing" in wanted:
             with world.api():
                 measure_scrubbing(figures, world, arguments.seconds)
