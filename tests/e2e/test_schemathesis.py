@@ -84,6 +84,8 @@ ACCEPTED = ["2xx", 401, 403, 404, 409, 412, 428, 429, 503]
 # something. `schema_and_decoder_agree` checks them
 # all the same.
 RULED = [
+    "assemble_bundle",
+    "assemble_project_bundle",
     "assign_case",
     "backtest_automation_contract",
     "create_credential",
@@ -102,6 +104,7 @@ RULED = [
     "review_onboarding",
     "start_onboarding",
     "update_automation_run",
+    "upload_chunks",
     "upload_source_map",
 ]
 
