@@ -8,6 +8,7 @@ from service.billing.notices import Notices
 from service.cases.sourcemaps.unmangling import Unmangler
 from service.eventstore.store import EventStore
 from service.ingest.intake import Intake
+from service.ingest.packing import unpack
 from service.ingest.scrubbing import Scrubber
 from service.registry import registry
 from service.services import Services
@@ -29,5 +30,5 @@ def make_services(settings: Settings) -> Services:
         providers=AnalyticsProviders(settings, store),
         authenticator=Authenticator(settings, store),
         notices=Notices(store, settings.plans),
-        unmangler=Unmangler(store),
+        unmangler=Unmangler(store, unpack),
     )

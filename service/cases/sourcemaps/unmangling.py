@@ -7,7 +7,7 @@ one map after the other and tenants in turn; a look-up takes microseconds.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -39,7 +39,7 @@ with ids as (
     select c.id from cases c where c.project_id = %s and c.id = %s
     union all select m.id from cases m where m.project_id = %s and m.merged_into = %s
 )
-select e.release, e.message, e.extra::text from ids i cross join lateral (
+select e.release, e.message, e.extra::text, e.packed from ids i cross join lateral (
     select * from log_events l where l.project_id = %s and l.case_id = i.id
     order by l.received_at desc, l.id desc limit 1) e
 order by e.received_at desc, e.id desc limit 1
@@ -67,7 +67,11 @@ Ready = ReadyMap | Verdict
 class Unmangler:
     """Takes maps apart for one process, and keeps them warm."""
 
-    def __init__(self, store: EventStore, warm_bytes: int = WARM_BYTES) -> None:
+    def __init__(
+        self, store: EventStore, unpack: Callable[[bytes], Mapping[str, Any]], warm_bytes: int = WARM_BYTES
+    ) -> None:
+        """Of an error, `unpack` brings back what intake has packed."""
+        self._unpack = unpack
         self._store = store
         self._worker = Aside(MOST_WAITING, "service-source-maps")
         self.packer = Aside(MOST_WAITING, "service-packing")  # of uploads: a piece of them never waits for a map
@@ -86,8 +90,9 @@ class Unmangler:
         rows = await self._store.fetch(_LATEST, *named, *named, project_id)
         if not rows:
             return Unmangled(None, [])
-        release, message, extra = rows[0]
-        return await self.lead(project_id, release, frames_of(_mapping(extra), message), tenant)
+        release, message, text, packed = rows[0]
+        extra = _mapping(text) if packed is None else self._unpack(packed)
+        return await self.lead(project_id, release, frames_of(extra, message), tenant)
 
     async def lead(self, project_id: str, release: str | None, frames: Sequence[Frame], tenant: str) -> Unmangled:
         """Lead frames back. Nothing is known of those that name neither a release nor a file's debug id (G-054)."""
