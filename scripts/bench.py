@@ -24,7 +24,19 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from scripts import backtests, chains, contention, durable, endings, loadgen, loads, scrubcost, stock, worlds
+from scripts import (
+    backtests,
+    chains,
+    contention,
+    durable,
+    endings,
+    loadgen,
+    loads,
+    scrubcost,
+    stock,
+    unmangling,
+    worlds,
+)
 from service.embedded.layout import temporary_directory
 from statemachines.kernel.topics import EVENTS, declare, known_topics, lifts, parse_topic
 from tests.support.cluster import TestCluster
@@ -52,6 +64,7 @@ PARTS = (
     "loads",
     "backtest",
     "deletion",
+    "unmangling",
     "start",
     "neighbours",
 )
@@ -313,6 +326,12 @@ def measure_deletion(figures: Figures, world: worlds.World, rows: int) -> None:
     )
 
 
+def measure_unmangling(figures: Figures, world: worlds.World, seconds: float) -> None:
+    """Lead the frames of errors back to their sources, with a warm cache."""
+    rate = unmangling.measure(world, seconds)
+    figures.add("frames led back to their sources", rate, "/s", yardstick=10_000, promised=1)
+
+
 def measure_start(figures: Figures) -> None:
     """Start `service serve` on an existing embedded database; measure the memory of its idle API process.
 
@@ -449,6 +468,10 @@ def main() -> int:
             world.use_database("deletion")
             with world.api():
                 measure_deletion(figures, world, arguments.deletion_rows)
+        if "unmangling" in wanted:
+            world.use_database("unmangling")
+            with world.api():
+                measure_unmangling(figures, world, arguments.seconds)
         if "start" in wanted:
             measure_start(figures)
         if "neighbours" in wanted:
