@@ -39,6 +39,7 @@ from scripts import (
     loads,
     scrubcost,
     stock,
+    unmangling,
     worlds,
 )
 from service.embedded.layout import temporary_directory
@@ -73,6 +74,7 @@ PARTS = (
     "backtest",
     "deletion",
     "lists",
+    "unmangling",
     "start",
     "neighbours",
 )
@@ -390,6 +392,12 @@ def measure_lists(figures: Figures, world: worlds.World, share: float) -> None:
     )
 
 
+def measure_unmangling(figures: Figures, world: worlds.World, seconds: float) -> None:
+    """Lead the frames of errors back to their sources, with a warm cache."""
+    rate = unmangling.measure(world, seconds)
+    figures.add("frames led back to their sources", rate, "/s", yardstick=10_000, promised=1)
+
+
 def measure_start(figures: Figures) -> None:
     """Start `service serve` on an existing embedded database; measure the memory of its idle API process.
 
@@ -539,6 +547,10 @@ def main() -> int:
             world.use_database("caselists")
             with world.api():
                 measure_lists(figures, world, arguments.lists_share)
+        if "unmangling" in wanted:
+            world.use_database("unmangling")
+            with world.api():
+                measure_unmangling(figures, world, arguments.seconds)
         if "start" in wanted:
             measure_start(figures)
         if "neighbours" in wanted:

@@ -38,6 +38,7 @@ LABEL = form(
     "with at least one visible character, and without control or direction characters",
 )
 SHA256 = form("[0-9a-f]{64}", "of 64 lower-case hex digits")
+SHA1 = form("[0-9a-f]{40}", "of 40 lower-case hex digits")
 IDENTIFIER = form(
     "[A-Za-z0-9][A-Za-z0-9._:-]{7,199}", "of letters, digits, '.', '_', ':' and '-', beginning with a letter or digit"
 )

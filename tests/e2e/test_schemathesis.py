@@ -88,6 +88,8 @@ ACCEPTED = ["2xx", 401, 403, 404, 409, 412, 428, 429, 503]
 # automation or its lease, a status asks for certain members, a month has begun, an address is one
 # for browsers, a file is found by something. `schema_and_decoder_agree` checks them all the same.
 RULED = [
+    "assemble_bundle",
+    "assemble_project_bundle",
     "assign_case",
     "backtest_automation_contract",
     "create_credential",
@@ -109,6 +111,7 @@ RULED = [
     "start_billing_checkout",
     "start_onboarding",
     "update_automation_run",
+    "upload_chunks",
     "upload_source_map",
 ]
 

@@ -28,6 +28,7 @@ from tests.support.tenants.tour import Tenant, take_tour
 NAMES_NOTHING = {
     "create_project",
     "get_billing_status",
+    "get_chunk_upload",
     "get_usage",
     "get_usage_history",
     "list_keys",
@@ -38,6 +39,7 @@ NAMES_NOTHING = {
     "record_deploy",
     "record_log",
     "start_billing_checkout",
+    "upload_chunks",
 }
 """Operations of tenants that name nothing: whose things they are about follows from the secret alone."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from symbolic.exceptions import SymbolicError
@@ -117,6 +118,7 @@ def without_prefix(content: bytes) -> bytes:
     return content.partition(b"\n")[2] if content.startswith(b")]}'") else content
 
 
+@lru_cache(maxsize=4096)
 def inside(source: str) -> str:
     """The name of a source without steps that lead upwards: whoever opens it stays in the project.
 

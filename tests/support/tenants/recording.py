@@ -57,7 +57,9 @@ class Sent:
         content = request.read()
         headers = {name.lower(): value for name, value in request.headers.items() if name.lower() in OWN_HEADERS}
         query = dict(parse_qsl(request.url.query.decode()))
-        return cls(operation, path, query, headers, json.loads(content) if content else None)
+        # A file names nothing; a repeat goes without it.
+        named = json.loads(content) if content and "json" in request.headers.get("content-type", "") else None
+        return cls(operation, path, query, headers, named)
 
     @property
     def secret(self) -> str | None:

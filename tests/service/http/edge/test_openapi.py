@@ -263,7 +263,7 @@ def test_a_request_has_no_default() -> None:
     assert spent == "US dollars with at most 6 decimals. 0 when left out."
 
 
-BYTES = {"upload_source_map": "application/octet-stream"}
+BYTES = {"upload_source_map": "application/octet-stream", "upload_chunks": "multipart/form-data"}
 """Bodies that are files."""
 
 

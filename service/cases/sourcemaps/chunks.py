@@ -1,0 +1,167 @@
+"""Parts of bundles, as `sentry-cli` sends them before it says what they are: named by their SHA-1, and forgotten soon.
+
+They belong to the person whose key was used, whatever the path says: another can neither use nor find them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from email.parser import BytesHeaderParser
+from functools import partial
+from typing import BinaryIO, NamedTuple
+
+from service.auth.refusals import InvalidPayload, Refusal, ServiceUnavailable
+from service.cases.sourcemaps import blobs
+from service.cases.sourcemaps.blobs import Worker
+from service.eventstore.clock import NOW_SECONDS
+from service.eventstore.facts import NOT_WRITTEN, Facts
+from service.eventstore.store import EventStore
+
+CHUNK_BYTES = 1024 * 1024
+CHUNKS_A_REQUEST = 4
+MOST_REQUEST = CHUNK_BYTES * CHUNKS_A_REQUEST + 64 * 1024  # bytes of a body, with what separates its parts
+MOST_HELD = 256 * 1024 * 1024
+"""Bytes of one person's parts that wait to be named."""
+MOST_BOUNDARY = 70  # characters (RFC 2046)
+MOST_PARTS = 64  # of a request, those of other names included
+
+_HELD = "select coalesce(sum(c.size), 0)::bigint from upload_chunks c where c.project_id = %s"
+_STORE = (
+    "insert into upload_chunks (project_id, id, size, content, stored_at) "  # noqa: S608 - a constant
+    f"select p.id, %s, %s, %s, {NOW_SECONDS} from people p where p.project_id = %s and p.id = %s "
+    "and p.status = 'active' on conflict (project_id, id) do update set stored_at = excluded.stored_at"
+)
+_THERE = "select c.id from upload_chunks c where c.project_id = %s and c.id = any(%s)"
+_ONE = "select c.content from upload_chunks c where c.project_id = %s and c.id = %s"
+_FORGET = "delete from upload_chunks c where c.project_id = %s and c.id = any(%s)"
+
+
+class Chunk(NamedTuple):
+    """A part: its SHA-1 in hex, its bytes, and these compressed."""
+
+    id: str
+    size: int
+    packed: bytes
+
+
+class TooMuchHeld(Refusal):
+    """More parts wait to be named than may."""
+
+    code = "payload_too_large"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Too many parts of bundles wait to be named; the oldest go within the hour.", max_bytes=MOST_HELD
+        )
+
+
+def read_form(content_type: str, body: bytes) -> list[Chunk]:
+    """Take the parts out of a form. Raises InvalidPayload for what is no form, and for parts with other names.
+
+    One that comes packed is unpacked no further than a part may be large.
+    """
+    return [_chunk(part) for part in _parts(content_type, body)]
+
+
+class _Part(NamedTuple):
+    name: str
+    packed: bool
+    content: bytes
+
+
+def _chunk(part: _Part) -> Chunk:
+    name, content = part.name, _unpacked(part.content) if part.packed else part.content
+    if len(content) > CHUNK_BYTES:
+        raise _bad(f"must hold parts of at most {CHUNK_BYTES} bytes")
+    if hashlib.sha1(content, usedforsecurity=False).hexdigest() != name:
+        raise _bad("must name each part after the SHA-1 of its bytes")
+    return Chunk(name, len(content), blobs.pack(content))
+
+
+def _unpacked(part: bytes) -> bytes:
+    try:
+        unpacker = zlib.decompressobj(wbits=31)
+        content = unpacker.decompress(part, CHUNK_BYTES + 1)
+    except zlib.error:
+        raise _bad("must hold file_gzip parts that are packed with gzip") from None
+    if len(content) <= CHUNK_BYTES and not unpacker.eof:
+        raise _bad("must hold whole file_gzip parts")
+    return content
+
+
+def _parts(content_type: str, body: bytes) -> Iterator[_Part]:
+    """The files of a multipart body (RFC 7578)."""
+    head = BytesHeaderParser().parsebytes(b"content-type: " + content_type.encode("latin-1", "replace"))
+    boundary = head.get_param("boundary")
+    if (
+        head.get_content_type() != "multipart/form-data"
+        or not isinstance(boundary, str)
+        or not 0 < len(boundary) <= MOST_BOUNDARY
+    ):
+        raise _bad("must be multipart/form-data")
+    pieces = (b"\r\n" + body).split(b"\r\n--" + boundary.encode("latin-1", "replace"), MOST_PARTS + 2)
+    if len(pieces) > MOST_PARTS + 1 or len(pieces) < 2 or not pieces[-1].startswith(b"--"):  # noqa: PLR2004
+        raise _bad("must be a whole form of few parts")
+    for piece in pieces[1:-1]:
+        header, found, content = piece.removeprefix(b"\r\n").partition(b"\r\n\r\n")
+        described = BytesHeaderParser().parsebytes(header)
+        field = described.get_param("name", header="content-disposition")
+        name = described.get_param("filename", header="content-disposition")
+        if found and field in {"file", "file_gzip"} and isinstance(name, str):
+            yield _Part(name, field == "file_gzip", content)
+
+
+def _bad(reason: str) -> InvalidPayload:
+    return InvalidPayload("The body is not the form of this operation.", invalid=[("", f"the body {reason}")])
+
+
+async def store_form(
+    store: EventStore, worker: Worker, user_id: str, content_type: str, body: bytes
+) -> Sequence[Chunk]:
+    """Keep the parts of a form for a while. Raises as `read_form`, TooMuchHeld and ServiceUnavailable."""
+    chunks = await worker.run(user_id, partial(read_form, content_type, body))
+    [[held]] = await store.fetch(_HELD, user_id)
+    if held + sum(chunk.size for chunk in chunks) > MOST_HELD:
+        raise TooMuchHeld
+    try:
+        async with store.facts.connection() as connection:
+            for chunk in chunks:
+                values = (chunk.id, chunk.size, chunk.packed, user_id, user_id)
+                await connection.execute(_STORE.encode(), values)
+    except NOT_WRITTEN as error:
+        raise ServiceUnavailable from error
+    return chunks
+
+
+async def missing(store: EventStore, user_id: str, wanted: Sequence[str]) -> list[str]:
+    """Which parts a person has not sent, or not lately, in the order in which they are wanted."""
+    there = {name for (name,) in await store.fetch(_THERE, user_id, list(wanted))}
+    return [name for name in wanted if name not in there]
+
+
+async def copy(store: EventStore, worker: Worker, user_id: str, wanted: Iterable[str], to: BinaryIO) -> str | None:
+    """Put parts together in a file, one after the other; returns the SHA-1 of all, None when one has just gone."""
+    digest = hashlib.sha1(usedforsecurity=False)
+
+    def append(packed: bytes) -> None:
+        content = blobs.unpack(packed, CHUNK_BYTES)
+        digest.update(content)
+        to.write(content)
+
+    for name in wanted:
+        rows = await store.fetch(_ONE, user_id, name)
+        if not rows:
+            return None
+        await worker.run(user_id, partial(append, rows[0][0]))
+    return digest.hexdigest()
+
+
+async def forget(facts: Facts, user_id: str, used: Sequence[str]) -> None:
+    """Delete parts that are stored elsewhere by now. When the database cannot do so, they go by time."""
+    try:
+        async with facts.connection() as connection:
+            await connection.execute(_FORGET.encode(), (user_id, list(used)))
+    except NOT_WRITTEN:
+        return
