@@ -80,8 +80,8 @@ expected-statuses = {accepted_or_ruled_out}
 # Statuses of a request with a valid form: caller and state may still refuse it.
 ACCEPTED = ["2xx", 401, 403, 404, 409, 412, 428, 429, 503]
 # These answer 400 by rules that no schema states: a code is live, a document was rendered here, a runner names its
-# automation or its lease, a status asks for certain members, a month has begun. `schema_and_decoder_agree` checks them
-# all the same.
+# automation or its lease, a status asks for certain members, a month has begun, bytes are an envelope.
+# `schema_and_decoder_agree` checks them all the same.
 RULED = [
     "assign_case",
     "backtest_automation_contract",
@@ -97,6 +97,8 @@ RULED = [
     "poll_provider",
     "put_automation_contract",
     "record_automation_usage",
+    "record_sentry_envelope",
+    "record_sentry_event",
     "release_claim",
     "review_onboarding",
     "start_onboarding",

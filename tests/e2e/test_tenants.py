@@ -34,6 +34,8 @@ NAMES_NOTHING = {
     "record_analytics_event",
     "record_deploy",
     "record_log",
+    "record_sentry_envelope",
+    "record_sentry_event",
 }
 """Operations of tenants that name nothing: whose things they are about follows from the secret alone."""
 

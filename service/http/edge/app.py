@@ -37,7 +37,10 @@ UNROUTED = "unrouted"  # how metrics call a request that reached no operation
 GC_THRESHOLDS = (50_000, 20, 20)  # allocations before a young pass; passes of one generation before the next
 SWITCH_SECONDS = 0.0005  # how long a busy thread may keep the interpreter from one that waits for it
 PREFLIGHT = {
-    "access-control-allow-headers": "authorization, content-type, idempotency-key, x-service-dsn, x-service-request-id",
+    "access-control-allow-headers": (
+        "authorization, content-encoding, content-type, idempotency-key, x-sentry-auth, x-service-dsn, "
+        "x-service-request-id"
+    ),
     "access-control-max-age": "86400",
 }
 
@@ -61,8 +64,9 @@ class Edge:
         self.pipeline = pipeline
         self.metrics = metrics
         self.routes = routes
-        with_slash = {route.template for route in routes if route.template.endswith("/")}
-        self._slash_allowed = frozenset(path.encode() for path in (*with_slash, f"{ALIASES['/']}/"))
+        with_slash = [route.template for route in routes if route.template.endswith("/")]
+        allowed = [f"{_matching(template)}/" for template in (*with_slash, f"{ALIASES['/']}/") if template != "/"]
+        self._slash_allowed = re.compile("|".join(["/", *allowed]).encode())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection."""
@@ -196,10 +200,18 @@ def _route(template: str, group: list[Bound]) -> Route:
     cors = group[0].cors
     if cors:
         methods.add("OPTIONS")
-    pattern = re.sub(r"\\\{[a-z_]+\\\}", "[^/]+", re.escape(template.rstrip("/") or "/"))
     return Route(
-        template, re.compile(pattern), tuple(sorted(methods)), any(b.operation.closed_errors for b in group), cors
+        template,
+        re.compile(_matching(template)),
+        tuple(sorted(methods)),
+        any(b.operation.closed_errors for b in group),
+        cors,
     )
+
+
+def _matching(template: str) -> str:
+    """A pattern of the paths that a template stands for, without a trailing slash."""
+    return re.sub(r"\\\{[a-z_]+\\\}", "[^/]+", re.escape(template.rstrip("/") or "/"))
 
 
 def _litestar_paths(template: str) -> list[str]:

@@ -86,6 +86,7 @@ _SCHEME_OF_KIND: Mapping[PrincipalKind, str] = {
 _SIGNED = frozenset((row.method, row.path) for row in documented_operations() if row.auth == "signature")
 
 _PATH_PATTERNS: Mapping[str, Json] = {
+    "alias": {"type": "string", "pattern": "^[1-9][0-9]{0,15}$"},
     "project_id": {
         "type": "string",
         "minLength": 8,
@@ -290,6 +291,9 @@ def _header(name: str, schema: Json, *, required: bool) -> Json:
 
 def _request_body(bound: Bound, schema_of: Mapping[int, Json]) -> Json:
     """The body as JSON; optional where an absent one, which equals `{}`, is acceptable (G-003)."""
+    if bound.operation.sdk:
+        binary = {"type": "string", "format": "binary"}
+        return {"required": True, "content": {"application/octet-stream": {"schema": binary}}}
     schema = {} if bound.raw_body else schema_of[id(bound.body_type)]
     return {"required": bound.needs_body, "content": {"application/json": {"schema": schema}}}
 
