@@ -24,7 +24,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from scripts import backtests, chains, contention, durable, endings, loadgen, loads, scrubcost, stock, worlds
+from scripts import backtests, caselists, chains, contention, durable, endings, loadgen, loads, scrubcost, stock, worlds
 from service.embedded.layout import temporary_directory
 from statemachines.kernel.topics import EVENTS, declare, known_topics, lifts, parse_topic
 from tests.support.cluster import TestCluster
@@ -52,6 +52,7 @@ PARTS = (
     "loads",
     "backtest",
     "deletion",
+    "lists",
     "start",
     "neighbours",
 )
@@ -313,6 +314,23 @@ def measure_deletion(figures: Figures, world: worlds.World, rows: int) -> None:
     )
 
 
+def measure_lists(figures: Figures, world: worlds.World, share: float) -> None:
+    """Read pages of the list of cases by each of its filters, in a project with very many cases and errors."""
+    found = caselists.measure(world, share)
+    for timed in found:
+        console.print(f"  {timed.name}: p95 {timed.p95:.1f} ms, most {timed.most:.1f} ms")
+    slowest = max(found, key=lambda timed: timed.p95)
+    size = f"{int(caselists.CASES * share):,} cases and {int(caselists.EVENTS * share):,} errors"
+    figures.add(
+        f"p95 of a page of {size} ({slowest.name})",
+        slowest.p95,
+        "ms",
+        yardstick=caselists.PROMISED,
+        promised=1,
+        most=True,
+    )
+
+
 def measure_start(figures: Figures) -> None:
     """Start `service serve` on an existing embedded database; measure the memory of its idle API process.
 
@@ -404,6 +422,7 @@ def main() -> int:
     parser.add_argument("parts", nargs="*", help=f"{' '.join(PARTS)} (default: all)")
     parser.add_argument("--seconds", type=float, default=8.0, help="length of each load")
     parser.add_argument("--growth-events", type=int, default=1_000_000)
+    parser.add_argument("--lists-share", type=float, default=1.0, help="of the promised number of cases and errors")
     parser.add_argument("--deletion-rows", type=int, default=1_000_000)
     arguments = parser.parse_args()
     wanted = set(arguments.parts or PARTS)
@@ -449,6 +468,10 @@ def main() -> int:
             world.use_database("deletion")
             with world.api():
                 measure_deletion(figures, world, arguments.deletion_rows)
+        if "lists" in wanted:
+            world.use_database("caselists")
+            with world.api():
+                measure_lists(figures, world, arguments.lists_share)
         if "start" in wanted:
             measure_start(figures)
         if "neighbours" in wanted:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,6 +30,7 @@ from statemachines.deletion.removal import AskForDeletion
 CLIENTS = 8
 EVENTS_A_STREAM = 200
 ALONE_SECONDS = 8.0
+TURN_SECONDS = 0.5
 
 _LOGS = """
 insert into log_events (project_id, received_at, id, level, message, environment, tags, extra, case_id, fingerprint)
@@ -66,31 +68,42 @@ def measure(world: worlds.World, rows: int, events: int) -> Ended:
         sql.execute(_LOGS, (doomed["id"], rows // 2))
         sql.execute(_ANALYTICS, (doomed["id"], rows - rows // 2))
         sql.execute(_EVENTS.encode(), (doomed["id"], events))
+        sql.execute("vacuum analyze")  # else it comes by itself, in the middle of one figure or the other
     world.settle()
 
     def client(number: int) -> loadgen.Client:
         return worlds.replacing_plans(world.owner_key, other[number])
 
+    def turns(lasting: Callable[[], bool]) -> loadgen.Stats:
+        """The load in short turns, alone as well as meanwhile: each begins with connections of its own."""
+        found = loadgen.Stats()
+        while lasting():
+            found.latencies += world.load(client, CLIENTS, TURN_SECONDS).latencies
+        return found
+
     world.load(client, CLIENTS, 2.0)
-    alone = world.load(client, CLIENTS, ALONE_SECONDS)
+    until = time.monotonic() + ALONE_SECONDS
+    alone = turns(lambda: time.monotonic() < until)
     with tempfile.TemporaryDirectory() as directory:
         arguments = [sys.executable, "-m", "scripts.endings", world.database_url, directory, doomed["id"]]
-        began = time.monotonic()
-        process = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
-        turns = []
-        while process.poll() is None:
-            turns.append(world.load(client, CLIENTS, 0.5))
+        process = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert process.stdin is not None
         assert process.stdout is not None
+        process.stdout.readline()
+        began = time.monotonic()
+        process.stdin.close()
+        meanwhile = turns(lambda: process.poll() is None)
         seconds = float(process.stdout.read())
         assert seconds < time.monotonic() - began
-    meanwhile = loadgen.Stats(latencies=[latency for turn in turns for latency in turn.latencies])
     return Ended((rows + events) / seconds, alone.percentile(0.95), meanwhile.percentile(0.95))
 
 
 async def delete(database_url: str, directory: Path, project_id: str) -> float:
-    """Delete a project to its end, as a worker does; returns the seconds from fence to receipt."""
+    """Delete a project to its end, as a worker does that has been told; returns the seconds from fence to receipt."""
     store = EventStore(database_url, registry())
     await store.start()
+    print("ready", flush=True)
+    sys.stdin.read()
     began = time.monotonic()
     wish: Any = AskForDeletion("project", project_id, "usr_bench", "0" * 64)
     row = await carry_out(store, "bench", "delete", commands.fence_project(wish, new_id("del")))

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from service.analytics.port import AnalyticsProviders
 from service.auth.authenticator import Authenticator
 from service.billing.notices import Notices
+from service.billing.payments import Payments
+from service.cases.sourcemaps.unmangling import Unmangler
 from service.eventstore.store import EventStore
 from service.ingest.intake import Intake
 from service.settings import Settings
@@ -14,7 +16,7 @@ from service.settings import Settings
 
 @dataclass(slots=True)
 class Services:
-    """Settings, the event store (commands and reads), the intake, the analytics providers, and who asks and owes."""
+    """Settings, the event store (commands and reads), the intake, the providers, who asks and owes, and source maps."""
 
     settings: Settings
     store: EventStore
@@ -22,3 +24,5 @@ class Services:
     providers: AnalyticsProviders
     authenticator: Authenticator
     notices: Notices
+    payments: Payments
+    unmangler: Unmangler

@@ -51,6 +51,7 @@ PRINTABLE_OR_EMPTY = form(f"{_PRINTABLE}*", "without control characters")
 HTTPS_REPOSITORY = form(
     r"https://[^\s/\\?#@]+(/[^\s\\?#]*)?", "that is an absolute https URL without user information, query or fragment"
 )
+DEBUG_ID = form("[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}", "that is a UUID")
 VERSION = form(r"[0-9]+\.[0-9]+\.[0-9]+", "that is a version of three numbers")
 HEAD_SHA = form("[0-9a-f]{40,64}", "in lower-case hex digits")
 OBJECT_ID = form("[a-z]+_[0-9a-z]{26}", "that is an id as the service made it")

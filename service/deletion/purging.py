@@ -33,10 +33,10 @@ Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 
 BATCH = 2_000
 """Rows that one transaction removes: a few milliseconds, so that nobody waits long for a lock or for the disk."""
-PAYLOADS = 5_000
-"""Events that one transaction erases: each looks for the first that is not erased yet, past all that are."""
-REST = 0.3
-"""The part of a step's time that is rested after it."""
+PAYLOADS = 500
+"""Events that one transaction erases, which takes as long."""
+REST = 2.0
+"""How long is rested after a step, as a multiple of its time: a busy machine makes steps long, and so the rests."""
 BLOCKS = 256
 """Pages of the idempotency records that one transaction looks through."""
 
@@ -58,6 +58,11 @@ FACTS = (
     "automation_looks",
     "sweep_turns",
     "idempotency",
+    "source_maps",
+    "source_map_totals",
+    "source_map_blobs",  # before the pieces: what is written meanwhile holds the blob
+    "source_map_pieces",
+    "upload_chunks",
 )
 """Tables outside of the log that hold rows of a scope under its name."""
 KEPT = ("events", "stream_heads", "snapshots", "usage_days", "usage_deploys", "rebuilds", DELETIONS.name)
@@ -66,6 +71,9 @@ KEPT = ("events", "stream_heads", "snapshots", "usage_days", "usage_deploys", "r
 _SETTINGS = (
     "statement_timeout = '10s'",
     "lock_timeout = '500ms'",
+    # A step that a crash undoes is done again, and the command that ends the deletion waits for the disk: all that was
+    # written before it is there with it. So the disk is left to those who wait for an answer.
+    "synchronous_commit = off",
     # By the scope's part of an index always: a guess from old statistics would read everybody's rows for each step.
     "enable_seqscan = off",
     "enable_bitmapscan = off",
@@ -75,7 +83,10 @@ _PARTITIONS = (
 )
 _PHASE = "select phase from deletions where project_id = %s and id = %s"
 _DROP_HALVES = "select drop_rebuild_halves(read_model => %s)"
-_ERASE = "select erase_events(erased_scope => %s, deletion_id => %s, max_rows => %s)"
+_ERASE = (
+    "select * from erase_payloads(erased_scope => %s, deletion_id => %s, after_stream => %s, after_revision => %s, "
+    "max_rows => %s)"
+)
 _OF_ACCOUNT = (("usage_days", "account_id"), ("usage_deploys", "account_id"))
 # Answers are kept under who asked, so those about a project lie in the scopes of its people too. Answers in projects
 # that stay are those projects' own, also where they name somebody whose account goes.
@@ -97,6 +108,7 @@ class Purge:
     def __init__(self, row: DeletionRow) -> None:
         self._row = row
         self._block = 0
+        self._erased_to = ("", 0)
         self.rows = 0
         self.payloads = 0
 
@@ -163,11 +175,12 @@ class Purge:
         """Erase the payloads of a scope, step by step."""
         while True:
             began = time.monotonic()
-            cursor = await connection.execute(_ERASE, (self._row.scope_id, self._row.id, PAYLOADS))
-            [[erased]] = await cursor.fetchall()
+            cursor = await connection.execute(_ERASE, (self._row.scope_id, self._row.id, *self._erased_to, PAYLOADS))
+            [[erased, *last]] = await cursor.fetchall()
             self.payloads += erased
             if erased < PAYLOADS:
                 return True
+            self._erased_to = (last[0], last[1])
             await _leave_room(began)
             if time.monotonic() >= until:
                 return False
@@ -189,7 +202,7 @@ class Purge:
 
 
 async def _leave_room(began: float) -> None:
-    """Rest after a step, as long as a part of it took: the disk and the processors are everybody's."""
+    """Rest after a step: the disk and the processors are everybody's."""
     await asyncio.sleep(REST * (time.monotonic() - began))
 
 

@@ -15,7 +15,6 @@ def set_up(scene: Scene) -> dict[str, Any]:
     artifact = save_first(scene, candidate)
     create_runner_credential(scene, artifact)
     enable(scene, artifact)
-    scene.stage.tell("The owner turns on exactly this contract; the same again finds the same receipt.")
     policy: dict[str, Any] = candidate["automation"]
     return policy
 
@@ -49,7 +48,7 @@ def save_first(scene: Scene, candidate: dict[str, Any]) -> dict[str, Any]:
     stage.show("missing before it can run", ", ".join(gap["code"] for gap in verdict["readiness"]["gaps"]))
     artifact: dict[str, Any] = scene.owner.call("PUT", path, candidate["contract_input"], expect=201)
     require(not artifact["enabled"], "Saving turned the automation on.")
-    stage.tell(f"The playbook {PLAYBOOK} becomes a contract, saved off; it cannot be turned on before all is ready.")
+    stage.tell(f"The playbook {PLAYBOOK} becomes a contract, saved off; its owner turns exactly this one on.")
     stage.show("saved", f"enabled={artifact['enabled']}, etag {artifact['etag']}")
     key = secrets.token_hex(8)
     early = scene.owner.call("POST", f"{path}/enable", {}, expect=409, if_match=artifact["etag"], idempotency_key=key)
@@ -118,7 +117,5 @@ def await_receipt(scene: Scene) -> dict[str, Any]:
     scene.stage.show("receipt", f"{receipt['receipt_id']}, issued by the service, not by a request")
     scene.stage.show("case", f"{case['title']}, revision {case['case_revision']}, {case['trust']}")
     material = f"{case['event_count']} events (at least {bar['minimum_event_count']}), seen {bar['age_seconds']} s ago"
-    which = f"{case['event_count']} events, revision {case['case_revision']}"
-    scene.stage.tell(f"The minute sweep issues a receipt, on nobody's request: {which}.")
     scene.stage.show("why now", f"{material}, at most {bar['maximum_last_seen_age_seconds']} s")
     return receipt

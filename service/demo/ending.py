@@ -14,9 +14,8 @@ def delete_project(scene: Scene) -> str:
     fenced = ask(scene)
     counts = fenced["automation_deletion_manifest"]["counts"]
     scene.stage.show("goes", ", ".join(f"{number} {name}" for name, number in counts.items() if number))
-    scene.stage.tell("The owner deletes the project. From now on nothing in it has authority; what goes is counted:")
-    named = ("runs", "claims", "approvals", "grants", "credentials", "events")
-    scene.stage.draw([", ".join(f"{counts[name]} {name}" for name in named)])
+    going = ", ".join(f"{counts[name]} {name}" for name in ("runs", "grants", "credentials", "events"))
+    scene.stage.tell(f"The owner deletes the project, with {going}: nothing in it has authority.")
     scene.stage.step("One key through every answer, to the receipt")
     receipt = wait_for("the receipt of the deletion", lambda: _over(ask(scene)))
     require(receipt["automation_deletion_manifest"] == fenced["automation_deletion_manifest"], "The manifest changed.")
@@ -28,8 +27,7 @@ def delete_project(scene: Scene) -> str:
     data = str(scene.world.directory / "data")
     said = scene.world.run(command, scene.world.directory, SERVICE_DATA_DIR=data)
     scene.stage.show("service events verify", said.strip().splitlines()[-1])
-    scene.stage.tell("Its payloads are erased, its rows are gone, and the log still verifies:")
-    scene.stage.draw([said.strip().splitlines()[0]])
+    scene.stage.tell(f"Rows are gone, payloads erased; the log still verifies: {said.strip().splitlines()[0]}")
     return f"The project is gone, with {counts['events']} events erased in a log that still verifies."
 
 

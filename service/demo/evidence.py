@@ -27,13 +27,13 @@ def prove_run(scene: Scene) -> str:
     require(code == WHOLE, f"The proof does not hold: {said}")
     scene.stage.show("verify_proof.py", said.splitlines()[-1])
     events = sum(len(stream["events"]) for stream in bundle["streams"])
-    scene.stage.tell(f"{events} events in {len(bundle['streams'])} streams say who did what; a script checks them:")
+    told = f"{events} events in {len(bundle['streams'])} streams say who did what"
+    scene.stage.tell(f"{told}; a script checks them, then with one number altered:")
     scene.stage.draw([said.splitlines()[-1]])
     charge(bundle)["turns"] += 1
     code, said = check(scene, bundle)
     require(code == WRONG, "A forged proof was accepted.")
     scene.stage.show("with one more turn in a charge", said.splitlines()[-1])
-    scene.stage.tell("With one number of it altered:")
     scene.stage.draw([said.splitlines()[-1]])
     return "The proof of the first run is checked without the service; one altered number is found."
 

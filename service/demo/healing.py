@@ -18,6 +18,8 @@ def heal(scene: Scene) -> str:
     policy = set_up(scene)
     open_workshop(scene)
     receipt = await_receipt(scene)
+    came = receipt["case"]["event_count"]
+    scene.stage.tell(f"On nobody's request the minute sweep issues a receipt: with {came} events it is material.")
     scene.stage.step("The runner claims the case, repairs it and asks a person")
     scene.stage.tell("A runner, a process of its own, claims the case, charges its budget, writes a test and a change.")
     run = work(scene, policy, receipt)
@@ -27,7 +29,6 @@ def heal(scene: Scene) -> str:
     verify(scene, run)
     scene.healed = str(run["run_id"])
     bundle = scene.owner.call("GET", f"/v1/automation-runs/{scene.healed}/proof", quiet=True)
-    scene.stage.tell("The way of this run through its state machine:")
     scene.stage.draw(path_of(bundle, scene.healed))
     return "A runner repaired it under a budget and a one-time grant; a person merged; traffic verified it."
 
@@ -44,9 +45,6 @@ def recur(scene: Scene) -> None:
     scene.stage.say("The declined test card of the proof is synthetic: it will never trigger anything.")
     most = max(case["event_count"] for case in cases)
     require(most >= MATERIAL_EVENTS, f"The error came only {most} times.")
-    scene.stage.tell(
-        f"The error recurs: with {most} events it is material. A declined test card of the proof never is."
-    )
 
 
 def open_workshop(scene: Scene) -> None:

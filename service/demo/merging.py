@@ -41,8 +41,7 @@ def fail_otherwise(scene: Scene) -> None:
     scene.stage.step("Customers ask for what the shop does not sell: a second error")
     for customer in ("alan", "alonzo", "haskell", "stephen", "kurt")[:MATERIAL_EVENTS]:
         ask_for_unknown(scene, customer)
-    scene.stage.tell(f"Customers ask for {HOSTILE!r}.")
-    scene.stage.tell("That text is evidence; nobody takes an order from it.")
+    scene.stage.tell(f"Customers ask for {HOSTILE!r}: evidence, and no order.")
     scene.stage.say("The item's name tries to give orders. It is evidence, and nobody acts on it.")
 
 

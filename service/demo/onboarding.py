@@ -45,7 +45,7 @@ def approve(scene: Scene, state: dict[str, Any]) -> tuple[dict[str, Any], dict[s
     stale = owner.call("POST", path, approval, expect=412, if_match='"onb:of-yesterday:1"')
     stage.show("another etag", stale["error"]["code"])
     state = owner.call("POST", path, approval, if_match=state["etag"])
-    stage.tell(f"A person approves the plan {state['plan_sha256'][:12]}…; any other hash or revision is refused.")
+    stage.tell(f"A person approves the plan {state['plan_sha256'][:12]}… and no other. Running the product proves it:")
     stage.show("status", f"{state['status']}, etag {state['etag']}")
     return state, approval
 
@@ -109,7 +109,6 @@ def verify(scene: Scene, state: dict[str, Any]) -> dict[str, Any]:
         show_remaining(stage, verdict)
     require(verdict["ok"], "The service did not verify the proof.")
     verified: dict[str, Any] = verdict["state"]
-    stage.tell("The product runs with one-time markers, CI records the deploy of its commit, and that proves the plan:")
     stage.show("status", f"{verified['status']}, installation_complete={verified['installation_complete']}")
     receipt = verified["receipt"]
     for row in receipt["analytics"]:

@@ -14,12 +14,10 @@ def open_story(scene: Scene) -> str:
     scene.stage.step("Start the service on an embedded PostgreSQL of its own")
     seconds = scene.world.start_service()
     scene.stage.show("ready after", f"{seconds:.1f} s at {scene.world.base_url}")
-    scene.stage.tell(
-        f"The service is ready after {seconds:.1f} s at {scene.world.base_url}, on a PostgreSQL of its own."
-    )
+    told = f"The service is ready after {seconds:.1f} s at {scene.world.base_url}, on a PostgreSQL of its own"
+    scene.stage.tell(f"{told}; a person signs in.")
     scene.owner = sign_in(scene)
     create_project(scene)
-    scene.stage.tell("A person signs in by a code that a device shows, and makes the project Shop.")
     case = observe(scene)
     return f"A real error of {case['users_affected']} customers became one case."
 

@@ -16,13 +16,19 @@ def actor_of(event: Mapping[str, Any]) -> str:
 
 
 def path_of(bundle: Mapping[str, Any], run_id: str) -> Iterator[str]:
-    """Draw the way of a run through its machine, a line for each event of its proof; a loop moves nothing."""
+    """Draw the way of a run through its machine, a line for each move; what moved nothing is a loop after it."""
     [stream] = [stream for stream in bundle["streams"] if stream["stream_id"] == run_id]
-    now = run.MACHINE.initial.status.name
+    now, line = run.MACHINE.initial.status.name, ""
     for event in stream["events"]:
         before, now = now, status_after(event["topic"], now)
-        moved = f"{before.lower():>13} ──▶ {now.lower():13}" if now != before else f"{'':>13}  ↺  {now.lower():13}"
-        yield f"{moved} {event['topic']:26} {actor_of(event)}"
+        name = event["topic"].removeprefix("run.").removesuffix(".v1")
+        if now == before:
+            line += f"{',' if '↺' in line else '  ↺'} {name} ({actor_of(event)})"
+            continue
+        if line:
+            yield line
+        line = f"{before.lower():>13} ──▶ {now.lower():13} {name}: {actor_of(event)}"
+    yield line
 
 
 def status_after(topic: str, status: str) -> str:

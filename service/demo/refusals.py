@@ -15,6 +15,8 @@ def refuse(scene: Scene) -> str:
     """The first case regresses; its second run tries every command that must be refused."""
     regress(scene)
     receipt = await_receipt(scene)
+    again = f"a receipt for its revision {receipt['case']['case_revision']} follows"
+    scene.stage.tell(f"The first error comes back another way: its case regresses, and {again}.")
     scene.stage.step("The runner repairs what the first repair had missed")
     run = work(scene, scene.policy, receipt)
     prove(scene, run, "auto_merge_enabled")
@@ -32,7 +34,6 @@ def refuse(scene: Scene) -> str:
 def regress(scene: Scene) -> None:
     """The repaired error recurs in another way, and its case regresses to the next revision."""
     scene.stage.step("The first error comes back another way: its case regresses")
-    scene.stage.tell("The first error comes back another way: its case regresses, and may be repaired again.")
     for customer in ("annie", "henrietta"):
         scene.world.visit("/accounts", user=customer)
         scene.world.visit("/cart", user=customer, item="tea", quantity=0)
@@ -40,10 +41,12 @@ def regress(scene: Scene) -> None:
         scene.stage.show(customer, f"nothing of tea in the cart; the shop answered {answered}")
 
 
-def show_refused(scene: Scene, what: str, answer: dict[str, Any]) -> None:
-    """Show the code of a refusal."""
-    scene.stage.tell(f"Refused: {what} ({answer['error']['code']}).")
-    scene.stage.show(what, answer["error"]["code"])
+def show_refused(scene: Scene, **refused: dict[str, Any]) -> None:
+    """Tell what was refused, with the codes; `_` stands for a space."""
+    found = {what.replace("_", " "): answer["error"]["code"] for what, answer in refused.items()}
+    for what, code in found.items():
+        scene.stage.show(what, code)
+    scene.stage.tell(f"Refused: {', '.join(f'{what} ({code})' for what, code in found.items())}.")
 
 
 def try_again(scene: Scene, stale: Api, run: dict[str, Any]) -> None:
@@ -52,7 +55,7 @@ def try_again(scene: Scene, stale: Api, run: dict[str, Any]) -> None:
     wish = {"trigger_receipt_id": run["trigger_receipt_id"]}
     path = f"{scene.path}/automation-runs"
     refused = stale.call("POST", path, wish, expect=409, idempotency_key="another-start")
-    show_refused(scene, "a second run for the receipt", refused)
+    show_refused(scene, a_second_run_for_the_receipt=refused)
     require(refused["error"]["details"]["run_id"] == run["run_id"], "The refusal names another run.")
     first = stale.call("POST", path, wish, idempotency_key=f"start-{run['trigger_receipt_id']}")
     require(first["run_id"] == run["run_id"], "The repeated start named another run.")
@@ -68,12 +71,17 @@ def try_stale_tokens(scene: Scene, stale: Api, run: dict[str, Any]) -> None:
     """Work done under an older state or an older lease is dropped."""
     scene.stage.step("Refused: an old state revision, the lease of the first run")
     path = f"/v1/automation-runs/{run['run_id']}/usage"
-    for what, state_revision, lease_epoch in (
-        ("an older state revision", run["state_revision"] - 1, run["lease_epoch"]),
-        ("an older lease of the case", run["state_revision"], run["lease_epoch"] - 1),
-    ):
-        body = {"state_revision": state_revision, "lease_epoch": lease_epoch, "turns": 1}
-        show_refused(scene, what, stale.call("POST", path, body, expect=409, idempotency_key=what.replace(" ", "-")))
+
+    def charge(**older: int) -> dict[str, Any]:
+        body = {"state_revision": run["state_revision"], "lease_epoch": run["lease_epoch"], "turns": 1, **older}
+        refused: dict[str, Any] = stale.call("POST", path, body, expect=409, idempotency_key="-".join(older))
+        return refused
+
+    show_refused(
+        scene,
+        an_older_state_revision=charge(state_revision=run["state_revision"] - 1),
+        an_older_lease_of_the_case=charge(lease_epoch=run["lease_epoch"] - 1),
+    )
 
 
 def try_other_change(scene: Scene, stale: Api, run: dict[str, Any]) -> None:
@@ -83,9 +91,12 @@ def try_other_change(scene: Scene, stale: Api, run: dict[str, Any]) -> None:
     actions = f"/v1/automation-runs/{run['run_id']}/actions/draft-pr"
     granted = run["grants"][0]
     other = {**granted["binding"], "head_branch": "repair/something-else", **token}
-    show_refused(scene, "another branch", stale.call("POST", f"{actions}/authorize", other, expect=409))
     foreign = {"grant_id": granted["grant_id"][:-1] + ("0" if granted["grant_id"][-1] != "0" else "1"), **token}
-    show_refused(scene, "a grant of no run", stale.call("POST", f"{actions}/consume", foreign, expect=409))
+    show_refused(
+        scene,
+        another_branch=stale.call("POST", f"{actions}/authorize", other, expect=409),
+        a_grant_of_no_run=stale.call("POST", f"{actions}/consume", foreign, expect=409),
+    )
 
 
 def deploy_unused(scene: Scene, run: dict[str, Any]) -> None:

@@ -33,7 +33,7 @@ class Stage:
     def chapter(self, title: str) -> None:
         """Begin a chapter."""
         self.chapters += 1
-        self._print(f"\n[bold cyan]{self.chapters}. {escape(title)}[/bold cyan]")
+        self._print(f"[bold cyan]{self.chapters}. {escape(title)}[/bold cyan]")
 
     def tell(self, sentence: str) -> None:
         """Go on with the story, by what has just happened."""

@@ -17,6 +17,7 @@ from service.demo.opening import open_story
 from service.demo.refusals import refuse
 from service.demo.scene import Scene
 from service.demo.stage import DemoFailed, Stage
+from service.demo.stopping import look_back_and_stop
 from service.demo.tools import find_git, find_node
 from service.demo.weekly import review_week
 from service.demo.world import World
@@ -40,6 +41,7 @@ CHAPTERS = (
     Chapter("What is refused", refuse),
     Chapter("What is left as proof", prove_run),
     Chapter("The next days: what the numbers say", review_week),
+    Chapter("A look back, and a stop", look_back_and_stop),
     Chapter("The end", delete_project),
 )
 
@@ -93,7 +95,7 @@ def tell(scene: Scene) -> list[str]:
 
 def sum_up(stage: Stage, summary: list[str], seconds: float) -> None:
     """End the story."""
-    stage.tell(f"\n   All {stage.steps} steps went as promised, with {stage.requests} requests in {seconds:.0f} s:")
+    done = f"All {stage.steps} steps went as promised in {seconds:.0f} s; nothing is left running"
+    stage.tell(f"{done}. Its {stage.requests} requests: service demo --verbose.")
     for number, sentence in enumerate(summary, 1):
         stage.tell(f"{number:2}. {sentence}")
-    stage.tell("Nothing is left running. Every request of it: service demo --verbose. To stay: make run.")

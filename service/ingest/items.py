@@ -27,6 +27,7 @@ from service.eventstore.commands import Outcome
 from service.eventstore.entry import RecordName, Waiter
 from service.ids import new_id
 from service.ingest.grouping import Evidence, Grouping, gather, group
+from service.ingest.packing import PACKED_FROM, pack
 from service.ingest.scrubbing import KEPT_OF_OTHERS, KEPT_OF_USER, Scrubber, without_own
 from statemachines.cases import case
 
@@ -83,7 +84,7 @@ class Assignment(NamedTuple):
 
 
 class LogRow(msgspec.Struct, omit_defaults=True):
-    """A row of log_events; field names are its columns."""
+    """A row of log_events; field names are its columns. Either `extra` holds what was sent, or `packed` does."""
 
     project_id: str
     id: str
@@ -97,6 +98,7 @@ class LogRow(msgspec.Struct, omit_defaults=True):
     extra: Mapping[str, Any]
     marker_hash: str | None
     adjusted: tuple[str, ...] | None = None
+    packed: bytes | None = None
     case_id: str | None = None
     fingerprint: str | None = None
     grouped_by: str | None = None
@@ -191,6 +193,8 @@ class Item:
             marker,
             self.adjustments.places or None,
         )
+        if len(self.raw) >= PACKED_FROM and marker is None and (packed := pack(extra)) is not None:
+            self.row.extra, self.row.packed = {}, packed
 
     def _prepare_analytics(self, body: AnalyticsEvent, scrubber: Scrubber) -> None:
         event, distinct_id = body.event, body.distinct_id

@@ -1,4 +1,4 @@
-"""Background work of cases: a new rule is applied to the cases that are there already (G-053)."""
+"""Background work of cases: a new rule is applied to those that are there already (G-053); uploads are forgotten."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import procrastinate
 import structlog
 
+from service.cases.sourcemaps import forgetting
 from service.cases.suppressing import apply_rules
 from service.eventstore.history import StoredEvent
 from service.eventstore.reactor import Job
@@ -31,10 +32,18 @@ async def apply(services: Services, args: Mapping[str, Any]) -> None:
         log.info("rules_applied", cases=applied)
 
 
+async def forget_uploads(services: Services, _: Mapping[str, Any]) -> None:
+    """Delete the bytes of source maps that nothing keeps."""
+    await forgetting.forget_uploads(services.settings.database_url)
+
+
 def on_rule(event: StoredEvent) -> Job:
     """A rule was made: one job for each project waits at a time, and sees all rules there are when it runs."""
     return Job(APPLY, {"project_id": event.project_id}, once=f"{APPLY}:{event.project_id}")
 
 
-TASKS = [Task(APPLY, apply, retry=procrastinate.RetryStrategy(max_attempts=5, exponential_wait=2))]
+TASKS = [
+    Task(APPLY, apply, retry=procrastinate.RetryStrategy(max_attempts=5, exponential_wait=2)),
+    Task("cases.forget_uploads", forget_uploads, cron="*/10 * * * *"),
+]
 REACTIONS = {SuppressionCreated.TOPIC: on_rule}

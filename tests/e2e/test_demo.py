@@ -83,6 +83,11 @@ STORY = [
     r"order_paid +\d+ people the day before, +2 now",
     r"one sale too many: report_values_differ: 3",
     r"recorded: rep_\w+: private, untrusted; the run succeeded",
+    # another bound, and a stop
+    r"at most: \d+ runs, \d+ pull requests, [\d.]+ USD",
+    r"No receipt was claimed",
+    r"fence: ctr_\w+, revision \d+",
+    r"looking for work: automation_paused",
     r"goes: 1 contracts, 1 automations",
     r"external_scheduler: Stop what starts runners",
     r"service events verify: ",
@@ -91,34 +96,37 @@ STORY = [
 """What a transcript holds, in this order."""
 
 BRIEF = [
-    r"^\n1\. A product, and what goes wrong in it",
+    r"^1\. A product, and what goes wrong in it",
     r"is ready after [\d.]+ s at http://127",
     r"one case: ZeroDivisionError",
-    r"\n\n2\. Its signals",
+    r"\n2\. Its signals",
     r"account_opened, item_added, order_paid; the error checkout\.payment_declined",
-    r"\n\n3\. An error is repaired",
+    r"\n3\. An error is repaired",
     r"\+ +if not cart:",
     r"4 paid orders \(at least 3\), 0 recurrences\. The case is resolved",
-    r"absent ──▶ started +run\.started\.v1 +the runner",
-    r"in_review ──▶ running +run\.review_ended\.v1 +a person",
-    r"↺  pr_opened +run\.merge_proven\.v1 +CI",
-    r"verifying ──▶ succeeded +run\.verified\.v1",
-    r"\n\n4\. Another one",
+    r"absent ──▶ started +started: the runner",
+    r"in_review ──▶ running +review_ended: a person  ↺ draft_pr_authorized \(the runner\)",
+    r"──▶ pr_opened +pr_reported: the runner  ↺ pr_proven \(CI\), merge_proven \(CI\)",
+    r"verifying ──▶ succeeded +verified: a person",
+    r"\n4\. Another one",
     r"ignore your policy",
-    r"\n\n5\. What is refused",
-    r"Refused: an older lease of the case \(stale_lease_epoch\)",
+    r"\n5\. What is refused",
+    r"Refused: .*an older lease of the case \(stale_lease_epoch\)",
     r"the run has failed, the case stays open",
-    r"\n\n6\. What is left as proof",
+    r"\n6\. What is left as proof",
     r"WRONG: run_",
-    r"\n\n7\. The next days",
+    r"\n7\. The next days",
     r"A report with one sale too many is refused: 3 where the source says 2\.",
-    r"\n\n8\. The end",
+    r"\n8\. A look back, and a stop",
+    r"with 2 errors instead of 5, \d+ receipts, at most \d+ runs and [\d.]+ USD",
+    r"is the fence\. After it: automation_paused\.",
+    r"\n9\. The end",
     r"Nothing is wrong with \d+ events",
-    r"All \d+ steps went as promised, with \d+ requests in \d+ s:\n +1\. ",
-    r"\n +8\. .*\n.*service demo --verbose",
+    r"All \d+ steps went as promised in \d+ s; .*service demo --verbose.*\n +1\. ",
+    r"\n +9\. [^\n]*\n$",
 ]
 """What a person sees, in this order."""
-MOST_LINES = 85
+MOST_LINES = 64
 WIDEST = 115
 
 

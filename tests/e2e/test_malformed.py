@@ -165,7 +165,7 @@ def test_one_byte_too_many(server: ServerHandle, callers: Callers, bound: Bound)
             answer = client.request(
                 operation.method, callers.path_of(operation), content=content, headers={"content-type": JSON}
             )
-        if secret is not None and answer.status_code in {403, 404}:
+        if secret is not None and answer.status_code in {403, 404, *([400] if operation.streams else [])}:
             continue  # an object that is not there comes before the body, which is not read then
         assert answer.status_code == 413, answer.text
         assert answer.json()["error"]["details"] == {"max_bytes": operation.max_body}

@@ -204,6 +204,7 @@ GUARDS = {
     "alter table events disable trigger events_immutable": "trigger_disabled",
     "alter table events enable trigger events_immutable": "trigger_changed",
     "drop trigger events_not_truncated on events": "trigger_missing",
+    "drop trigger events_erased_in_deletion on events": "trigger_missing",
     "drop trigger events_immutable on events; create trigger events_immutable before delete on events "
     "for each row execute function events_are_immutable(); "
     "alter table events enable always trigger events_immutable": "trigger_changed",
@@ -214,9 +215,9 @@ GUARDS = {
     "alter table log_index add primary key (position, seq)": "constraint_changed",
     "create or replace function events_are_immutable() returns trigger language plpgsql "
     "set search_path = public, pg_temp as 'begin return new; end'": "function_changed",
-    "alter function erase_events reset search_path": "function_changed",
-    "alter function erase_events security invoker": "function_changed",
-    "drop function erase_events": "function_missing",
+    "alter function erase_payloads reset search_path": "function_changed",
+    "alter function erase_payloads security invoker": "function_changed",
+    "drop function erase_payloads": "function_missing",
 }
 
 

@@ -54,6 +54,9 @@ def begin_purging(sql: psycopg.Connection[Any], scope: str, deletion_id: str = "
 
 def erase(sql: psycopg.Connection[Any], scope: str, deletion_id: str = "del_1", most: int = 1_000_000) -> int:
     """Erase payloads of a scope as a deletion does; returns how many."""
-    query = "select erase_events(erased_scope => %s, deletion_id => %s, max_rows => %s)"
+    query = (
+        "select erased from erase_payloads(erased_scope => %s, deletion_id => %s, after_stream => '', "
+        "after_revision => 0, max_rows => %s)"
+    )
     [[erased]] = sql.execute(query, (scope, deletion_id, most)).fetchall()
     return int(erased)

@@ -18,8 +18,9 @@ from psycopg import sql as syntax
 
 from schemas.kernel.paging import PageQuery
 from service.accounts import reads as accounts
-from service.cases import reads as cases
-from service.cases.reads import CaseFilter
+from service.cases import listing as cases
+from service.cases.listing import CaseFilter
+from service.cases.sourcemaps import reads as source_maps
 from service.credentials import reads as credentials
 from service.deploys import reads as deploys
 from service.eventstore.pages import END
@@ -50,10 +51,15 @@ _TABLES: dict[str, str] = {
     "case {kind} when 'rare' then 'resolved' else 'open' end, 'f', 1, {newest} - most + n from {each}",
     "case_stats": "insert into case_stats (project_id, id, title, message, level, environment, environments, releases, "
     "unmarked, event_count, users_affected, first_seen_at, last_seen_at) select project, 'case_' || md5(n::text), "
-    "{kind} || ' all', 'm', 'error', {kind}, array[{kind}, 'all'], array[{kind}], n <> {recent} / 2, 1, 0, 1, "
+    "{kind} || ' all', 'm', 'error', {kind}, "
+    "array[{kind}, 'all'] || case when n < 2000 then array['old'] else '{{}}' end, array[{kind}], "
+    "n <> {recent} / 2, 1, 0, 1, "
     "case when (n <= {recent}) then {newest} else {newest} - 40000000 + n end from {each}",
     "deploys": "insert into deploys (project_id, id, revision, version, environment, source, trusted, recorded_at) "
     "select project, 'deploy_' || n, 1, 'v', {kind}, 'ci', true, {newest} - most + n from {each}",
+    "source_maps": "insert into source_maps (project_id, id, kind, release, source_url, sha256, size, blob_id, "
+    "stored_at) select project, 'map_' || n, 'source_map', {kind}, '~/' || n, 's', 1, 'b', "
+    "{newest} - most + n from {each}",
     "trigger_receipts": "insert into trigger_receipts (project_id, id, revision, automation_id, kind, status, "
     "issued_at, expires_at, state) select project, 'rcpt_' || n, 1, {kind}, 'material_case', "
     "case {kind} when 'rare' then 'consumed' else 'closed' end, {newest} - most + n, 0, '{{}}' from {each}",
@@ -104,6 +110,10 @@ def _deploys(environment: str | None) -> Read:
     return lambda store: deploys.newest(store, PROJECT, environment, END, LIMIT)
 
 
+def _source_maps(release: str | None) -> Read:
+    return lambda store: source_maps.newest(store, PROJECT, release, END, LIMIT)
+
+
 @dataclass(frozen=True)
 class List:
     """A list: the tables that it reads, and pages of it by the filter that they are filtered by ("" for none)."""
@@ -131,12 +141,18 @@ LISTS: dict[str, List] = {
                 _cases(status="open", trust="customer_provider", text="frequent"),
                 _cases(status="open", environment="rare"),
                 _cases(status="resolved", environment="frequent"),
+                _cases(status="resolved", text="frequent"),
+                _cases(environment="rare", release="frequent"),
                 _cases(status="open", environment="rare", release="rare", since=NEWEST - 60),
             ],
         },
     ),
     "list_deploys": List(
         ("deploys",), {"": [_deploys(None)], "environment": [_deploys(name) for name in ("rare", "frequent", "none")]}
+    ),
+    "list_source_maps": List(
+        ("source_maps",),
+        {"": [_source_maps(None)], "release": [_source_maps(name) for name in ("rare", "frequent", "none")]},
     ),
     "list_automation_trigger_receipts": List(
         ("trigger_receipts",),
@@ -206,9 +222,9 @@ class Watched(EventStore):
         return []
 
     async def fetch_planned(self, query: str, *params: Any) -> list[Row]:
-        """Explain a read that is planned for its values."""
+        """Explain a read that is planned for its values. What it returns may decide which read comes next."""
         self._explain("force_custom_plan", query, params)
-        return []
+        return self._sql.execute(query.encode(), params).fetchall()
 
     async def now(self) -> int:
         """Any time will do."""
@@ -236,7 +252,7 @@ def _looked_at(node: dict[str, Any]) -> Iterator[int]:
     """Rows that each scan of a plan looked at, those included that it left out."""
     for inner in node.get("Plans", ()):
         yield from _looked_at(inner)
-    if "Scan" in node["Node Type"]:
+    if "Scan" in node["Node Type"] and node["Node Type"] != "Subquery Scan":
         rows = node["Actual Rows"] + node.get("Rows Removed by Filter", 0)
         rows += node.get("Rows Removed by Index Recheck", 0)
         yield round(rows * node["Actual Loops"])

@@ -56,7 +56,7 @@ def unguarded(sql: Sql) -> Iterator[None]:
     """Without the guard of history for a block, as the owner of the tables can; it is put back afterwards."""
     sql.execute("alter table events disable trigger user")
     yield
-    for trigger in ("events_immutable", "events_not_truncated"):
+    for trigger in ("events_immutable", "events_erased_in_deletion", "events_not_truncated"):
         sql.execute(f"alter table events enable always trigger {trigger}".encode())
 
 

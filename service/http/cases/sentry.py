@@ -67,6 +67,7 @@ class ReadEvent(NamedTuple):
     adjusts=True,
     extension=True,
     sdk=SENTRY,
+    media_type="application/octet-stream",
     errors=("project_deletion_in_progress",),
 )
 async def record_sentry_envelope(call: Call[bytes, None]) -> Answer:
@@ -96,6 +97,7 @@ async def record_sentry_envelope(call: Call[bytes, None]) -> Answer:
     adjusts=True,
     extension=True,
     sdk=SENTRY,
+    media_type="application/octet-stream",
     errors=("project_deletion_in_progress",),
 )
 async def record_sentry_event(call: Call[bytes, None]) -> Answer:

@@ -64,9 +64,10 @@ class Edge:
         self.pipeline = pipeline
         self.metrics = metrics
         self.routes = routes
-        with_slash = [route.template for route in routes if route.template.endswith("/")]
-        allowed = [f"{_matching(template)}/" for template in (*with_slash, f"{ALIASES['/']}/") if template != "/"]
-        self._slash_allowed = re.compile("|".join(["/", *allowed]).encode())
+        with_slash = {route.template for route in routes if route.template.endswith("/")}
+        self._slash_allowed = frozenset(path.encode() for path in (*with_slash, f"{ALIASES['/']}/"))
+        # Those of foreign protocols name something on their way, and end in a slash all the same (G-142).
+        self._slashed = [route.matches for route in routes if route.template in with_slash and "{" in route.template]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection."""
@@ -76,11 +77,17 @@ class Edge:
         head = read_head(scope["headers"])
         cast("dict[str, Any]", scope)[HEAD_KEY] = head
         bind_request(head.request_id)
-        if is_plain_path(scope["raw_path"], self._slash_allowed):
+        if self._is_plain(scope["raw_path"]):
             await self.app(scope, receive, send)
         else:
             route = self._route_of(scope["raw_path"].decode("latin-1"))
             await self.refuse(NotFound(), head.request_id, scope["method"], route)(scope, receive, send)
+
+    def _is_plain(self, raw_path: bytes) -> bool:
+        bare = raw_path.removesuffix(b"/")
+        if bare != raw_path and any(matches.fullmatch(bare.decode("latin-1")) for matches in self._slashed):
+            return is_plain_path(bare, frozenset())
+        return is_plain_path(raw_path, self._slash_allowed)
 
     def refuse(self, error: Exception, request_id: str, method: str, route: Route | None) -> Reply:
         """Answer a request that reaches no operation, in the envelope of its path."""

@@ -7,7 +7,7 @@ refused is let go of within bounds.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -19,8 +19,9 @@ from service.http.edge.errors import PayloadTooLarge
 from service.http.edge.forms import TOLD_BY
 
 BODY_SECONDS = 10.0
+PIECE = 512 * 1024  # bytes of a body that is worked on while it arrives
 DISCARD_SECONDS = 1.0
-DISCARD_BYTES = 2 * 1024 * 1024
+DISCARD_BYTES = 6 * 1024 * 1024
 MAX_DISCARDING = 16  # refused bodies that a process reads to their end at once
 
 
@@ -74,9 +75,32 @@ class ArrivingBody:
             async with asyncio.timeout(seconds):
                 return await self._receive_all(room)
         except TimeoutError:
-            raise InvalidPayload(
-                "The body did not arrive in time.", invalid=[("", f"the body must arrive within {seconds:g} seconds")]
-            ) from None
+            raise _too_slow(f"the body must arrive within {seconds:g} seconds") from None
+
+    async def pieces(self, room: Room, size: int, seconds: float = BODY_SECONDS) -> AsyncIterator[bytes]:
+        """Read the body in pieces of about `size` bytes, each within `seconds`.
+
+        A piece has its place in `room` until the next one is asked for. Raises as `read`.
+        """
+        total, more = 0, self._announced != 0
+        while more and total != self._announced:
+            held = bytearray()
+            try:
+                async with asyncio.timeout(seconds):
+                    while more and total != self._announced and len(held) < size:
+                        chunk, more = await self._next()
+                        total += len(chunk)
+                        if total > self._limit:
+                            raise too_large(self._limit)
+                        room.take(len(chunk))
+                        held += chunk
+            except TimeoutError:
+                raise _too_slow(f"{size} bytes of the body must arrive within {seconds:g} seconds") from None
+            if total == self._announced:
+                self._left = False
+            if held:
+                yield bytes(held)
+                room.give_back(len(held))
 
     async def _receive_all(self, room: Room) -> bytes:
         chunks: list[bytes] = []
@@ -127,6 +151,10 @@ class ArrivingBody:
         while self._left and size < DISCARD_BYTES:
             chunk, _ = await self._next()
             size += len(chunk)
+
+
+def _too_slow(reason: str) -> InvalidPayload:
+    return InvalidPayload("The body did not arrive in time.", invalid=[("", reason)])
 
 
 def too_large(limit: int) -> PayloadTooLarge:

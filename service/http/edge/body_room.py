@@ -71,6 +71,11 @@ class Room:
         self._room.add(self._holder, size)
         self._size += size
 
+    def give_back(self, size: int) -> None:
+        """Count bytes out that are held no more, before the request is answered."""
+        self._room.add(self._holder, -size)
+        self._size -= size
+
     def __enter__(self) -> Self:
         return self
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -63,6 +63,7 @@ class Call(Generic[B, Q]):
     key: str | None
     request_hash: str  # hex SHA-256 of the canonical body: what makes two requests with one key the same
     adjustments: Adjustments = AS_SENT  # of the body, where the operation has it adjusted
+    arriving: AsyncIterator[bytes] | None = None  # the body, of an operation that streams
     subject: Any = None  # the subject's row as read before the command; relations in it never change
     headers: dict[str, str] = field(default_factory=dict)  # extra response headers
     form: Form | None = None  # of the body, when it is not that of one record: then `body` is None

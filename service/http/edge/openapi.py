@@ -23,6 +23,9 @@ from service.http.edge.bound import STAND_IN, TEST_CLOCK_PATH, Bound
 from service.http.edge.forms import BATCHES
 from service.http.edge.headers import REQUEST_ID_HEADER
 from service.http.edge.operations import Operation
+from service.http.edge.otlp import JSON, OTLP_PROTOBUF
+from service.http.edge.otlp import MAX_BYTES as OTLP_BYTES
+from service.http.edge.otlp import PROTOBUF as OTLP_PROTOBUF_MEDIA
 from service.http.edge.schema_filters import references, select
 from service.http.edge.unbuilt import is_unbuilt
 from service.http.edge.unpacking import CODINGS
@@ -203,6 +206,8 @@ def _operation(bound: Bound, schema_of: Mapping[int, Json], components: Json) ->
         described["x-also-takes"] = ["text/plain"]  # JSON all the same; generators refuse to send it by that name
     if operation.forms:
         described["x-batch"] = _batch()
+    if OTLP_PROTOBUF in operation.forms:
+        described["x-otlp"] = {EXTENSION_TAG: True, "media": [JSON, OTLP_PROTOBUF_MEDIA], "max_bytes": OTLP_BYTES}
     if operation.unpacked:
         described["x-content-codings"] = list(CODINGS)
         described["x-max-unpacked-bytes"] = operation.unpacked
@@ -291,11 +296,11 @@ def _header(name: str, schema: Json, *, required: bool) -> Json:
 
 def _request_body(bound: Bound, schema_of: Mapping[int, Json]) -> Json:
     """The body as JSON; optional where an absent one, which equals `{}`, is acceptable (G-003)."""
-    if bound.operation.sdk:
-        binary = {"type": "string", "format": "binary"}
-        return {"required": True, "content": {"application/octet-stream": {"schema": binary}}}
+    media_type = bound.operation.media_type
+    if media_type != JSON:
+        return {"required": True, "content": {media_type: {"schema": {"type": "string", "format": "binary"}}}}
     schema = {} if bound.raw_body else schema_of[id(bound.body_type)]
-    return {"required": bound.needs_body, "content": {"application/json": {"schema": schema}}}
+    return {"required": bound.needs_body, "content": {media_type: {"schema": schema}}}
 
 
 _HEADERS: Mapping[str, Json] = {

@@ -51,7 +51,8 @@ class Operation(Access):
     closed error variant (R-ERR-02, G-018). `text_plain`: ingest also takes text/plain holding JSON (browser beacons).
     `adjusts`: what is odd in a body is adjusted, not refused (G-133). `forms` are those that a body may have beside
     that of `body`, each with a limit of its own. `unpacked`: bytes that a body may be once its content coding is taken
-    off; 0: no coding is taken. `content_type` is that of the success answer.
+    off; 0: no coding is taken. `streams`: the body is not read before the handler does so, in pieces, however it calls
+    itself. `media_type` is that of a body that is bytes, and `content_type` that of the success answer.
     `sealed`: what is answered proves itself as it is, so nothing is said beside it. `quota_locked`: closed with 402
     while the project's account is over its quota (G-072). `errors` are the codes particular
     to the operation, for the document; the common ones are added.
@@ -76,6 +77,8 @@ class Operation(Access):
     adjusts: bool = False
     forms: Sequence[Form] = ()
     unpacked: int = 0
+    streams: bool = False
+    media_type: str = "application/json"
     as_of: bool = False
     content_type: str = "application/json"
     sealed: bool = False

@@ -30,14 +30,14 @@ from service.http.edge.access_log import UNKNOWN, AccessLog
 from service.http.edge.adjusting import Adjusted, adjust
 from service.http.edge.allowed import in_operations
 from service.http.edge.apart import LARGE, Apart
-from service.http.edge.arriving import ArrivingBody, Discarding, too_large
+from service.http.edge.arriving import PIECE, ArrivingBody, Discarding, too_large
 from service.http.edge.body_gate import Odd, check_body, check_values
 from service.http.edge.body_room import BodyRoom, Room
 from service.http.edge.bound import STAND_IN, TEST_CLOCK_PATH, Bound, is_id, is_project_id
 from service.http.edge.call import Call, Tools
 from service.http.edge.client_address import Networks, client_address
-from service.http.edge.errors import PayloadTooLarge, encode_failure, failure_of, log_failure
-from service.http.edge.forms import TOLD_BY, form_of, most_of
+from service.http.edge.errors import Failure, PayloadTooLarge, encode_failure, failure_of, log_failure
+from service.http.edge.forms import TOLD_BY, form_of, media_of, most_of
 from service.http.edge.headers import (
     Head,
     check_content,
@@ -52,7 +52,7 @@ from service.http.edge.in_flight import InFlight, credential_of
 from service.http.edge.operations import Operation, Subject
 from service.http.edge.quota import behind_quota, notice_beside
 from service.http.edge.rate_limit import RateLimiter, take_token
-from service.http.edge.reply import Reply
+from service.http.edge.reply import JSON, Reply
 from service.http.edge.sdks import SDKS
 from service.http.edge.turns import Shares
 from service.http.edge.unpacking import decompress
@@ -66,6 +66,7 @@ MAX_RUNNING = 1024  # requests carried out at once
 MOST_VALUES = 50_000  # of a body that is no telemetry: more than the longest plan has, and a tenth of what fits in
 MOST_DOCUMENTS = 4  # large bodies that are more than bytes at once; the others wait for their turn
 STRANGERS_BYTES = 16 * 1024 * 1024  # of bodies that have to be read before their sender is known
+MOST_UPLOADS = 16  # bodies that are stored while they arrive
 MAX_READING = 4096  # bodies still arriving at once; each has its own deadline
 # Seconds that all reads of one request may take. A page comes within a second or not at all; what changes something
 # may have to count first, and is carried out under a deadline of its own.
@@ -111,6 +112,8 @@ class Pipeline:
         self.running = 0
         self._turns = Shares()
         self._apart = Apart(waiting=MAX_RUNNING)
+        # A piece of each is in memory; what is large takes its sender's time, so one account gets few places.
+        self._uploads = Turns(places=MOST_UPLOADS, per_tenant=MOST_UPLOADS // 4, waiting=MOST_UPLOADS)
         # A document takes ten times its bytes once it is parsed, and is copied several times until it is stored.
         self._documents = Turns(places=MOST_DOCUMENTS, per_tenant=MOST_DOCUMENTS // 2, waiting=MAX_RUNNING)
 
@@ -135,10 +138,10 @@ class Pipeline:
             code = failure.code
             if body is not None:
                 await body.discard(self.discarding)
-            text = encode_failure(failure, head.request_id, closed=bound.operation.closed_errors)
-            if bound.operation.sdk:
-                added.update(SDKS[bound.operation.sdk].told(failure))
-            reply = Reply(failure.status, text, {**added, **failure.headers}, head.request_id)
+            text, written_in = _write_failure(failure, bound.operation, head, standing)
+            told = SDKS[bound.operation.sdk].told(failure) if bound.operation.sdk else {}
+            headers = {"content-type": written_in, **added, **told, **failure.headers}
+            reply = Reply(failure.status, text, headers, head.request_id)
         seconds = time.perf_counter() - started
         records = standing[0].records if standing else None
         self.observer.answered(bound.name, reply.status, code, seconds, records)
@@ -204,6 +207,10 @@ class Pipeline:
         """Read the body, unless it had to be read before its sender was known, and answer."""
         operation, who = bound.operation, call.principal
         with self.bodies.of(who.account or self._address(call.request, head)) as room:
+            if body is not None and operation.streams:
+                async with self._uploads.place(who.tenant):
+                    call.arriving = body.pieces(room, PIECE)
+                    return await self._answer(call, bound, head, b"")
             if raw is None:
                 raw = b"" if body is None else await self._read(body, room)
                 raw = await self._unpack(operation, who.tenant, head, raw, room)
@@ -389,7 +396,7 @@ async def _check_standing(services: Services, principal: Principal, project_id: 
     """Visibility, owner and fence, in this order. An object of a project not visible is itself not found."""
     try:
         remembered = operation.mutation and operation.group != DELETION_GROUP
-        await services.authenticator.admit(principal, project_id, operation, remembered=remembered)
+        await services.authenticator.admit(principal, project_id, operation, remembered=remembered, as_found=True)
     except ProjectNotFound:
         if operation.subject is not None:
             raise refusal(operation.subject.not_found) from None
@@ -443,7 +450,7 @@ def _parse(call: Call[Any, Any], bound: Bound, head: Head, raw: bytes) -> None:
     _parse_head(call, head)
     value: Any = {}
     if bound.takes_body:
-        if raw and not operation.sdk:
+        if raw and operation.media_type == JSON:
             check_content(head, text_plain=operation.text_plain, packed=operation.unpacked > 0)
         if bound.raw_body:
             call.body = raw
@@ -513,6 +520,16 @@ def request_hash(value: Any) -> str:
     return canonical_sha256(value)
 
 
+def _write_failure(
+    failure: Failure, operation: Operation, head: Head, standing: list[Call[Any, Any]]
+) -> tuple[bytes, str]:
+    """An error, and the content type it is written in: as the form of the request has it, where that is known."""
+    form = standing[0].form if standing else None
+    if operation.forms and (form := form or form_of(operation.forms, head.headers, b"")) and form.write_failure:
+        return form.write_failure(failure, media_of(head.headers))
+    return encode_failure(failure, head.request_id, closed=operation.closed_errors), JSON
+
+
 def _success(
     outcome: Outcome | Answer, operation: Operation, added: Mapping[str, str], request_id: str, notice: bytes
 ) -> Reply:
@@ -523,6 +540,6 @@ def _success(
             headers["idempotent-replayed"] = "true"
     else:
         body = b"" if outcome.body is None else msgspec.json.encode(outcome.body)
-    if not body:
+    if not body and "content-type" not in outcome.headers:
         del headers["content-type"]
     return Reply(outcome.status, beside(body, notice), headers, request_id)

@@ -133,6 +133,7 @@ def test_history_is_shown_replayed_exported_and_verified(console: Console, datab
     found = console.json("events", "verify", code=1)["findings"]
     assert [(finding["what"], finding["stream_id"], finding["detail"]) for finding in found] == [
         ("envelope_altered", key, ""),
+        ("trigger_disabled", None, "events_erased_in_deletion on events"),
         ("trigger_disabled", None, "events_immutable on events"),
         ("trigger_disabled", None, "events_not_truncated on events"),
     ]

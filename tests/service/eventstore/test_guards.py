@@ -70,4 +70,4 @@ def test_every_function_has_a_body_to_compare():
     for function in functions.discover():
         assert function.sql.count("$body$") == 2, function.name
     folder = Path(guards.__file__).parent / "sql" / functions.FOLDER
-    assert "security definer" in (folder / "erase_events.sql").read_text()
+    assert "security definer" in (folder / "erase_payloads.sql").read_text()

@@ -13,6 +13,7 @@ from service.auth.refusals import Unauthenticated
 from service.eventstore.commands import Command as StoreCommand
 from service.eventstore.commands import CommandFailed, CommandNotDone, KeyReused, Origin
 from service.ingest import grouping
+from service.ingest.packing import unpack
 from service.ingest.waiting import Waiting
 from statemachines.cases import case, suppressions
 from statemachines.cases.suppressions import Action
@@ -104,6 +105,7 @@ async def test_an_error_is_stored_counted_and_in_its_case(database_url, sql):
         "grouped_by": "v1:type+message",
         "marker_hash": None,
         "adjusted": None,
+        "packed": None,
     }
     stats = sql.execute("select row_to_json(s) from case_stats s").fetchone()[0]
     assert stats["title"] == "PaymentError: Payment 17 failed"
@@ -114,6 +116,28 @@ async def test_an_error_is_stored_counted_and_in_its_case(database_url, sql):
     ]
     assert sql.execute("select account_id, errors, suppressed from usage_days").fetchall() == [(OWNER, 1, 0)]
     check_books(sql)
+
+
+async def test_what_is_large_is_stored_packed(database_url, sql):
+    """All of it, scrubbed, and the same as it would be unpacked; by every way into the table, in every partition."""
+    sql.execute(
+        "select ensure_partition(telemetry => 'log_events', "
+        "day => extract(epoch from date_trunc('day', service_now()))::bigint)"
+    )
+    large = {"rows": [{"password": "x", "n": n, "text": f"ü {n}", "rate": n / 7} for n in range(50)]}
+    scrubbed = {"rows": [row | {"password": "[scrubbed]"} for row in large["rows"]]}
+    async with running(database_url) as intake:
+        await know(intake)
+        for key in (None, "a key"):  # counted, decided
+            answers = await send(
+                intake, log_item("m", extra=large, of=sender(key=key)), analytics_item("e", **large, of=sender(key=key))
+            )
+            assert [answer["ok"] for answer in answers] == [True] * 2
+    rows = sql.execute("select extra, packed from log_events where packed is not null").fetchall()
+    assert [(kept, unpack(packed)) for kept, packed in rows] == [({}, scrubbed)] * 2
+    assert sql.execute("select properties from analytics_events").fetchall() == [(scrubbed,)] * 2
+    kinds = "select distinct attstorage from pg_attribute where attname = 'packed' and attnum > 0"
+    assert sql.execute(kinds).fetchall() == [("e",)], "what is compressed already is not tried again"
 
 
 async def test_the_oldest_server_stores_it_too(any_database_url):

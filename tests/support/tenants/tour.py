@@ -164,11 +164,24 @@ def work_on_cases(tenant: Tenant) -> None:
         f"{path}/suppressions",
     ):
         tenant.call("GET", read, None, owner)
+    map_lines(tenant, path, case)
     tenant.call("POST", f"{path}/suppressions/preview", {"fingerprint_pattern": "*"}, owner)
     rule = tenant.call(
         "POST", f"{path}/suppressions", {"fingerprint_pattern": "no-such*", "action": "auto_ignore"}, owner
     )
     tenant.call("DELETE", f"{path}/suppressions/{rule['id']}", None, owner)
+
+
+def map_lines(tenant: Tenant, path: str, case: str) -> None:
+    """Store source maps, read the frames of a case by them, and take one away."""
+    owner, content = tenant.owner_key, {"version": 3, "sources": ["errand.js"], "names": [], "mappings": "AAAA"}
+    kept = [
+        tenant.call("PUT", f"{path}/source-maps?release=r{number}&source_url=~/errand.js", content, owner)
+        for number in range(2)
+    ]
+    tenant.call("GET", f"{path}/source-maps", None, owner)
+    tenant.call("POST", f"{case}/unmangle", {}, owner)
+    tenant.call("DELETE", f"{path}/source-maps/{kept[0]['id']}", None, owner)
 
 
 def connect(tenant: Tenant, shop: Shop) -> None:
@@ -180,7 +193,7 @@ def connect(tenant: Tenant, shop: Shop) -> None:
 
 def read_project(tenant: Tenant, shop: Shop) -> None:
     """Call every read of the project."""
-    for path in ("/v1/projects", "/v1/usage", "/v1/usage/history"):
+    for path in ("/v1/projects", "/v1/usage", "/v1/usage/history", "/v1/billing/status"):
         tenant.call("GET", path, None, shop.owner)
     for what in (
         "dsn",

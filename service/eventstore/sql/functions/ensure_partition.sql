@@ -24,7 +24,7 @@ begin
     if caught > most_moved then
         return false;
     end if;
-    execute format('create table %I (like %I including defaults)', wanted, telemetry);
+    execute format('create table %I (like %I including defaults including storage)', wanted, telemetry);
     if caught > 0 then
         execute format('with moved as (delete from %I where received_at >= $1 and received_at < $1 + 86400 returning *)
             insert into %I select * from moved', fallback, wanted) using day;

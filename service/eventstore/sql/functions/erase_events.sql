@@ -1,4 +1,5 @@
--- The one way in which payloads leave the log: those of at most `max_rows` events of a scope (a project or a person),
+-- What erase_payloads does, always from the beginning: for the release before, which calls this one. The payloads of at
+-- most `max_rows` events of a scope (a project or a person),
 -- in the order of stream and revision, turn to null with their salts. Answers how many: 0 when none is left. It needs
 -- the erasure event, `deletion.purging_began.v1` in the stream of the deletion whose id is given, naming this scope;
 -- without it this raises restrict_violation and erases nothing. It works with the rights of the owner of the tables, so

@@ -11,12 +11,13 @@ declare
 begin
     if new_logs is not null then
         insert into log_events (project_id, received_at, id, level, message, environment, release, user_id, user_data,
-            tags, extra, case_id, fingerprint, grouped_by, marker_hash, adjusted)
+            tags, extra, packed, case_id, fingerprint, grouped_by, marker_hash, adjusted)
         select u.project_id, seconds, u.id, u.level, u.message, u.environment, u.release, u.user_id, u.user_data,
-            u.tags, u.extra, u.case_id, u.fingerprint, u.grouped_by, u.marker_hash, u.adjusted
+            u.tags, u.extra, decode(u.packed, 'base64'), u.case_id, u.fingerprint, u.grouped_by, u.marker_hash,
+            u.adjusted
         from json_to_recordset(new_logs) as u(project_id text, id text, level text, message text, environment text,
-            release text, user_id text, user_data jsonb, tags jsonb, extra jsonb, case_id text, fingerprint text,
-            grouped_by text, marker_hash text, adjusted jsonb);
+            release text, user_id text, user_data jsonb, tags jsonb, extra jsonb, packed text, case_id text,
+            fingerprint text, grouped_by text, marker_hash text, adjusted jsonb);
     end if;
 
     if new_analytics is not null then

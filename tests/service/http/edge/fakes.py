@@ -127,4 +127,6 @@ def fake_services(store: FakeStore | None = None, **settings: Any) -> Services:
         providers=cast("Any", None),
         authenticator=FakeAuthenticator(),
         notices=cast("Any", FakeNotices()),
+        payments=cast("Any", None),
+        unmangler=cast("Any", None),
     )

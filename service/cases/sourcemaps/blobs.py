@@ -1,0 +1,146 @@
+"""Bytes of any size in the database, a piece at a time: a process holds no more than a piece of what is on its way.
+
+Pieces are written before anything names them, each in a statement of its own: no command and no reader waits for 32
+MiB. What a command then names is kept; all else goes by time, also what the deletion of a project came before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import NamedTuple, Protocol, TypeVar
+
+import zstandard
+
+from service.auth.refusals import ServiceUnavailable
+from service.eventstore.clock import NOW_SECONDS
+from service.eventstore.facts import NOT_WRITTEN, Facts
+from service.eventstore.store import EventStore
+from service.ids import new_id
+
+T = TypeVar("T")
+
+MOST_UNKEPT = 64
+"""Blobs of a project that nothing keeps: one more is refused until some have gone."""
+
+_BEGIN = (
+    f"insert into source_map_blobs (project_id, id, kept, stored_at) select p.id, %s, false, {NOW_SECONDS} "  # noqa: S608 - a constant
+    "from projects p where p.project_id = %s and p.id = %s and p.status = 'active' "
+    "and (select count(*) from source_map_blobs b where b.project_id = p.project_id and not b.kept) < %s"
+)
+# The row is held until the piece is there: whoever deletes the row finds all pieces afterwards.
+_PIECE = (
+    "insert into source_map_pieces (project_id, blob_id, number, content) select b.project_id, b.id, %s, %s "
+    "from source_map_blobs b where b.project_id = %s and b.id = %s and not b.kept for key share of b"
+)
+_READ = (
+    "select p.content from source_map_pieces p where p.project_id = %s and p.blob_id = %s and p.number >= %s "
+    "order by p.number limit 1"
+)
+_DROP = """
+with over as (
+    select b.project_id, b.id from source_map_blobs b
+    where b.project_id = %s and b.id = %s and not b.kept for update
+), pieces as (
+    delete from source_map_pieces p using over o where p.project_id = o.project_id and p.blob_id = o.id
+)
+delete from source_map_blobs b using over o where b.project_id = o.project_id and b.id = o.id
+"""
+
+
+class Worker(Protocol):
+    """Whoever carries out pieces of work away from the event loop, tenants in turn."""
+
+    async def run(self, tenant: str, work: Callable[[], T]) -> T:
+        """Carry out one."""
+
+
+class Staged(NamedTuple):
+    """Bytes that are stored and that nothing keeps yet; `sha256` in hex and `size` are of them as they were sent."""
+
+    blob_id: str
+    sha256: str
+    size: int
+
+
+class Place(NamedTuple):
+    """Where bytes go: into which project, on whose behalf, and who compresses them."""
+
+    facts: Facts
+    project_id: str
+    tenant: str
+    worker: Worker
+
+
+async def stage(place: Place, pieces: AsyncIterator[bytes]) -> Staged:
+    """Store bytes piece by piece. Raises ServiceUnavailable, and what `pieces` raises; nothing is left then."""
+    blob_id, digest, size, number = new_id("blob"), hashlib.sha256(), 0, 0
+    with _written():
+        async with place.facts.connection() as connection:
+            named = (blob_id, place.project_id, place.project_id, MOST_UNKEPT)
+            if not (await connection.execute(_BEGIN.encode(), named)).rowcount:
+                raise ServiceUnavailable("Too many uploads into this project have not ended; the oldest go first.")
+    try:
+        async for piece in pieces:
+            size += len(piece)
+            content = await place.worker.run(place.tenant, partial(_pack, digest.update, piece))
+            await _write(place, blob_id, number, content)
+            number += 1
+    except BaseException:
+        await asyncio.shield(drop(place.facts, place.project_id, blob_id))
+        raise
+    return Staged(blob_id, digest.hexdigest(), size)
+
+
+async def _write(place: Place, blob_id: str, number: int, content: bytes) -> None:
+    with _written():
+        async with place.facts.connection() as connection:
+            written = await connection.execute(_PIECE.encode(), (number, content, place.project_id, blob_id))
+    if not written.rowcount:
+        raise ServiceUnavailable("The upload took too long; begin anew.")
+
+
+async def drop(facts: Facts, project_id: str, blob_id: str) -> None:
+    """Delete a blob unless it is kept. When the database cannot do so now, it goes by time."""
+    with contextlib.suppress(*NOT_WRITTEN):
+        async with facts.connection() as connection:
+            await connection.execute(_DROP.encode(), (project_id, blob_id))
+
+
+async def read(store: EventStore, project_id: str, blob_id: str) -> AsyncIterator[bytes]:
+    """Read the pieces of a blob as they are stored: compressed, see `unpack`."""
+    number = 0
+    while rows := await store.fetch(_READ, project_id, blob_id, number):
+        yield rows[0][0]
+        number += 1
+
+
+def unpack(content: bytes, most: int) -> bytes:
+    """Decompress a piece. Raises ValueError for one of more than `most` bytes."""
+    try:
+        return zstandard.ZstdDecompressor().decompress(content, max_output_size=most)
+    except zstandard.ZstdError as error:
+        raise ValueError(str(error)) from error
+
+
+def pack(content: bytes) -> bytes:
+    """Compress a piece."""
+    return zstandard.ZstdCompressor(level=3).compress(content)
+
+
+def _pack(hear: Callable[[bytes], object], piece: bytes) -> bytes:
+    hear(piece)
+    return pack(piece)
+
+
+@contextmanager
+def _written() -> Iterator[None]:
+    """Tell a caller to come again when the database cannot take what it sends now."""
+    try:
+        yield
+    except NOT_WRITTEN as error:
+        raise ServiceUnavailable from error

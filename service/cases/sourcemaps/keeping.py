@@ -1,0 +1,166 @@
+"""Which source maps a project keeps: files are put in the place of others and taken away, under one lock (G-141).
+
+The lock is that of the project's stream, to which nothing is appended: a file is a fact and no event. The same bytes
+again change nothing, whoever sends them and however often.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from projections.cases.source_maps import (
+    SOURCE_MAP_BLOBS,
+    SOURCE_MAP_TOTALS,
+    SOURCE_MAPS,
+    SourceMapBlobRow,
+    SourceMapRow,
+    SourceMapTotalRow,
+)
+from schemas.cases.source_map import MAX_PROJECT_BYTES, SourceMapKind
+from service.auth.refusals import Refusal, refusal
+from service.cases.sourcemaps.blobs import Staged
+from service.eventstore.commands import Lookup, Unit
+from service.eventstore.intents import Intent
+from statemachines.kernel.machine import Stream, derived_id
+from statemachines.projects import project as projects
+
+PREFIX = "map"
+
+
+class Name(NamedTuple):
+    """What a file is found by: its debug id (in lower case, with dashes), else release and URL; see `map_id`."""
+
+    kind: SourceMapKind
+    debug_id: str | None
+    release: str | None
+    source_url: str | None
+
+    def map_id(self, project_id: str) -> str:
+        """Id of the one file of a project that is found by it."""
+        if self.debug_id is not None:
+            return derived_id(PREFIX, project_id, self.kind, self.debug_id)
+        return derived_id(PREFIX, project_id, self.kind, self.release or "", self.source_url or "")
+
+
+class File(NamedTuple):
+    """A file whose bytes are stored, to be kept under a name."""
+
+    name: Name
+    staged: Staged
+
+
+class Kept(NamedTuple):
+    """A file as it is kept; `unchanged`: with the bytes that were there before, and `total` what the project has."""
+
+    row: SourceMapRow
+    unchanged: bool
+    total: SourceMapTotalRow
+
+
+class ProjectFull(Refusal):
+    """The files of the project would be larger together than they may be."""
+
+    code = "payload_too_large"
+
+    def __init__(self, held: int) -> None:
+        super().__init__(
+            "The source maps of this project would be larger together than they may be.",
+            next_action="Remove what no deployed release needs with DELETE on its id, then repeat.",
+            max_bytes=MAX_PROJECT_BYTES,
+            project_bytes=held,
+        )
+
+
+def normal_debug_id(text: str) -> str:
+    """A debug id in the one spelling it is kept in: lower case, with dashes."""
+    digits = text.replace("-", "").lower()
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:32]))
+
+
+def keep(project_id: str, files: Sequence[File]) -> Intent[list[Kept]]:
+    """Keep files, each in the place of what its name found before. Raises ProjectFull; then none of them is kept."""
+    stream = projects.stream(project_id)
+    by_id = {file.name.map_id(project_id): file for file in files}
+
+    def decide(unit: Unit) -> list[Kept]:
+        total = _total(unit, project_id)
+        rows: list[tuple[SourceMapRow, bool]] = []
+        for map_id, file in by_id.items():
+            found = unit.row(SOURCE_MAPS, project_id, map_id)
+            live = None if found is None or found.removed_at is not None else found
+            row, unchanged = _put(unit, stream, live, file)
+            rows.append((row, unchanged))
+            grown = row.size - (0 if live is None else live.size)
+            total = replace(total, files=total.files + (live is None), size=total.size + grown)
+        if total.size > MAX_PROJECT_BYTES:
+            raise ProjectFull(_total(unit, project_id).size)
+        unit.put(stream, SOURCE_MAP_TOTALS, total)
+        return [Kept(row, unchanged, total) for row, unchanged in rows]
+
+    return Intent([stream], decide, lookups=[_of_total(project_id), *(_of(project_id, name) for name in by_id)])
+
+
+def remove(project_id: str, map_id: str) -> Intent[SourceMapRow]:
+    """Take a file away. Raises `not_found` for one that is not there."""
+    stream = projects.stream(project_id)
+
+    def decide(unit: Unit) -> SourceMapRow:
+        row = unit.row(SOURCE_MAPS, project_id, map_id)
+        if row is None or row.removed_at is not None:
+            raise refusal("not_found")
+        total = _total(unit, project_id)
+        gone = replace(row, removed_at=unit.now)
+        unit.put(stream, SOURCE_MAPS, gone)
+        unit.put(stream, SOURCE_MAP_BLOBS, _blob(unit, row, kept=False))
+        unit.put(stream, SOURCE_MAP_TOTALS, replace(total, files=total.files - 1, size=total.size - row.size))
+        return gone
+
+    return Intent([stream], decide, lookups=[_of_total(project_id), _of(project_id, map_id)])
+
+
+def _put(unit: Unit, stream: Stream, live: SourceMapRow | None, file: File) -> tuple[SourceMapRow, bool]:
+    """Put a file in the place of the one that is there; the same bytes stay where they are."""
+    name, staged = file
+    if live is not None and live.sha256 == staged.sha256:
+        # What it is also known by may be new; only a file with a debug id has such.
+        row = replace(live, release=name.release or live.release, source_url=name.source_url or live.source_url)
+        if row != live:
+            unit.put(stream, SOURCE_MAPS, row)
+        return row, True
+    row = SourceMapRow(
+        project_id=stream.id,
+        id=name.map_id(stream.id),
+        kind=name.kind,
+        debug_id=name.debug_id,
+        release=name.release,
+        source_url=name.source_url,
+        sha256=staged.sha256,
+        size=staged.size,
+        blob_id=staged.blob_id,
+        stored_at=unit.now,
+    )
+    unit.put(stream, SOURCE_MAPS, row)
+    unit.put(stream, SOURCE_MAP_BLOBS, _blob(unit, row, kept=True))
+    if live is not None:
+        unit.put(stream, SOURCE_MAP_BLOBS, _blob(unit, live, kept=False))
+    return row, False
+
+
+def _blob(unit: Unit, row: SourceMapRow, *, kept: bool) -> SourceMapBlobRow:
+    return SourceMapBlobRow(project_id=row.project_id, id=row.blob_id, kept=kept, stored_at=unit.now)
+
+
+def _total(unit: Unit, project_id: str) -> SourceMapTotalRow:
+    found = unit.row(SOURCE_MAP_TOTALS, project_id, project_id)
+    return found or SourceMapTotalRow(project_id=project_id, id=project_id, files=0, size=0)
+
+
+def _of_total(project_id: str) -> Lookup:
+    return Lookup(SOURCE_MAP_TOTALS, project_id, project_id)
+
+
+def _of(project_id: str, map_id: str) -> Lookup:
+    return Lookup(SOURCE_MAPS, project_id, map_id)

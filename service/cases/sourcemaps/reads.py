@@ -1,0 +1,86 @@
+"""Which source maps a project keeps, and which of them belong to a frame (G-141, R-CASE-04)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+
+from projections.cases.source_maps import SOURCE_MAP_TOTALS, SourceMapRow
+from service.eventstore.pages import Place
+from service.eventstore.store import EventStore
+
+_NEWEST = """
+select row_to_json(m)::text from source_maps m
+where m.project_id = %s and m.removed_at is null and (m.stored_at, m.id) < (%s, %s)
+"""
+_OF_RELEASE = " and m.release = %s"
+_ORDER = " order by m.stored_at desc, m.id desc limit %s"
+# Each part takes its own index. A file has few names in a release, and newest first means that an upload counts.
+_FOUND = """
+select row_to_json(m)::text from source_maps m
+where m.project_id = %s and m.debug_id = any(%s) and m.removed_at is null
+union all
+select row_to_json(m)::text from (
+    select m.* from source_maps m where m.project_id = %s and m.release = %s and m.source_url = any(%s)
+        and m.removed_at is null
+    order by m.stored_at desc, m.id desc limit %s) m
+"""
+MOST_FOUND = 1000
+"""Files of a release that are looked at for the frames of one error."""
+_ANY_ORIGIN = "~"
+
+
+class Total(NamedTuple):
+    """How many files a project holds, and their bytes as sent."""
+
+    files: int
+    size: int
+
+
+class Files(NamedTuple):
+    """The files that the frames of an error may belong to."""
+
+    by_debug_id: dict[tuple[str, str], SourceMapRow]  # by kind and debug id
+    by_url: dict[tuple[str, str], SourceMapRow]  # by kind and URL, of the release; the newest of each
+
+
+async def newest(
+    store: EventStore, project_id: str, release: str | None, after: Place, limit: int
+) -> list[SourceMapRow]:
+    """Read at most `limit` files of a project after a place, newest first; of one release, or all (None)."""
+    only, values = ("", ()) if release is None else (_OF_RELEASE, (release,))
+    found = await store.fetch(_NEWEST + only + _ORDER, project_id, after.at, after.id, *values, limit)
+    return [msgspec.json.decode(text, type=SourceMapRow) for (text,) in found]
+
+
+async def total_of(store: EventStore, project_id: str) -> Total:
+    """Read what a project holds."""
+    row = await store.get(SOURCE_MAP_TOTALS, project_id, project_id)
+    return Total(0, 0) if row is None else Total(row.files, row.size)
+
+
+async def files_for(
+    store: EventStore, project_id: str, debug_ids: Iterable[str], release: str | None, urls: Iterable[str]
+) -> Files:
+    """Find the files of debug ids, and those of a release by the URLs of its minified files."""
+    spelt = sorted({name for url in urls for name in spellings(url)})
+    rows = await store.fetch(_FOUND, project_id, sorted(set(debug_ids)), project_id, release, spelt, MOST_FOUND)
+    found = sorted((msgspec.json.decode(text, type=SourceMapRow) for (text,) in rows), key=lambda row: row.stored_at)
+    return Files(
+        {(row.kind, row.debug_id): row for row in found if row.debug_id is not None},
+        {(row.kind, row.source_url): row for row in found if row.release == release and row.source_url is not None},
+    )
+
+
+def spellings(url: str) -> Sequence[str]:
+    """The names that a minified file may be kept under: as it is, without its query, and of any origin."""
+    bare = url.partition("#")[0].partition("?")[0]
+    try:
+        parts = urlsplit(bare)
+    except ValueError:
+        return (url,)
+    path = parts.path if parts.netloc or parts.scheme or parts.path.startswith("/") else f"/{parts.path}"
+    return tuple(dict.fromkeys((url, bare, _ANY_ORIGIN + path)))

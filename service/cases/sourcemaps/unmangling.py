@@ -1,0 +1,202 @@
+"""A case's latest error led back to its sources, with a verdict for each frame (R-CASE-03, R-CASE-04, G-054).
+
+A map is taken apart once and then kept, weighed, for as long as there is room. That is done in a thread of its own,
+one map after the other and tenants in turn; a look-up takes microseconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import msgspec
+
+from projections.cases.source_maps import SourceMapRow
+from schemas.cases.source_map import MAX_MAP_BYTES
+from schemas.cases.unmangle import Verdict
+from service.cases.sourcemaps import blobs, reads
+from service.cases.sourcemaps.frames import Frame, frames_of
+from service.cases.sourcemaps.reads import Files
+from service.cases.sourcemaps.resolving import Corrupt, Place, ReadyMap, TooComplex
+from service.eventstore.aside import Aside
+from service.eventstore.store import EventStore
+from service.eventstore.turns import Turns
+from service.weighted import Weighted
+
+WARM_BYTES = 128 * 1024 * 1024
+MOST_WAITING = 64
+MOST_MAPS = 32
+"""Maps that are taken apart for one request."""
+PATIENCE = 8.0  # seconds that one request waits for maps to be taken apart; what is late is there for the next
+AT_ONCE = 20  # frames that are looked up before others have their turn
+_LITTLE = 1024  # bytes that a verdict about a map weighs
+UNKNOWN = "unknown"
+
+_LATEST = """
+with ids as (
+    select c.id from cases c where c.project_id = %s and c.id = %s
+    union all select m.id from cases m where m.project_id = %s and m.merged_into = %s
+)
+select e.release, e.message, e.extra::text from ids i cross join lateral (
+    select * from log_events l where l.project_id = %s and l.case_id = i.id
+    order by l.received_at desc, l.id desc limit 1) e
+order by e.received_at desc, e.id desc limit 1
+"""
+
+
+class Led(NamedTuple):
+    """A frame, and where it comes from or why that is not known."""
+
+    frame: Frame
+    place: Place | None
+    verdict: Verdict
+
+
+class Unmangled(NamedTuple):
+    """The frames of the latest error of a case; `release` None: it came without one, or there is no error any more."""
+
+    release: str | None
+    frames: list[Led]
+
+
+Ready = ReadyMap | Verdict
+
+
+class Unmangler:
+    """Takes maps apart for one process, and keeps them warm."""
+
+    def __init__(self, store: EventStore, warm_bytes: int = WARM_BYTES) -> None:
+        self._store = store
+        self._worker = Aside(MOST_WAITING, "service-source-maps")
+        self.packer = Aside(MOST_WAITING, "service-packing")  # of uploads: a piece of them never waits for a map
+        self._turns = Turns(places=2, per_tenant=1, waiting=MOST_WAITING)
+        self._warm: Weighted[tuple[str, str, str], Ready] = Weighted(_weigh, max_bytes=warm_bytes)
+        self._making: dict[tuple[str, str, str], asyncio.Task[Ready]] = {}
+
+    @property
+    def kept_bytes(self) -> int:
+        """Memory of the maps that are kept warm, in bytes."""
+        return self._warm.bytes
+
+    async def unmangle(self, project_id: str, case_id: str, tenant: str) -> Unmangled:
+        """Lead the frames of a case's latest error back. Raises what reads raise."""
+        named = (project_id, case_id)
+        rows = await self._store.fetch(_LATEST, *named, *named, project_id)
+        if not rows:
+            return Unmangled(None, [])
+        release, message, extra = rows[0]
+        return await self.lead(project_id, release, frames_of(_mapping(extra), message), tenant)
+
+    async def lead(self, project_id: str, release: str | None, frames: Sequence[Frame], tenant: str) -> Unmangled:
+        """Lead frames back. Nothing is known of those that name neither a release nor a file's debug id (G-054)."""
+        debug_ids = {frame.debug_id for frame in frames if frame.debug_id}
+        if release is None and not debug_ids:
+            return Unmangled(None, [])
+        urls = {frame.source_url for frame in frames if frame.source_url}
+        files = await reads.files_for(self._store, project_id, debug_ids, release, urls)
+        ready = await self._prepare(files, release, frames, tenant)
+        led = []
+        for number, frame in enumerate(frames):
+            if number % AT_ONCE == AT_ONCE - 1:
+                await asyncio.sleep(0)
+            led.append(_lead(frame, files, release, ready))
+        return Unmangled(release, led)
+
+    async def _prepare(
+        self, files: Files, release: str | None, frames: Sequence[Frame], tenant: str
+    ) -> dict[str, Ready]:
+        """The maps of frames by the id of their row, as far as they are ready in time."""
+        wanted: dict[str, tuple[SourceMapRow, SourceMapRow | None]] = {}
+        for frame in frames:
+            found = _files_of(frame, files, release)
+            if not isinstance(found, str) and len(wanted) < MOST_MAPS:
+                wanted[found[0].id] = found
+        ready: dict[str, Ready] = {}
+        tasks: dict[str, asyncio.Task[Ready]] = {}
+        for map_id, (row, minified) in wanted.items():
+            key = (row.project_id, row.blob_id, "" if minified is None else minified.blob_id)
+            warm = self._warm.get(key)
+            if warm is not None:
+                ready[map_id] = warm
+                continue
+            if key not in self._making:
+                task = self._making[key] = asyncio.create_task(self._make(key, tenant))
+                task.add_done_callback(partial(self._made, key))
+            tasks[map_id] = self._making[key]
+        if tasks:
+            done, _ = await asyncio.wait(set(tasks.values()), timeout=PATIENCE)
+            ready |= {map_id: task.result() for map_id, task in tasks.items() if task in done}
+        return ready
+
+    async def _make(self, key: tuple[str, str, str], tenant: str) -> Ready:
+        """Read a map and take it apart."""
+        project_id, map_blob, source_blob = key
+        # In turn already before it is read: of all the maps that are waited for, a process holds two.
+        async with self._turns.place(tenant):
+            packed = [piece async for piece in blobs.read(self._store, project_id, map_blob)]
+            source = [piece async for piece in blobs.read(self._store, project_id, source_blob)] if source_blob else []
+            return await self._worker.run(tenant, partial(take_apart, packed, source))
+
+    def _made(self, key: tuple[str, str, str], task: asyncio.Task[Ready]) -> None:
+        del self._making[key]
+        if not task.cancelled() and task.exception() is None:
+            self._warm.put(key, task.result())
+
+
+def take_apart(packed: Sequence[bytes], source: Sequence[bytes]) -> Ready:
+    """Make a map ready from its pieces and those of the minified file, or say why it cannot be."""
+    try:
+        return ReadyMap(_whole(packed), _whole(source))
+    except TooComplex:
+        return "map_too_complex"
+    except Corrupt:
+        return "map_corrupt"
+
+
+def _whole(packed: Sequence[bytes]) -> bytes:
+    return b"".join(blobs.unpack(piece, MAX_MAP_BYTES) for piece in packed)
+
+
+def _files_of(frame: Frame, files: Files, release: str | None) -> tuple[SourceMapRow, SourceMapRow | None] | Verdict:
+    """The map of a frame and its minified file, or why there is none."""
+    if frame.source_url is None or frame.line is None:
+        return "no_location"
+    if frame.debug_id is not None:
+        found = files.by_debug_id.get(("source_map", frame.debug_id))
+        if found is not None:
+            return found, files.by_debug_id.get(("minified_source", frame.debug_id))
+    elif release is None:
+        return "no_release"
+    spelt = reads.spellings(frame.source_url)
+    found = next((row for name in spelt if (row := files.by_url.get(("source_map", name)))), None)
+    if found is None:
+        return "not_mapped_code" if frame.source_url.startswith(("node:", "internal/")) else "no_map"
+    if frame.debug_id is not None and found.debug_id not in {None, frame.debug_id}:
+        return "debug_id_mismatch"
+    minified = next((row for name in spelt if (row := files.by_url.get(("minified_source", name)))), None)
+    # A minified file of another build would tell wrong names and lengths.
+    return found, minified if minified is not None and minified.debug_id == found.debug_id else None
+
+
+def _lead(frame: Frame, files: Files, release: str | None, ready: dict[str, Ready]) -> Led:
+    found = _files_of(frame, files, release)
+    if isinstance(found, str):
+        return Led(frame, None, found)
+    prepared = ready.get(found[0].id, "not_looked_at")
+    if isinstance(prepared, str):
+        return Led(frame, None, prepared)
+    assert frame.line is not None, "a frame without a line has no map"
+    # Some only tell the line: that is then where its first mapped code is.
+    place = prepared.look_up(frame.line, frame.column or prepared.first_column(frame.line))
+    return Led(frame, None, place) if isinstance(place, str) else Led(frame, place, "resolved")
+
+
+def _weigh(ready: Ready) -> int:
+    return _LITTLE if isinstance(ready, str) else ready.weight
+
+
+def _mapping(text: str) -> dict[str, Any]:
+    value = msgspec.json.decode(text)
+    return value if isinstance(value, dict) else {}

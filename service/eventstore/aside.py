@@ -1,0 +1,29 @@
+"""A thread for pieces of work that are too long for the event loop: one after the other, tenants in turn (P25).
+
+Since one thread does it for everybody, all of them together are no more than one rival for the processor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from service.eventstore.turns import Turns
+
+T = TypeVar("T")
+
+
+class Aside:
+    """One thread of one process, called `name`; at most `waiting` pieces of work of one tenant wait for their turn."""
+
+    def __init__(self, waiting: int, name: str) -> None:
+        self._turns = Turns(places=1, per_tenant=1, waiting=waiting)
+        # A pool of its own bounds the work also when callers go away: what has begun is carried out to its end.
+        self._thread = ThreadPoolExecutor(1, name)
+
+    async def run(self, tenant: str, work: Callable[[], T]) -> T:
+        """Carry out a pure piece of work in the thread. Raises what it raises, and ReadNotDone when too many wait."""
+        async with self._turns.place(tenant):
+            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
