@@ -17,6 +17,7 @@ import time
 from contextlib import ExitStack
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
@@ -24,7 +25,21 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from scripts import backtests, caselists, chains, contention, durable, endings, loadgen, loads, scrubcost, stock, worlds
+from scripts import (
+    backtests,
+    caselists,
+    chains,
+    contention,
+    controls,
+    durable,
+    endings,
+    largeevents,
+    loadgen,
+    loads,
+    scrubcost,
+    stock,
+    worlds,
+)
 from service.embedded.layout import temporary_directory
 from statemachines.kernel.topics import EVENTS, declare, known_topics, lifts, parse_topic
 from tests.support.cluster import TestCluster
@@ -50,6 +65,7 @@ PARTS = (
     "rebuild",
     "growth",
     "loads",
+    "control",
     "backtest",
     "deletion",
     "lists",
@@ -119,22 +135,35 @@ def measure_ingest(figures: Figures, world: worlds.World, seconds: float) -> Non
     and a disk that stalls for a moment costs a turn and not the figure.
     """
     project = world.create_project("ingest")
-    turns: dict[str, list[loadgen.Stats]] = {"/v1/bench-echo": [], "/v1/logs/": []}
+    sides = {"echo": ("/v1/bench-echo", "error"), "grouped": ("/v1/logs/", "error"), "plain": ("/v1/logs/", "info")}
+    turns: dict[str, list[loadgen.Stats]] = {side: [] for side in sides}
     for _ in range(1 + INGEST_TURNS):
-        for path, stats in turns.items():
-            stats.append(
-                world.load(
-                    lambda n, path=path: worlds.posting_logs(project["dsn"], path, n), 64, 2 * seconds / INGEST_TURNS
-                )
-            )
-    echo, stored = turns.values()
-    rates = [f"{more.rate:,.0f} to {less.rate:,.0f}" for less, more in zip(echo, stored, strict=True)]
+        for side, (path, level) in sides.items():
+            make = partial(worlds.posting_logs, project["dsn"], path, level=level)
+            turns[side].append(world.load(make, 64, 2 * seconds / INGEST_TURNS))
+    stored = turns["grouped"]
+    rates = [f"{more.rate:,.0f} to {less.rate:,.0f}" for less, more in zip(turns["echo"], stored, strict=True)]
     console.print(f"  {', '.join(rates)}; p99 {median(turn.percentile(0.99) for turn in stored):.1f} ms")
-    acknowledged = sum(len(turn.latencies) for turn in stored)
+    acknowledged = sum(len(turn.latencies) for turn in (*stored, *turns["plain"]))
     [[kept]] = world.query("select count(*) from log_events where project_id = %s", project["id"])
     assert kept >= acknowledged, f"{acknowledged} acknowledged, {kept} stored"
-    rate, yardstick = (median(turn.rate for turn in side[1:]) for side in (stored, echo))  # The first turn warms up.
-    figures.add("durable ingest with grouping, 64 connections", rate, "/s", yardstick=yardstick, promised=0.5)
+    # The first turn warms up.
+    echo, grouped, plain = (median(turn.rate for turn in turns[side][1:]) for side in ("echo", "grouped", "plain"))
+    figures.add("durable ingest with grouping, 64 connections", grouped, "/s", yardstick=echo, promised=0.5)
+    figures.add("the same against records of no case", grouped, "/s", yardstick=plain, promised=0.87)
+
+
+def measure_large_events(figures: Figures, world: worlds.World, seconds: float) -> None:
+    """Store errors of 15 kB, beside an echo of the same validated body; and what each costs of processor time."""
+    found = largeevents.measure(world, INGEST_TURNS // 2, 2 * seconds / INGEST_TURNS)
+    echo, stored = found.values()
+    for path, cost in found.items():
+        console.print(
+            f"  {path}: processor time of the API process {cost.api:.0f} us, of the database {cost.database:.0f}"
+        )
+    name = "durable errors of 15 kB, 64 connections"
+    figures.add(name, stored.rate, "/s", yardstick=echo.rate, promised=0.4)
+    figures.add(f"{name}: processor time", stored.processor, "us", yardstick=echo.processor, promised=2.5, most=True)
 
 
 def measure_scrubbing(figures: Figures, world: worlds.World, seconds: float) -> None:
@@ -144,7 +173,8 @@ def measure_scrubbing(figures: Figures, world: worlds.World, seconds: float) -> 
         name = f"processor time of scrubbing, of an event of {size}"
         figures.add(name, cost.scrubbing, "us", yardstick=cost.whole, promised=0.15, most=True)
     cost = scrubcost.measure(world, frames, seconds / 2, fresh=True)
-    console.print(f"  of {size}, all of it new: {cost.scrubbing:.0f} of {cost.whole:.0f} us")
+    name = f"the same of {size}, all of it new"
+    figures.add(name, cost.scrubbing, "us", yardstick=cost.whole, promised=0.15, most=True)
 
 
 def measure_chains(figures: Figures, world: worlds.World, seconds: float) -> None:
@@ -295,6 +325,14 @@ def measure_loads(figures: Figures, world: worlds.World) -> None:
     figures.add("memory by a cache of small states", found.small, "x", yardstick=1, promised=1.3, most=True)
 
 
+def measure_control(figures: Figures, world: worlds.World, seconds: float) -> None:
+    """Read control of a project with 1,000 live runs and 10,000 entries in its ledger."""
+    found = controls.measure(world, seconds)
+    console.print(f"  control: {dict(found.statuses)}, p50 {found.percentile(0.5):.1f} ms")
+    slow = found.percentile(0.95)
+    figures.add("p95 of control, 1,000 runs, 10,000 entries", slow, "ms", yardstick=50, promised=1, most=True)
+
+
 def measure_backtest(figures: Figures, world: worlds.World) -> None:
     """Try a contract on ninety days in which looks considered 100,000 cases, over HTTP."""
     found = backtests.measure(world)
@@ -439,6 +477,7 @@ def main() -> int:
         if "ingest" in wanted:
             with world.api():
                 measure_ingest(figures, world, arguments.seconds)
+                measure_large_events(figures, world, arguments.seconds)
         if "scrubbing" in wanted:
             with world.api():
                 measure_scrubbing(figures, world, arguments.seconds)
@@ -460,6 +499,10 @@ def main() -> int:
         if "loads" in wanted:
             world.use_database("loads")
             measure_loads(figures, world)
+        if "control" in wanted:
+            world.use_database("control")
+            with world.api():
+                measure_control(figures, world, arguments.seconds)
         if "backtest" in wanted:
             world.use_database("backtest")
             with world.api():

@@ -62,7 +62,7 @@ def _checkout(session: Mapping[str, Any], plans: Mapping[str, Plan]) -> Read | N
     metadata = _dict(session.get("metadata"))
     subscription, customer = _id_of(session.get("subscription")), _id_of(session.get("customer"))
     plan = _plan_named(metadata.get("plan"), plans)
-    if subscription is None or customer is None or plan is None or session.get("payment_status") not in _PAID:
+    if subscription is None or customer is None or plan is None or _text(session.get("payment_status")) not in _PAID:
         return None
     user_id = _text(metadata.get("user_id")) or _text(session.get("client_reference_id"))
     return Read(Notification(subscription, customer, Standing.PAID, plan, None, BEFORE_ALL), user_id)

@@ -125,17 +125,18 @@ class Payments:
 
         await self._ask(ask)
 
-    def verify_signature(self, header: str | None, body: bytes) -> bool:
+    async def verify_signature(self, header: str, body: bytes) -> bool:
         """Whether the provider has signed these bytes within the last five minutes, by the real clock (G-120).
 
         The comparison takes the same time whatever is wrong, and without a secret nothing is signed.
         """
-        if self._secret is None or header is None or not header.isascii():
+        if self._secret is None or not header.isascii():
             return False
+        library = await asyncio.to_thread(lambda: self._library)  # loading it takes a good part of a second
         try:
             # What Webhook.construct_event does before it parses; the edge parses, with its own bounds.
-            self._library.WebhookSignature.verify_header(body, header, self._secret, TOLERANCE_SECONDS)
-        except (self._library.SignatureVerificationError, UnicodeDecodeError):
+            library.WebhookSignature.verify_header(body, header, self._secret, TOLERANCE_SECONDS)
+        except (library.SignatureVerificationError, UnicodeDecodeError):
             return False
         return True
 

@@ -137,6 +137,7 @@ def lock_and_load(connection: Connection, footprint: Footprint, wait_ms: int | N
     cursors: dict[str, Iterable[tuple[Any, ...]]] = {}
     gates = {names.lock_number(name): name for name in footprint.gates}
     wanted = {names.lock_number(name): name for name in footprint.names}
+    have = columns(footprint.have, 5)
     locks = array([*gates, *wanted]), array([1] * len(gates) + [0] * len(wanted))
     with connection.pipeline():
         execute("begin")
@@ -154,11 +155,11 @@ def lock_and_load(connection: Connection, footprint: Footprint, wait_ms: int | N
         if footprint.shared:
             cursors["reads"] = execute(statements.SHARE_HEADS, columns(footprint.shared, 2), prepare=True)
         if footprint.streams:
-            cursors["seen"] = execute(statements.SEE_STREAMS, columns(footprint.have, 5), prepare=True)
+            cursors["seen"] = execute(statements.SEE_STREAMS, have, prepare=True)
         if footprint.records:
             cursors["records"] = execute(statements.RECORDS, columns(footprint.records, 4), prepare=True)
         if footprint.streams:
-            cursors["tails"] = execute(statements.TAILS, columns(footprint.have, 5), prepare=True)
+            cursors["tails"] = execute(statements.TAILS, have, prepare=True)
         rows = [
             (table, ids, execute(statements.load_rows(table), columns(ids, 2), prepare=True))
             for table, ids in footprint.rows.items()

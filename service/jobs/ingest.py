@@ -33,7 +33,9 @@ async def purge_telemetry(services: Services, _: Mapping[str, Any]) -> None:
     plans: Mapping[str, Plan] = services.settings.plans
     days = await retention_days(services.store, plans)
     async with await _connect(services) as connection:
-        await purge(connection, days, max(plan.retention_days for plan in plans.values()))
+        # Days that nobody's plan keeps any more have just become empty: their partitions go too.
+        longest = max(days.values(), default=max(plan.retention_days for plan in plans.values()))
+        await purge(connection, days, longest)
         await forget_decisions(connection, days)
 
 

@@ -23,6 +23,7 @@ from service.cases.sourcemaps.resolving import Corrupt, Place, ReadyMap, TooComp
 from service.eventstore.aside import Aside
 from service.eventstore.store import EventStore
 from service.eventstore.turns import Turns
+from service.packing import unpack
 from service.weighted import Weighted
 
 WARM_BYTES = 128 * 1024 * 1024
@@ -39,7 +40,7 @@ with ids as (
     select c.id from cases c where c.project_id = %s and c.id = %s
     union all select m.id from cases m where m.project_id = %s and m.merged_into = %s
 )
-select e.release, e.message, e.extra::text from ids i cross join lateral (
+select e.release, e.message, e.extra::text, e.packed from ids i cross join lateral (
     select * from log_events l where l.project_id = %s and l.case_id = i.id
     order by l.received_at desc, l.id desc limit 1) e
 order by e.received_at desc, e.id desc limit 1
@@ -86,8 +87,9 @@ class Unmangler:
         rows = await self._store.fetch(_LATEST, *named, *named, project_id)
         if not rows:
             return Unmangled(None, [])
-        release, message, extra = rows[0]
-        return await self.lead(project_id, release, frames_of(_mapping(extra), message), tenant)
+        release, message, extra, packed = rows[0]
+        said = _mapping(extra) if packed is None else unpack(packed)
+        return await self.lead(project_id, release, frames_of(said, message), tenant)
 
     async def lead(self, project_id: str, release: str | None, frames: Sequence[Frame], tenant: str) -> Unmangled:
         """Lead frames back. Nothing is known of those that name neither a release nor a file's debug id (G-054)."""

@@ -112,7 +112,7 @@ async def receive_billing_webhook(call: Call[bytes, None]) -> Answer:
     if (
         len(given) != 1
         or head.repeated & SIGNATURE_HEADERS
-        or not services.payments.verify_signature(given[0], call.body)
+        or not await services.payments.verify_signature(given[0], call.body)
     ):
         raise refusal("invalid_signature")
     body = _object(call.body)

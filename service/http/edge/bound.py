@@ -83,6 +83,10 @@ class Bound:
         """Decode a body into the declared type. Raises msgspec.ValidationError."""
         return self._decoder.decode(raw)
 
+    def convert(self, value: Any) -> Any:
+        """Convert a body that is decoded already; both hold the same inner values. Raises msgspec.ValidationError."""
+        return msgspec.convert(value, self.body_type)
+
     @cached_property
     def needs_body(self) -> bool:
         """Whether an absent body, which equals `{}`, is refused (G-003)."""

@@ -476,7 +476,11 @@ def _parse_head(call: Call[Any, Any], head: Head) -> None:
 
 
 def _decode_body(bound: Bound, raw: bytes) -> tuple[Any, Any]:
-    """Pass the gate, then decode. Returns the declared type and the plain value; an absent body counts as `{}`."""
+    """Pass the gate, then decode. Returns the declared type and the plain value; an absent body counts as `{}`.
+
+    What telemetry says is of no declared type, so the one is made of the other: to decode it twice took a tenth of all
+    time that a large record costs. Any other body is decoded apart, and may be kept while the value is changed.
+    """
     raw = raw or b"{}"
     try:
         if not bound.operation.adjusts:
@@ -488,7 +492,7 @@ def _decode_body(bound: Bound, raw: bytes) -> tuple[Any, Any]:
         refused.details["request_body_schema"] = bound.body_schema
         raise
     try:
-        return bound.decode(raw), value
+        return bound.convert(value) if bound.operation.adjusts else bound.decode(raw), value
     except msgspec.ValidationError:
         # 7.0 is an integer to JSON Schema and to RFC 8785, but not to the decoder.
         value = with_whole_numbers(value)

@@ -33,7 +33,8 @@ def test_a_paid_checkout_gives_the_plan():
 
 @pytest.mark.parametrize(
     "more",
-    [{"payment_status": "unpaid"}, {"subscription": None}, {"customer": 7}, {"metadata": {"plan": "gold"}},
+    [{"payment_status": "unpaid"}, {"payment_status": ["paid"]}, {"payment_status": None}, {"subscription": None},
+     {"customer": 7}, {"metadata": {"plan": "gold"}},
      {"metadata": {"plan": "free"}}, {"metadata": []}],
 )  # fmt: skip
 def test_a_checkout_that_says_nothing_of_a_plan_is_left(more: dict[str, Any]):

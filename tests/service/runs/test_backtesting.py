@@ -232,7 +232,7 @@ async def test_it_comes_to_what_the_service_came_to(store: EventStore, sql: Sql,
 async def test_several_automations_come_to_what_they_came_to(
     store: EventStore, sql: Sql, database_url: str, seed: int
 ) -> None:
-    """Three with bounds of their own want the same cases, beside a review: the contract's order says who has one."""
+    """Three with bounds of their own want the same cases, beside a review: the contract says who has one."""
     bounds: dict[str, dict[str, Any]] = {
         "heal": {"max_cases_per_sweep": 1, "cooldown_seconds": 900},
         "mend": {"max_cases_per_sweep": 2, "cooldown_seconds": 60},

@@ -80,6 +80,17 @@ async def test_a_stack_of_each_engine_leads_to_the_sources(world: World, project
     assert [frame["original_line"] for frame in objects["frames"]] == [6, 1]
 
 
+async def test_a_large_error_leads_to_the_sources_as_a_small_one(world: World, project):
+    """What it says is stored packed."""
+    owner, project_id, dsn = project
+    ok(await put(owner, project_id, MAP, release="r1", source_url="~/assets/shop.min.js"))
+    frames = [{"file": URL, "line": 1, "column": 73, "function": "divided"}] * 40
+    found = await unmangle(owner, await report(dsn, "Large", frames=frames))
+    assert verdicts(found) == ["resolved"] * 40
+    stored = "select count(*) from log_events where project_id = %s and packed is not null"
+    assert await world.sql(stored, project_id) == [(1,)]
+
+
 async def test_each_verdict_names_what_to_do(world: World, project):
     owner, project_id, dsn = project
     page = "https://shop.example"
