@@ -38,6 +38,8 @@ NAMES_NOTHING = {
     "record_analytics_event",
     "record_deploy",
     "record_log",
+    "record_sentry_envelope",
+    "record_sentry_event",
     "start_billing_checkout",
     "upload_chunks",
 }

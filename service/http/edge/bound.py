@@ -20,11 +20,21 @@ TEST_CLOCK_PATH = "/v1/test-clock/advance"  # exists only with a test clock (G-1
 STAND_IN = "command_key"  # the member of a body that may stand in for the Idempotency-Key (G-113)
 
 # The routes that browsers call from other origins, and no others (G-016).
-CORS_PATHS = frozenset({"/v1/logs/", "/v1/analytics/", "/v1/analytics/browser-config", "/v1/public/q/{publication_id}"})
+CORS_PATHS = frozenset(
+    {
+        "/api/{alias}/envelope/",
+        "/api/{alias}/store/",
+        "/v1/analytics/",
+        "/v1/analytics/browser-config",
+        "/v1/logs/",
+        "/v1/public/q/{publication_id}",
+    }
+)
 CORS = {
     "access-control-allow-origin": "*",
     "access-control-expose-headers": (
         "x-service-request-id, retry-after, ratelimit-limit, ratelimit-remaining, ratelimit-reset, idempotent-replayed"
+        ", x-sentry-error, x-sentry-rate-limits"
     ),
 }
 
