@@ -134,7 +134,8 @@ def test_malformed_bodies(server: ServerHandle, callers: Callers, bound: Bound) 
             assert 400 <= answer.status_code < 500 or is_unbuilt(bound.handler), context
             error = msgspec.json.decode(answer.content, type=envelope).error
             assert answer.headers["x-service-request-id"], context
-            if sendable(bound) and answer.status_code == 400:
+            batch = operation.forms and body.startswith(b"[")  # has no schema of its own
+            if sendable(bound) and answer.status_code == 400 and not batch:
                 assert error.code == "invalid_payload", context
                 assert isinstance(error.details, dict)
                 assert error.details["request_body_schema"], context
@@ -160,7 +161,9 @@ def test_one_byte_too_many(server: ServerHandle, callers: Callers, bound: Bound)
     """One byte over the limit is 413: announced, without a credential too; in chunks, for who has one (R-LIM-02)."""
     operation = bound.operation
     body = b" " * (operation.max_body + 1)
-    for content, secret in ((body, None), (iter([body[:1], body[1:]]), callers.for_operation(operation))):
+    # Of what may be a batch, the first bytes tell, which are not read of who has no credential.
+    most = max(operation.max_body, *(form.max_body for form in operation.forms), 0)
+    for content, secret in ((b" " * (most + 1), None), (iter([body[:1], body[1:]]), callers.for_operation(operation))):
         with server.client(secret) as client:
             answer = client.request(
                 operation.method, callers.path_of(operation), content=content, headers={"content-type": JSON}
