@@ -14,13 +14,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import ExitStack
+from collections.abc import Callable
+from contextlib import ExitStack, nullcontext
 from copy import copy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from statistics import median, quantiles
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
@@ -60,24 +61,6 @@ LIFTED_TURNS = 5
 OLDER = "bench."  # before the topics of a history whose events are all lifted
 LEAST_IDLE = 0.010  # seconds
 STEADY = ("write", "read", "log")  # what a neighbour does all the time; a fence has a promise of its own
-PARTS = (
-    "transitions",
-    "ingest",
-    "batches",
-    "scrubbing",
-    "chains",
-    "claims",
-    "rebuild",
-    "growth",
-    "loads",
-    "control",
-    "backtest",
-    "deletion",
-    "lists",
-    "unmangling",
-    "start",
-    "neighbours",
-)
 
 
 class Figures:
@@ -110,7 +93,16 @@ class Figures:
         console.print(f"  {name}: {measured:,.1f} {unit}, ratio {ratio:.2f} ({sign} {promised:g})")
 
 
-def measure_transitions(figures: Figures, world: worlds.World, seconds: float, stock_rate: float) -> None:
+def measure_transitions(figures: Figures, world: worlds.World, seconds: float) -> None:
+    """Transitions of the service beside those of the stock library in one process."""
+    console.print("[bold]stock Application in process, 8 threads[/bold]")
+    stock_rate = stock.stock_transitions(world.fresh_database("stock"), seconds=seconds)
+    console.print(f"  {stock_rate:,.0f}/s")
+    with world.api():
+        _measure_replacing(figures, world, seconds, stock_rate)
+
+
+def _measure_replacing(figures: Figures, world: worlds.World, seconds: float, stock_rate: float) -> None:
     """Replace onboarding plans under If-Match and Idempotency-Key, through the whole path."""
     projects = [world.create_project(f"bench {n}") for n in range(64)]
     for clients, promised in ((16, 1.3), (64, 1.8)):
@@ -228,6 +220,14 @@ def measure_claims(figures: Figures, world: worlds.World) -> None:
     rate, starts = contention.measure_starts(world)
     console.print(f"  {contention.STARTS} starts on a budget of {contention.CAP}: {dict(starts)}")
     figures.add("starts on one ledger, 32 at once", rate, "/s", yardstick=200, promised=1)
+
+
+def measure_rebuilds(figures: Figures, world: worlds.World, events: int) -> None:
+    """Rebuild read models beside the library's runner, then with all events in their oldest form."""
+    runner_rate = stock.stock_projection(world.fresh_database("runner"))
+    console.print(f"[bold]the library's ProjectionRunner[/bold]\n  {runner_rate:,.0f} events/s")
+    measure_rebuild(figures, world, runner_rate, events)
+    measure_lifted_rebuild(figures, world, events)
 
 
 def measure_rebuild(figures: Figures, world: worlds.World, runner_rate: float, events: int) -> None:
@@ -483,6 +483,37 @@ async def _attacked(cluster: TestCluster, directory: Path, marks: Marks) -> list
         return verdicts
 
 
+class Part(NamedTuple):
+    """A part of the run: what measures it, a database of its own if it has one, whether an API process is up."""
+
+    measure: Callable[[Figures, worlds.World, argparse.Namespace], None]
+    database: str = ""
+    served: bool = True
+
+
+PARTS = {
+    "transitions": Part(lambda figures, world, asked: measure_transitions(figures, world, asked.seconds), served=False),
+    "ingest": Part(lambda figures, world, asked: measure_ingest(figures, world, asked.seconds)),
+    "large": Part(lambda figures, world, asked: measure_large_events(figures, world, asked.seconds)),
+    "batches": Part(lambda figures, world, asked: measure_batches(figures, world, asked.seconds)),
+    "scrubbing": Part(lambda figures, world, asked: measure_scrubbing(figures, world, asked.seconds)),
+    "chains": Part(lambda figures, world, asked: measure_chains(figures, world, asked.seconds), "chains", served=False),
+    "claims": Part(lambda figures, world, _: measure_claims(figures, world), "claims"),
+    "rebuild": Part(lambda figures, world, _: measure_rebuilds(figures, world, 100_000), "log", served=False),
+    "growth": Part(
+        lambda figures, world, asked: measure_growth(figures, world, asked.seconds, asked.growth_events), served=False
+    ),
+    "loads": Part(lambda figures, world, _: measure_loads(figures, world), "loads", served=False),
+    "control": Part(lambda figures, world, asked: measure_control(figures, world, asked.seconds), "control"),
+    "backtest": Part(lambda figures, world, _: measure_backtest(figures, world), "backtest"),
+    "deletion": Part(lambda figures, world, asked: measure_deletion(figures, world, asked.deletion_rows), "deletion"),
+    "lists": Part(lambda figures, world, asked: measure_lists(figures, world, asked.lists_share), "caselists"),
+    "unmangling": Part(lambda figures, world, asked: measure_unmangling(figures, world, asked.seconds), "unmangling"),
+    "start": Part(lambda figures, *_: measure_start(figures), served=False),
+    "neighbours": Part(lambda figures, _, asked: measure_neighbours(figures, asked.seconds), served=False),
+}
+
+
 def main() -> int:
     """Run all or the named parts."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -491,70 +522,18 @@ def main() -> int:
     parser.add_argument("--growth-events", type=int, default=1_000_000)
     parser.add_argument("--lists-share", type=float, default=1.0, help="of the promised number of cases and errors")
     parser.add_argument("--deletion-rows", type=int, default=1_000_000)
-    arguments = parser.parse_args()
-    wanted = set(arguments.parts or PARTS)
-    if unknown := wanted - set(PARTS):
+    asked = parser.parse_args()
+    if unknown := set(asked.parts) - PARTS.keys():
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
     figures = Figures()
     with worlds.World() as world:
-        if "transitions" in wanted:
-            console.print("[bold]stock Application in process, 8 threads[/bold]")
-            stock_rate = stock.stock_transitions(world.fresh_database("stock"), seconds=arguments.seconds)
-            console.print(f"  {stock_rate:,.0f}/s")
-            with world.api():
-                measure_transitions(figures, world, arguments.seconds, stock_rate)
-        if "ingest" in wanted:
-            with world.api():
-                measure_ingest(figures, world, arguments.seconds)
-                measure_large_events(figures, world, arguments.seconds)
-        if "batches" in wanted:
-            with world.api():
-                measure_batches(figures, world, arguments.seconds)
-        if "scrubbing" in wanted:
-            with world.api():
-                measure_scrubbing(figures, world, arguments.seconds)
-        if "chains" in wanted:
-            world.use_database("chains")
-            measure_chains(figures, world, arguments.seconds)
-        if "claims" in wanted:
-            world.use_database("claims")
-            with world.api():
-                measure_claims(figures, world)
-        if "rebuild" in wanted:
-            world.use_database("log")
-            runner_rate = stock.stock_projection(world.fresh_database("runner"))
-            console.print(f"[bold]the library's ProjectionRunner[/bold]\n  {runner_rate:,.0f} events/s")
-            measure_rebuild(figures, world, runner_rate, 100_000)
-            measure_lifted_rebuild(figures, world, 100_000)
-        if "growth" in wanted:
-            measure_growth(figures, world, arguments.seconds, arguments.growth_events)
-        if "loads" in wanted:
-            world.use_database("loads")
-            measure_loads(figures, world)
-        if "control" in wanted:
-            world.use_database("control")
-            with world.api():
-                measure_control(figures, world, arguments.seconds)
-        if "backtest" in wanted:
-            world.use_database("backtest")
-            with world.api():
-                measure_backtest(figures, world)
-        if "deletion" in wanted:
-            world.use_database("deletion")
-            with world.api():
-                measure_deletion(figures, world, arguments.deletion_rows)
-        if "lists" in wanted:
-            world.use_database("caselists")
-            with world.api():
-                measure_lists(figures, world, arguments.lists_share)
-        if "unmangling" in wanted:
-            world.use_database("unmangling")
-            with world.api():
-                measure_unmangling(figures, world, arguments.seconds)
-        if "start" in wanted:
-            measure_start(figures)
-        if "neighbours" in wanted:
-            measure_neighbours(figures, arguments.seconds)
+        for name, part in PARTS.items():
+            if asked.parts and name not in asked.parts:
+                continue
+            if part.database:
+                world.use_database(part.database)
+            with world.api() if part.served else nullcontext():
+                part.measure(figures, world, asked)
     console.print(figures.table)
     return 1 if figures.short else 0
 

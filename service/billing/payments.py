@@ -154,7 +154,7 @@ class Payments:
                 return await asyncio.shield(future)
         except TimeoutError:
             log.warning("payment_provider_too_slow", seconds=DEADLINE_SECONDS)
-            raise PaymentProviderUnavailable from None
+            raise PaymentProviderUnavailable("The payment provider did not answer in time.") from None
 
     def _freed(self, future: asyncio.Future[Any]) -> None:
         self._waiting -= 1

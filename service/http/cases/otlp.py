@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from http import HTTPStatus
 from typing import Any, NamedTuple, TypeVar
 
@@ -127,13 +128,14 @@ class _Known(NamedTuple):
 
 
 async def _event_of(call: Call[Any, None], reader: Any, piece: Piece, scopes: Scopes) -> _Known:
-    """Read a record. Raises Malformed."""
-
-    def work() -> _Known:
-        record: Record = reader.read_record(piece.raw)
-        return _Known(to_event(record, scopes.of(piece.scope)), bool(record.time or record.observed))
-
+    """Read a record, a large one apart. Raises Malformed."""
+    work = partial(_read, reader, piece, scopes)
     return await call.work_on_body(work) if len(piece.raw) > LARGE else work()
+
+
+def _read(reader: Any, piece: Piece, scopes: Scopes) -> _Known:
+    record: Record = reader.read_record(piece.raw)
+    return _Known(to_event(record, scopes.of(piece.scope)), bool(record.time or record.observed))
 
 
 async def _item_of(call: Call[Any, None], known: _Known, key: str) -> Item:

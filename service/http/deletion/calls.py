@@ -15,13 +15,14 @@ from statemachines.deletion.removal import AskForDeletion
 
 async def deleting(call: Call[Any, None], wish: AskForDeletion, show: Callable[[DeletionRow], Any]) -> Outcome | Answer:
     """Carry the wish out or on: 202 until the receipt, then 200. Raises what `ask` raises."""
-
-    def shown(row: DeletionRow) -> Answer:
-        return Answer(200 if row.phase == "deleted" else 202, show(row), pending=True)
-
+    shown = partial(_shown, show)
     fence = partial(call.carry_out, render=shown)
     found = await ask(call.services.store, call.services.settings.erasure_ledger, wish, fence)
     if isinstance(found, DeletionRow):
         return shown(found)
     call.services.authenticator.forget()
     return found
+
+
+def _shown(show: Callable[[DeletionRow], Any], row: DeletionRow) -> Answer:
+    return Answer(200 if row.phase == "deleted" else 202, show(row), pending=True)

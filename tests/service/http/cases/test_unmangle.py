@@ -11,7 +11,6 @@ from projections.cases.source_maps import SOURCE_MAPS
 from service.cases.sourcemaps import unmangling
 from service.cases.sourcemaps.show_unmangled import ADVICE
 from service.ids import new_id
-from service.ingest.packing import unpack
 from tests.service.http.cases.test_acting import act
 from tests.service.http.cases.test_acting import project as project  # noqa: PLC0414 (a fixture is found by name)
 from tests.service.http.cases.test_source_map import put
@@ -214,11 +213,11 @@ async def test_what_is_warm_is_weighed_and_bounded(world: World, project):
     async def work(store: Any) -> None:
         rows = await store.find(SOURCE_MAPS, "t.project_id = %s", project_id)
         assert len(rows) == 3
-        one = unmangling.Unmangler(store, unpack)
+        one = unmangling.Unmangler(store)
         assert len((await one.lead(project_id, "r1", frames[:1], "t")).frames) == 1
         weight = one.kept_bytes
         assert weight > len(MAP)
-        two = unmangling.Unmangler(store, unpack, warm_bytes=2 * weight + 100)
+        two = unmangling.Unmangler(store, warm_bytes=2 * weight + 100)
         led = await two.lead(project_id, "r1", frames, "t")
         assert [frame.verdict for frame in led.frames] == ["resolved"] * 3
         assert weight < two.kept_bytes <= 2 * weight + 100
