@@ -26,8 +26,10 @@ from rich.table import Table
 
 from scripts import (
     backtests,
+    caselists,
     chains,
     contention,
+    controls,
     durable,
     endings,
     loadgen,
@@ -62,9 +64,11 @@ PARTS = (
     "rebuild",
     "growth",
     "loads",
+    "control",
     "backtest",
     "deletion",
     "unmangling",
+    "lists",
     "start",
     "neighbours",
 )
@@ -307,6 +311,14 @@ def measure_loads(figures: Figures, world: worlds.World) -> None:
     figures.add("memory by a cache of small states", found.small, "x", yardstick=1, promised=1.3, most=True)
 
 
+def measure_control(figures: Figures, world: worlds.World, seconds: float) -> None:
+    """Read control of a project with 1,000 live runs and 10,000 entries in its ledger."""
+    found = controls.measure(world, seconds)
+    console.print(f"  control: {dict(found.statuses)}, p50 {found.percentile(0.5):.1f} ms")
+    slow = found.percentile(0.95)
+    figures.add("p95 of control, 1,000 runs, 10,000 entries", slow, "ms", yardstick=50, promised=1, most=True)
+
+
 def measure_backtest(figures: Figures, world: worlds.World) -> None:
     """Try a contract on ninety days in which looks considered 100,000 cases, over HTTP."""
     found = backtests.measure(world)
@@ -330,6 +342,35 @@ def measure_unmangling(figures: Figures, world: worlds.World, seconds: float) ->
     """Lead the frames of errors back to their sources, with a warm cache."""
     rate = unmangling.measure(world, seconds)
     figures.add("frames led back to their sources", rate, "/s", yardstick=10_000, promised=1)
+
+
+def measure_lists(figures: Figures, world: worlds.World, share: float) -> None:
+    """Read pages of the list of cases by each of its filters, in a project with very many cases and errors."""
+    found = caselists.measure(world, share)
+    for timed in found:
+        console.print(f"  {timed.name}: p95 {timed.p95:.1f} ms, most {timed.most:.1f} ms")
+    slowest = max(found, key=lambda timed: timed.p95)
+    size = f"{int(caselists.CASES * share):,} cases and {int(caselists.EVENTS * share):,} errors"
+    figures.add(
+        f"p95 of a page of {size} ({slowest.name})",
+        slowest.p95,
+        "ms",
+        yardstick=caselists.PROMISED,
+        promised=1,
+        most=True,
+    )
+
+
+def measure_cases(figures: Figures, world: worlds.World, wanted: set[str], arguments: argparse.Namespace) -> None:
+    """Measure those parts that are wanted of what is done with cases, each on a database of its own."""
+    if "unmangling" in wanted:
+        world.use_database("unmangling")
+        with world.api():
+            measure_unmangling(figures, world, arguments.seconds)
+    if "lists" in wanted:
+        world.use_database("caselists")
+        with world.api():
+            measure_lists(figures, world, arguments.lists_share)
 
 
 def measure_start(figures: Figures) -> None:
@@ -423,6 +464,7 @@ def main() -> int:
     parser.add_argument("parts", nargs="*", help=f"{' '.join(PARTS)} (default: all)")
     parser.add_argument("--seconds", type=float, default=8.0, help="length of each load")
     parser.add_argument("--growth-events", type=int, default=1_000_000)
+    parser.add_argument("--lists-share", type=float, default=1.0, help="of the promised number of cases and errors")
     parser.add_argument("--deletion-rows", type=int, default=1_000_000)
     arguments = parser.parse_args()
     wanted = set(arguments.parts or PARTS)
@@ -460,6 +502,10 @@ def main() -> int:
         if "loads" in wanted:
             world.use_database("loads")
             measure_loads(figures, world)
+        if "control" in wanted:
+            world.use_database("control")
+            with world.api():
+                measure_control(figures, world, arguments.seconds)
         if "backtest" in wanted:
             world.use_database("backtest")
             with world.api():
@@ -468,10 +514,7 @@ def main() -> int:
             world.use_database("deletion")
             with world.api():
                 measure_deletion(figures, world, arguments.deletion_rows)
-        if "unmangling" in wanted:
-            world.use_database("unmangling")
-            with world.api():
-                measure_unmangling(figures, world, arguments.seconds)
+        measure_cases(figures, world, wanted, arguments)
         if "start" in wanted:
             measure_start(figures)
         if "neighbours" in wanted:

@@ -22,13 +22,14 @@ sys.path.insert(0, str(ROOT))
 
 from service.embedded.layout import temporary_directory  # noqa: E402
 from tests.support.cluster import TestCluster  # noqa: E402
-from tests.torture import automation, edge, endings, fairness, plans, releases, runs, schedules  # noqa: E402
+from tests.torture import automation, bounds, edge, endings, fairness, plans, releases, runs, schedules  # noqa: E402
 from tests.torture.neighbours import runs as neighbours  # noqa: E402
 from tests.torture.runs import Size, Theatre  # noqa: E402
 
 RUNS = {
     **runs.RUNS,
     **automation.RUNS,
+    **bounds.RUNS,
     **edge.RUNS,
     **endings.RUNS,
     **fairness.RUNS,
@@ -41,6 +42,7 @@ CHOICES = {**RUNS, **neighbours.EACH}
 FULL = {
     **runs.FULL,
     **automation.FULL,
+    **bounds.FULL,
     **edge.FULL,
     **endings.FULL,
     **fairness.FULL,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from service.analytics.port import AnalyticsProviders
 from service.auth.authenticator import Authenticator
 from service.billing.notices import Notices
+from service.billing.payments import Payments
 from service.cases.sourcemaps.unmangling import Unmangler
 from service.eventstore.store import EventStore
 from service.ingest.intake import Intake
@@ -23,4 +24,5 @@ class Services:
     providers: AnalyticsProviders
     authenticator: Authenticator
     notices: Notices
+    payments: Payments
     unmangler: Unmangler

@@ -227,7 +227,8 @@ VARIABLES: tuple[Variable, ...] = (
         "payment_api_key",
         text,
         None,
-        "Key of the payment provider. Unset: billing writes answer 503.",
+        "Secret key at the payment provider (Stripe), allowed to write prices, customers, subscriptions, checkout and "
+        "portal sessions. Unset: nothing is sold, and checkout and portal answer 503.",
         secret=True,
     ),
     Variable(
@@ -242,7 +243,9 @@ VARIABLES: tuple[Variable, ...] = (
         "payment_webhook_secret",
         text,
         None,
-        "Verifies what the payment provider sends. Unset: its calls answer 401.",
+        "Signing secret of the provider's webhook endpoint `<base URL>/v1/billing/webhook`, which needs the types "
+        "`checkout.session.completed` and `customer.subscription.created`, `.updated` and `.deleted`. Unset: its calls "
+        "answer 401.",
         secret=True,
     ),
     Variable(

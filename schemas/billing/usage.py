@@ -59,6 +59,21 @@ class Quota(msgspec.Struct, frozen=True, kw_only=True):
     resets_at: Epoch
 
 
+class UpgradeOperation(msgspec.Struct, frozen=True, kw_only=True):
+    """How to subscribe; a link for the account comes from there alone (R-BILL-07)."""
+
+    method: Literal["POST"] = "POST"
+    path: Literal["/v1/billing/checkout"] = "/v1/billing/checkout"
+
+
+class Upgrade(msgspec.Struct, frozen=True, kw_only=True):
+    """The next larger plan, if there is one and this installation can sell it."""
+
+    available: bool
+    recommended_plan: str | None
+    operation: UpgradeOperation
+
+
 class NoticePayload(msgspec.Struct, frozen=True, kw_only=True):
     """What a client's interface may show as it is."""
 
@@ -91,6 +106,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     retention_days: Count
     pct_of_plan: Count
     quota: Quota
+    upgrade: Upgrade
     next_action: str
 
 

@@ -129,5 +129,6 @@ class AccountDeleted(msgspec.Struct, frozen=True, kw_only=True):
     deleted_at: Epoch
     cascaded: CascadedCounts
     automation_deletion_manifest: AutomationDeletionManifest
+    external_follow_ups: list[FollowUpOutside]
     note: str
     next_action: str

@@ -13,13 +13,17 @@ Count = Annotated[int, Meta(ge=0)]
 
 
 class UsageThisMonth(msgspec.Struct, frozen=True, kw_only=True):
-    """What the project has sent in the current UTC month; `errors` counts every log event."""
+    """What the project has sent in the current UTC month; `errors` counts every log event.
+
+    `account_total_events` is what its account has sent, with all of its projects: what the plan's cap counts.
+    """
 
     period: Annotated[str, Meta(pattern=r"^\d{4}-\d{2}$")]
     total_events: Count
     errors: Count
     analytics: Count
     deploys: Count
+    account_total_events: Count
 
 
 class NewCases(msgspec.Struct, frozen=True, kw_only=True):

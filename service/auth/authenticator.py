@@ -38,12 +38,14 @@ QUERY_DSN_PATHS = ("/v1/logs/", "/v1/analytics/", "/v1/analytics/browser-config"
 
 _CREDENTIAL = (
     "select row_to_json(t)::text, "  # noqa: S608 - a constant
-    "coalesce(paying_account(project => t.project_id, maker => p.created_by), t.project_id) "
+    "coalesce(paying_account(project => t.project_id, maker => p.created_by), t.project_id), "
+    "coalesce(p.status = 'active', false) "
     "from credentials t left join projects p on p.project_id = t.project_id and p.id = t.project_id "
     f"where t.secret_hash = %s and t.revoked_at is null and t.expires_at > {NOW_SECONDS} limit 1"
 )
 _DSN = (
-    "select p.id, paying_account(project => p.id, maker => p.created_by) from projects p where p.dsn_hash = %s limit 1"
+    "select p.id, paying_account(project => p.id, maker => p.created_by), p.status = 'active' from projects p "
+    "where p.dsn_hash = %s limit 1"
 )
 
 SELF_DELETE_PATH = "/v1/auth/self_delete"
@@ -125,9 +127,13 @@ class Authenticator:
             raise refusal
         return principal
 
-    async def standing(self, principal: Principal, project_id: str, *, remembered: bool = False) -> Standing:
+    async def standing(
+        self, principal: Principal, project_id: str, *, remembered: bool = False, as_found: bool = False
+    ) -> Standing:
         """Say how the principal stands to a project. What is `remembered` is at most a second old (see _identify).
 
+        `as_found`: the principal was identified in this request and by the same rule, so what was found of its project
+        with it needs no second look-up.
         Raises ProjectNotFound for an absent project, one that the person is no member of, and any project but its
         own for a credential: these look the same (R-GEN-14).
         """
@@ -145,6 +151,8 @@ class Authenticator:
             )
         elif principal.project_id == project_id:
             role = "dsn" if principal.kind is PrincipalKind.DSN else "credential"
+            if as_found and principal.project_active:
+                return Standing(role, fenced=False)
             rows = await self._store.doors.fetch(
                 "select %s, p.status from projects p where p.project_id = %s and p.id = %s",
                 role,
@@ -163,14 +171,22 @@ class Authenticator:
             return standing
         raise ProjectNotFound("There is no such project.")
 
-    async def admit(self, principal: Principal, project_id: str, access: Access, *, remembered: bool = False) -> None:
+    async def admit(
+        self,
+        principal: Principal,
+        project_id: str,
+        access: Access,
+        *,
+        remembered: bool = False,
+        as_found: bool = False,
+    ) -> None:
         """Let a principal through to an operation on a project by visibility, role and fence, in this order (G-007).
 
         Who asked for the deletion of a project comes to that operation also when the project is gone: to the receipt.
         Raises ProjectNotFound as `standing`, OwnerRequired, ProjectDeletionInProgress.
         """
         try:
-            standing = await self.standing(principal, project_id, remembered=remembered)
+            standing = await self.standing(principal, project_id, remembered=remembered, as_found=as_found)
         except ProjectNotFound:
             if access.group != DELETION_GROUP or principal.user_id is None:
                 raise
@@ -242,7 +258,7 @@ class Authenticator:
         raise Unauthenticated
 
     async def _credential(self, digest: str) -> Principal:
-        for text, account in await self._store.doors.fetch(_CREDENTIAL, digest):
+        for text, account, active in await self._store.doors.fetch(_CREDENTIAL, digest):
             row = msgspec.json.decode(text, type=CredentialRow)
             return Principal(
                 PrincipalKind.RUNNER if row.kind == RUNNER else PrincipalKind.CI,
@@ -254,11 +270,12 @@ class Authenticator:
                 automation_id=row.automation_id,
                 runner_id=row.runner_id,
                 secret_hash=digest,
+                project_active=active,
             )
         raise Unauthenticated
 
     async def _dsn(self, digest: str) -> Principal:
-        for project_id, account in await self._store.doors.fetch(_DSN, digest):
+        for project_id, account, active in await self._store.doors.fetch(_DSN, digest):
             return Principal(
                 PrincipalKind.DSN,
                 project_id,
@@ -266,6 +283,7 @@ class Authenticator:
                 account=account,
                 project_id=project_id,
                 secret_hash=digest,
+                project_active=active,
             )
         raise Unauthenticated
 

@@ -26,6 +26,7 @@ class Principal:
     `id` is the key id, credential id or project id (DSN); `scope_id` is the project_id column of the row that proves
     it (the user id for a key). `account` is whose share of the process its requests take: the person of a key, who
     pays for the project of anything else. `secret_hash` is the hex SHA-256 that was presented, re-read under the gates.
+    `project_active` says of a project's own credential that, when it was looked up, its project was not being deleted.
     """
 
     kind: PrincipalKind
@@ -38,6 +39,7 @@ class Principal:
     automation_id: str | None = None
     runner_id: str | None = None
     secret_hash: str = ""
+    project_active: bool = False
 
     @property
     def tenant(self) -> str:

@@ -1,9 +1,19 @@
-"""Usage and quota on the wire (R-BILL-02 to R-BILL-04, R-BILL-11, R-BILL-12)."""
+"""Usage and quota on the wire and payments on the wire (R-BILL-02 to R-BILL-09, R-BILL-11, R-BILL-12)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+from schemas.billing.payment import (
+    BillingState,
+    BillingStatus,
+    CheckoutStarted,
+    NotificationTaken,
+    PaidPlan,
+    PortalStarted,
+    UsageTotal,
+)
 from schemas.billing.usage import (
     BillingNotice,
     Breakdown,
@@ -11,10 +21,14 @@ from schemas.billing.usage import (
     Quota,
     QuotaState,
     Snapshot,
+    Upgrade,
+    UpgradeOperation,
     Usage,
     UsageHistory,
 )
-from service.billing.quota import Standing
+from service.billing.payments import Page
+from service.billing.plans import Held
+from service.billing.quota import Standing, Total
 from service.billing.reads import DayUsage
 from service.eventstore.clock import DAY
 
@@ -24,8 +38,11 @@ _ADVICE: Mapping[QuotaState, str] = {
     "over": "Tell the account's person that the cap is used up. More events are taken in all the same.",
 }
 
+_DUE = "Tell the account's person that a payment is due; POST /v1/billing/portal leads to where it is mended."
+_MOST_TEXT = 255
 
-def usage(standing: Standing) -> Usage:
+
+def usage(standing: Standing, upgrade: Upgrade) -> Usage:
     """What an account has used in a month, and how that stands against its plan."""
     total = standing.total
     return Usage(
@@ -33,11 +50,12 @@ def usage(standing: Standing) -> Usage:
         plan=standing.plan,
         plan_name=standing.plan.capitalize(),
         total_events=total.events,
-        breakdown=Breakdown(errors=total.errors, analytics=total.analytics, deploys=total.deploys),
+        breakdown=_breakdown(total),
         monthly_event_cap=standing.cap,
         retention_days=standing.retention_days,
         pct_of_plan=standing.percent,
         quota=_quota(standing),
+        upgrade=upgrade,
         next_action=_ADVICE[standing.state],
     )
 
@@ -73,6 +91,70 @@ def notice(standing: Standing) -> BillingNotice | None:
             resets_at=standing.month.end,
         ),
     )
+
+
+def upgrade(larger: str | None, *, sold: bool) -> Upgrade:
+    """The next larger plan; `sold` says whether this installation can sell anything. No link of anybody (R-BILL-07)."""
+    return Upgrade(available=sold and larger is not None, recommended_plan=larger, operation=UpgradeOperation())
+
+
+def status(user_id: str, standing: Standing, held: Held, price_cents: int, offer: Upgrade) -> BillingStatus:
+    """An account's plan and payment, and how a month stands against it."""
+    return BillingStatus(
+        user_id=user_id,
+        period=standing.month.name,
+        plan=standing.plan,
+        plan_name=standing.plan.capitalize(),
+        price_cents=price_cents,
+        monthly_event_cap=standing.cap,
+        retention_days=standing.retention_days,
+        billing=BillingState(status=held.status, current_period_end=held.current_period_end),
+        usage=UsageTotal(total_events=standing.total.events, breakdown=_breakdown(standing.total)),
+        quota=_quota(standing),
+        upgrade=offer,
+        next_action=_DUE if held.status == "past_due" else _ADVICE[standing.state],
+    )
+
+
+def checkout(plan: PaidPlan, page: Page) -> CheckoutStarted:
+    """Where a person subscribes."""
+    return CheckoutStarted(
+        checkout_url=page.url,
+        session_id=page.session_id,
+        plan=plan,
+        price_id=page.price_id,
+        next_action="Show the link to the account's person, and read /v1/billing/status once they have paid.",
+    )
+
+
+def portal(page: Page) -> PortalStarted:
+    """Where a person changes or ends a subscription."""
+    return PortalStarted(
+        url=page.url, session_id=page.session_id, next_action="Show the link to the account's person alone."
+    )
+
+
+def notification(body: Mapping[str, Any], user_id: str | None, held: Held | None) -> NotificationTaken:
+    """What became of a notification; one about nobody's plan is `held` by nobody."""
+    return NotificationTaken(
+        handled=held is not None,
+        event_id=_short(body.get("id")),
+        event_type=_short(body.get("type")),
+        user_id=user_id,
+        plan=None if held is None else held.plan,
+        billing_status=None if held is None else held.status,
+        next_action="Nothing to do: it is recorded."
+        if held is not None
+        else "Nothing to do: it is about nothing here.",
+    )
+
+
+def _short(value: Any) -> str | None:
+    return value if isinstance(value, str) and len(value) <= _MOST_TEXT else None
+
+
+def _breakdown(total: Total) -> Breakdown:
+    return Breakdown(errors=total.errors, analytics=total.analytics, deploys=total.deploys)
 
 
 def _quota(standing: Standing) -> Quota:

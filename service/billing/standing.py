@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from service.billing.plans import held_by
 from service.billing.quota import Month, Standing, standing_of
 from service.billing.reads import account_usage
 from service.eventstore.store import EventStore
-from service.settingvalues import FREE_PLAN, Plan
+from service.settingvalues import Plan
 
 
 async def standing_in(
     store: EventStore, plans: Mapping[str, Plan], account_id: str, month: Month, now: int
 ) -> Standing:
-    """Read and judge an account's month; `now` in epoch seconds.
-
-    Nobody can subscribe yet, so every account has the free plan.
-    """
+    """Read and judge an account's month by the plan that it has now; `now` in epoch seconds."""
     days = await account_usage(store, account_id, month.start, month.last_day)
-    return standing_of(month, days, FREE_PLAN, plans[FREE_PLAN], now)
+    held = await held_by(store, plans, account_id)
+    return standing_of(month, days, held.plan, plans[held.plan], now)

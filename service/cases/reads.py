@@ -1,13 +1,9 @@
-"""Reads of cases: a page of the list, and one case with everything around it (R-CASE-11).
+"""The read of one case, with everything around it (R-CASE-11).
 
 Titles, messages, tags and users come from telemetry. They are handed on as evidence and decide nothing.
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from itertools import chain
-from typing import Any, NamedTuple
 
 import msgspec
 
@@ -19,8 +15,8 @@ from projections.runs.claim import ClaimRow
 from projections.runs.lease import LeaseRow
 from schemas.cases.case import CaseLatestEvent, MergedCase, TrendBucket
 from service.auth.refusals import refusal
+from service.cases.listing import MERGED, PEOPLE
 from service.eventstore.clock import DAY, NOW_SECONDS, TODAY
-from service.eventstore.pages import Place
 from service.eventstore.store import EventStore
 from statemachines.cases import suppressions
 from statemachines.runs.claim import ClaimRequired, Holder, lease_live
@@ -28,47 +24,7 @@ from statemachines.runs.claim import ClaimRequired, Holder, lease_live
 TREND_DAYS = 14
 TREND_COUNTED = 5000  # errors of a case that a trend looks at, newest first
 NEWEST_NOTES = 50  # comments, and runs of agents
-PEOPLE_COUNTED = 2000  # people of merged cases that are told apart
 
-_STATUS = "replace(replace(c.status, 'overflow', 'open'), 'merged', 'ignored')"
-_MARKS = "case_marks(project => s.project_id, environments => s.environments, releases => s.releases)"
-_WORDS = "case_words(project => s.project_id, title => s.title, message => s.message, culprit => s.culprit)"
-_WORDS_OF = "case_words(project => %s, title => %s, message => '', culprit => null)"
-_LIST = """
-select c.project_id, c.id, c.fingerprint, s.title, s.level, c.status, c.case_revision, s.unmarked, s.environment,
-    s.release, s.event_count, s.users_affected, s.first_seen_at, s.last_seen_at, c.suppression_id, c.opened_at,
-    c.merged_into
-from cases c join case_stats s on s.project_id = c.project_id and s.id = c.id
-where c.project_id = %s and (c.opened_at, c.id) < (%s, %s)
-"""
-_SYNTHETIC = " and not s.unmarked and %s::text <> ''"
-_FEW = 1000
-_MARKED = f"select s.id from case_stats s where {_MARKS} @> %s::text[] limit {_FEW + 1}"  # noqa: S608 - constants
-_LIST_ORDER = " order by c.opened_at desc, c.id desc limit %s"
-# What a case has counted with those that were merged into it. A person that several of them met counts once, as far as
-# so many people are told apart.
-_MERGED = """
-left join lateral (
-    select array_agg(m.id) as ids, sum(t.event_count)::bigint as events, min(t.first_seen_at) as first_at,
-        max(t.last_seen_at) as last_at, bool_or(t.unmarked) as unmarked
-    from cases m join case_stats t on t.project_id = m.project_id and t.id = m.id
-    where m.project_id = c.project_id and m.merged_into = c.id
-) g on true
-"""
-_PEOPLE = f"""
-case when g.ids is null then {{0}}.users_affected else greatest({{0}}.users_affected, (select count(*) from (
-    select distinct u.user_id from case_users u
-    where u.project_id = c.project_id and u.case_id = any(g.ids || c.id) limit {PEOPLE_COUNTED}) d)) end
-"""  # noqa: S608 - a constant
-_SHOWN = f"""
-select c.id, c.fingerprint, c.title, c.level, c.status, c.case_revision, c.unmarked or coalesce(g.unmarked, false),
-    c.environment, c.release, c.event_count + coalesce(g.events, 0), {_PEOPLE.format("c")},
-    least(c.first_seen_at, g.first_at), greatest(c.last_seen_at, g.last_at), c.suppression_id,
-    exists (select from leases l join claims k on k.project_id = l.project_id and k.id = l.claim_id
-        where l.project_id = c.project_id and l.case_id = c.id and k.status = 'active'
-        and k.lease_expires_at > {NOW_SECONDS}), c.opened_at, c.merged_into
-from ({{0}}) c {_MERGED} order by c.opened_at desc, c.id desc
-"""  # noqa: S608 - a constant
 _LATEST = """
 select json_build_object('id', e.id, 'message', e.message, 'level', e.level, 'environment', e.environment,
     'release', e.release, 'user_id', e.user_id, 'tags', e.tags, 'received_at', e.received_at)
@@ -110,93 +66,16 @@ select json_build_object('now', {NOW_SECONDS}, 'case', row_to_json(c), 'stats', 
         order by e.received_at desc, e.id desc limit 1),
     'merged', coalesce(({_MEMBERS}), '[]'), 'comments', coalesce(({_COMMENTS}), '[]'),
     'runs', coalesce(({_RUNS}), '[]'), 'total', json_build_object(
-        'events', s.event_count + coalesce(g.events, 0), 'people', {_PEOPLE.format("s")},
+        'events', s.event_count + coalesce(g.events, 0), 'people', {PEOPLE.format("s")},
         'first_seen_at', least(s.first_seen_at, g.first_at), 'last_seen_at', greatest(s.last_seen_at, g.last_at),
         'unmarked', s.unmarked or coalesce(g.unmarked, false)))::text
-from cases c join case_stats s on s.project_id = c.project_id and s.id = c.id {_MERGED}
+from cases c join case_stats s on s.project_id = c.project_id and s.id = c.id {MERGED}
 left join projects p on p.project_id = c.project_id and p.status = 'active'
 left join leases l on l.project_id = p.project_id and l.case_id = c.id
 left join claims k on k.project_id = l.project_id and k.id = l.claim_id
 left join suppressions r on r.project_id = c.project_id and r.id = %s
 where c.project_id = %s and c.id = %s
 """  # noqa: S608 - constants
-
-
-class CaseFilter(NamedTuple):
-    """Which cases a list shows; None: all. `since` is the epoch second after which a case was last seen.
-
-    `text` are words that its title, message and culprit have. `trust` is where its errors come from.
-    """
-
-    status: str | None
-    environment: str | None
-    release: str | None
-    since: int | None
-    text: str | None = None
-    trust: str | None = None
-
-
-class ListedCase(NamedTuple):
-    """A case as the list shows it. `unmarked`: some of it did not come from an onboarding proof."""
-
-    id: str
-    fingerprint: str
-    title: str
-    level: Any
-    status: Any
-    revision: int
-    unmarked: bool
-    environment: str
-    release: str | None
-    event_count: int
-    users_affected: int
-    first_seen_at: int
-    last_seen_at: int
-    suppression_id: str | None
-    claimed: bool
-    opened_at: int
-    merged_into: str | None
-
-    @property
-    def place(self) -> Place:
-        """Where it stands in the list."""
-        return Place(self.opened_at, self.id)
-
-
-async def list_cases(
-    store: EventStore, project_id: str, wanted: CaseFilter, start: Place, limit: int
-) -> list[ListedCase]:
-    """Read cases by the time they were opened, newest first, after a place.
-
-    Which of the filters leaves the fewest cases differs from one project to the next, so each page is planned anew. How
-    many cases bear an environment or a release no planner can tell of a rare one: it would look for one case in all.
-    So the few that bear it are found first; of more than a few, a page finds enough among the newest.
-    """
-    marks = _marks(project_id, wanted)
-    found = await store.fetch_planned(_MARKED, marks) if marks else []
-    marked = [case_id for (case_id,) in found]
-    if marks and not marked:
-        return []
-    few = 0 < len(marked) <= _FEW
-    filters: list[tuple[str, Sequence[Any]]] = [
-        (f" and {_STATUS} = %s", [wanted.status]),
-        (" and c.id = any(%s)", [marked if few else None]),
-        (f" and {_MARKS} @> %s::text[]", [marks or None]),
-        (f" and {_WORDS} @> {_WORDS_OF}", [None if wanted.text is None else project_id, wanted.text]),
-        (" and s.last_seen_hour >= %s / 3600 and s.last_seen_at >= %s", [wanted.since, wanted.since]),
-        (_SYNTHETIC if wanted.trust == "synthetic" else " and s.unmarked and %s::text <> ''", [wanted.trust]),
-    ]
-    used = [(condition, values) for condition, values in filters if values[0] is not None]
-    statement = _SHOWN.format(_LIST + "".join(condition for condition, _ in used) + _LIST_ORDER)
-    values = chain.from_iterable(values for _, values in used)
-    rows = await store.fetch_planned(statement, project_id, start.at, start.id, *values, limit)
-    return [ListedCase(*row) for row in rows]
-
-
-def _marks(project_id: str, wanted: CaseFilter) -> list[str]:
-    """What case_marks makes of the cases that are wanted."""
-    named = (("environment", wanted.environment), ("release", wanted.release))
-    return [f"{project_id} {name} {value}" for name, value in named if value is not None]
 
 
 class CaseTotal(msgspec.Struct, frozen=True):

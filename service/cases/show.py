@@ -23,7 +23,8 @@ from schemas.cases.case import (
     CaseWork,
 )
 from service.cases.commands import Acted, Recorded, Written
-from service.cases.reads import TREND_COUNTED, CaseBundle, ListedCase
+from service.cases.listing import ListedCase
+from service.cases.reads import TREND_COUNTED, CaseBundle
 from service.eventstore.clock import DAY
 from statemachines.cases.case import is_overflow
 from statemachines.cases.suppressions import Action, matches

@@ -16,6 +16,7 @@ from projections.accounts.membership import MembershipRow
 from projections.analytics.connection import PROJECTION as CONNECTIONS
 from projections.deletion.removal import DeletionRow
 from service.auth.system import carry_out
+from service.billing.plans import unended
 from service.deletion import commands, reads
 from service.deletion.ledger import Erasure, remember
 from service.deletion.purging import Purge
@@ -34,7 +35,11 @@ T = TypeVar("T")
 TOGETHER = 50
 """Open objects that are ended, and memberships that are left, between two looks at the clock."""
 
+ENDING_SECONDS = 600
+"""How long the deletion of an account waits for its subscriptions to end at the payment provider."""
+
 _ACTIONS = {
+    "payment_subscription": "End the subscription at the payment provider, which still asks for payment.",
     "external_scheduler": "Stop what starts runners for the automations of this project.",
     "repository_credential": "Revoke what runners and CI of this project may do at the code host.",
     "provider_credential": "Revoke the access of this service at the analytics provider.",
@@ -90,9 +95,13 @@ class Advancer:
                 await self._leave(row, membership)
                 if time.monotonic() >= until:
                     return False
+        left = await unended(self._store, row.scope_id)
+        if left and await self._store.now() < row.fenced_at + ENDING_SECONDS:
+            return False  # A job ends them at the payment provider.
         await self._remember(row)
         taken = await reads.taken_along(self._store, row.id)
-        await self._send(row, "begin purging", commands.begin_purging_account(row, taken))
+        outside = [_outside("payment_subscription", subscription.subscription_id) for subscription in left]
+        await self._send(row, "begin purging", commands.begin_purging_account(row, taken, outside))
         return True
 
     async def _leave(self, row: DeletionRow, membership: MembershipRow) -> None:

@@ -110,7 +110,9 @@ def begin_purging_project(row: DeletionRow, follow_ups: Sequence[ExternalFollowU
     return Intent([project, deletion], decide, fence=row.scope_id)
 
 
-def begin_purging_account(row: DeletionRow, taken: Sequence[DeletionRow]) -> Intent[None]:
+def begin_purging_account(
+    row: DeletionRow, taken: Sequence[DeletionRow], follow_ups: Sequence[ExternalFollowUp]
+) -> Intent[None]:
     """Let the rows of an account go, with the sums over the projects that it takes along.
 
     The person stays fenced until nothing is left: who signs in again meanwhile is told to wait.
@@ -122,7 +124,7 @@ def begin_purging_account(row: DeletionRow, taken: Sequence[DeletionRow]) -> Int
     cascaded = replace(cascaded, memberships=cascaded.memberships - len(taken))
 
     def decide(unit: Unit) -> None:
-        event = PurgingBegan(row.scope_id, manifest, cascaded, [], unit.now)
+        event = PurgingBegan(row.scope_id, manifest, cascaded, list(follow_ups), unit.now)
         unit.append(deletion, deletions.decide_begin_purging(unit.state(deletion), event))
 
     return Intent([deletion], decide, fence=row.scope_id)

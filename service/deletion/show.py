@@ -46,7 +46,7 @@ def project(row: DeletionRow) -> ProjectDeleting | ProjectDeleted:
         fenced_at=row.fenced_at,
         deleted_at=row.deleted_at,
         automation_deletion_manifest=manifest(row.manifest),
-        external_follow_ups=msgspec.convert(msgspec.to_builtins(row.external_follow_ups), list[FollowUpOutside]),
+        external_follow_ups=_follow_ups(row),
         next_action=_OUTSIDE if row.external_follow_ups else _OVER,
     )
 
@@ -74,9 +74,14 @@ def account(row: DeletionRow) -> AccountDeleting | AccountDeleted:
         deleted_at=row.deleted_at,
         cascaded=cascaded,
         automation_deletion_manifest=manifest(row.manifest),
+        external_follow_ups=_follow_ups(row),
         note=_NOTE,
-        next_action=_OVER,
+        next_action=_OUTSIDE if row.external_follow_ups else _OVER,
     )
+
+
+def _follow_ups(row: DeletionRow) -> list[FollowUpOutside]:
+    return msgspec.convert(msgspec.to_builtins(row.external_follow_ups), list[FollowUpOutside])
 
 
 def _phase(row: DeletionRow) -> Literal["fenced", "purging"]:

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from projections.deploys.deploy import DEPLOY_NOTES, PROJECTION, USAGE_DEPLOYS, DeployNoteRow, DeployRow, UsageDeployRow
 from service.auth.secrets import equal
-from service.billing.reads import account_of
 from service.eventstore.clock import DAY
 from service.eventstore.commands import Unit
 from service.eventstore.intents import Intent
@@ -53,14 +52,14 @@ class _Waiting(NamedTuple):
     elsewhere: str | None
 
 
-async def record(store: EventStore, project_id: str, report: Report) -> Intent[Recorded]:
+async def record(store: EventStore, project_id: str, report: Report, account_id: str) -> Intent[Recorded]:
     """Record a deploy under a new id, and bind a trusted one to the run that waits for its commit where it went.
 
+    It counts for the account, who pays for the project.
     A proof marker is looked at and never decides whether the deploy is recorded. The decision raises Moved when that
     run has moved on since it was looked up.
     """
     stream, session = deploy.stream(project_id, new_id("dep")), onboarding.stream(project_id)
-    account_id = await account_of(store, project_id)
     waiting = await _find_waiting(store, project_id, report)
     looks_at_session = report.credential_id is not None and report.marker_sha256 is not None
 

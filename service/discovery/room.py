@@ -21,12 +21,12 @@ def free_bytes(settings: Settings) -> int | None:
 
 
 def room_checks(settings: Settings) -> list[Check]:
-    """Check the disk, where it is seen, and what this process has met."""
+    """Check the disk, where it is seen, and what the processes of this service have met."""
     checks = []
     free = free_bytes(settings)
     if free is not None:
         detail = f"{free // MB} MB free, at least {settings.min_free_mb} MB wanted"
         checks.append(Check("disk", ok=free >= settings.min_free_mb * MB, detail=detail))
-    full = FULL_DISK.lasts
+    full = FULL_DISK.lasts_anywhere
     checks.append(Check("writes", ok=not full, detail="the database has no room for them" if full else "find room"))
     return checks

@@ -17,6 +17,8 @@ from service.weighted import Weighted
 StreamName = tuple[str, str]
 
 MEBIBYTE: Final = 1024 * 1024
+KEPT_BYTES: Final = 32 * MEBIBYTE
+"""Memory of the states that one loop keeps."""
 ENTRY: Final = 1024
 """Bytes of memory that a stream costs beside its state and rows: names, hashes, and its places in the maps."""
 PER_BYTE: Final = 6
@@ -78,9 +80,7 @@ class StateCache:
     A stream heavier than `max_entry` is refused: it would drive out too many others.
     """
 
-    def __init__(
-        self, max_entries: int = 20_000, max_bytes: int = 32 * MEBIBYTE, max_entry: int = 8 * MEBIBYTE
-    ) -> None:
+    def __init__(self, max_entries: int = 20_000, max_bytes: int = KEPT_BYTES, max_entry: int = 8 * MEBIBYTE) -> None:
         self._entries: Weighted[StreamName, Known] = Weighted(
             lambda known: known.weight.bytes, max_bytes=max_bytes, max_entry=max_entry, max_entries=max_entries
         )

@@ -26,6 +26,8 @@ _SETTINGS = (
     "statement_timeout = '2s'",
     "lock_timeout = '500ms'",
     "idle_in_transaction_session_timeout = '1s'",
+    # What a crash takes is worked out again like anything else that is missing; nobody waits for the disk meanwhile.
+    "synchronous_commit = off",
 )
 NOT_WRITTEN = (psycopg.Error, PoolTimeout, TooManyRequests, OSError)
 """What `connection` and statements on it may raise when the database cannot take the note now."""

@@ -1,13 +1,16 @@
 """Whether the database has room for what is written, as one process meets it: a line when it has not, one when it has.
 
 A write that finds no room fails with 53100, and is told so to its caller alone; the next one may fit, and the one after
-that not. So it lasts until no write has failed for a while, and a process that writes nothing is told nothing.
+that not. So it lasts until no write has failed for a while. A process that writes nothing meets nothing: the processes
+of one service tell each other, by the time at which a file in the directory that they share was last touched.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
+from pathlib import Path
 
 import psycopg
 import structlog
@@ -15,6 +18,7 @@ import structlog
 log = structlog.get_logger()
 
 QUIET_SECONDS = 10.0  # without a failed write; then there is room again
+MARK = "disk_full"
 
 
 class FullDisk:
@@ -24,6 +28,11 @@ class FullDisk:
         self._lock = threading.Lock()
         self._since: float | None = None
         self._last = 0.0
+        self._mark: Path | None = None
+
+    def share(self, directory: Path) -> None:
+        """Tell the other processes that share a directory, and be told by them. It should not be on a disk."""
+        self._mark = directory / MARK
 
     def met(self, error: BaseException | None) -> bool:
         """Look whether an error, or what caused it, says that there is no room; returns that."""
@@ -36,13 +45,16 @@ class FullDisk:
             self._last = time.monotonic()
             if began:
                 self._since = self._last
+        if self._mark is not None:
+            with suppress(OSError):
+                self._mark.touch()
         if began:
             log.error("disk_full", sqlstate=psycopg.errors.DiskFull.sqlstate)
         return True
 
     @property
     def lasts(self) -> bool:
-        """Whether writes find no room; the first who asks after the end logs it."""
+        """Whether writes of this process find no room; the first who asks after the end logs it."""
         if self._since is None:
             return False
         with self._lock:
@@ -50,6 +62,16 @@ class FullDisk:
                 return self._since is not None
             seconds, self._since = self._last - self._since, None
         log.warning("disk_has_room", seconds=round(seconds, 1))
+        return False
+
+    @property
+    def lasts_anywhere(self) -> bool:
+        """Whether writes find no room in this process, or in another that shares its directory."""
+        if self.lasts:
+            return True
+        if self._mark is not None:
+            with suppress(OSError):
+                return abs(time.time() - self._mark.stat().st_mtime) < QUIET_SECONDS
         return False
 
 

@@ -137,25 +137,29 @@ def lock_and_load(connection: Connection, footprint: Footprint, wait_ms: int | N
     cursors: dict[str, Iterable[tuple[Any, ...]]] = {}
     gates = {names.lock_number(name): name for name in footprint.gates}
     wanted = {names.lock_number(name): name for name in footprint.names}
+    have = columns(footprint.have, 5)
+    locks = array([*gates, *wanted]), array([1] * len(gates) + [0] * len(wanted))
     with connection.pipeline():
         execute("begin")
-        if wait_ms is not None:
+        if footprint.exclusive and wait_ms is not None:
             execute(statements.LOCK_TIMEOUT, (f"{wait_ms}ms",), prepare=True)
         for name in footprint.exclusive:
             execute(statements.WAIT_GATE, (names.lock_number(name),), prepare=True)
-        cursors["gates"] = execute(statements.TRY_GATES, (array(gates),), prepare=True)
-        cursors["names"] = execute(statements.TRY_NAMES, (array(wanted),), prepare=True)
+        if wait_ms is None:
+            cursors["locks"] = execute(statements.TRY_LOCKS, locks, prepare=True)
+        else:
+            cursors["locks"] = execute(statements.TRY_LOCKS_THEN_WAIT, (f"{wait_ms}ms", *locks), prepare=True)
         if footprint.writes:
             lock_heads = statements.TRY_HEADS if wait_ms is None else statements.WAIT_HEADS
             cursors["writes"] = execute(lock_heads, columns(footprint.writes, 2), prepare=True)
         if footprint.shared:
             cursors["reads"] = execute(statements.SHARE_HEADS, columns(footprint.shared, 2), prepare=True)
         if footprint.streams:
-            cursors["seen"] = execute(statements.SEE_STREAMS, columns(footprint.have, 5), prepare=True)
+            cursors["seen"] = execute(statements.SEE_STREAMS, have, prepare=True)
         if footprint.records:
             cursors["records"] = execute(statements.RECORDS, columns(footprint.records, 4), prepare=True)
         if footprint.streams:
-            cursors["tails"] = execute(statements.TAILS, columns(footprint.have, 5), prepare=True)
+            cursors["tails"] = execute(statements.TAILS, have, prepare=True)
         rows = [
             (table, ids, execute(statements.load_rows(table), columns(ids, 2), prepare=True))
             for table, ids in footprint.rows.items()
@@ -167,10 +171,11 @@ def lock_and_load(connection: Connection, footprint: Footprint, wait_ms: int | N
         if footprint.tables:
             cursors["tables"] = execute(statements.TABLES, (array(footprint.tables),), prepare=True)
     loaded = _collect(cursors)
-    loaded.gates = {*footprint.exclusive, *(gates[n] for n, ok in cursors["gates"] if ok)}
+    locked = [(n, shared) for n, shared, *_, ok in cursors["locks"] if ok]
+    loaded.gates = {*footprint.exclusive, *(gates[n] for n, shared in locked if shared)}
     if names.READ_MODELS not in loaded.gates or not footprint.cache.keeps_to(dict(cursors.get("tables", ()))):
         return Loaded()
-    loaded.names = {wanted[n] for n, ok in cursors["names"] if ok}
+    loaded.names = {wanted[n] for n, shared in locked if not shared}
     for table, ids, cursor in rows:
         loaded.rows.update({(table.name, *name): None for name in ids})
         for (text,) in cursor:

@@ -105,27 +105,32 @@ class Reader:
     async def connection(self) -> AsyncIterator[AsyncConnection]:
         """Lend a connection. Raises CommandNotDone while it is not started, ReadNotDone when the time is over.
 
-        A statement that is still running then is cancelled in the server too.
+        A statement that is still running then is cancelled in the server too. Each statement is a transaction of its
+        own, so nothing is left to end when the connection is given back.
         """
         if self._pool is None:
             raise CommandNotDone
         caller = _CALLER.get()
         if caller is None:
             try:
-                async with asyncio.timeout(OWN_SECONDS), self._pool.connection() as connection:
-                    yield connection
+                async with asyncio.timeout(OWN_SECONDS):
+                    connection = await self._pool.getconn()
+                    try:
+                        yield connection
+                    finally:
+                        await self._pool.putconn(connection)
             except TimeoutError:
                 raise ReadNotDone from None
             return
         running = asyncio.get_running_loop()
         began = running.time()
         try:
-            async with (
-                asyncio.timeout_at(began + caller.left),
-                self._turns.place(caller.tenant),
-                self._pool.connection() as connection,
-            ):
-                yield connection
+            async with asyncio.timeout_at(began + caller.left), self._turns.place(caller.tenant):
+                connection = await self._pool.getconn()
+                try:
+                    yield connection
+                finally:
+                    await self._pool.putconn(connection)
         except TimeoutError:
             raise ReadNotDone from None
         finally:

@@ -10,10 +10,15 @@ from service.eventstore.clock import NOW
 
 LOCK_TIMEOUT = "select set_config('lock_timeout', %s, true)"
 
-# A waiting exclusive lock already makes this false: nothing new starts while a fence waits.
-TRY_GATES = "select n, pg_try_advisory_xact_lock_shared(n) from unnest(%s::bigint[]) n"
 WAIT_GATE = "select pg_advisory_xact_lock(%s::bigint)"
-TRY_NAMES = "select n, pg_try_advisory_xact_lock(n) from unnest(%s::bigint[]) n"
+# Gates, then names, in the order of the arrays, which a scan of them keeps. A waiting exclusive lock already makes a
+# shared one false: nothing new starts while a fence waits. The bound of the one statement that waits is set on the way.
+_TRY_LOCKS = (
+    "case when l.shared then pg_try_advisory_xact_lock_shared(l.n) else pg_try_advisory_xact_lock(l.n) end "
+    "from unnest(%s::bigint[], %s::bool[]) l(n, shared)"
+)
+TRY_LOCKS = f"select l.n, l.shared, {_TRY_LOCKS}"
+TRY_LOCKS_THEN_WAIT = f"select l.n, l.shared, set_config('lock_timeout', %s, true), {_TRY_LOCKS}"
 
 _HEADS = (
     "select h.project_id, h.stream_id, h.revision, h.chain, h.bytes, h.documents from stream_heads h "

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Iterable
+from types import TracebackType
 
 from service.eventstore.commands import ReadNotDone
 
@@ -42,17 +42,16 @@ class Turns:
         """How many wait for a place."""
         return sum(map(len, self._waiting.values()))
 
-    @asynccontextmanager
-    async def place(self, tenant: str) -> AsyncIterator[None]:
+    def place(self, tenant: str) -> Place:
         """Hold a place for a block, waiting for one in turn. Raises ReadNotDone when too many of the tenant wait."""
+        return Place(self, tenant)
+
+    async def enter(self, tenant: str) -> None:
+        """Take a place, waiting for one in turn. Raises as `place`."""
         if self._free and self._running.get(tenant, 0) < self._per_tenant:
             self._take(tenant)
         else:
             await self._wait(tenant)
-        try:
-            yield
-        finally:
-            self._leave(tenant)
 
     async def _wait(self, tenant: str) -> None:
         line = self._waiting.setdefault(tenant, deque())
@@ -64,7 +63,7 @@ class Turns:
             await turn
         except asyncio.CancelledError:
             if not turn.cancelled():  # The place was given in the same moment.
-                self._leave(tenant)
+                self.leave(tenant)
             elif turn in line:
                 line.remove(turn)
                 if not line:
@@ -75,7 +74,7 @@ class Turns:
         self._free -= 1
         self._running[tenant] = self._running.get(tenant, 0) + 1
 
-    def _leave(self, tenant: str) -> None:
+    def leave(self, tenant: str) -> None:
         """Give a place back, and to whoever is next: one that has had its turn goes to the end."""
         self._free += 1
         left = self._running.pop(tenant) - 1
@@ -97,3 +96,21 @@ class Turns:
                 turn.set_result(None)
                 return True
         return False
+
+
+class Place:
+    """One place of one tenant; written out, for it is entered around every read."""
+
+    __slots__ = ("_tenant", "_turns")
+
+    def __init__(self, turns: Turns, tenant: str) -> None:
+        self._turns = turns
+        self._tenant = tenant
+
+    async def __aenter__(self) -> None:
+        await self._turns.enter(self._tenant)
+
+    async def __aexit__(
+        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
+    ) -> None:
+        self._turns.leave(self._tenant)

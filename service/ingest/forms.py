@@ -105,8 +105,18 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 _WORD_BEGINS = r"(?<![0-9A-Za-z_-])"
 
-BEARER = Form("bearer", re.compile(r"\bbearer\s{1,8}([\w.~+/-]{8,}=*)", re.ASCII | re.IGNORECASE), holds=_is_bearer)
-BASIC = Form("basic", re.compile(r"\bbasic\s{1,8}([\w+/-]{6,}={0,2})", re.ASCII | re.IGNORECASE), holds=_is_basic)
+BEARER = Form(
+    "bearer",
+    re.compile(r"\bbearer\s{1,8}([\w.~+/-]{8,}=*)", re.ASCII | re.IGNORECASE),
+    scheme="bearer",
+    holds=_is_bearer,
+)
+BASIC = Form(
+    "basic",
+    re.compile(r"\bbasic\s{1,8}([\w+/-]{6,}={0,2})", re.ASCII | re.IGNORECASE),
+    scheme="basic",
+    holds=_is_basic,
+)
 CARD = Form(
     "card_number",
     _pattern(
@@ -189,7 +199,7 @@ FORMS: tuple[Form, ...] = (
                 | (?<=/webhooks/)\d{{17,20}}/[\w-]{{40,}}
             )"""
         ),
-        ("hooks",),
+        ("hooks.slack.com", "webhooks/", "webhooks\\/"),  # the last as JSON may write it
         ("xox", "xapp-", ":AA"),
     ),
     BEARER,

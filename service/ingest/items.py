@@ -105,7 +105,7 @@ class LogRow(msgspec.Struct, omit_defaults=True):
 
 
 class AnalyticsRow(msgspec.Struct, omit_defaults=True):
-    """A row of analytics_events; field names are its columns. `properties` may be packed as `extra` is."""
+    """A row of analytics_events; field names are its columns."""
 
     project_id: str
     id: str
@@ -114,7 +114,6 @@ class AnalyticsRow(msgspec.Struct, omit_defaults=True):
     properties: Mapping[str, Any]
     marker_hash: str | None
     adjusted: tuple[str, ...] | None = None
-    packed: bytes | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -217,8 +216,6 @@ class Item:
             marker,
             self.adjustments.places or None,
         )
-        if len(self.raw) >= PACKED_FROM and marker is None and (packed := pack(properties)) is not None:
-            self.row.properties, self.row.packed = {}, packed
 
     def answer(self, received_at: int) -> bytes:
         """Make the answer to a record that is stored, its case known by now."""

@@ -1,4 +1,4 @@
-"""What a large record says is stored compressed: nothing but the record as a whole is ever asked for (see decisions).
+"""What a large log event says is stored compressed: only all of it is ever asked for (see decisions).
 
 The database keeps small values as `jsonb`, which it can be asked about. Of a large one that took it twenty times as
 long as all the rest of a record: parsing, laying out, compressing. Packed is JSON text in one frame of zstd, which

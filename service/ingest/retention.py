@@ -140,7 +140,7 @@ async def _drop_if_empty(connection: Connection, telemetry: str, name: str) -> b
 
 
 async def purge(connection: Connection, days_by_project: Mapping[str, int], longest: int) -> int:
-    """Carry out retention for every project; `longest` is the longest retention of any plan, in days.
+    """Carry out retention for every project; `longest` is the longest retention of any of them, in days.
 
     Returns how many telemetry rows went. Repeating it does no harm, and stopping it in the middle none either.
     """

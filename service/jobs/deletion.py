@@ -7,6 +7,7 @@ from typing import Any
 
 import structlog
 
+from service.billing.settling import settle
 from service.deletion.advancing import Advancer
 from service.deletion.sweeping import sweep
 from service.eventstore.history import StoredEvent
@@ -21,7 +22,11 @@ ADVANCE = "deletion.advance"
 
 
 async def advance(services: Services, _: Mapping[str, Any]) -> None:
-    """Sweep once. What a killed sweep left undone the next one finds again."""
+    """Sweep once. What a killed sweep left undone the next one finds again.
+
+    Nobody is to pay for an account that goes: its subscriptions end first.
+    """
+    await settle(services.store, services.payments)
     ended = await sweep(services.store, Advancer(services.store, services.settings.erasure_ledger))
     if ended:
         log.info("deletions_ended", number=ended)

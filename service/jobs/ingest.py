@@ -8,13 +8,12 @@ from typing import Any
 import procrastinate
 import psycopg
 
+from service.billing.plans import retention_days
 from service.ingest.retention import ensure_partitions, purge
 from service.runs.forgetting import forget_decisions
 from service.services import Services
-from service.settingvalues import FREE_PLAN, Plan
+from service.settingvalues import Plan
 from service.tasks import Task
-
-_PROJECTS = "select project_id from projects where status = 'active'"
 
 
 async def _connect(services: Services) -> psycopg.AsyncConnection[tuple[Any, ...]]:
@@ -32,10 +31,11 @@ async def make_partitions(services: Services, _: Mapping[str, Any]) -> None:
 async def purge_telemetry(services: Services, _: Mapping[str, Any]) -> None:
     """Delete the telemetry that each project's plan keeps no longer, and the decisions on it (G-137)."""
     plans: Mapping[str, Plan] = services.settings.plans
+    days = await retention_days(services.store, plans)
     async with await _connect(services) as connection:
-        rows = await (await connection.execute(_PROJECTS)).fetchall()
-        days = {project_id: plans[FREE_PLAN].retention_days for (project_id,) in rows}
-        await purge(connection, days, max(plan.retention_days for plan in plans.values()))
+        # Days that nobody's plan keeps any more have just become empty: their partitions go too.
+        longest = max(days.values(), default=max(plan.retention_days for plan in plans.values()))
+        await purge(connection, days, longest)
         await forget_decisions(connection, days)
 
 

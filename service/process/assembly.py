@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 from service.analytics.port import AnalyticsProviders
 from service.auth.authenticator import Authenticator
 from service.billing.notices import Notices
+from service.billing.payments import Payments
 from service.cases.sourcemaps.unmangling import Unmangler
+from service.eventstore.fulldisk import FULL_DISK
 from service.eventstore.store import EventStore
 from service.ingest.intake import Intake
 from service.ingest.packing import unpack
 from service.ingest.scrubbing import Scrubber
+from service.process.measures import DIRECTORY
 from service.registry import registry
 from service.services import Services
 from service.settings import Settings
@@ -17,6 +23,8 @@ from service.settings import Settings
 
 def make_services(settings: Settings) -> Services:
     """Create the parts of one process, none of them started."""
+    if shared := os.environ.get(DIRECTORY):
+        FULL_DISK.share(Path(shared))
     store = EventStore(settings.database_url, registry())
     return Services(
         settings=settings,
@@ -30,5 +38,6 @@ def make_services(settings: Settings) -> Services:
         providers=AnalyticsProviders(settings, store),
         authenticator=Authenticator(settings, store),
         notices=Notices(store, settings.plans),
+        payments=Payments(settings),
         unmangler=Unmangler(store, unpack),
     )

@@ -82,9 +82,11 @@ class Supervisor:
     def _make_ready(self) -> None:
         """Bring the schema up to date, and look whether the database is fit to serve from."""
         settings = self._settings
-        roles.bring_forward(
-            settings.database_url, settings.migration_database_url, lambda name: log.info("migrated", name=name)
+        done = roles.bring_forward(
+            settings.database_url, settings.migration_database_url, lambda name: log.debug("applied", name=name)
         )
+        if done:
+            log.info("migrated", files=len(done), last=done[-1])
         with psycopg.connect(self._settings.database_url) as connection:
             if later := migrations.of_later_releases(connection):
                 log.info("beside_a_later_release", migrations=later)

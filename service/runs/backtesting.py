@@ -23,6 +23,7 @@ from projections.onboarding.signal_map import SIGNAL_MAPS, SignalMapRow
 from projections.runs.decision import DecisionRow
 from projections.runs.lease import LeaseRow
 from projections.runs.lease import fold as fold_lease
+from schemas.runs.backtest import BacktestReceipt
 from service.runs.bundles import contract_of
 from service.runs.commands.receipt import Issued, issue
 from service.runs.considering import LOOKED_AT, Judged, Look, OpenCase
@@ -83,18 +84,6 @@ class LookTaken(NamedTuple):
     at: int
     automation_id: str
     asked: Asked
-
-
-class WouldIssue(NamedTuple):
-    """A receipt that would have been issued; for a case, or for a slot (`case_id` is None)."""
-
-    receipt_id: str
-    automation_id: str
-    case_id: str | None
-    case_revision: int | None
-    scheduled_for: int | None
-    issued_at: int
-    expires_at: int
 
 
 @dataclass(slots=True)
@@ -197,7 +186,7 @@ class Backtest:
     def __init__(self, project_id: str, row: AutomationContractRow, known: dict[str, KnownCase]) -> None:
         self.project_id = project_id
         self.decisions: list[DecisionRow] = []
-        self.receipts: list[WouldIssue] = []
+        self.receipts: list[BacktestReceipt] = []
         self.looks = self.considered = self.judged = 0
         self._row = row
         self._contract = contract_of(row)
@@ -273,7 +262,7 @@ class Backtest:
 
     def _judge(self, taken: LookTaken, automation: _Automation, case_ids: Sequence[str]) -> None:
         found = [self._case(case_id, automation.last.get(case_id)) for case_id in case_ids]
-        mapped = None if self._map is None else self._map.plan.deploy.environment
+        mapped = self._mapped
         place = automation.policy.place(mapped)
         seen = frozenset(case_id for case_id in case_ids if place in self._known[case_id].environments)
         look = Look(taken.at, self._row, mapped, found, [], None if place is None else seen)
@@ -291,6 +280,10 @@ class Backtest:
         if judged.cases:
             self._issue(taken, automation, judged, {case.case_id: self._known[case.case_id] for case in judged.cases})
 
+    @property
+    def _mapped(self) -> str | None:
+        return None if self._map is None else self._map.plan.deploy.environment
+
     def _case(self, case_id: str, last: LastDecision | None) -> OpenCase:
         known = self._known[case_id]
         return OpenCase(
@@ -305,6 +298,7 @@ class Backtest:
             receipt=known.receipt,
             claim=None,
             run=None,
+            seen_where_mapped=self._mapped in known.environments,
             last=last,
         )
 
@@ -349,7 +343,7 @@ class Backtest:
         if slot is not None:
             self._issued[receipt_id] = state
         self.receipts.append(
-            WouldIssue(
+            BacktestReceipt(
                 receipt_id=receipt_id,
                 automation_id=event.automation_id,
                 case_id=None if case is None else case.case_id,

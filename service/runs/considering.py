@@ -50,24 +50,26 @@ _LAST = (
     "(select json_build_object('id', d.id, 'outcome', d.outcome) from automation_decisions d "
     "where d.project_id = c.project_id and d.case_id = c.id and d.automation_id = %s order by -d.seq limit 1)"
 )
+_ENVIRONMENT_OF_MAP = "(select m.plan -> 'deploy' ->> 'environment' from signal_maps m where m.project_id = {0})"
+MAPPED = f"'mapped', {_ENVIRONMENT_OF_MAP}"
+# What a case has had errors in is kept up to a bound; past it, its latest errors tell.
+_SEEN_IN = (
+    "(s.environments @> array[{0}]::text[] or (cardinality(s.environments) >= 100 and exists ("
+    "select from (select e.environment from log_events e where e.project_id = s.project_id and e.case_id = s.id "
+    "order by e.received_at desc limit 1000) e where e.environment = {0})))"
+)
+SEEN_WHERE_MAPPED = f"'seen_where_mapped', coalesce({_SEEN_IN.format(_ENVIRONMENT_OF_MAP)}, false)"
+_OBSERVED = f"select s.id from case_stats s where s.project_id = %s and s.id = any(%s) and {_SEEN_IN.format('%s')}"  # noqa: S608 - constants
 # Cases that are open come first, by an index of their own, and everything of them by its key: whatever the planner
 # knows of a young database. (`offset 0` keeps it from turning the order round.)
 _CASES = (
-    f"select json_build_object({CASE}, 'last', {_LAST}) as bundle from "  # noqa: S608 - constants
+    f"select json_build_object({CASE}, {SEEN_WHERE_MAPPED.format('p.id')}, 'last', {_LAST}) as bundle from "  # noqa: S608 - constants
     f"(select * from cases where project_id = p.id and status = 'open' offset 0) c {CHAIN} "
     "order by s.event_count desc, s.last_seen_at desc, c.id limit %s"
 )
 _OPEN = (
     f"select {RECEIPT_BUNDLE} as bundle from trigger_receipts t where t.project_id = p.id and t.automation_id = %s "  # noqa: S608 - constants
     "and t.status in ('issued', 'claimed')"
-)
-MAPPED = "'mapped', (select m.plan -> 'deploy' ->> 'environment' from signal_maps m where m.project_id = {0})"
-# What a case has had errors in is kept up to a bound; past it, its latest errors tell.
-_OBSERVED = (
-    "select s.id from case_stats s where s.project_id = %s and s.id = any(%s) and (s.environments @> array[%s]::text[] "
-    "or (cardinality(s.environments) >= 100 and exists (select from (select e.environment from log_events e "
-    "where e.project_id = s.project_id and e.case_id = s.id order by e.received_at desc limit 1000) e "
-    "where e.environment = %s)))"
 )
 _LOOK = (
     f"json_build_object('now', {NOW_SECONDS}, {CONTRACT.format('p.id')}, {MAPPED.format('p.id')}, "  # noqa: S608 - constants
@@ -90,7 +92,10 @@ class ConsideredCase(NamedTuple):
 
 
 class CaseFound(msgspec.Struct, frozen=True, kw_only=True):
-    """A case with what is counted of it, without its texts, and the latest chain of its lease."""
+    """A case with what is counted of it, without its texts, and the latest chain of its lease.
+
+    `seen_where_mapped` says whether it had an error in the environment of the signal map.
+    """
 
     id: str
     revision: int
@@ -103,6 +108,7 @@ class CaseFound(msgspec.Struct, frozen=True, kw_only=True):
     receipt: Receipt | None
     claim: Claim | None
     run: Run | None
+    seen_where_mapped: bool
 
     @property
     def facts(self) -> CaseFacts:
@@ -134,7 +140,8 @@ class Look(msgspec.Struct, frozen=True):
     """What an automation finds: the contract, open cases and its own open receipts, as of one statement.
 
     `mapped` is the environment of the approved signal map. `observed` are the cases with errors in the environment
-    that the automation heals, None when that names none: read after the rest, for it only grows.
+    that the automation heals, None when that names none: when it is not that of the map, read after the rest, for it
+    only grows.
     """
 
     now: int
@@ -207,7 +214,10 @@ async def look_for_work(store: EventStore, project_id: str, automation_id: str) 
     place = look.place(automation_id)
     if place is None or not look.cases:
         return look
-    found = await observed_in(store, project_id, [case.id for case in look.cases], place)
+    if place == look.mapped:
+        found = frozenset(case.id for case in look.cases if case.seen_where_mapped)
+    else:
+        found = await observed_in(store, project_id, [case.id for case in look.cases], place)
     return msgspec.structs.replace(look, observed=found)
 
 

@@ -12,7 +12,7 @@ from service.eventstore.clock import NOW_SECONDS
 from service.eventstore.pages import Place
 from service.eventstore.store import EventStore
 from service.runs.bundles import CONTRACT, contract_of
-from service.runs.considering import CASE, CHAIN, MAPPED, CaseFound, observed_in
+from service.runs.considering import CASE, CHAIN, MAPPED, SEEN_WHERE_MAPPED, CaseFound, observed_in
 from service.runs.recording import outcome_of
 from statemachines.contracts.authority import authority_of
 from statemachines.contracts.contract import Contract
@@ -26,8 +26,8 @@ _LAST = (
     "where d.project_id = c.project_id and d.case_id = c.id order by d.automation_id, -d.seq"
 )
 _STANDING = (
-    f"json_build_object('now', {NOW_SECONDS}, {CONTRACT.format('c.project_id')}, 'case', json_build_object({CASE}), "  # noqa: S608 - constants
-    f"{MAPPED.format('c.project_id')}, "
+    f"json_build_object('now', {NOW_SECONDS}, {CONTRACT.format('c.project_id')}, 'case', json_build_object({CASE}, "  # noqa: S608 - constants
+    f"{SEEN_WHERE_MAPPED.format('c.project_id')}), {MAPPED.format('c.project_id')}, "
     "'fenced', exists (select from projects p where p.project_id = c.project_id and p.status <> 'active'), "
     f"'last', (select coalesce(json_agg(row_to_json(d)), '[]') from ({_LAST}) d))::text"
 )
@@ -79,7 +79,7 @@ class CaseStanding(msgspec.Struct, frozen=True):
     """A case with its chain, the contract and the last records, as of one statement. `fenced`: being deleted.
 
     `mapped` is the environment of the signal map; `observed` are those, of all that automations heal, in which the case
-    had errors, read after the rest.
+    had errors: of the map's told with the rest, of any other read after it.
     """
 
     now: int
@@ -166,5 +166,12 @@ async def case_standing(store: EventStore, project_id: str, case_id: str) -> Cas
     """Read where a case that is known to exist stands with automation."""
     [(text,)] = await store.fetch(_CASE, project_id, case_id)
     standing = msgspec.json.decode(text, type=CaseStanding)
-    places = [place for place in standing.places if await observed_in(store, project_id, [case_id], place)]
+    places = [place for place in standing.places if await _seen_in(store, project_id, standing, place)]
     return msgspec.structs.replace(standing, observed=frozenset(places))
+
+
+async def _seen_in(store: EventStore, project_id: str, standing: CaseStanding, place: str) -> bool:
+    """Whether the case had an error in an environment."""
+    if place == standing.mapped:
+        return standing.case.seen_where_mapped
+    return bool(await observed_in(store, project_id, [standing.case.id], place))

@@ -13,9 +13,9 @@ from typing import Literal, NamedTuple
 import msgspec
 import structlog
 
-from projections.runs.decision import DECISIONS, DecisionRow, LookKind
+from projections.runs.decision import DecisionRow, LookKind
 from service.eventstore import names
-from service.eventstore.facts import NOT_WRITTEN, AsyncConnection, Facts
+from service.eventstore.facts import NOT_WRITTEN, Facts
 from statemachines.kernel.machine import derived_id
 from statemachines.runs.issuing import CaseJudgement
 
@@ -23,31 +23,12 @@ log = structlog.get_logger(__name__)
 
 MOST_ROWS = 1000
 """How many records are gathered before they are written."""
-HOUR = 3600
 
-# Under the gates: from the fence on, nothing is written for a project that is being deleted. They are tried and never
-# waited for; what this drops the next look finds again. Who is active is read by a later statement than the locks.
-_GATES = "select g.id from unnest(%s::text[], %s::bigint[]) g(id, lock) where pg_try_advisory_xact_lock_shared(g.lock)"
-_ACTIVE = (
-    "select p.project_id from projects p where (p.project_id, p.id) in (select n, n from unnest(%s::text[]) n) "
-    "and p.status = 'active'"
-)
-# In the order of their keys, so that two processes cannot deadlock. No joins: they would be planned for a young
-# database, in which the planner takes every table for an empty one.
-_INSERT = (
-    f"insert into {DECISIONS.name} ({', '.join(DECISIONS.columns)}) "  # noqa: S608 - names come from declarations
-    f"select {', '.join(DECISIONS.columns)} from jsonb_populate_recordset(null::{DECISIONS.name}, %s::jsonb) "
-    "order by project_id, id on conflict (project_id, id) do nothing"
-)
+# One statement: its transaction is its own, and holds the gates for as long as it runs.
 _NOTE_LOOKS = (
-    "insert into automation_looks (project_id, automation_id, hour, look, asked_by, seconds) "  # noqa: S608 - constants
-    f"select n.project_id, n.automation_id, n.at / {HOUR} * {HOUR}, n.look, n.asked_by, "
-    f"array_agg(distinct mod(n.at, {HOUR})::smallint order by mod(n.at, {HOUR})::smallint) "
-    "from unnest(%s::text[], %s::text[], %s::bigint[], %s::text[], %s::text[]) "
-    "n(project_id, automation_id, at, look, asked_by) "
-    "group by 1, 2, 3, 4, 5 order by 1, 2, 3, 4, 5 on conflict (project_id, automation_id, hour, look, asked_by) "
-    "do update set seconds = array(select distinct s from unnest(automation_looks.seconds || excluded.seconds) s "
-    "order by s) where not automation_looks.seconds @> excluded.seconds"
+    "select note_looks(projects => %s::text[], gates => %s::bigint[], look_projects => %s::text[], "
+    "look_automations => %s::text[], look_moments => %s::bigint[], look_kinds => %s::text[], "
+    "look_callers => %s::text[], decisions => %s::jsonb)"
 )
 
 
@@ -173,30 +154,18 @@ async def record(facts: Facts, taken: Sequence[Taken]) -> int:
 
     When the database cannot take them now, they are dropped: that is logged, and no reason for whoever looked to stop.
     """
+    projects = sorted({one.project_id for one in taken})
+    gates = [names.lock_number(names.gate(project_id)) for project_id in projects]
+    looks = ((one.project_id, one.automation_id, one.at, one.asked.look, one.asked.by) for one in taken)
+    rows = [row for one in taken for row in one.rows]
+    decisions = msgspec.json.encode(rows).decode() if rows else None
+    values = (projects, gates, *(list(column) for column in zip(*looks, strict=True)), decisions)
     try:
-        async with facts.connection() as connection, connection.transaction():
-            return await _write(connection, taken)
+        async with facts.connection() as connection:
+            cursor = await connection.execute(_NOTE_LOOKS.encode(), values, prepare=True)
+            [(made,)] = await cursor.fetchall()
+            return int(made)
     except NOT_WRITTEN as error:
         dropped = sum(len(one.rows) for one in taken)
         log.warning("decisions_not_recorded", cause=type(error).__name__, looks=len(taken), decisions=dropped)
         return 0
-
-
-async def _write(connection: AsyncConnection, taken: Sequence[Taken]) -> int:
-    active = await _held(connection, sorted({one.project_id for one in taken}))
-    taken = [one for one in taken if one.project_id in active]
-    if not taken:
-        return 0
-    looks = ((one.project_id, one.automation_id, one.at, one.asked.look, one.asked.by) for one in taken)
-    await connection.execute(_NOTE_LOOKS.encode(), [list(column) for column in zip(*looks, strict=True)])
-    rows = [row for one in taken for row in one.rows]
-    if not rows:
-        return 0
-    return (await connection.execute(_INSERT.encode(), (msgspec.json.encode(rows).decode(),))).rowcount
-
-
-async def _held(connection: AsyncConnection, projects: list[str]) -> set[str]:
-    """Hold the gates of projects until the transaction ends; returns those that are held and active."""
-    locks = [names.lock_number(names.gate(project_id)) for project_id in projects]
-    held = [name for (name,) in await (await connection.execute(_GATES.encode(), (projects, locks))).fetchall()]
-    return {name for (name,) in await (await connection.execute(_ACTIVE.encode(), (held,))).fetchall()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from schemas.runs import backtest as wire
-from service.runs.backtesting import Backtest, WouldIssue
+from service.runs.backtesting import Backtest
 from service.runs.past_facts import PastFacts
 from service.runs.show_decision import decision
 from statemachines.contracts.authority import policy_of
@@ -42,7 +42,7 @@ def backtest(project_id: str, document: Document, past: PastFacts, result: Backt
         automations=[
             _use(saved.automation_id, policy_of(saved).limits, result.receipts) for saved in document.automations
         ],
-        receipts=[wire.BacktestReceipt(*receipt) for receipt in result.receipts[:shown]],
+        receipts=result.receipts[:shown],
         receipts_truncated=len(result.receipts) > shown,
         decisions=[decision(row) for row in result.decisions[:shown]],
         decisions_truncated=len(result.decisions) > shown,
@@ -53,7 +53,7 @@ def backtest(project_id: str, document: Document, past: PastFacts, result: Backt
     )
 
 
-def _use(automation_id: str, limits: Limits, receipts: list[WouldIssue]) -> wire.BacktestUse:
+def _use(automation_id: str, limits: Limits, receipts: list[wire.BacktestReceipt]) -> wire.BacktestUse:
     """The most that could have been used: a run for each receipt, as many as the windows of a day hold."""
     own = [receipt for receipt in receipts if receipt.automation_id == automation_id]
     span = max((receipt.expires_at for receipt in own), default=0) - min((r.issued_at for r in own), default=0)

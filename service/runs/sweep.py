@@ -201,15 +201,22 @@ class Sweep:
         return work
 
     async def _issue(self, projects: Sequence[Name]) -> list[Work]:
-        """Look for work for every enabled automation of these projects."""
-        works: list[Work] = []
-        for row in await self._store.find(AUTOMATION_CONTRACTS, _ENABLED, [project_id for project_id, _ in projects]):
-            works += [
-                self._issue_for(row.project_id, automation.saved.automation_id)
-                for automation in contract_of(row).automations
-                if automation.enabled
-            ]
-        return works
+        """Look for work for every enabled automation of these projects.
+
+        Those of one project look one after the other, in the order of its contract: where two want a case, it is the
+        contract that says which gets it, and a back-test can tell.
+        """
+        rows = await self._store.find(AUTOMATION_CONTRACTS, _ENABLED, [project_id for project_id, _ in projects])
+        return [
+            _one_by_one(
+                [
+                    self._issue_for(row.project_id, automation.saved.automation_id)
+                    for automation in contract_of(row).automations
+                    if automation.enabled
+                ]
+            )
+            for row in rows
+        ]
 
     def _issue_for(self, project_id: str, automation_id: str) -> Work:
         async def attempt() -> None:
@@ -249,14 +256,29 @@ def _settle_approval(row: ApprovalRow) -> Callable[[RunRow], Intent[Any]]:
 
 
 async def _together(works: Iterable[Work]) -> None:
-    """Carry out works a few at a time. One that is refused or finds the store busy is left to the next sweep."""
+    """Carry out works a few at a time."""
     room = asyncio.Semaphore(AT_ONCE)
 
     async def one(work: Work) -> None:
         async with room:
-            try:
-                await work()
-            except (Rejection, CommandNotDone, OutcomeUnknown, psycopg.Error, PoolTimeout) as error:
-                log.info("left_to_the_next_sweep", error=type(error).__name__)
+            await _try(work)
 
     await asyncio.gather(*(one(work) for work in works))
+
+
+def _one_by_one(works: Sequence[Work]) -> Work:
+    """One work of several, each after the one before."""
+
+    async def all_of_them() -> None:
+        for work in works:
+            await _try(work)
+
+    return all_of_them
+
+
+async def _try(work: Work) -> None:
+    """Carry out a work. One that is refused or finds the store busy is left to the next sweep."""
+    try:
+        await work()
+    except (Rejection, CommandNotDone, OutcomeUnknown, psycopg.Error, PoolTimeout) as error:
+        log.info("left_to_the_next_sweep", error=type(error).__name__)

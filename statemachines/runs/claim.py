@@ -227,7 +227,7 @@ def require_holder(claim: Claim, holder: Holder) -> None:
     """
     if claim.automation_id != holder.automation_id:
         raise ClaimRequired(
-            "The claim belongs to another automation.", next_action="Act with a credential of its automation."
+            "The claim is held by another automation.", next_action="Act with a credential of its automation."
         )
 
 

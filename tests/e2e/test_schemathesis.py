@@ -68,6 +68,11 @@ include-path = "/v1/auth/provider"
 expected-statuses = ["2xx", "4xx", 503]  # no provider is configured here
 
 [[operations]]
+include-operation-id = ["start_billing_checkout", "open_billing_portal"]
+[operations.checks.not_a_server_error]
+expected-statuses = ["2xx", "4xx", 503]  # no payment provider is configured here
+
+[[operations]]
 include-path-regex = "/automation-contract/validate$"
 [operations.checks.negative_data_rejection]
 expected-statuses = [200, "4xx"]  # it answers what is wrong with a document
@@ -80,9 +85,8 @@ expected-statuses = {accepted_or_ruled_out}
 # Statuses of a request with a valid form: caller and state may still refuse it.
 ACCEPTED = ["2xx", 401, 403, 404, 409, 412, 428, 429, 503]
 # These answer 400 by rules that no schema states: a code is live, a document was rendered here, a runner names its
-# automation or its lease, a status asks for certain members, a month has begun, a file is found by
-# something. `schema_and_decoder_agree` checks them
-# all the same.
+# automation or its lease, a status asks for certain members, a month has begun, an address is one
+# for browsers, a file is found by something. `schema_and_decoder_agree` checks them all the same.
 RULED = [
     "assemble_bundle",
     "assemble_project_bundle",
@@ -92,16 +96,19 @@ RULED = [
     "create_suppression",
     "disable_automation",
     "get_automation_contract",
+    "get_billing_status",
     "get_onboarding",
     "get_openapi",
     "get_signal_map",
     "get_usage",
+    "open_billing_portal",
     "poll_device",
     "poll_provider",
     "put_automation_contract",
     "record_automation_usage",
     "release_claim",
     "review_onboarding",
+    "start_billing_checkout",
     "start_onboarding",
     "update_automation_run",
     "upload_chunks",

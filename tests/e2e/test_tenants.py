@@ -17,6 +17,7 @@ import pytest
 from service.http.edge.routes import built_endpoints
 from tests.support import accounts
 from tests.support.cluster import TestCluster
+from tests.support.payments import KEY, running_payments
 from tests.support.provider import running_provider
 from tests.support.server import ServerHandle
 from tests.support.tenants.footprint import Footprint, differences
@@ -27,15 +28,18 @@ from tests.support.tenants.tour import Tenant, take_tour
 NAMES_NOTHING = {
     "create_project",
     "get_chunk_upload",
+    "get_billing_status",
     "get_usage",
     "get_usage_history",
     "list_keys",
     "list_projects",
+    "open_billing_portal",
     "read_browser_config",
     "record_analytics_event",
     "record_deploy",
     "record_log",
     "upload_chunks",
+    "start_billing_checkout",
 }
 """Operations of tenants that name nothing: whose things they are about follows from the secret alone."""
 
@@ -61,11 +65,13 @@ class Walked:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, cluster: TestCluster) -> Iterator[ServerHandle]:
-    """A server with an analytics provider on which no person ever decides."""
-    with running_provider() as provider, cluster.database() as url:
+    """A server with an analytics provider on which no person ever decides, and one that takes payments."""
+    with running_provider() as provider, running_payments() as payments, cluster.database() as url:
         env = {
             "SERVICE_PROVIDER_CLIENT_ID": provider.client_id,
             "SERVICE_PROVIDER_US_URL": provider.url,
+            "SERVICE_PAYMENT_API_KEY": KEY,
+            "SERVICE_PAYMENT_API_BASE": payments.url,
             "NO_PROXY": "127.0.0.1",
         }
         handle = ServerHandle(tmp_path_factory.mktemp("tenants"), database_url=url, env=env)

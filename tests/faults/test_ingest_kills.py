@@ -61,7 +61,9 @@ class Client:
 async def test_acknowledged_records_survive_kills(server_factory: Any) -> None:
     server: ServerHandle = server_factory()
     with server.client() as setup:
-        dsn = create_project(setup, sign_in(setup, server.internal_token))["dsn"]
+        owner = sign_in(setup, server.internal_token)
+        made = create_project(setup, owner)
+    dsn = made["dsn"]
     clients = [Client(number, server.base_url, dsn) for number in range(CLIENTS)]
     stop = asyncio.Event()
     running = [asyncio.create_task(client.run(stop)) for client in clients]
@@ -97,8 +99,21 @@ async def test_acknowledged_records_survive_kills(server_factory: Any) -> None:
     with psycopg.connect(server.database_url or "", autocommit=True) as sql:
         assert dict(sql.execute("select tags->>'name', id from log_events").fetchall()).items() >= acknowledged.items()
         check_books(sql)
+    check_usage(server, owner, made["id"], sum(times.values()))
     for client in clients:
         await client.http.aclose()
+
+
+def check_usage(server: ServerHandle, owner: str, project_id: str, stored: int) -> None:
+    """What an account is asked to pay for is what was accepted, wherever it shows (R-ING-12, R-BILL-01)."""
+    with server.client(owner) as person:
+        paths = ("/v1/usage", "/v1/billing/status", "/v1/usage/history", f"/v1/projects/{project_id}/health")
+        usage, status, history, health = (person.get(path).raise_for_status().json() for path in paths)
+    month = health["usage_this_month"]
+    assert (usage["total_events"], usage["breakdown"]["errors"]) == (stored, stored)
+    assert status["usage"] == {"total_events": stored, "breakdown": usage["breakdown"]}
+    assert sum(day["total_events"] for day in history["snapshots"]) == stored
+    assert month["total_events"] == month["account_total_events"] == stored
 
 
 def kill_api(server: ServerHandle, *, whole: bool) -> None:

@@ -18,8 +18,8 @@ from psycopg import sql as syntax
 
 from schemas.kernel.paging import PageQuery
 from service.accounts import reads as accounts
-from service.cases import reads as cases
-from service.cases.reads import CaseFilter
+from service.cases import listing as cases
+from service.cases.listing import CaseFilter
 from service.cases.sourcemaps import reads as source_maps
 from service.credentials import reads as credentials
 from service.deploys import reads as deploys
@@ -51,7 +51,9 @@ _TABLES: dict[str, str] = {
     "case {kind} when 'rare' then 'resolved' else 'open' end, 'f', 1, {newest} - most + n from {each}",
     "case_stats": "insert into case_stats (project_id, id, title, message, level, environment, environments, releases, "
     "unmarked, event_count, users_affected, first_seen_at, last_seen_at) select project, 'case_' || md5(n::text), "
-    "{kind} || ' all', 'm', 'error', {kind}, array[{kind}, 'all'], array[{kind}], n <> {recent} / 2, 1, 0, 1, "
+    "{kind} || ' all', 'm', 'error', {kind}, "
+    "array[{kind}, 'all'] || case when n < 2000 then array['old'] else '{{}}' end, array[{kind}], "
+    "n <> {recent} / 2, 1, 0, 1, "
     "case when (n <= {recent}) then {newest} else {newest} - 40000000 + n end from {each}",
     "deploys": "insert into deploys (project_id, id, revision, version, environment, source, trusted, recorded_at) "
     "select project, 'deploy_' || n, 1, 'v', {kind}, 'ci', true, {newest} - most + n from {each}",
@@ -139,6 +141,8 @@ LISTS: dict[str, List] = {
                 _cases(status="open", trust="customer_provider", text="frequent"),
                 _cases(status="open", environment="rare"),
                 _cases(status="resolved", environment="frequent"),
+                _cases(status="resolved", text="frequent"),
+                _cases(environment="rare", release="frequent"),
                 _cases(status="open", environment="rare", release="rare", since=NEWEST - 60),
             ],
         },
@@ -218,9 +222,9 @@ class Watched(EventStore):
         return []
 
     async def fetch_planned(self, query: str, *params: Any) -> list[Row]:
-        """Explain a read that is planned for its values."""
+        """Explain a read that is planned for its values. What it returns may decide which read comes next."""
         self._explain("force_custom_plan", query, params)
-        return []
+        return self._sql.execute(query.encode(), params).fetchall()
 
     async def now(self) -> int:
         """Any time will do."""
@@ -248,7 +252,7 @@ def _looked_at(node: dict[str, Any]) -> Iterator[int]:
     """Rows that each scan of a plan looked at, those included that it left out."""
     for inner in node.get("Plans", ()):
         yield from _looked_at(inner)
-    if "Scan" in node["Node Type"]:
+    if "Scan" in node["Node Type"] and node["Node Type"] != "Subquery Scan":
         rows = node["Actual Rows"] + node.get("Rows Removed by Filter", 0)
         rows += node.get("Rows Removed by Index Recheck", 0)
         yield round(rows * node["Actual Loops"])

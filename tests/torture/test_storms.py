@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cluster import TestCluster
-from tests.torture import releases, schedules
+from tests.torture import bounds, releases, schedules
 from tests.torture.runs import RUNS, SHORT, Theatre
 
 pytestmark = pytest.mark.slow
@@ -50,3 +50,8 @@ async def test_two_releases_run_side_by_side_up_and_down(theatre: Theatre):
 async def test_p14_a_civil_occurrence_has_one_receipt_whatever_dies(theatre: Theatre):
     """A quarter of a year with its change of the clock; the three years of twelve zones are `make torture`'s."""
     assert await schedules.p14(theatre, schedules.SHORT["P14"]) == []
+
+
+async def test_p26_memory_is_bounded_and_only_what_is_pruned_grows_with_telemetry(theatre: Theatre):
+    """Fewer documents than fill the caches; `make torture` writes several times what they have room for."""
+    assert await bounds.p26(theatre, bounds.SHORT["P26"]) == []

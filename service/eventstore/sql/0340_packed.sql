@@ -1,8 +1,6 @@
 -- compatible: yes
--- What a large record says beside its columns: the JSON text of `extra` or `properties`, compressed (zstd). The column
--- itself is then {}; null: it is not packed. Records with a proof marker are never packed: they are looked into. The
--- text is compressed already, so the server does not try it again.
+-- What a large log event says beside its columns: the JSON text of `extra`, compressed (zstd). `extra` itself is then {};
+-- null: it is not packed. Records with a proof marker are never packed: they are looked into. The text is compressed
+-- already, so the server does not try it again.
 alter table log_events add column packed bytea;
 alter table log_events alter column packed set storage external;
-alter table analytics_events add column packed bytea;
-alter table analytics_events alter column packed set storage external;

@@ -1,11 +1,13 @@
-"""What an account has used, by month and by day (R-BILL-01 to R-BILL-04)."""
+"""What an account has used, by month and by day and what it has (R-BILL-01 to R-BILL-05)."""
 
 from __future__ import annotations
 
-from schemas.billing.usage import HistoryQuery, Usage, UsageHistory, UsageQuery
+from schemas.billing.payment import BillingStatus
+from schemas.billing.usage import HistoryQuery, Upgrade, Usage, UsageHistory, UsageQuery
 from service.auth.refusals import InvalidPayload
 from service.billing import show
-from service.billing.quota import month_named, month_of
+from service.billing.plans import held_by, larger_plan
+from service.billing.quota import Standing, month_named, month_of
 from service.billing.reads import account_usage
 from service.billing.standing import standing_in
 from service.eventstore.clock import DAY
@@ -25,13 +27,39 @@ from service.http.edge.operations import KEY
 )
 async def get_usage(call: Call[None, UsageQuery]) -> Answer:
     """Show what the account's projects have sent, and how that stands against its plan."""
+    standing = await _standing(call)
+    return Answer(200, show.usage(standing, _upgrade(call, standing)))
+
+
+@groups.USAGE_BILLING.operation(
+    method="GET",
+    path="/v1/billing/status",
+    operation_id="get_billing_status",
+    summary="Read the plan, payment and quota of one's account",
+    principals=KEY,
+    responses={200: BillingStatus},
+)
+async def get_billing_status(call: Call[None, UsageQuery]) -> Answer:
+    """Show what the account has, how its payment stands, and how a month stands against its plan (R-BILL-05)."""
+    plans = call.services.settings.plans
+    standing, held = await _standing(call), await held_by(call.services.store, plans, call.user_id)
+    price = plans[standing.plan].price_cents
+    return Answer(200, show.status(call.user_id, standing, held, price, _upgrade(call, standing)))
+
+
+async def _standing(call: Call[None, UsageQuery]) -> Standing:
+    """Judge the month that is asked for. Raises InvalidPayload for one that has not begun."""
     store = call.services.store
     now = await store.now()
     month = month_of(now) if call.query.period is None else month_named(call.query.period, now)
     if month is None:
         raise InvalidPayload("There is no such period yet.", invalid=[("period", "must be a month that has begun")])
-    standing = await standing_in(store, call.services.settings.plans, call.user_id, month, now)
-    return Answer(200, show.usage(standing))
+    return await standing_in(store, call.services.settings.plans, call.user_id, month, now)
+
+
+def _upgrade(call: Call[None, UsageQuery], standing: Standing) -> Upgrade:
+    larger = larger_plan(call.services.settings.plans, standing.plan)
+    return show.upgrade(larger, sold=call.services.payments.configured)
 
 
 @groups.USAGE_BILLING.operation(
@@ -50,4 +78,4 @@ async def get_usage_history(call: Call[None, HistoryQuery]) -> Answer:
     return Answer(200, show.history(days, today, found))
 
 
-ENDPOINTS = [get_usage, get_usage_history]
+ENDPOINTS = [get_usage, get_usage_history, get_billing_status]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from schemas.cases.case import CaseList, CaseQuery, CaseRecord
-from service.cases import reads, show
-from service.cases.reads import CaseFilter
+from service.cases import listing, reads, show
+from service.cases.listing import CaseFilter
 from service.eventstore.commands import Answer
 from service.http.edge import groups
 from service.http.edge.call import Call
@@ -30,7 +30,7 @@ async def list_cases(call: Call[None, CaseQuery]) -> Answer:
     trust = query.trust or ("customer_provider" if query.status == "open" else None)
     status = None if query.status == "all" else query.status
     wanted = CaseFilter(status, query.environment, query.release, query.since, query.text, trust)
-    found = await reads.list_cases(call.services.store, call.project_id, wanted, start_of(query), query.limit + 1)
+    found = await listing.list_cases(call.services.store, call.project_id, wanted, start_of(query), query.limit + 1)
     shown, cursor = page(found, query, lambda case: case.place)
     body = CaseList(
         project_id=call.project_id,

@@ -5,9 +5,11 @@ from __future__ import annotations
 from schemas.cases.log import MAX_INGEST_BYTES, LogAccepted, LogEvent
 from service.auth.principals import PrincipalKind
 from service.eventstore.commands import Answer, Outcome
+from service.http.cases.otlp import record_export
 from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.forms import BATCHES
+from service.http.edge.otlp import OTLP_JSON, OTLP_PROTOBUF
 from service.http.edge.several import record_several
 from service.ingest.items import take_log
 
@@ -24,13 +26,15 @@ from service.ingest.items import take_log
     idempotency="optional",
     text_plain=True,
     adjusts=True,
-    forms=BATCHES,
+    forms=(*BATCHES, OTLP_PROTOBUF, OTLP_JSON),
     unpacked=MAX_INGEST_BYTES,
 )
 async def record_log(call: Call[LogEvent, None]) -> Outcome | Answer:
     """Store a log event, or many; at error level and above each is grouped into a case."""
-    if call.form is not None:
+    if call.form in BATCHES:
         return await record_several(call, "logs", take_log)
+    if call.form is not None:
+        return await record_export(call)
     return await call.services.intake.submit(take_log(call.sender, call.body, call.raw_body, call.adjustments))
 
 

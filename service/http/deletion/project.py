@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-from projections.deletion.removal import DeletionRow
 from schemas.deletion.removal import ProjectDeleted, ProjectDeleting
 from service.deletion import show
-from service.deletion.asking import ask
 from service.eventstore.commands import Answer, Outcome
+from service.http.deletion.calls import deleting
 from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.operations import OWNER
@@ -31,16 +28,7 @@ async def delete_project(call: Call[None, None]) -> Outcome | Answer:
     assert call.key is not None, "the operation requires a key"
     request = command_key_sha256(call.user_id, call.key)
     wish = AskForDeletion("project", call.project_id, call.user_id, request)
-    fence = partial(call.carry_out, render=_shown)
-    found = await ask(call.services.store, call.services.settings.erasure_ledger, wish, fence)
-    if isinstance(found, DeletionRow):
-        return _shown(found)
-    call.services.authenticator.forget()
-    return found
-
-
-def _shown(row: DeletionRow) -> Answer:
-    return Answer(200 if row.phase == "deleted" else 202, show.project(row), pending=True)
+    return await deleting(call, wish, show.project)
 
 
 ENDPOINTS = [delete_project]

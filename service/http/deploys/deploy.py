@@ -40,7 +40,9 @@ async def record_deploy(call: Call[DeployEvent, None]) -> Outcome:
 
 
 async def _record(call: Call[DeployEvent, None], report: commands.Report) -> Outcome:
-    return await call.carry_out(await commands.record(call.services.store, call.project_id, report), _accepted)
+    # Only a project's own secrets send deploys, and their account is who pays for the project.
+    intent = await commands.record(call.services.store, call.project_id, report, call.principal.account)
+    return await call.carry_out(intent, _accepted)
 
 
 def _report(call: Call[DeployEvent, None]) -> commands.Report:

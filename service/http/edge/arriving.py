@@ -21,7 +21,7 @@ from service.http.edge.forms import TOLD_BY
 BODY_SECONDS = 10.0
 PIECE = 512 * 1024  # bytes of a body that is worked on while it arrives
 DISCARD_SECONDS = 1.0
-DISCARD_BYTES = 2 * 1024 * 1024
+DISCARD_BYTES = 6 * 1024 * 1024
 MAX_DISCARDING = 16  # refused bodies that a process reads to their end at once
 
 

@@ -7,10 +7,11 @@ says how many may follow.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from schemas.kernel.batch import MAX_BATCH_BYTES
+from service.http.edge.errors import Failure
 
 TOLD_BY = 512
 """Bytes of a body that tell its form."""
@@ -22,13 +23,15 @@ _PLAIN = frozenset({"", "identity"})
 class Form(NamedTuple):
     """A form: its name, the bytes that a body of it may have, and how it is told.
 
-    One of the `media` tells it, or a beginning that `begins` matches in a body of JSON.
+    One of the `media` tells it, or a beginning that `begins` matches in a body of JSON. `write_failure` writes an error
+    for a request of this media type as its protocol has it, and says in which type; without, it is the envelope.
     """
 
     name: str
     max_body: int
     media: frozenset[str] = frozenset()
     begins: re.Pattern[bytes] | None = None
+    write_failure: Callable[[Failure, str], tuple[bytes, str]] | None = None
 
 
 ARRAY = Form("array", MAX_BATCH_BYTES, begins=re.compile(rb"[ \t\r\n]*\["))
@@ -40,11 +43,16 @@ LINES = Form(
 BATCHES: Sequence[Form] = (ARRAY, LINES)
 
 
+def media_of(headers: Mapping[str, str]) -> str:
+    """The media type of a body, without its parameters."""
+    return headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
 def form_of(forms: Sequence[Form], headers: Mapping[str, str], begin: bytes) -> Form | None:
     """Tell the form of a body by its headers and its first bytes, unpacked; None when it is that of one record."""
     if not forms:
         return None
-    media = headers.get("content-type", "").partition(";")[0].strip().lower()
+    media = media_of(headers)
     is_json = _JSON.fullmatch(media) is not None
     for form in forms:
         if media in form.media or (is_json and form.begins is not None and form.begins.match(begin)):

@@ -30,6 +30,7 @@ SINGLETONS = frozenset(
         "idempotency-key",
         "if-match",
         "provider-signature",
+        "stripe-signature",
         "x-service-dsn",
         "x-service-onboarding-proof",
         "x-service-request-id",

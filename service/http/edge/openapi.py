@@ -23,7 +23,9 @@ from service.http.edge.bound import STAND_IN, TEST_CLOCK_PATH, Bound
 from service.http.edge.forms import BATCHES
 from service.http.edge.headers import REQUEST_ID_HEADER
 from service.http.edge.operations import Operation
-from service.http.edge.reply import JSON
+from service.http.edge.otlp import JSON, OTLP_PROTOBUF
+from service.http.edge.otlp import MAX_BYTES as OTLP_BYTES
+from service.http.edge.otlp import PROTOBUF as OTLP_PROTOBUF_MEDIA
 from service.http.edge.schema_filters import references, select
 from service.http.edge.unbuilt import is_unbuilt
 from service.http.edge.unpacking import CODINGS
@@ -203,6 +205,8 @@ def _operation(bound: Bound, schema_of: Mapping[int, Json], components: Json) ->
         described["x-also-takes"] = ["text/plain"]  # JSON all the same; generators refuse to send it by that name
     if operation.forms:
         described["x-batch"] = _batch()
+    if OTLP_PROTOBUF in operation.forms:
+        described["x-otlp"] = {EXTENSION_TAG: True, "media": [JSON, OTLP_PROTOBUF_MEDIA], "max_bytes": OTLP_BYTES}
     if operation.unpacked:
         described["x-content-codings"] = list(CODINGS)
         described["x-max-unpacked-bytes"] = operation.unpacked

@@ -35,8 +35,8 @@ from service.http.edge.body_room import BodyRoom, Room
 from service.http.edge.bound import STAND_IN, TEST_CLOCK_PATH, Bound, is_id, is_project_id
 from service.http.edge.call import Call, Tools
 from service.http.edge.client_address import Networks, client_address
-from service.http.edge.errors import PayloadTooLarge, encode_failure, failure_of, log_failure
-from service.http.edge.forms import TOLD_BY, form_of, most_of
+from service.http.edge.errors import Failure, PayloadTooLarge, encode_failure, failure_of, log_failure
+from service.http.edge.forms import TOLD_BY, form_of, media_of, most_of
 from service.http.edge.headers import (
     Head,
     check_content,
@@ -133,8 +133,9 @@ class Pipeline:
             code = failure.code
             if body is not None:
                 await body.discard(self.discarding)
-            text = encode_failure(failure, head.request_id, closed=bound.operation.closed_errors)
-            reply = Reply(failure.status, text, {**added, **failure.headers}, head.request_id)
+            text, written_in = _write_failure(failure, bound.operation, head, standing)
+            headers = {"content-type": written_in, **added, **failure.headers}
+            reply = Reply(failure.status, text, headers, head.request_id)
         seconds = time.perf_counter() - started
         records = standing[0].records if standing else None
         self.observer.answered(bound.name, reply.status, code, seconds, records)
@@ -358,7 +359,7 @@ async def _check_standing(services: Services, principal: Principal, project_id: 
     """Visibility, owner and fence, in this order. An object of a project not visible is itself not found."""
     try:
         remembered = operation.mutation and operation.group != DELETION_GROUP
-        await services.authenticator.admit(principal, project_id, operation, remembered=remembered)
+        await services.authenticator.admit(principal, project_id, operation, remembered=remembered, as_found=True)
     except ProjectNotFound:
         if operation.subject is not None:
             raise refusal(operation.subject.not_found) from None
@@ -482,6 +483,16 @@ def request_hash(value: Any) -> str:
     return canonical_sha256(value)
 
 
+def _write_failure(
+    failure: Failure, operation: Operation, head: Head, standing: list[Call[Any, Any]]
+) -> tuple[bytes, str]:
+    """An error, and the content type it is written in: as the form of the request has it, where that is known."""
+    form = standing[0].form if standing else None
+    if operation.forms and (form := form or form_of(operation.forms, head.headers, b"")) and form.write_failure:
+        return form.write_failure(failure, media_of(head.headers))
+    return encode_failure(failure, head.request_id, closed=operation.closed_errors), JSON
+
+
 def _success(
     outcome: Outcome | Answer, operation: Operation, added: Mapping[str, str], request_id: str, notice: bytes
 ) -> Reply:
@@ -492,6 +503,6 @@ def _success(
             headers["idempotent-replayed"] = "true"
     else:
         body = b"" if outcome.body is None else msgspec.json.encode(outcome.body)
-    if not body:
+    if not body and "content-type" not in outcome.headers:
         del headers["content-type"]
     return Reply(outcome.status, beside(body, notice), headers, request_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from service.billing.quota import Month, Total, month_of, total_of
-from service.billing.reads import events_since, last_event_received_at, project_usage
+from service.billing.reads import account_of, account_usage, events_since, last_event_received_at, project_usage
 from service.eventstore.store import EventStore
 from statemachines.cases import case
 
@@ -25,12 +25,13 @@ class Health(NamedTuple):
     """What has arrived in a project until `now`; times in epoch seconds.
 
     `new_cases` are those of the present `hour`. What an onboarding proof alone has brought is none of `open_cases`.
-    `total` is that of the `month`.
+    `total` is the project's in the `month`, `account_total` that of the account that pays for it.
     """
 
     now: int
     month: Month
     total: Total
+    account_total: Total
     last_event_at: int | None
     last_deploy_at: int | None
     events_last_hour: int
@@ -45,6 +46,8 @@ async def health_of(store: EventStore, project_id: str) -> Health:
     now = await store.now()
     month = month_of(now)
     total = total_of(await project_usage(store, project_id, month.start, month.last_day))
+    account = await account_of(store, project_id)
+    account_total = total_of(await account_usage(store, account, month.start, month.last_day))
     hour = now - now % HOUR
     overflow_id = case.case_id(project_id, case.overflow_fingerprint(hour))
     ids = (project_id, project_id, project_id, project_id, project_id, hour, project_id, overflow_id)
@@ -53,6 +56,7 @@ async def health_of(store: EventStore, project_id: str) -> Health:
         now=now,
         month=month,
         total=total,
+        account_total=account_total,
         last_event_at=await last_event_received_at(store, project_id),
         last_deploy_at=last_deploy_at,
         events_last_hour=await events_since(store, project_id, now - HOUR),

@@ -36,6 +36,7 @@ def _usage(health: Health) -> UsageThisMonth:
         errors=total.errors,
         analytics=total.analytics,
         deploys=total.deploys,
+        account_total_events=health.account_total.events,
     )
 
 

@@ -327,6 +327,39 @@ async def test_standing_in_a_project(accounts):
             await door.standing(principal, mine)
 
 
+async def test_a_projects_own_secret_and_its_standing_are_found_by_one_look(accounts, monkeypatch):
+    """Each look is a statement before the command of every runner and CI; a fence is still seen by the next request."""
+    door = authenticator(accounts)
+    ann = await admin.create_key(accounts, admin.email_identity("ann@example.com"))
+    project_id = await make_project(accounts, ann.user_id)
+    _, ci = await make_credential(accounts, project_id, credential.CI)
+    dsn = await rotate(accounts, project_id)
+    looks: list[str] = []
+    fetch = accounts.doors.fetch
+
+    async def counted(query: str, *params: Any) -> Any:
+        looks.append(query)
+        return await fetch(query, *params)
+
+    monkeypatch.setattr(accounts.doors, "fetch", counted)
+    read = operation(*set(KIND) - {KIND.ANONYMOUS})
+
+    async def enter(secret: str, *, remembered: bool) -> int:
+        looks.clear()
+        found = await door.authenticate(read, bearer(secret), {})
+        await door.admit(found, project_id, read, remembered=remembered, as_found=True)
+        return len(looks)
+
+    door.forget()
+    assert [await enter(secret, remembered=True) for secret in (ci, dsn, ci, dsn)] == [1, 1, 0, 0]
+    door.forget()
+    stream = project.stream(project_id)
+    await execute(accounts, stream, lambda unit: project.decide_fence(unit.state(stream), "del_1", unit.now))
+    for secret in (ci, dsn):
+        with pytest.raises(ProjectDeletionInProgress):
+            await enter(secret, remembered=True)
+
+
 async def test_visibility_comes_before_the_role_and_the_role_before_the_fence(accounts):
     door = authenticator(accounts)
     ann, bob, eve = [

@@ -14,7 +14,7 @@ BY_DSN = REPORT._replace(environment="staging", message=None, scrubbed=0, creden
 
 
 async def record(store, report, project_id=PROJECT):
-    intent = await commands.record(store, project_id, report)
+    intent = await commands.record(store, project_id, report, OWNER)
     return (await carry_out(store, "test", "record a deploy", intent, project=project_id)).row
 
 

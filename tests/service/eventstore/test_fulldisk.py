@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -31,7 +32,7 @@ def wrapped() -> Exception:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [1000.0]
-    monkeypatch.setattr(fulldisk, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(fulldisk, "time", SimpleNamespace(monotonic=lambda: now[0], time=lambda: now[0]))
     return now
 
 
@@ -55,6 +56,25 @@ def test_it_lasts_until_no_write_has_failed_for_a_while(clock: list[float]) -> N
     assert lines[1]["seconds"] == 5 * (fulldisk.QUIET_SECONDS - 1)
     assert full.met(wrapped())
     assert full.lasts, "it can begin again"
+
+
+def test_processes_that_share_a_directory_tell_each_other(clock: list[float], tmp_path: Path) -> None:
+    writing, idle, elsewhere = FullDisk(), FullDisk(), FullDisk()
+    for full in (writing, idle):
+        full.share(tmp_path)
+        assert not full.lasts_anywhere
+    with capture_logs() as lines:
+        for _ in range(2):
+            assert writing.met(wrapped())
+            os.utime(tmp_path / fulldisk.MARK, times=(clock[0], clock[0]))
+            assert [full.lasts_anywhere for full in (writing, idle, elsewhere)] == [True, True, False]
+            assert not idle.lasts, "it counts what it has met itself"
+            clock[0] += fulldisk.QUIET_SECONDS
+            assert not any(full.lasts_anywhere for full in (writing, idle))
+    assert [line["event"] for line in lines] == ["disk_full", "disk_has_room"] * 2, "told by who met it"
+    writing.share(tmp_path / "gone")
+    assert writing.met(wrapped()), "a mark that cannot be made stops nothing"
+    assert not idle.lasts_anywhere
 
 
 def test_whoever_writes_reports_it(monkeypatch: pytest.MonkeyPatch) -> None:

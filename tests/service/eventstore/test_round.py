@@ -72,9 +72,7 @@ def test_locks_come_in_one_order_and_what_they_protect_is_read_later(bench: Benc
     assert spy.said == [
         "[",
         "begin",
-        statements.LOCK_TIMEOUT,
-        statements.TRY_GATES,
-        statements.TRY_NAMES,
+        statements.TRY_LOCKS_THEN_WAIT,
         statements.WAIT_HEADS,
         statements.SHARE_HEADS,
         statements.SEE_STREAMS,
@@ -110,6 +108,7 @@ def test_without_waiting_the_heads_are_tried(bench: Bench):
     bench.round.run(spy, [entry_of(simple_bump())], wait_ms=None)
     assert statements.TRY_HEADS in spy.said
     assert statements.WAIT_HEADS not in spy.said
+    assert statements.TRY_LOCKS in spy.said
     assert statements.LOCK_TIMEOUT not in spy.said
 
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import psycopg
 import pytest
 
+from service.cases import listing
+from service.cases.listing import CaseFilter
+from service.eventstore.pages import Place
 from tests.support import list_plans
 from tests.support.cluster import TestCluster
-from tests.support.list_plans import LISTS, UNBOUNDED, documented
+from tests.support.list_plans import LIMIT, LISTS, NEWEST, PROJECT, UNBOUNDED, documented
 
 ROWS = 12_000  # `make torture` has 300,000
 
@@ -33,3 +37,35 @@ def test_every_list_and_each_of_its_filters_is_looked_at():
 async def test_a_page_looks_at_few_rows_whatever_it_is_filtered_by(many_url: str, operation: str):
     async with list_plans.watched(many_url) as store:
         assert await list_plans.check(store, operation) == []
+
+
+@pytest.mark.parametrize("back", [0, 5_000, 11_000, ROWS - 3])
+@pytest.mark.parametrize(
+    ("status", "is_shown"), [(None, "true"), ("open", "status <> 'resolved'"), ("resolved", "status = 'resolved'")]
+)
+async def test_what_is_looked_through_or_found_by_its_index_is_the_same(
+    many_url: str, status: str | None, is_shown: str, back: int
+):
+    """Whether what a list is filtered by is rare, frequent or frequent among old cases alone (R-CASE-11)."""
+    place = Place(NEWEST - back, "case_8")
+    async with list_plans.watched(many_url) as store:
+        with psycopg.connect(many_url) as sql:
+            for environment, word in [
+                ("rare", None),
+                ("all", None),
+                ("old", None),
+                ("none", None),
+                ("old", "all"),
+                (None, "rare"),
+            ]:
+                wanted = CaseFilter(status, environment, None, None, word, None)
+                found = await listing.list_cases(store, PROJECT, wanted, place, LIMIT)
+                expected = sql.execute(
+                    "select c.id from cases c join case_stats s using (project_id, id) "
+                    f"where c.project_id = %s and (c.opened_at, c.id) < (%s, %s) and {is_shown} "
+                    "and (%s::text is null or %s = any(s.environments)) "
+                    "and (%s::text is null or s.title like '%%' || %s || '%%') "
+                    "order by c.opened_at desc, c.id desc limit %s",
+                    (PROJECT, place.at, place.id, environment, environment, word, word, LIMIT),
+                )
+                assert [case.id for case in found] == [case_id for (case_id,) in expected], (environment, word)

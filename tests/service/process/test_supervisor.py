@@ -160,7 +160,9 @@ def test_two_servers_share_one_database(server_factory: ServerFactory, database_
 
 
 def test_two_servers_started_at_once_migrate_once(server_factory: ServerFactory, empty_database_url: str):
-    servers = [server_factory.prepare(database_url=empty_database_url) for _ in range(2)]
+    """A line for each file at debug, and one for all of them."""
+    env = {"SERVICE_LOG_LEVEL": "debug"}
+    servers = [server_factory.prepare(database_url=empty_database_url, env=env) for _ in range(2)]
     for server in servers:
         server.begin()
     for server in servers:
@@ -169,7 +171,10 @@ def test_two_servers_started_at_once_migrate_once(server_factory: ServerFactory,
         names = connection.execute(
             "select name from schema_migrations union all select name from schema_functions"
         ).fetchall()
-    assert sum(server.log().count('"event": "migrated"') for server in servers) == len(names)
+    logs = [server.log() for server in servers]
+    assert sum(log.count('"event": "applied"') for log in logs) == len(names)
+    assert sorted(log.count('"event": "migrated"') for log in logs) == [0, 1]
+    assert any(f'"files": {len(names)}' in log for log in logs)
 
 
 def test_a_moved_clock_is_refused_without_the_setting(server_factory: ServerFactory, database_url: str):

@@ -228,6 +228,49 @@ async def test_it_comes_to_what_the_service_came_to(store: EventStore, sql: Sql,
     assert {None, "materiality_not_met", "receipt_open"} <= codes, codes
 
 
+@pytest.mark.parametrize("seed", range(3))
+async def test_several_automations_come_to_what_they_came_to(
+    store: EventStore, sql: Sql, database_url: str, seed: int
+) -> None:
+    """Three with bounds of their own want the same cases, beside a review: the contract says who has one."""
+    bounds: dict[str, dict[str, Any]] = {
+        "heal": {"max_cases_per_sweep": 1, "cooldown_seconds": 900},
+        "mend": {"max_cases_per_sweep": 2, "cooldown_seconds": 60},
+        "watch": {"max_cases_per_sweep": 3, "cooldown_seconds": 3600},
+    }
+    counts = {"heal": 2, "mend": 1 + seed, "watch": 3}
+    entries = []
+    for name, trigger in bounds.items():
+        [entry] = contract_of("review_required", name, environment=[None, "production"][seed % 2])["automations"]
+        bar = {"minimum_event_count": counts[name], "maximum_last_seen_age_seconds": 3600}
+        for part in ("bindings", "policy"):
+            entry[part]["trigger"] = entry[part]["trigger"] | trigger | {"materiality": bar}
+        entries.append(entry)
+    hourly = {"cron": "30 * * * *", "timezone": "UTC", "start_window_seconds": 1800}
+    review = bindings_of(REVIEW, "review") | {"schedule": hourly}
+    entries.append(assemble_entry(find_template(REVIEW), review, assertions_of(REVIEW)))
+    checked = check_contract(entries)
+    assert checked.errors == []
+    chosen = make_document(entries, checked)
+    ready = msgspec.structs.replace(READY_FOR_REVIEW, runner_credentials=frozenset([*bounds, "review"]))
+    async with running(database_url) as intake:
+        days = Days(store, sql, intake, seed)
+        await days.pass_time(10, looking=False)
+        days.to(BEGAN + DAY - HOUR)
+        await days.enable(chosen, ready)
+        await days.pass_time(60, looking=True)
+    test = await replayed(store, chosen)
+    assert in_order(test.decisions) == in_order(recorded(sql))
+    query = "select automation_id, id, case_id, issued_at from trigger_receipts order by issued_at, id"
+    issued = sorted(test.receipts, key=lambda receipt: (receipt.issued_at, receipt.receipt_id))
+    assert [(one.automation_id, one.receipt_id, one.case_id, one.issued_at) for one in issued] == sql.execute(
+        query.encode()
+    ).fetchall()
+    assert {receipt.automation_id for receipt in issued} >= {"heal", "mend", "review"}
+    passed_over = {row.automation_id for row in test.decisions if row.code == "receipt_open"}
+    assert passed_over == set(bounds), "each has met a case that another one held"
+
+
 async def test_what_retention_has_taken_is_named_and_not_guessed(
     store: EventStore, sql: Sql, database_url: str
 ) -> None:

@@ -101,6 +101,14 @@ async def test_an_error_whose_commit_is_late_is_never_overlooked(database_url, s
     assert (await count(store, deployed_at, "staging")).recurrences == 0, "counted where the run heals"
 
 
+async def test_the_latest_seconds_are_never_counted(sql, store):
+    """Also when nothing is under way: two seconds for second hands and clocks that are set back (G-134)."""
+    ends = [int(await counting.settled(store, PROJECT)) for _ in range(3)]
+    [now] = sql.execute(f"select {NOW_SECONDS}").fetchone()
+    assert max(ends) <= now - 2
+    assert min(ends) >= now - 4
+
+
 async def test_counts_stay_true_beside_flushes_that_commit_in_any_order(database_url, sql, store, monkeypatch):
     """With a lag that flushes outlast: whatever a count up to a moment said, it still says when all have committed."""
     monkeypatch.setattr(counting, "LAG_SECONDS", 1)

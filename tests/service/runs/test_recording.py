@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from service.eventstore import names
+from projections.runs.decision import DECISIONS
+from service.eventstore import functions, names
 from service.eventstore.store import EventStore
 from service.runs import recording
 from service.runs.considering import look_for_work
@@ -37,6 +38,11 @@ async def sweep(store: EventStore, sql: Sql, times: int = 1) -> None:
     for _ in range(times):
         await make_sweep(store).run()
         sql.execute("select advance_service_clock(60)")
+
+
+def test_the_statement_that_records_writes_every_column():
+    [note_looks] = [function for function in functions.discover() if function.name == "note_looks"]
+    assert f"({', '.join(DECISIONS.columns)})" in " ".join(note_looks.sql.split())
 
 
 async def test_many_looks_with_the_same_inputs_leave_one_record_a_case(store: EventStore, sql: Sql):

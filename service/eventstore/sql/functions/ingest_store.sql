@@ -21,12 +21,11 @@ begin
     end if;
 
     if new_analytics is not null then
-        insert into analytics_events (project_id, received_at, id, event, distinct_id, properties, packed,
-            marker_hash, adjusted)
-        select u.project_id, seconds, u.id, u.event, u.distinct_id, u.properties, decode(u.packed, 'base64'),
-            u.marker_hash, u.adjusted
+        insert into analytics_events (project_id, received_at, id, event, distinct_id, properties, marker_hash,
+            adjusted)
+        select u.project_id, seconds, u.id, u.event, u.distinct_id, u.properties, u.marker_hash, u.adjusted
         from json_to_recordset(new_analytics) as u(project_id text, id text, event text, distinct_id text,
-            properties jsonb, packed text, marker_hash text, adjusted jsonb);
+            properties jsonb, marker_hash text, adjusted jsonb);
     end if;
 
     if new_records is not null then

@@ -12,12 +12,17 @@ declare
     moment  constant timestamptz := service_now();
     skew    constant interval := service_now() - clock_timestamp();
     oldest  timestamptz;
+    holders int[];
 begin
-    select min(case when a.state = 'idle' then null else coalesce(a.xact_start, '-infinity') end) into oldest
-    from pg_locks l join pg_stat_activity a on a.pid = l.pid
+    -- What sessions do is a view over all of them, and nobody holds a gate most of the time.
+    select array_agg(l.pid) into holders from pg_locks l
     where l.locktype = 'advisory' and l.granted and l.objsubid = 1
       and l.database = (select d.oid from pg_database d where d.datname = current_database())
       and l.classid = ((gate >> 32) & 4294967295)::oid and l.objid = (gate & 4294967295)::oid;
+    if holders is not null then
+        select min(case when a.state = 'idle' then null else coalesce(a.xact_start, '-infinity') end) into oldest
+        from pg_stat_activity a where a.pid = any(holders);
+    end if;
     if oldest = '-infinity' then
         return 0;
     end if;

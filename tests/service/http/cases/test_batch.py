@@ -94,7 +94,7 @@ async def test_what_is_odd_in_an_item_is_adjusted_in_it(world: World, project):
         (b"[" + b"{}," * 1000 + b"{}]", AS_JSON, 413, {"max_items": 1000}),
         (b"{}\n" * 1001, AS_LINES, 413, {"max_items": 1000}),
         (b"[" + b"0," * 500_000 + b"0]", AS_JSON, 413, {"max_items": 1000}),
-        (b'["' + b"x" * 1048576 + b'"]', AS_JSON, 413, {"max_bytes": 262144}),
+        (b'["' + b"x" * 1048576 + b'"]', AS_JSON, 413, {"max_bytes": 1048576}),
         (b"x" * 1048577, AS_LINES, 413, {"max_bytes": 1048576}),
         (b'{"message": "' + b"x" * 262144 + b'"}', AS_JSON, 413, {"max_bytes": 262144}),
     ],
@@ -198,7 +198,7 @@ async def test_a_batch_is_what_its_items_are_one_by_one(world: World, items, for
     singly = [await alone.post("/v1/logs/", content=json.dumps(item).encode(), headers=AS_JSON) for item in items]
     assert [item["status"] for item in answer["items"]] == [one.status_code for one in singly]
     queries = (
-        "select level, message, user_id, extra, fingerprint, adjusted from log_events where project_id = %s order by 2",
+        "select level, message, user_id, extra, fingerprint, adjusted from log_events where project_id = %s",
         (
             "select fingerprint, title, event_count, users_affected from case_stats join cases using (project_id, id) "
             "where project_id = %s order by fingerprint"
@@ -206,7 +206,7 @@ async def test_a_batch_is_what_its_items_are_one_by_one(world: World, items, for
         "select errors, analytics, suppressed from usage_days where project_id = %s",
     )
     for query in queries:
-        left, right = [await world.sql(query, made["id"]) for made in sides]
+        left, right = [sorted(await world.sql(query, made["id"]), key=repr) for made in sides]
         assert left == right
 
 

@@ -363,10 +363,12 @@ async def test_a_record_of_too_many_values_is_cut(world: World, project, path, h
     body = {**BODIES[path], holder: {"many": {f"{n:x}": 1 for n in range(7_000)}}}
     answer = ok(await dsn.post(path, body), 202)
     assert answer["adjusted"] == 1
-    table = "log_events" if holder == "extra" else "analytics_events"
-    [(kept, packed)] = await world.sql(f"select {holder}, packed from {table} where project_id = %s", made["id"])
-    assert kept == {}
-    assert 4_900 < len(unpack(packed)["many"]) < 5_000
+    if holder == "extra":
+        [(packed,)] = await world.sql("select packed from log_events where project_id = %s", made["id"])
+        kept = unpack(packed)
+    else:
+        [(kept,)] = await world.sql("select properties from analytics_events where project_id = %s", made["id"])
+    assert 4_900 < len(kept["many"]) < 5_000
 
 
 async def test_a_refusal_names_the_member_that_is_there_twice(world: World, project):

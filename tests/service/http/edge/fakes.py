@@ -62,7 +62,9 @@ class FakeAuthenticator:
             raise ScopeMissing(required_scope=operation.scope)
         return principal
 
-    async def standing(self, principal: Principal, project_id: str, *, remembered: bool = False) -> Standing:
+    async def standing(
+        self, principal: Principal, project_id: str, *, remembered: bool = False, as_found: bool = False
+    ) -> Standing:
         if project_id not in {PROJECT, FENCED} or principal is STRANGER:
             raise ProjectNotFound("There is no such project.")
         if principal.kind is not PrincipalKind.KEY:
@@ -127,5 +129,6 @@ def fake_services(store: FakeStore | None = None, **settings: Any) -> Services:
         providers=cast("Any", None),
         authenticator=FakeAuthenticator(),
         notices=cast("Any", FakeNotices()),
+        payments=cast("Any", None),
         unmangler=cast("Any", None),
     )

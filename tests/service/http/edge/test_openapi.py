@@ -482,24 +482,6 @@ async def test_unbuilt_operations_answer_501(api: httpx2.AsyncClient) -> None:
         assert ("request_id" in answer.json()["error"]) != operation.closed_errors
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "scheme", "callers"),
-    [
-        ("POST", "/v1/billing/webhook", "PaymentSignatureAuth", ["", "owner"]),  # R-AUTH-09: a key changes nothing
-        ("GET", "/v1/billing/status", "ApiKeyAuth", ["owner"]),  # the cap of R-BILL-01
-    ],
-)
-async def test_what_a_rule_still_promises_is_not_built(
-    api: httpx2.AsyncClient, method: str, path: str, scheme: str, callers: list[str]
-) -> None:
-    """501 to whom it is for. Whoever builds one holds its rule by a test, and rewords its row in docs/rules.md."""
-    assert OPERATIONS[method, path]["security"] == [{scheme: []}]
-    for caller in callers:
-        headers = {"idempotency-key": "k"} | ({"authorization": f"Bearer {caller}"} if caller else {})
-        answer = await api.request(method, path.format(run_id="run_1"), headers=headers)
-        assert (answer.status_code, answer.json()["error"]["code"]) == (501, "not_built_yet"), caller
-
-
 async def test_no_test_clock_without_the_setting(api: httpx2.AsyncClient) -> None:
     """404 whatever is presented (G-120)."""
     for headers in ({}, {"authorization": "Bearer owner"}):

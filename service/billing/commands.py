@@ -1,0 +1,33 @@
+"""What is recorded of an account's subscriptions (R-BILL-10)."""
+
+from __future__ import annotations
+
+from projections.accounts.person import PROJECTION as PEOPLE
+from projections.deletion.removal import DELETIONS
+from service.eventstore.commands import Lookup, Unit
+from service.eventstore.intents import Intent
+from statemachines.billing import subscription as subscriptions
+from statemachines.billing.subscription import Notification, decide_tell
+
+
+def tell(user_id: str, said: Notification, deletion_id: str | None = None) -> Intent[bool]:
+    """Record what the provider tells of a subscription; returns whether the account takes it.
+
+    Carried out under the account's gate. Of an account that goes nothing is recorded but what its deletion, while it
+    waits for its subscriptions to end, has brought about itself: its rows are about to be removed.
+    """
+    stream = subscriptions.stream(user_id, said.subscription_id)
+
+    def decide(unit: Unit) -> bool:
+        person = unit.row(PEOPLE.table, user_id, user_id)
+        deletion = unit.row(DELETIONS, deletion_id, deletion_id) if deletion_id is not None else None
+        waits = deletion is not None and deletion.scope_id == user_id and deletion.phase == "fenced"
+        if person is None or (person.status != "active" and not waits):
+            return False
+        unit.append(stream, decide_tell(unit.state(stream), said, unit.now))
+        return True
+
+    lookups = [Lookup(PEOPLE.table, user_id, user_id)]
+    if deletion_id is not None:
+        lookups.append(Lookup(DELETIONS, deletion_id, deletion_id))
+    return Intent([stream], decide, lookups=lookups, gates=[user_id])

@@ -1,0 +1,218 @@
+"""The payment provider: its official library, asked from threads, with deadlines and a bound (G-073).
+
+Nothing here is in a transaction. The library is loaded with the first request, because most installations sell
+nothing and it costs 27 MB. No key, secret, link or answer of the provider is logged: of a failure its class, its
+status and the provider's code for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+import structlog
+
+from service.auth.refusals import Refusal
+from service.settings import Settings
+from service.settingvalues import Plan
+
+if TYPE_CHECKING:
+    import stripe
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+THREADS: Final = 4
+MOST_WAITING: Final = 16
+"""Requests of a process that may be under way or wait for a thread; one more is refused."""
+CONNECT_SECONDS: Final = 3.0
+READ_SECONDS: Final = 8.0
+DEADLINE_SECONDS: Final = 15.0
+"""For all requests of one operation; the thread ends by the two above."""
+TOLERANCE_SECONDS: Final = 300
+CURRENCY: Final = "usd"
+_NOT_CONFIGURED = "Set SERVICE_PAYMENT_API_KEY (and SERVICE_PAYMENT_WEBHOOK_SECRET) where the service runs."
+
+
+class PaymentProviderUnavailable(Refusal):
+    """The provider is not configured, does not answer, or refuses what the service asks of it."""
+
+    code = "payment_provider_unavailable"
+
+
+class Page(NamedTuple):
+    """A page of the provider for one person: its id, its address, and the price that it is about, if any."""
+
+    session_id: str
+    url: str
+    price_id: str
+
+
+class Payments:
+    """The provider as one process speaks to it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._key = settings.payment_api_key
+        self._base = settings.payment_api_base
+        self._secret = settings.payment_webhook_secret
+        self._waiting = 0
+
+    @property
+    def configured(self) -> bool:
+        """Whether anything can be sold."""
+        return self._key is not None
+
+    async def create_checkout(
+        self, *, user_id: str, name: str, plan: Plan, customer_id: str | None, after: tuple[str, str], key: str | None
+    ) -> Page:
+        """Open a page on which a person subscribes to the plan called `name`.
+
+        `after` are the addresses of success and of giving up. Whoever repeats a `key` gets the same page. Raises
+        PaymentProviderUnavailable.
+        """
+        success, cancel = after
+        metadata = {"user_id": user_id, "plan": name}
+
+        def ask(client: stripe.StripeClient) -> Page:
+            price = _price(client, name, plan)
+            params: Any = {
+                "mode": "subscription",
+                "line_items": [{"price": price, "quantity": 1}],
+                "success_url": success,
+                "cancel_url": cancel,
+                "client_reference_id": user_id,
+                "metadata": metadata,
+                "subscription_data": {"metadata": metadata},
+            }
+            if customer_id is not None:
+                params["customer"] = customer_id
+            session = client.v1.checkout.sessions.create(params, _options(key, "checkout"))
+            return Page(session.id, session.url or "", price)
+
+        return await self._ask(ask)
+
+    async def create_portal(self, *, user_id: str, customer_id: str | None, after: str, key: str | None) -> Page:
+        """Open the page of a customer; who is none yet becomes one. Raises PaymentProviderUnavailable."""
+
+        def ask(client: stripe.StripeClient) -> Page:
+            customer = customer_id
+            if customer is None:
+                new: Any = {"metadata": {"user_id": user_id}}
+                customer = client.v1.customers.create(new, _options(user_id, "customer")).id
+            params: Any = {"customer": customer, "return_url": after}
+            session = client.v1.billing_portal.sessions.create(params, _options(key, "portal"))
+            return Page(session.id, session.url, "")
+
+        return await self._ask(ask)
+
+    async def cancel(self, subscription_id: str) -> None:
+        """End a subscription at once, with what was paid too much credited. Raises PaymentProviderUnavailable.
+
+        One that has ended, or is not known there, is no failure.
+        """
+
+        def ask(client: stripe.StripeClient) -> None:
+            try:
+                client.v1.subscriptions.cancel(subscription_id, {"prorate": True})
+            except self._library.InvalidRequestError as error:
+                if error.code != "resource_missing":
+                    raise
+
+        await self._ask(ask)
+
+    async def verify_signature(self, header: str, body: bytes) -> bool:
+        """Whether the provider has signed these bytes within the last five minutes, by the real clock (G-120).
+
+        The comparison takes the same time whatever is wrong, and without a secret nothing is signed.
+        """
+        if self._secret is None or not header.isascii():
+            return False
+        library = await asyncio.to_thread(lambda: self._library)  # loading it takes a good part of a second
+        try:
+            # What Webhook.construct_event does before it parses; the edge parses, with its own bounds.
+            library.WebhookSignature.verify_header(body, header, self._secret, TOLERANCE_SECONDS)
+        except (library.SignatureVerificationError, UnicodeDecodeError):
+            return False
+        return True
+
+    async def _ask(self, work: Callable[[stripe.StripeClient], T]) -> T:
+        if self._key is None:
+            raise PaymentProviderUnavailable("No payment provider is configured.", next_action=_NOT_CONFIGURED)
+        if self._waiting >= MOST_WAITING:
+            raise PaymentProviderUnavailable
+        self._waiting += 1
+        future = asyncio.get_running_loop().run_in_executor(self._threads, self._guarded, work)
+        # A thread that is given up keeps its place until it has ended.
+        future.add_done_callback(self._freed)
+        try:
+            async with asyncio.timeout(DEADLINE_SECONDS):
+                return await asyncio.shield(future)
+        except TimeoutError:
+            log.warning("payment_provider_too_slow", seconds=DEADLINE_SECONDS)
+            raise PaymentProviderUnavailable from None
+
+    def _freed(self, future: asyncio.Future[Any]) -> None:
+        self._waiting -= 1
+        if not future.cancelled():
+            future.exception()  # heard, also when nobody waits any more
+
+    def _guarded(self, work: Callable[[stripe.StripeClient], T]) -> T:
+        """Run in a thread: what the provider or the way there does wrong is one refusal."""
+        try:
+            return work(self._client)
+        except self._library.StripeError as error:
+            log.warning(
+                "payment_provider_failed", error=type(error).__name__, status=error.http_status, code=error.code
+            )
+        raise PaymentProviderUnavailable
+
+    @cached_property
+    def _threads(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(THREADS, "payments")
+
+    @cached_property
+    def _library(self) -> Any:
+        import stripe  # noqa: PLC0415 - see the module's docstring
+
+        # It logs what it sends, and the provider's own words, which may repeat a key.
+        logging.getLogger("stripe").setLevel(logging.CRITICAL + 1)
+        return stripe
+
+    @cached_property
+    def _client(self) -> stripe.StripeClient:
+        assert self._key is not None
+        made: stripe.StripeClient = self._library.StripeClient(
+            self._key,
+            base_addresses={"api": self._base},
+            http_client=self._library.RequestsClient(timeout=(CONNECT_SECONDS, READ_SECONDS)),
+            max_network_retries=0,
+        )
+        return made
+
+
+def _price(client: stripe.StripeClient, name: str, plan: Plan) -> str:
+    """Find the provider's monthly price of a plan by its lookup key, or make it: plans are configured here alone."""
+    found: Any = client.v1.prices.list({"lookup_keys": [name], "active": True, "limit": 10})
+    for price in found.data:
+        if price.unit_amount == plan.price_cents and price.currency == CURRENCY:
+            return str(price.id)
+    new: Any = {
+        "currency": CURRENCY,
+        "unit_amount": plan.price_cents,
+        "recurring": {"interval": "month"},
+        "product_data": {"name": name.capitalize()},
+        "lookup_key": name,
+        "transfer_lookup_key": True,
+        "metadata": {"plan": name},
+    }
+    return client.v1.prices.create(new, _options(f"{name}:{plan.price_cents}", "price")).id
+
+
+def _options(key: str | None, purpose: str) -> Any:
+    """What makes a repeat of a request the same request at the provider."""
+    return {} if key is None else {"idempotency_key": f"service-{purpose}-{key}"}

@@ -1,0 +1,176 @@
+"""Subscribing, the customer's portal, and what the payment provider tells (R-BILL-06 to R-BILL-10, G-073).
+
+The provider is asked before the unit of work, which stores the answer under the key of the request; a repeat of a key
+is the same request at the provider too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+from typing import Any
+from urllib.parse import urlsplit
+
+from schemas.billing.payment import (
+    CheckoutRequest,
+    CheckoutStarted,
+    NotificationTaken,
+    PortalRequest,
+    PortalStarted,
+)
+from schemas.kernel.published import body_schema
+from service.auth.refusals import InvalidPayload, refusal
+from service.auth.system import carry_out
+from service.billing import commands, show
+from service.billing.notifications import read, whose
+from service.billing.payments import Page
+from service.billing.plans import held_by
+from service.eventstore.commands import Answer, Outcome
+from service.eventstore.intents import Intent
+from service.http.edge import groups
+from service.http.edge.body_gate import check_body, check_values
+from service.http.edge.call import Call
+from service.http.edge.headers import head_of
+from service.http.edge.operations import ANYONE, KEY
+
+MOST_VALUES = 20_000
+"""Of a notification: more than the provider's longest."""
+SIGNATURE_HEADERS = frozenset({"provider-signature", "stripe-signature"})
+
+AnyCall = Call[CheckoutRequest, None] | Call[PortalRequest, None]
+
+
+@groups.USAGE_BILLING.operation(
+    method="POST",
+    path="/v1/billing/checkout",
+    operation_id="start_billing_checkout",
+    summary="Get a link with which one's account subscribes to a plan",
+    principals=KEY,
+    responses={200: CheckoutStarted},
+    idempotency="optional",
+    errors=("payment_provider_unavailable",),
+)
+async def start_billing_checkout(call: Call[CheckoutRequest, None]) -> Outcome:
+    """Have the provider make a page for the account's person; another plan replaces the one that the account has."""
+    wish, services = call.body, call.services
+    after = _address(call, "success_url", wish.success_url), _address(call, "cancel_url", wish.cancel_url)
+    plans = services.settings.plans
+    held = await held_by(services.store, plans, call.user_id)
+    if held.plan == wish.plan:
+        raise InvalidPayload(
+            "The account has this plan already.",
+            invalid=[("plan", "must be another plan than the account has")],
+            schema=body_schema(CheckoutRequest),
+        )
+    page = await services.payments.create_checkout(
+        user_id=call.user_id,
+        name=wish.plan,
+        plan=plans[wish.plan],
+        customer_id=held.customer_id,
+        after=after,
+        key=_key(call),
+    )
+    return await call.carry_out(_known(page), lambda made: Answer(200, show.checkout(wish.plan, made)))
+
+
+@groups.USAGE_BILLING.operation(
+    method="POST",
+    path="/v1/billing/portal",
+    operation_id="open_billing_portal",
+    summary="Get a link to where one's account changes or ends its subscription",
+    principals=KEY,
+    responses={200: PortalStarted},
+    idempotency="optional",
+    errors=("payment_provider_unavailable",),
+)
+async def open_billing_portal(call: Call[PortalRequest, None]) -> Outcome:
+    """Have the provider open its page for the account's person."""
+    services = call.services
+    after = _address(call, "return_url", call.body.return_url)
+    held = await held_by(services.store, services.settings.plans, call.user_id)
+    page = await services.payments.create_portal(
+        user_id=call.user_id, customer_id=held.customer_id, after=after, key=_key(call)
+    )
+    return await call.carry_out(_known(page), lambda made: Answer(200, show.portal(made)))
+
+
+@groups.USAGE_BILLING.operation(
+    method="POST",
+    path="/v1/billing/webhook",
+    operation_id="receive_billing_webhook",
+    summary="Take what the payment provider tells",
+    principals=ANYONE,
+    strict=False,
+    responses={200: NotificationTaken},
+    errors=("invalid_signature",),
+)
+async def receive_billing_webhook(call: Call[bytes, None]) -> Answer:
+    """Check the signature over the bytes as they came, then record what they say of a subscription."""
+    services, plans = call.services, call.services.settings.plans
+    head = head_of(call.request.scope)
+    given = [head.headers[name] for name in SIGNATURE_HEADERS if name in head.headers]
+    if (
+        len(given) != 1
+        or head.repeated & SIGNATURE_HEADERS
+        or not await services.payments.verify_signature(given[0], call.body)
+    ):
+        raise refusal("invalid_signature")
+    body = _object(call.body)
+    found = read(body, plans)
+    user_id = None if found is None else await whose(services.store, found)
+    if found is None or user_id is None:
+        return Answer(200, show.notification(body, None, None))
+    there = await carry_out(services.store, "payment provider", "tell", commands.tell(user_id, found.said))
+    held = await held_by(services.store, plans, user_id) if there else None
+    return Answer(200, show.notification(body, user_id, held))
+
+
+def _object(raw: bytes) -> dict[str, Any]:
+    """Parse a signed body. Raises InvalidPayload for anything but a JSON object."""
+    check_values(raw, MOST_VALUES)
+    value = check_body(raw)
+    if not isinstance(value, dict):
+        raise InvalidPayload("The body is not acceptable.", invalid=[("", "the body must be an object")])
+    return value
+
+
+def _known(page: Page) -> Intent[Page]:
+    return Intent([], lambda _: page)
+
+
+def _key(call: AnyCall) -> str | None:
+    """What makes a repeat the same request at the provider: it hears neither the client's key nor who has it."""
+    if call.key is None:
+        return None
+    return hashlib.sha256(f"{call.user_id}\x00{call.key}\x00{call.request_hash}".encode()).hexdigest()
+
+
+def _address(call: AnyCall, field: str, given: str | None) -> str:
+    """Where the person goes afterwards: what was given, else this service. Raises InvalidPayload (G-073)."""
+    if given is None:
+        return call.services.settings.base_url
+    try:
+        parts = urlsplit(given)
+        _ = parts.port
+        fit = parts.username is None and bool(parts.hostname) and given.isprintable() and " " not in given
+        fit = fit and (parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(parts.hostname or "")))
+    except ValueError:
+        fit = False
+    if not fit:
+        reason = "must be an https address, or http to loopback"
+        raise InvalidPayload(
+            "An address cannot be used.", invalid=[(field, reason)], schema=body_schema(type(call.body))
+        )
+    return given
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+ENDPOINTS = [start_billing_checkout, open_billing_portal, receive_billing_webhook]

@@ -1,0 +1,164 @@
+"""`POST /v1/logs` as OpenTelemetry's exporters send it: log records that land where every log event does (G-142)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, NamedTuple, TypeVar
+
+from service.auth.refusals import InvalidPayload
+from service.eventstore.commands import Outcome
+from service.http.edge.apart import LARGE
+from service.http.edge.body_gate import Odd, check_body, check_values
+from service.http.edge.call import Call
+from service.http.edge.errors import PayloadTooLarge, failure_of
+from service.http.edge.otlp import OTLP_PROTOBUF, export_answer
+from service.http.edge.several import log_failures
+from service.ingest.foreign import otlp_json, otlp_protobuf
+from service.ingest.foreign.common import ForeignEvent, to_log
+from service.ingest.foreign.otlp import Record, Scope, to_event
+from service.ingest.foreign.otlp_protobuf import Cut, Malformed, Piece, TooMany
+from service.ingest.items import AS_SENT, Item, take_log
+from service.ingest.together import Result
+
+T = TypeVar("T")
+
+MOST_RECORDS = 10_000
+"""Log records of one export: more than a collector puts into one unless it is told to."""
+AT_ONCE = 1000
+"""Records that wait for their commit together; the deadline of each begins with them."""
+BYTES_AT_ONCE = 16 * 1024
+"""Bytes of records that are read before others have their turn."""
+
+
+async def record_export(call: Call[Any, None]) -> Outcome:
+    """Store the log records of an export; those that cannot be taken are counted, and the others are stored.
+
+    A record is known by its export, byte for byte, and its place in it: an export that is sent again stores nothing
+    twice within 24 hours. So whatever passes (no room, no database) is answered as such for the whole export, also
+    when a part of it is stored. Raises InvalidPayload, PayloadTooLarge, RateLimited, and what the intake raises.
+    """
+    assert call.form is not None
+    form, raw = call.form, call.raw_body
+    reader = otlp_protobuf if form is OTLP_PROTOBUF else otlp_json
+    found = await call.work_on_body(lambda: _cut(reader, raw))
+    call.take_tokens(max(0, len(found.pieces) - 1))
+    digest = await call.work_on_body(lambda: hashlib.sha256(raw).hexdigest()[:40])
+    call.records = Counter()
+    refused, reason = 0, ""
+    scopes = Scopes(reader, found)
+    for start in range(0, len(found.pieces), AT_ONCE):
+        items: list[Item] = []
+        for group in _groups(range(start, min(start + AT_ONCE, len(found.pieces))), found.pieces):
+            await call.turn(sum(len(found.pieces[index].raw) for index in group))
+            for index in group:
+                try:
+                    event = await _event_of(call, reader, found.pieces[index], scopes)
+                    items.append(await _item_of(call, event, f"otlp:{digest}:{index}"))
+                except (Malformed, InvalidPayload):
+                    refused, reason = refused + 1, "Some records are not of the form of a log record."
+                    call.records["logs", HTTPStatus.BAD_REQUEST] += 1
+        refused += _settle(call, await call.services.intake.submit_all(items))
+    return export_answer(form, refused, reason or ("Some records could not be stored." if refused else ""))
+
+
+def _cut(reader: Any, raw: bytes) -> Cut:
+    try:
+        found: Cut = reader.cut(raw, MOST_RECORDS)
+    except Malformed:
+        reason = "the body must be one ExportLogsServiceRequest"
+        raise InvalidPayload("The body is not an export of logs.", invalid=[("", reason)]) from None
+    except TooMany:
+        raise PayloadTooLarge(max_items=MOST_RECORDS) from None
+    return found
+
+
+def _groups(indexes: range, pieces: Sequence[Piece]) -> Iterable[range]:
+    """Records that are read together."""
+    start, size = indexes.start, 0
+    for index in indexes:
+        size += len(pieces[index].raw)
+        if size >= BYTES_AT_ONCE or index + 1 == indexes.stop:
+            yield range(start, index + 1)
+            start, size = index + 1, 0
+
+
+class Scopes:
+    """The resources and scopes of an export, each read once."""
+
+    def __init__(self, reader: Any, found: Cut) -> None:
+        self._reader = reader
+        self._found = found
+        self._resources: dict[int, Mapping[str, Any] | None] = {}
+        self._scopes: dict[int, Scope | None] = {}
+
+    def of(self, number: int) -> Scope:
+        """The scope of a number. Raises Malformed, for each of its records, when it or its resource is that."""
+        if number not in self._scopes:
+            resource_number, raw = self._found.scopes[number]
+            resource = self._resource(resource_number)
+            name = _none_if_malformed(self._reader.read_scope, raw)
+            self._scopes[number] = None if resource is None or name is None else Scope(resource, name)
+        scope = self._scopes[number]
+        if scope is None:
+            raise Malformed
+        return scope
+
+    def _resource(self, number: int) -> Mapping[str, Any] | None:
+        if number not in self._resources:
+            self._resources[number] = _none_if_malformed(self._reader.read_resource, self._found.resources[number])
+        return self._resources[number]
+
+
+def _none_if_malformed(read: Callable[[bytes], T], raw: bytes) -> T | None:
+    try:
+        return read(raw)
+    except Malformed:
+        return None
+
+
+class _Known(NamedTuple):
+    """An event, and whether it has a time: one without says nothing that tells a repeat from another event."""
+
+    event: ForeignEvent
+    has_time: bool
+
+
+async def _event_of(call: Call[Any, None], reader: Any, piece: Piece, scopes: Scopes) -> _Known:
+    """Read a record. Raises Malformed."""
+
+    def work() -> _Known:
+        record: Record = reader.read_record(piece.raw)
+        return _Known(to_event(record, scopes.of(piece.scope)), bool(record.time or record.observed))
+
+    return await call.work_on_body(work) if len(piece.raw) > LARGE else work()
+
+
+async def _item_of(call: Call[Any, None], known: _Known, key: str) -> Item:
+    """Make an event an item of the intake, known by its key. Raises InvalidPayload."""
+    body, raw = to_log(known.event)
+    adjustments = AS_SENT
+    try:
+        check_body(raw)
+        check_values(raw)
+    except Odd:
+        body, _, raw, adjustments = await call.decode_one(raw)
+    sender = call.sender._replace(key=key if known.has_time else None, request_hash="")
+    return take_log(sender, body, raw, adjustments)
+
+
+def _settle(call: Call[Any, None], results: Sequence[Result]) -> int:
+    """Count what became of records; returns how many were refused for good. Raises the first that may pass."""
+    failures = [failure_of(result) if isinstance(result, Exception) else None for result in results]
+    assert call.records is not None
+    call.records.update(("logs", HTTPStatus.ACCEPTED if failure is None else failure.status) for failure in failures)
+    log_failures(call, results, failures)
+    refused = 0
+    for result, failure in zip(results, failures, strict=True):
+        if isinstance(result, Exception) and failure is not None:
+            if failure.status != HTTPStatus.BAD_REQUEST:
+                raise result
+            refused += 1
+    return refused

@@ -1,0 +1,27 @@
+"""What both doors of deletion do with a request: begin, or move on, and show where the deletion is (G-130)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from projections.deletion.removal import DeletionRow
+from service.deletion.asking import ask
+from service.eventstore.commands import Answer, Outcome
+from service.http.edge.call import Call
+from statemachines.deletion.removal import AskForDeletion
+
+
+async def deleting(call: Call[Any, None], wish: AskForDeletion, show: Callable[[DeletionRow], Any]) -> Outcome | Answer:
+    """Carry the wish out or on: 202 until the receipt, then 200. Raises what `ask` raises."""
+
+    def shown(row: DeletionRow) -> Answer:
+        return Answer(200 if row.phase == "deleted" else 202, show(row), pending=True)
+
+    fence = partial(call.carry_out, render=shown)
+    found = await ask(call.services.store, call.services.settings.erasure_ledger, wish, fence)
+    if isinstance(found, DeletionRow):
+        return shown(found)
+    call.services.authenticator.forget()
+    return found

@@ -1,0 +1,211 @@
+"""Whether to look into an event at all, and for what: a few searches over its bytes (G-033, G-135).
+
+The usual event has nothing to hide. The searches may only err on the side of looking: what could be spelt otherwise
+(escapes) leads to the exact look. Most of a long event has been seen before, but for its digits, and is passed over.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from itertools import compress
+from typing import NamedTuple
+
+from service.ingest.forms import (
+    BASIC,
+    BEARER,
+    BEFORE_WORD,
+    CARD,
+    CARD_DIGITS,
+    FORMS,
+    MAY_BE_CARD,
+    URL,
+    WORD,
+    Form,
+)
+from service.ingest.places import ESCAPED_ADDRESS, holds_any
+from statemachines.kernel.telling import normalize_name
+
+MAX_REMEMBERED_NAME = 64  # characters: a longer name is judged each time
+
+# Characters that show nothing; in a name they would part what belongs together.
+_INVISIBLE = dict.fromkeys(
+    [0xAD, 0x34F, 0x61C, 0x180E, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070), 0xFEFF]
+)
+_HARMLESS_NAMES = 16384  # remembered; with more, all are forgotten
+_BETWEEN_PARTS = b"},"
+_MANY_PARTS = 1024  # bytes of a text from which on its parts are looked at one by one
+_MAX_PART = 512
+_KNOWN_PARTS = 8192  # remembered, 4 MB at most; with more, all are forgotten
+_JUDGED_AT_ONCE = 128  # parts of one text; whoever sends thousands of new ones does not hold up the others
+
+_OWN_PIECE = b"service_"
+_ESCAPE = b"\\"
+_ESCAPED_ASCII = re.compile(rb"\\u00[2-7]")
+_SPACE = b" \t\r\n"
+_ADDRESS = re.compile(rb"""://[^\s/?#"'<>]+@""")
+_ANY_DIGIT = bytes.maketrans(b"123456789", b"0" * 9)
+_ANY_DIGIT_OF_NAMES = dict.fromkeys(map(ord, "123456789"), "0")
+
+
+def _both(pieces: Iterable[str]) -> list[bytes]:
+    """Pieces as they are, and as a text shows them whose digits are all 0."""
+    return sorted({form for piece in pieces for form in (piece.encode(), piece.encode().translate(_ANY_DIGIT))})
+
+
+_ANYWHERE = [(form, _both(form.pieces)) for form in FORMS if form.pieces]
+_IN_WORDS = [(form, _both(form.word_pieces)) for form in FORMS if form.word_pieces]
+_PIECES = [piece for _, pieces in _ANYWHERE for piece in pieces]
+_WORD_PIECES = [piece for _, pieces in _IN_WORDS for piece in pieces]
+_OF_WORDS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
+_WORDS = bytes(ord("a") if byte in _OF_WORDS else ord(" ") for byte in range(256))
+_LONG_WORD = b"a" * WORD
+_FOLD = bytes.maketrans(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ123456789", b"abcdefghijklmnopqrstuvwxyz" + b"0" * 9)
+_DIGIT_RUN = b"0" * CARD_DIGITS
+
+
+class Suspicion(NamedTuple):
+    """What an event may hold, by its bytes: telling names, secrets of this service, and secrets of some forms."""
+
+    names: bool
+    own: bool
+    forms: tuple[Form, ...]
+
+    def __bool__(self) -> bool:
+        return self.names or self.own or bool(self.forms)
+
+
+NOTHING = Suspicion(names=False, own=False, forms=())
+EVERYTHING = Suspicion(names=True, own=True, forms=FORMS)
+
+
+def fold_name(name: str) -> str:
+    """Fold a name for the comparison: NFKC, nothing invisible, lowercase, no separators."""
+    if name.isascii():
+        return normalize_name(name)
+    return normalize_name(unicodedata.normalize("NFKC", name).translate(_INVISIBLE))
+
+
+class Look:
+    """What a text may hold. `telling` is a pattern that finds something in each folded name that tells."""
+
+    def __init__(self, telling: str) -> None:
+        self._find_with_any_digit = re.compile(telling.translate(_ANY_DIGIT_OF_NAMES)).search
+        self._harmless: set[bytes] = set()
+        self._known_parts: dict[bytes, bool] = {}  # whether they have to be looked at each time
+
+    def __call__(self, raw: bytes) -> Suspicion:
+        """Say what the JSON text may hold. What is not suspected is certainly not there."""
+        return self._look_at_parts(raw) if len(raw) > _MANY_PARTS else self.at_all(raw)
+
+    def _look_at_parts(self, raw: bytes) -> Suspicion:
+        """Look at those parts of a long text only that were not found harmless before, whatever their digits were.
+
+        Long texts are mostly frames of stacks, and these come again and again. A part ends where an object does: no
+        name, and nothing that any search looks for, reaches beyond it. An even number of quotes in each part says that
+        it was indeed an object that ended, and not a string that goes on.
+        """
+        if _ESCAPE in raw and _ESCAPED_ASCII.search(raw):
+            return EVERYTHING
+        parts = raw.translate(_ANY_DIGIT).split(_BETWEEN_PARTS)
+        known = self._known_parts
+        verdicts = list(map(known.get, parts))
+        if None in verdicts:
+            fresh = {part for part, verdict in zip(parts, verdicts, strict=True) if verdict is None}
+            if any(_quotes(part) % 2 for part in fresh):
+                return self.at_all(raw)
+            if len(known) > _KNOWN_PARTS:
+                known.clear()
+            clean = not self._may_hold(_BETWEEN_PARTS.join(fresh))
+            short = [part for part in fresh if len(part) <= _MAX_PART]
+            if clean:
+                known.update(dict.fromkeys(short, False))
+            else:
+                known.update((part, self._may_hold(part)) for part in short[:_JUDGED_AT_ONCE])
+                verdicts = [known.get(part, True) for part in parts]
+        if True not in verdicts:
+            return NOTHING
+        doubtful = compress(raw.split(_BETWEEN_PARTS), verdicts)
+        return self.at_all(raw) if self.at_all(_BETWEEN_PARTS.join(doubtful)) else NOTHING
+
+    def _may_hold(self, text: bytes) -> bool:
+        """Whether a text whose digits are all 0 may stand for one that holds anything."""
+        escapes = _ESCAPE in text
+        forms = self._forms(text, escapes=escapes, digits=False)
+        return bool(forms) or _OWN_PIECE in text or self._any_telling(text, escapes=escapes)
+
+    def at_all(self, raw: bytes) -> Suspicion:
+        """Look at all of a text, whatever of it was seen before."""
+        escapes = _ESCAPE in raw
+        if escapes and _ESCAPED_ASCII.search(raw):
+            return EVERYTHING
+        forms = self._forms(raw, escapes=escapes)
+        if forms:
+            forms = [form for form in FORMS if form in forms] if holds_any(raw, forms) else []
+        return Suspicion(self._any_telling(raw, escapes=escapes), _OWN_PIECE in raw, tuple(forms))
+
+    def _forms(self, raw: bytes, *, escapes: bool, digits: bool = True) -> list[Form]:
+        """The forms of which a text has a piece; without `digits`, all of them are 0."""
+        forms: list[Form] = []
+        if any(map(raw.__contains__, _PIECES)):  # All at once first: most events hold none.
+            forms += [form for form, pieces in _ANYWHERE if any(map(raw.__contains__, pieces))]
+        if (words := _long_words(raw)) and any(map(words.__contains__, _WORD_PIECES)):
+            forms += [form for form, pieces in _IN_WORDS if any(map(words.__contains__, pieces))]
+        if not escapes and URL in forms and _ADDRESS.search(raw) is None:
+            forms.remove(URL)
+        if escapes and any(map(raw.__contains__, ESCAPED_ADDRESS)):
+            forms.append(URL)
+        folded = raw.translate(_FOLD, b" -")
+        if b"bearer" in folded:
+            forms.append(BEARER)
+        if b"basic" in folded:
+            forms.append(BASIC)
+        if _DIGIT_RUN in folded and (escapes or not digits or MAY_BE_CARD.search(raw)):
+            forms.append(CARD)
+        return forms
+
+    def _any_telling(self, raw: bytes, *, escapes: bool) -> bool:
+        """Whether a member may have a telling name; judged once for each name, by the text before each colon.
+
+        Escaped quotes and backslashes are no part of what tells, and are dropped; any other escape may be.
+        """
+        if escapes:
+            raw = raw.replace(b"\\\\", b"").replace(b'\\"', b"")
+        if b"\n" in raw or b"\t" in raw or b"\r" in raw or b'" :' in raw:  # None of the first three is in a string.
+            raw = raw.translate(None, _SPACE)
+        parts = raw.split(b'":')
+        parts.pop()
+        names = {part.rpartition(b'"')[2] for part in parts} - self._harmless
+        if not names:
+            return False
+        if any(_ESCAPE in name or self._may_tell(name.decode()) for name in names):
+            return True
+        if len(self._harmless) > _HARMLESS_NAMES:
+            self._harmless.clear()
+        self._harmless.update(name for name in names if len(name) <= MAX_REMEMBERED_NAME)
+        return False
+
+    def _may_tell(self, name: str) -> bool:
+        """Whether a name tells something, whatever its digits are."""
+        return self._find_with_any_digit(fold_name(name).translate(_ANY_DIGIT_OF_NAMES)) is not None
+
+
+def _quotes(part: bytes) -> int:
+    """Quotes that begin or end a string."""
+    if _ESCAPE in part:
+        part = part.replace(b"\\\\", b"").replace(b'\\"', b"")
+    return part.count(b'"')
+
+
+def _long_words(raw: bytes) -> bytes:
+    """The words of a text that are long enough to be keys, each with a little of what stands before it."""
+    kinds = raw.translate(_WORDS)
+    found = []
+    start = kinds.find(_LONG_WORD)
+    while start >= 0:
+        end = kinds.find(b" ", start)
+        end = len(raw) if end < 0 else end
+        found.append(raw[max(0, start - BEFORE_WORD) : end])
+        start = kinds.find(_LONG_WORD, end)
+    return b" ".join(found)

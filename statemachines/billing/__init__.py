@@ -1,0 +1,1 @@
+"""Payments: an account's subscriptions."""

@@ -1,0 +1,126 @@
+"""The plan of an account, what follows from it, and what is said of it (R-BILL-10, R-BILL-11, G-071)."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from projections.billing.subscription import SubscriptionRow
+from service.billing import notices
+from service.billing.notices import Notices
+from service.billing.plans import Held, held_of, larger_plan, retention_days
+from service.jobs.ingest import purge_telemetry
+from service.settingvalues import PLANS, plans
+from tests.support.ingest import OTHER, OWNER, PROJECT, log_item, one, running, send, sender
+
+OURS = plans(PLANS)
+DAY = 86400
+
+
+def row(status: str, plan: str, at: int, until: int | None = None) -> SubscriptionRow:
+    return SubscriptionRow(
+        project_id=OWNER, id=f"sub_{at}", revision=1, subscription_id=f"sub_{at}", customer_id=f"cus_{at}",
+        status=status, plan=plan, current_period_end=until, created_at=at, updated_at=at,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([], Held("free", "none", None, None)),
+        ([row("active", "pro", 5, 9)], Held("pro", "active", 9, "cus_5")),
+        ([row("past_due", "pro", 5, 9)], Held("pro", "past_due", 9, "cus_5")),
+        ([row("suspended", "pro", 5, 9)], Held("free", "past_due", None, "cus_5")),
+        ([row("canceled", "", 5)], Held("free", "canceled", None, "cus_5")),
+        ([row("active", "pro", 7), row("past_due", "scale", 5, 9)], Held("scale", "past_due", 9, "cus_5")),
+        ([row("canceled", "", 7), row("active", "pro", 5, 9)], Held("pro", "active", 9, "cus_5")),
+        ([row("canceled", "", 7), row("suspended", "pro", 5)], Held("free", "past_due", None, "cus_7")),
+        ([row("active", "gold", 5)], Held("free", "active", None, "cus_5")),  # a plan that is sold no more
+    ],
+)
+def test_the_largest_plan_that_is_paid_for_counts(rows: list[SubscriptionRow], expected: Held):
+    assert held_of(rows, OURS) == expected
+
+
+def test_the_next_larger_plan_is_recommended():
+    assert [larger_plan(OURS, name) for name in ("free", "pro", "scale")] == ["pro", "scale", None]
+
+
+def subscribe(sql: Any, user_id: str, status: str, plan: str) -> None:
+    sql.execute(
+        "insert into subscriptions values (%s, 'sub_x', 1, 'sub_x', 'cus_x', %s, %s, null, 1, 1) "
+        "on conflict (project_id, id) do update set status = excluded.status, plan = excluded.plan",
+        (user_id, status, plan),
+    )
+
+
+async def test_telemetry_is_kept_as_long_as_the_account_that_pays_has_it(database_url: str, sql: Any, store: Any):
+    """By the plan of each project's account; a payment that is late costs nobody their data, an end does."""
+    services = cast(
+        "Any", SimpleNamespace(settings=SimpleNamespace(plans=OURS, database_url=database_url), store=store)
+    )
+    count = "select count(*) from log_events where project_id = %s"
+    async with running(database_url) as intake:
+        await send(intake, log_item("m"), log_item("m", of=sender(OTHER)))
+    subscribe(sql, OWNER, "active", "pro")
+    sql.execute("select advance_service_clock(%s)", (40 * DAY,))
+    assert await retention_days(store, OURS) == {PROJECT: 90, OTHER: 30}
+    await purge_telemetry(services, {})
+    assert (one(sql, count, PROJECT), one(sql, count, OTHER)) == (1, 0)
+    subscribe(sql, OWNER, "suspended", "pro")
+    await purge_telemetry(services, {})
+    assert one(sql, count, PROJECT) == 1
+    subscribe(sql, OWNER, "canceled", "")
+    await purge_telemetry(services, {})
+    assert one(sql, count, PROJECT) == 0
+
+
+class Counting:
+    """A store that counts what is read from it."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+        self.reads = 0
+
+    def __getattr__(self, name: str) -> Any:
+        if name in {"fetch", "find", "now"}:
+            self.reads += 1
+        return getattr(self._store, name)
+
+
+async def test_a_notice_is_read_twice_a_minute_at_most(sql: Any, store: Any, monkeypatch: pytest.MonkeyPatch):
+    """However often it is asked for; and it follows the plan once its time is over."""
+    now = one(sql, "select floor(extract(epoch from service_now()))::bigint")
+    sql.execute(
+        "insert into usage_days (project_id, account_id, day, errors, analytics, suppressed, scrubbed, "
+        "last_received_at) values (%s, %s, %s, 100000, 0, 0, 0, %s)", (PROJECT, OWNER, now - now % DAY, now),
+    )  # fmt: skip
+    clock = [1000.0]
+    monkeypatch.setattr(notices, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    counting = Counting(store)
+    said = Notices(cast("Any", counting), OURS)
+    assert (await said.of(PROJECT, None)).locked
+    read = counting.reads
+    for _ in range(20):
+        assert await said.of(PROJECT, "usr_member") == await said.of(None, OWNER)
+    assert counting.reads == read
+    subscribe(sql, OWNER, "active", "pro")
+    clock[0] += notices.FRESH_SECONDS - 1
+    assert (await said.of(PROJECT, None)).locked
+    clock[0] += 2
+    assert await said.of(PROJECT, None) == notices.NOTHING
+    assert counting.reads > read
+
+
+async def test_what_cannot_be_read_is_not_said():
+    class Broken:
+        async def now(self) -> int:
+            raise TimeoutError
+
+        async def fetch(self, *_: Any) -> Any:
+            raise TimeoutError
+
+    said = Notices(cast("Any", Broken()), OURS)
+    assert await said.of("proj_1", None) == await said.of(None, "usr_1") == notices.NOTHING

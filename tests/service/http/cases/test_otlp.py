@@ -1,0 +1,284 @@
+"""OpenTelemetry's exporters over HTTP: their records are log events like all others (G-142)."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+from typing import Any
+
+import pytest
+from google.protobuf.json_format import MessageToDict
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest, ExportLogsServiceResponse
+
+from tests.service.http.cases.test_ingest import LOG, figures, stored
+from tests.service.http.cases.test_ingest import project as project  # noqa: PLC0414 (a fixture is found by name)
+from tests.support.api import World, ok, refused
+from tests.support.api import world as world  # noqa: PLC0414
+
+pytestmark = pytest.mark.shares_server
+
+AS_PROTOBUF = {"content-type": "application/x-protobuf"}
+AS_JSON = {"content-type": "application/json"}
+STACK = """Traceback (most recent call last):
+  File "/app/lib.py", line 9, in run
+    charge(order)
+  File "/app/a.py", line 3, in f
+    raise PaymentError("Payment 18 failed")
+shop.PaymentError: Payment 18 failed
+"""
+RESOURCE = {"service.name": "shop", "service.version": "1.2.3", "deployment.environment.name": "staging"}
+START = 1_800_000_000_000_000_000
+
+
+def export(*records: dict[str, Any], resource: dict[str, str] = RESOURCE) -> ExportLogsServiceRequest:
+    """An export of records, each given by the fields of a log record; attributes as a plain object."""
+    request = ExportLogsServiceRequest()
+    logs = request.resource_logs.add()
+    for name, value in resource.items():
+        logs.resource.attributes.add(key=name).value.string_value = value
+    scope = logs.scope_logs.add()
+    scope.scope.name = "shop.orders"
+    for number, fields in enumerate(records):
+        plain = {"time_unix_nano": START + number, **fields}
+        body, attributes = plain.pop("body", None), plain.pop("attributes", {})
+        record = scope.log_records.add(**plain)
+        if body is not None:
+            record.body.string_value = body
+        for name, value in attributes.items():
+            record.attributes.add(key=name).value.string_value = value
+    return request
+
+
+ERROR = {
+    "body": "charging failed",
+    "severity_number": 17,
+    "severity_text": "ERROR",
+    "trace_id": bytes(range(16)),
+    "span_id": bytes(range(8)),
+    "attributes": {
+        "exception.type": "shop.PaymentError",
+        "exception.message": "Payment 18 failed",
+        "exception.stacktrace": STACK,
+        "user.id": "u1",
+        "cart": "full",
+    },
+}
+
+
+def written(request: ExportLogsServiceRequest, form: str) -> tuple[bytes, dict[str, str]]:
+    """The request as an exporter sends it: in JSON, ids are hexadecimal."""
+    if form == "protobuf":
+        return request.SerializeToString(), AS_PROTOBUF
+    plain = MessageToDict(request, use_integers_for_enums=True)
+    for logs in (request.resource_logs,):
+        for at, one in enumerate(logs):
+            for which, scope in enumerate(one.scope_logs):
+                for number, record in enumerate(scope.log_records):
+                    found = plain["resourceLogs"][at]["scopeLogs"][which]["logRecords"][number]
+                    found |= {
+                        name: getattr(record, key).hex()
+                        for name, key in (("traceId", "trace_id"), ("spanId", "span_id"))
+                        if name in found
+                    }
+    return json.dumps(plain).encode(), AS_JSON
+
+
+async def send(caller: Any, request: ExportLogsServiceRequest, form: str, *, packed: bool = False) -> int:
+    """Send an export; returns how many records were refused."""
+    raw, headers = written(request, form)
+    if packed:
+        raw, headers = gzip.compress(raw), {**headers, "content-encoding": "gzip"}
+    answer = await caller.post("/v1/logs", content=raw, headers=headers)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"] == headers["content-type"]
+    if form == "protobuf":
+        return int(ExportLogsServiceResponse.FromString(answer.content).partial_success.rejected_log_records)
+    return int(answer.json().get("partialSuccess", {}).get("rejectedLogRecords", 0))
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("form", ["protobuf", "json"])
+async def test_an_exception_is_in_the_case_of_its_like(world: World, project, form, packed):
+    """Whoever reports it: natively, it is the same case; its resource says release and environment."""
+    owner, made, dsn = project
+    native = ok(await dsn.post("/v1/logs/", LOG), 202)
+    assert await send(dsn, export(ERROR, {"body": "hello", "severity_number": 9}), form, packed=packed) == 0
+    case = ok(await owner.get(f"/v1/cases/{native['case_id']}"))
+    assert (case["event_count"], case["users_affected"], case["environments"]) == (2, 1, ["staging"])
+    [row] = await world.sql(
+        "select level, message, environment, release, user_id, tags, extra, fingerprint from log_events "
+        "where project_id = %s and tags ? 'trace_id'",
+        made["id"],
+    )
+    level, message, environment, release, user, tags, extra, fingerprint = row
+    assert (level, message, environment, release, user) == ("error", "Payment 18 failed", "staging", "1.2.3", "u1")
+    assert fingerprint == native["fingerprint"]
+    assert tags["trace_id"] == bytes(range(16)).hex()
+    assert (tags["span_id"], tags["logger"], tags["service.name"]) == (bytes(range(8)).hex(), "shop.orders", "shop")
+    assert (extra["body"], extra["attributes"]["cart"], extra["time_unix_nano"]) == (
+        "charging failed",
+        "full",
+        str(START),
+    )
+    assert (
+        extra["exception"]["frames"][0] | {"file": "a.py", "function": "f", "in_app": True, "lineno": 3}
+        == extra["exception"]["frames"][0]
+    )
+    plain = "select level, message, case_id from log_events where project_id = %s and message = 'hello'"
+    assert await world.sql(plain, made["id"]) == [("info", "hello", None)]
+
+
+@pytest.mark.parametrize("form", ["protobuf", "json"])
+async def test_an_export_sent_again_stores_nothing_twice(world: World, project, form):
+    """The same bytes are the same export; equal records in it are two, and records without a time are always new."""
+    _, made, dsn = project
+    request = export(ERROR, ERROR | {"time_unix_nano": START}, {"body": "no time", "time_unix_nano": 0})
+    for _ in range(2):
+        assert await send(dsn, request, form) == 0
+    assert await stored(world, made["id"]) == (4, 0)
+    await asyncio.gather(*(send(dsn, export(ERROR, resource={"a": "b"}), form) for _ in range(6)))
+    assert await stored(world, made["id"]) == (5, 0)
+
+
+@pytest.mark.parametrize(
+    ("fields", "level"),
+    [
+        ({"severity_number": number}, level)
+        for number, level in zip(range(1, 25, 4), ["debug", "debug", "info", "warning", "error", "fatal"], strict=True)
+    ]
+    + [
+        ({"severity_text": "Notice"}, "info"),
+        ({"severity_text": "CRITICAL"}, "fatal"),
+        ({}, "info"),
+        ({"attributes": {"exception.type": "E"}}, "error"),
+    ],
+)
+async def test_how_grave_a_record_is(world: World, project, fields, level):
+    _, made, dsn = project
+    assert await send(dsn, export({"body": "m", **fields}), "protobuf") == 0
+    assert await world.sql("select level from log_events where project_id = %s", made["id"]) == [(level,)]
+
+
+async def test_what_is_no_record_is_counted_and_the_others_are_stored(world: World, project):
+    """Truncated, too deep, too large: refused alone; wide numbers, NUL, infinities: adjusted (G-133)."""
+    _, made, dsn = project
+    before = await figures(world)
+    request = export(*[{"body": f"m{number}"} for number in range(6)])
+    records = request.resource_logs[0].scope_logs[0].log_records
+    deep = records[1].body
+    for _ in range(90):
+        deep = deep.array_value.values.add()
+    records[2].body.string_value = "x" * 300_000
+    records[3].body.string_value = "a\0b"
+    records[3].attributes.add(key="n").value.int_value = 2**60
+    records[4].attributes.add(key="far").value.double_value = float("inf")
+    records[5].body.kvlist_value.values.add(key="a").value.bytes_value = b"\xff"
+    raw = request.SerializeToString().replace(b"m0", b"\xff\xfe")
+    answer = await dsn.post("/v1/logs", content=raw, headers=AS_PROTOBUF)
+    told = ExportLogsServiceResponse.FromString(answer.content).partial_success
+    assert (answer.status_code, told.rejected_log_records) == (200, 3)
+    assert told.error_message
+    rows = await world.sql(
+        "select message, adjusted, extra->'attributes' from log_events where project_id = %s order by 1", made["id"]
+    )
+    assert rows == [
+        ("a=/w==", None, None),
+        ("a\ufffdb", ["message", "extra.attributes.n"], {"n": str(2**60)}),
+        ("m4", None, {"far": "inf"}),
+    ]
+    after = await figures(world)
+    grown = {name: after[name] - before.get(name, 0) for name in after if after[name] != before.get(name, 0)}
+    assert grown == {'kind="logs",outcome="accepted"': 3, 'kind="logs",outcome="malformed"': 3}
+
+
+@pytest.mark.parametrize(
+    ("raw", "headers", "status"),
+    [
+        (b"\x0a\xff\xff\xff\xff\x7f", AS_PROTOBUF, 400),
+        (b"\x0b", AS_PROTOBUF, 400),
+        (export(ERROR).SerializeToString()[:-3], AS_PROTOBUF, 400),
+        (b"\x0a\x00" * 10_001, AS_PROTOBUF, 413),
+        (b"x" * (4 * 1024 * 1024 + 1), AS_PROTOBUF, 413),
+        (gzip.compress(b"\0" * 5_000_000), {**AS_PROTOBUF, "content-encoding": "gzip"}, 413),
+        (gzip.compress(b"\0")[:-4], {**AS_PROTOBUF, "content-encoding": "gzip"}, 400),
+        (b'{"resourceLogs": 7}', AS_JSON, 400),
+        (b'{"resourceLogs": ' + b"[" * 5_000, AS_JSON, 400),
+        (b'{"resourceLogs": [{"scopeLogs": [{"logRecords": [' + b"{}," * 500_000 + b"{}]}]}]}", AS_JSON, 413),
+    ],
+)
+async def test_what_is_no_export_changes_nothing(world: World, project, raw, headers, status):
+    """The error is a Status in the encoding of the request, with a code of gRPC."""
+    _, made, dsn = project
+    answer = await dsn.post("/v1/logs", content=raw, headers=headers)
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == headers["content-type"]
+    if headers is AS_JSON:
+        assert answer.json()["code"] == {400: 3, 413: 8}[status]
+    else:
+        assert answer.content[:2] == bytes([0x08, {400: 3, 413: 8}[status]])
+    assert await stored(world, made["id"]) == (0, 0)
+
+
+async def test_a_million_records_are_too_many(project):
+    _, _, dsn = project
+    scope = b"\x12\x00" * 1_000_000
+    raw = b""
+    for tag in (b"\x12", b"\x0a"):
+        size, length = len(scope), b""
+        while size:
+            length += bytes([size & 0x7F | (0x80 if size > 0x7F else 0)])
+            size >>= 7
+        raw = scope = tag + length + scope
+    answer = await dsn.post("/v1/logs", content=raw, headers=AS_PROTOBUF)
+    assert (answer.status_code, answer.content[:2]) == (413, b"\x08\x08")
+
+
+async def test_only_a_dsn_exports_and_errors_are_told_in_kind(world: World, project):
+    _, made, dsn = project
+    raw = export(ERROR).SerializeToString()
+    nobody = await world.post("/v1/logs", content=raw, headers=AS_PROTOBUF)
+    assert (nobody.status_code, nobody.content[:2], nobody.headers["content-type"]) == (
+        401,
+        b"\x08\x10",
+        "application/x-protobuf",
+    )
+    await world.sql("update projects set status = 'fenced' where project_id = %s", made["id"])
+    fenced = await dsn.post("/v1/logs", content=raw, headers=AS_PROTOBUF)
+    assert (fenced.status_code, fenced.content[:2]) == (409, b"\x08\x09")
+    refused(await world.post("/v1/analytics", content=raw, headers=AS_PROTOBUF), 401, "unauthenticated")
+
+
+async def test_an_empty_export_is_taken(project):
+    _, _, dsn = project
+    assert await send(dsn, ExportLogsServiceRequest(), "protobuf") == 0
+    answer = await dsn.post("/v1/logs", content=b'{"resourceLogs":[]}', headers=AS_JSON)
+    assert (answer.status_code, answer.json()) == (200, {})
+
+
+async def test_a_native_body_keeps_its_answer(project):
+    """Also one that speaks of resourceLogs, and one with an odd name for them."""
+    _, _, dsn = project
+    ok(await dsn.post("/v1/logs", {"message": "m", "extra": {"resourceLogs": []}}), 202)
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    texts=st.lists(st.text(max_size=20), min_size=1, max_size=8),
+    severities=st.lists(st.integers(-3, 30), min_size=8, max_size=8),
+)
+async def test_both_encodings_store_the_same(world: World, texts, severities):
+    owner = await world.sign_in()
+    request = export(
+        *[{"body": text, "severity_number": number} for text, number in zip(texts, severities, strict=False)]
+    )
+    found = []
+    for form in ("protobuf", "json"):
+        made = await owner.create_project()
+        assert await send(world.having(made["dsn"]), request, form) == 0
+        query = "select level, message, tags, extra, adjusted, fingerprint from log_events where project_id = %s"
+        found.append(await world.sql(f"{query} order by extra->>'time_unix_nano'", made["id"]))
+    assert found[0] == found[1]
+    assert len(found[0]) == len(texts)
