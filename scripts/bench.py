@@ -17,6 +17,7 @@ import time
 from contextlib import ExitStack
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
@@ -26,12 +27,14 @@ from rich.table import Table
 
 from scripts import (
     backtests,
+    batches,
     caselists,
     chains,
     contention,
     controls,
     durable,
     endings,
+    largeevents,
     loadgen,
     loads,
     scrubcost,
@@ -51,6 +54,8 @@ console = Console(width=118)
 RESTARTS = 20
 GROWTH_TURNS = 4  # of two loads that are compared, after one to warm up
 INGEST_TURNS = 16
+BATCHERS = 8  # connections that send batches
+LEAST_BATCHED = 15_000.0  # records a second
 LIFTED_TURNS = 5
 OLDER = "bench."  # before the topics of a history whose events are all lifted
 LEAST_IDLE = 0.010  # seconds
@@ -58,6 +63,7 @@ STEADY = ("write", "read", "log")  # what a neighbour does all the time; a fence
 PARTS = (
     "transitions",
     "ingest",
+    "batches",
     "scrubbing",
     "chains",
     "claims",
@@ -67,8 +73,8 @@ PARTS = (
     "control",
     "backtest",
     "deletion",
-    "unmangling",
     "lists",
+    "unmangling",
     "start",
     "neighbours",
 )
@@ -135,22 +141,52 @@ def measure_ingest(figures: Figures, world: worlds.World, seconds: float) -> Non
     and a disk that stalls for a moment costs a turn and not the figure.
     """
     project = world.create_project("ingest")
-    turns: dict[str, list[loadgen.Stats]] = {"/v1/bench-echo": [], "/v1/logs/": []}
+    sides = {"echo": ("/v1/bench-echo", "error"), "grouped": ("/v1/logs/", "error"), "plain": ("/v1/logs/", "info")}
+    turns: dict[str, list[loadgen.Stats]] = {side: [] for side in sides}
     for _ in range(1 + INGEST_TURNS):
-        for path, stats in turns.items():
-            stats.append(
-                world.load(
-                    lambda n, path=path: worlds.posting_logs(project["dsn"], path, n), 64, 2 * seconds / INGEST_TURNS
-                )
-            )
-    echo, stored = turns.values()
-    rates = [f"{more.rate:,.0f} to {less.rate:,.0f}" for less, more in zip(echo, stored, strict=True)]
+        for side, (path, level) in sides.items():
+            make = partial(worlds.posting_logs, project["dsn"], path, level=level)
+            turns[side].append(world.load(make, 64, 2 * seconds / INGEST_TURNS))
+    stored = turns["grouped"]
+    rates = [f"{more.rate:,.0f} to {less.rate:,.0f}" for less, more in zip(turns["echo"], stored, strict=True)]
     console.print(f"  {', '.join(rates)}; p99 {median(turn.percentile(0.99) for turn in stored):.1f} ms")
-    acknowledged = sum(len(turn.latencies) for turn in stored)
+    acknowledged = sum(len(turn.latencies) for turn in (*stored, *turns["plain"]))
     [[kept]] = world.query("select count(*) from log_events where project_id = %s", project["id"])
     assert kept >= acknowledged, f"{acknowledged} acknowledged, {kept} stored"
-    rate, yardstick = (median(turn.rate for turn in side[1:]) for side in (stored, echo))  # The first turn warms up.
-    figures.add("durable ingest with grouping, 64 connections", rate, "/s", yardstick=yardstick, promised=0.5)
+    # The first turn warms up.
+    echo, grouped, plain = (median(turn.rate for turn in turns[side][1:]) for side in ("echo", "grouped", "plain"))
+    figures.add("durable ingest with grouping, 64 connections", grouped, "/s", yardstick=echo, promised=0.5)
+    figures.add("the same against records of no case", grouped, "/s", yardstick=plain, promised=0.87)
+
+
+def measure_large_events(figures: Figures, world: worlds.World, seconds: float) -> None:
+    """Store errors of 15 kB, beside an echo of the same validated body; and what each costs of processor time."""
+    found = largeevents.measure(world, INGEST_TURNS // 2, 2 * seconds / INGEST_TURNS)
+    echo, stored = found.values()
+    for path, cost in found.items():
+        console.print(
+            f"  {path}: processor time of the API process {cost.api:.0f} us, of the database {cost.database:.0f}"
+        )
+    name = "durable errors of 15 kB, 64 connections"
+    figures.add(name, stored.rate, "/s", yardstick=echo.rate, promised=0.4)
+    figures.add(f"{name}: processor time", stored.processor, "us", yardstick=echo.processor, promised=2.5, most=True)
+
+
+def measure_batches(figures: Figures, world: worlds.World, seconds: float) -> None:
+    """Store records that come many in a request; each that was acknowledged is there."""
+    for name, client in (
+        ("batched records, durable and in their cases", batches.posting_lines),
+        ("OpenTelemetry records, durable and in their cases", batches.exporting),
+    ):
+        project = world.create_project("batches")
+        load = partial(client, project["dsn"])
+        world.load(load, BATCHERS, seconds / 4)  # to warm up
+        stats = world.load(lambda n, load=load: load(n + BATCHERS), BATCHERS, seconds)
+        console.print(f"  {dict(stats.statuses)}, p99 {stats.percentile(0.99):.0f} ms a request")
+        acknowledged = len(stats.latencies) * batches.SIZE
+        [[kept]] = world.query("select count(*) from log_events where project_id = %s", project["id"])
+        assert kept >= acknowledged, f"{acknowledged} acknowledged, {kept} stored"
+        figures.add(name, stats.rate * batches.SIZE, "/s", yardstick=LEAST_BATCHED, promised=1)
 
 
 def measure_scrubbing(figures: Figures, world: worlds.World, seconds: float) -> None:
@@ -160,7 +196,8 @@ def measure_scrubbing(figures: Figures, world: worlds.World, seconds: float) -> 
         name = f"processor time of scrubbing, of an event of {size}"
         figures.add(name, cost.scrubbing, "us", yardstick=cost.whole, promised=0.15, most=True)
     cost = scrubcost.measure(world, frames, seconds / 2, fresh=True)
-    console.print(f"  of {size}, all of it new: {cost.scrubbing:.0f} of {cost.whole:.0f} us")
+    name = f"the same of {size}, all of it new"
+    figures.add(name, cost.scrubbing, "us", yardstick=cost.whole, promised=0.15, most=True)
 
 
 def measure_chains(figures: Figures, world: worlds.World, seconds: float) -> None:
@@ -338,12 +375,6 @@ def measure_deletion(figures: Figures, world: worlds.World, rows: int) -> None:
     )
 
 
-def measure_unmangling(figures: Figures, world: worlds.World, seconds: float) -> None:
-    """Lead the frames of errors back to their sources, with a warm cache."""
-    rate = unmangling.measure(world, seconds)
-    figures.add("frames led back to their sources", rate, "/s", yardstick=10_000, promised=1)
-
-
 def measure_lists(figures: Figures, world: worlds.World, share: float) -> None:
     """Read pages of the list of cases by each of its filters, in a project with very many cases and errors."""
     found = caselists.measure(world, share)
@@ -361,16 +392,22 @@ def measure_lists(figures: Figures, world: worlds.World, share: float) -> None:
     )
 
 
+def measure_unmangling(figures: Figures, world: worlds.World, seconds: float) -> None:
+    """Lead the frames of errors back to their sources, with a warm cache."""
+    rate = unmangling.measure(world, seconds)
+    figures.add("frames led back to their sources", rate, "/s", yardstick=10_000, promised=1)
+
+
 def measure_cases(figures: Figures, world: worlds.World, wanted: set[str], arguments: argparse.Namespace) -> None:
     """Measure those parts that are wanted of what is done with cases, each on a database of its own."""
-    if "unmangling" in wanted:
-        world.use_database("unmangling")
-        with world.api():
-            measure_unmangling(figures, world, arguments.seconds)
     if "lists" in wanted:
         world.use_database("caselists")
         with world.api():
             measure_lists(figures, world, arguments.lists_share)
+    if "unmangling" in wanted:
+        world.use_database("unmangling")
+        with world.api():
+            measure_unmangling(figures, world, arguments.seconds)
 
 
 def measure_start(figures: Figures) -> None:
@@ -481,6 +518,10 @@ def main() -> int:
         if "ingest" in wanted:
             with world.api():
                 measure_ingest(figures, world, arguments.seconds)
+                measure_large_events(figures, world, arguments.seconds)
+        if "batches" in wanted:
+            with world.api():
+                measure_batches(figures, world, arguments.seconds)
         if "scrubbing" in wanted:
             with world.api():
                 measure_scrubbing(figures, world, arguments.seconds)

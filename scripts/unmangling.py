@@ -18,7 +18,6 @@ from service.cases.sourcemaps.frames import MOST_FRAMES
 from service.cases.sourcemaps.show_unmangled import unmangled
 from service.cases.sourcemaps.unmangling import Unmangler
 from service.eventstore.store import EventStore
-from service.ingest.packing import unpack
 from service.registry import registry
 from tests.support.mappings import Segment, document
 
@@ -50,7 +49,7 @@ async def _unmangle(database_url: str, project_id: str, cases: list[str], second
     store = EventStore(database_url, registry())
     await store.start()
     try:
-        unmangler = Unmangler(store, unpack)
+        unmangler = Unmangler(store)
         for case_id in cases:
             await unmangler.unmangle(project_id, case_id, "bench")
         began, worked, frames = time.perf_counter(), time.process_time(), 0

@@ -317,14 +317,14 @@ def looking_back(key: str, project: dict[str, Any]) -> loadgen.Client:
         yield ("GET", f"{path}?as_of=r:{1 + secrets.randbelow(last)}", base, b"")
 
 
-def posting_logs(dsn: str, path: str, number: int) -> loadgen.Client:
-    """Report errors of ten kinds, as an SDK would."""
+def posting_logs(dsn: str, path: str, number: int, level: str = "error") -> loadgen.Client:
+    """Report errors of ten kinds, as an SDK would; below the level of errors they are grouped into no case."""
     headers = {"authorization": f"Bearer {dsn}", "content-type": "application/json"}
     count = 0
     while True:
         count += 1
         body = {
-            "level": "error",
+            "level": level,
             "message": f"Order {count} of worker {number} failed: timeout after 30 s",
             "environment": "production",
             "release": "1.4.2",

@@ -10,6 +10,7 @@ from msgspec import Meta
 from schemas.kernel import patterns
 from schemas.kernel.shape import Epoch
 
+Alias = Annotated[int, Meta(ge=1, le=2**52)]
 RoleName = Literal["owner", "member"]
 
 
@@ -19,10 +20,21 @@ class CreateProject(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: Annotated[str, Meta(min_length=1, max_length=200, pattern=patterns.LABEL)]
 
 
+class SdkSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What SDKs of others are given to send here, and nothing else: `sentry_dsn` to those of Sentry (G-142)."""
+
+    sentry_dsn: str
+
+
 class DsnEndpoints(msgspec.Struct, frozen=True, kw_only=True):
-    """A project by its id, with the endpoints that take its DSN."""
+    """A project by its id, with the endpoints that take its DSN.
+
+    `alias` is the number by which SDKs call it, `sdks` what to paste into them; null where the DSN is.
+    """
 
     id: str
+    alias: Alias
+    sdks: SdkSettings | None
     logs_url: str
     analytics_url: str
     deploys_url: str
@@ -47,6 +59,7 @@ class ProjectItem(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     project_id: str
+    alias: Alias
     name: str
     role: RoleName
     dsn_prefix: str
@@ -64,9 +77,11 @@ class ProjectList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DsnBody(msgspec.Struct, frozen=True, kw_only=True):
-    """The DSN, raw where a recovery copy exists."""
+    """The DSN, raw where a recovery copy exists, and what to paste into SDKs of others."""
 
     project_id: str
+    alias: Alias
+    sdks: SdkSettings | None
     dsn_prefix: str
     raw_available: bool
     dsn: str | None

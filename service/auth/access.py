@@ -14,7 +14,8 @@ class Access:
     """The part of an operation's declaration that authentication and authority read.
 
     `path` is the documented template. `scope` is asked of CI and runner credentials, `owner` of human callers.
-    `mutation` false leaves the operation open on a fenced project for people (G-131).
+    `mutation` false leaves the operation open on a fenced project for people (G-131). `sdk`: whose SDKs call it, which
+    present the DSN in their own way (G-142); "": nobody's.
     """
 
     path: str
@@ -23,3 +24,4 @@ class Access:
     scope: str | None = None
     owner: bool = False
     mutation: bool = True
+    sdk: str = ""

@@ -21,6 +21,7 @@ from service.auth.access import DELETION_GROUP, Access
 from service.auth.authority import fence_reaches
 from service.auth.principals import ANONYMOUS, Principal, PrincipalKind
 from service.auth.refusals import NotFound, OwnerRequired, PrincipalNotAllowed, ScopeMissing, Unauthenticated
+from service.auth.sdk_keys import sent_keys
 from service.auth.secrets import SecretKind
 from service.auth.uses import Uses
 from service.eventstore.clock import NOW_SECONDS
@@ -340,6 +341,8 @@ def presented(access: Access, headers: Mapping[str, str], query: Mapping[str, st
     if access.path in QUERY_DSN_PATHS:
         values = query.get("dsn", ())
         sent.extend([values] if isinstance(values, str) else values)
+    if access.sdk:
+        sent += sent_keys(access.sdk, headers, query)
     read = [secrets.parse_dsn(value) for value in sent]
     named = {dsn.project_id for dsn in read} - {None}
     if len({dsn.key for dsn in read}) > 1 or len(named) > 1:

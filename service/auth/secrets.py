@@ -23,6 +23,7 @@ PREFIX_LENGTH = 16  # characters of a secret that may be shown
 DSN_PREFIX_LENGTH = 20
 USER_CODE_ALPHABET = "BCDFGHJKLMNPQRSTVWXZ"  # 20 consonants: no word, no digit to mistake
 USER_CODE_LENGTH = 8
+ALIAS_DIGITS = 13  # hexadecimal ones: 52 bits, which every SDK's numbers hold
 
 PROJECT_ID = r"[A-Za-z0-9][A-Za-z0-9._:-]{7,199}"
 _DSN = re.compile(rf"https?://(?P<key>[^/@\s]*)@[^/@\s]+/(?P<project>{PROJECT_ID})")
@@ -97,6 +98,20 @@ def make_dsn(base_url: str, dsn_key: str, project_id: str) -> str:
     """Write a DSN: the key as the user part of the service's own address, the project as its path."""
     scheme, _, rest = base_url.partition("://")
     return f"{scheme}://{dsn_key}@{rest.split('/', 1)[0]}/{project_id}"
+
+
+def alias_of(project_id: str) -> int:
+    """The number by which SDKs that know projects by number call one: 1 to 2^52, and nothing can be read from it.
+
+    It follows from the project's id, so that every project has one, and always the same, without being stored. Nothing
+    is found by it: the key of the DSN says which project is meant, so two that had the same would do no harm.
+    """
+    return 1 + int(hashlib.sha256(project_id.encode()).hexdigest()[:ALIAS_DIGITS], 16)
+
+
+def make_sentry_dsn(base_url: str, dsn_key: str, project_id: str) -> str:
+    """Write a DSN as SDKs read it that want a number for the project."""
+    return make_dsn(base_url, dsn_key, str(alias_of(project_id)))
 
 
 def parse_dsn(text: str) -> Dsn:

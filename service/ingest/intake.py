@@ -27,6 +27,7 @@ from service.eventstore.unit import Registry
 from service.ingest.counting import CountingSession, Parameters
 from service.ingest.decider import DOUBT_DEADLINE, Decider
 from service.ingest.flush import Flush
+from service.ingest.foreign.reports import SdkCounts
 from service.ingest.items import Item
 from service.ingest.scrubbing import Scrubber
 from service.ingest.settlement import Settlement
@@ -81,6 +82,7 @@ class Intake:
         self.repeated = 0
         self.adjusted = 0
         self.scrubbed = Counter[str]()
+        self.sdks = SdkCounts()
         self._in_doubt = 0
 
     def start(self) -> None:

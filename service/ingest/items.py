@@ -27,8 +27,8 @@ from service.eventstore.commands import Outcome
 from service.eventstore.entry import RecordName, Waiter
 from service.ids import new_id
 from service.ingest.grouping import Evidence, Grouping, gather, group
-from service.ingest.packing import PACKED_FROM, pack
 from service.ingest.scrubbing import KEPT_OF_OTHERS, KEPT_OF_USER, Scrubber, without_own
+from service.packing import PACKED_FROM, pack
 from statemachines.cases import case
 
 DEADLINE = 2.5  # seconds a record may wait for its commit

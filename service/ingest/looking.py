@@ -35,7 +35,6 @@ _INVISIBLE = dict.fromkeys(
 )
 _HARMLESS_NAMES = 16384  # remembered; with more, all are forgotten
 _BETWEEN_PARTS = b"},"
-_MANY_PARTS = 1024  # bytes of a text from which on its parts are looked at one by one
 _MAX_PART = 512
 _KNOWN_PARTS = 8192  # remembered, 4 MB at most; with more, all are forgotten
 _JUDGED_AT_ONCE = 128  # parts of one text; whoever sends thousands of new ones does not hold up the others
@@ -96,15 +95,12 @@ class Look:
         self._known_parts: dict[bytes, bool] = {}  # whether they have to be looked at each time
 
     def __call__(self, raw: bytes) -> Suspicion:
-        """Say what the JSON text may hold. What is not suspected is certainly not there."""
-        return self._look_at_parts(raw) if len(raw) > _MANY_PARTS else self.at_all(raw)
+        """Say what a JSON text may hold. What is not suspected is certainly not there.
 
-    def _look_at_parts(self, raw: bytes) -> Suspicion:
-        """Look at those parts of a long text only that were not found harmless before, whatever their digits were.
-
-        Long texts are mostly frames of stacks, and these come again and again. A part ends where an object does: no
-        name, and nothing that any search looks for, reaches beyond it. An even number of quotes in each part says that
-        it was indeed an object that ended, and not a string that goes on.
+        Only those parts are looked at that were not found harmless before, whatever their digits were. Long texts are
+        mostly frames of stacks, and these come again and again; short ones are often the same but for their numbers. A
+        part ends where an object does: no name, and nothing that any search looks for, reaches beyond it. An even
+        number of quotes in each part says that it was indeed an object that ended, and not a string that goes on.
         """
         if _ESCAPE in raw and _ESCAPED_ASCII.search(raw):
             return EVERYTHING

@@ -10,7 +10,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-KINDS = {"record_log": "logs", "record_analytics_event": "analytics", "record_deploy": "deploys"}
+KINDS = {
+    "record_log": "logs",
+    "record_sentry_envelope": "logs",
+    "record_sentry_event": "logs",
+    "record_analytics_event": "analytics",
+    "record_deploy": "deploys",
+}
 """Kind of record by operation id."""
 
 _ACCEPTED = 202

@@ -13,7 +13,6 @@ from service.cases.sourcemaps.unmangling import Unmangler
 from service.eventstore.fulldisk import FULL_DISK
 from service.eventstore.store import EventStore
 from service.ingest.intake import Intake
-from service.ingest.packing import unpack
 from service.ingest.scrubbing import Scrubber
 from service.process.measures import DIRECTORY
 from service.registry import registry
@@ -39,5 +38,5 @@ def make_services(settings: Settings) -> Services:
         authenticator=Authenticator(settings, store),
         notices=Notices(store, settings.plans),
         payments=Payments(settings),
-        unmangler=Unmangler(store, unpack),
+        unmangler=Unmangler(store),
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import httpx2
 
 from service.auth.principals import PrincipalKind as Kind
+from service.auth.secrets import alias_of
 from service.http.edge.operations import Operation
 from tests.support.accounts import create_credential, create_project, sign_in
 from tests.support.server import ServerHandle
@@ -40,7 +41,8 @@ class Callers:
 
     def path_of(self, operation: Operation, project_id: str | None = None) -> str:
         """A concrete path: the real project, well-formed values for everything else."""
-        values = {"project_id": project_id or self.project_id, **PATH_VALUES}
+        project = project_id or self.project_id
+        values = {"project_id": project, "alias": str(alias_of(project)), **PATH_VALUES}
         return re.sub(r"\{([a-z_]+)\}", lambda found: values.get(found.group(1), "unknown_1"), operation.path)
 
 

@@ -86,7 +86,8 @@ expected-statuses = {accepted_or_ruled_out}
 ACCEPTED = ["2xx", 401, 403, 404, 409, 412, 428, 429, 503]
 # These answer 400 by rules that no schema states: a code is live, a document was rendered here, a runner names its
 # automation or its lease, a status asks for certain members, a month has begun, an address is one
-# for browsers, a file is found by something. `schema_and_decoder_agree` checks them all the same.
+# for browsers, a file is found by something, bytes are an envelope. `schema_and_decoder_agree` checks them all
+# the same.
 RULED = [
     "assemble_bundle",
     "assemble_project_bundle",
@@ -106,6 +107,8 @@ RULED = [
     "poll_provider",
     "put_automation_contract",
     "record_automation_usage",
+    "record_sentry_envelope",
+    "record_sentry_event",
     "release_claim",
     "review_onboarding",
     "start_billing_checkout",

@@ -27,8 +27,8 @@ from tests.support.tenants.tour import Tenant, take_tour
 
 NAMES_NOTHING = {
     "create_project",
-    "get_chunk_upload",
     "get_billing_status",
+    "get_chunk_upload",
     "get_usage",
     "get_usage_history",
     "list_keys",
@@ -38,8 +38,10 @@ NAMES_NOTHING = {
     "record_analytics_event",
     "record_deploy",
     "record_log",
-    "upload_chunks",
+    "record_sentry_envelope",
+    "record_sentry_event",
     "start_billing_checkout",
+    "upload_chunks",
 }
 """Operations of tenants that name nothing: whose things they are about follows from the secret alone."""
 

@@ -7,7 +7,7 @@ one map after the other and tenants in turn; a look-up takes microseconds.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ from service.cases.sourcemaps.resolving import Corrupt, Place, ReadyMap, TooComp
 from service.eventstore.aside import Aside
 from service.eventstore.store import EventStore
 from service.eventstore.turns import Turns
+from service.packing import unpack
 from service.weighted import Weighted
 
 WARM_BYTES = 128 * 1024 * 1024
@@ -67,11 +68,7 @@ Ready = ReadyMap | Verdict
 class Unmangler:
     """Takes maps apart for one process, and keeps them warm."""
 
-    def __init__(
-        self, store: EventStore, unpack: Callable[[bytes], Mapping[str, Any]], warm_bytes: int = WARM_BYTES
-    ) -> None:
-        """Of an error, `unpack` brings back what intake has packed."""
-        self._unpack = unpack
+    def __init__(self, store: EventStore, warm_bytes: int = WARM_BYTES) -> None:
         self._store = store
         self._worker = Aside(MOST_WAITING, "service-source-maps")
         self.packer = Aside(MOST_WAITING, "service-packing")  # of uploads: a piece of them never waits for a map
@@ -90,9 +87,9 @@ class Unmangler:
         rows = await self._store.fetch(_LATEST, *named, *named, project_id)
         if not rows:
             return Unmangled(None, [])
-        release, message, text, packed = rows[0]
-        extra = _mapping(text) if packed is None else self._unpack(packed)
-        return await self.lead(project_id, release, frames_of(extra, message), tenant)
+        release, message, extra, packed = rows[0]
+        said = _mapping(extra) if packed is None else unpack(packed)
+        return await self.lead(project_id, release, frames_of(said, message), tenant)
 
     async def lead(self, project_id: str, release: str | None, frames: Sequence[Frame], tenant: str) -> Unmangled:
         """Lead frames back. Nothing is known of those that name neither a release nor a file's debug id (G-054)."""

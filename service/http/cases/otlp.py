@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 from service.auth.refusals import InvalidPayload
 from service.eventstore.commands import Outcome
 from service.http.edge.apart import LARGE
-from service.http.edge.body_gate import Odd, check_body, check_values
+from service.http.edge.body_gate import Odd, check_written
 from service.http.edge.call import Call
 from service.http.edge.errors import PayloadTooLarge, failure_of
 from service.http.edge.otlp import OTLP_PROTOBUF, export_answer
@@ -57,7 +57,7 @@ async def record_export(call: Call[Any, None]) -> Outcome:
                 try:
                     event = await _event_of(call, reader, found.pieces[index], scopes)
                     items.append(await _item_of(call, event, f"otlp:{digest}:{index}"))
-                except (Malformed, InvalidPayload):
+                except (Malformed, InvalidPayload, RecursionError):
                     refused, reason = refused + 1, "Some records are not of the form of a log record."
                     call.records["logs", HTTPStatus.BAD_REQUEST] += 1
         refused += _settle(call, await call.services.intake.submit_all(items))
@@ -141,8 +141,7 @@ async def _item_of(call: Call[Any, None], known: _Known, key: str) -> Item:
     body, raw = to_log(known.event)
     adjustments = AS_SENT
     try:
-        check_body(raw)
-        check_values(raw)
+        check_written(raw)
     except Odd:
         body, _, raw, adjustments = await call.decode_one(raw)
     sender = call.sender._replace(key=key if known.has_time else None, request_hash="")

@@ -37,7 +37,10 @@ UNROUTED = "unrouted"  # how metrics call a request that reached no operation
 GC_THRESHOLDS = (50_000, 20, 20)  # allocations before a young pass; passes of one generation before the next
 SWITCH_SECONDS = 0.0005  # how long a busy thread may keep the interpreter from one that waits for it
 PREFLIGHT = {
-    "access-control-allow-headers": "authorization, content-type, idempotency-key, x-service-dsn, x-service-request-id",
+    "access-control-allow-headers": (
+        "authorization, content-encoding, content-type, idempotency-key, x-sentry-auth, x-service-dsn, "
+        "x-service-request-id"
+    ),
     "access-control-max-age": "86400",
 }
 
@@ -204,10 +207,18 @@ def _route(template: str, group: list[Bound]) -> Route:
     cors = group[0].cors
     if cors:
         methods.add("OPTIONS")
-    pattern = re.sub(r"\\\{[a-z_]+\\\}", "[^/]+", re.escape(template.rstrip("/") or "/"))
     return Route(
-        template, re.compile(pattern), tuple(sorted(methods)), any(b.operation.closed_errors for b in group), cors
+        template,
+        re.compile(_matching(template)),
+        tuple(sorted(methods)),
+        any(b.operation.closed_errors for b in group),
+        cors,
     )
+
+
+def _matching(template: str) -> str:
+    """A pattern of the paths that a template stands for, without a trailing slash."""
+    return re.sub(r"\\\{[a-z_]+\\\}", "[^/]+", re.escape(template.rstrip("/") or "/"))
 
 
 def _litestar_paths(template: str) -> list[str]:

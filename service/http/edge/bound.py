@@ -20,11 +20,21 @@ TEST_CLOCK_PATH = "/v1/test-clock/advance"  # exists only with a test clock (G-1
 STAND_IN = "command_key"  # the member of a body that may stand in for the Idempotency-Key (G-113)
 
 # The routes that browsers call from other origins, and no others (G-016).
-CORS_PATHS = frozenset({"/v1/logs/", "/v1/analytics/", "/v1/analytics/browser-config", "/v1/public/q/{publication_id}"})
+CORS_PATHS = frozenset(
+    {
+        "/api/{alias}/envelope/",
+        "/api/{alias}/store/",
+        "/v1/analytics/",
+        "/v1/analytics/browser-config",
+        "/v1/logs/",
+        "/v1/public/q/{publication_id}",
+    }
+)
 CORS = {
     "access-control-allow-origin": "*",
     "access-control-expose-headers": (
         "x-service-request-id, retry-after, ratelimit-limit, ratelimit-remaining, ratelimit-reset, idempotent-replayed"
+        ", x-sentry-error, x-sentry-rate-limits"
     ),
 }
 
@@ -72,6 +82,10 @@ class Bound:
     def decode(self, raw: bytes) -> Any:
         """Decode a body into the declared type. Raises msgspec.ValidationError."""
         return self._decoder.decode(raw)
+
+    def convert(self, value: Any) -> Any:
+        """Convert a body that is decoded already; both hold the same inner values. Raises msgspec.ValidationError."""
+        return msgspec.convert(value, self.body_type)
 
     @cached_property
     def needs_body(self) -> bool:

@@ -128,6 +128,10 @@ class Call(Generic[B, Q]):
         """Carry out a pure piece of work on the body: apart when the body is large (P25). Raises what it raises."""
         return await self._apart.run_if_large(self.principal.tenant, len(self.raw_body), work)
 
+    async def work_apart(self, work: Callable[[], T]) -> T:
+        """Carry out a pure piece of work that is dear for its size apart. Raises what it raises."""
+        return await self._apart.run(self.principal.tenant, work)
+
     async def carry_out(
         self, intent: Intent[T], render: Callable[[T], Answer], *, on_replay: Replay | None = None
     ) -> Outcome:

@@ -11,6 +11,7 @@ from service.eventstore.outage import OUTAGE
 from service.eventstore.store import COMMANDS, FENCES, READS, EventStore
 from service.http.edge.metrics import Joined, Labelled, Metrics
 from service.http.edge.pipeline import Pipeline
+from service.ingest.foreign.reports import SdkCounts
 
 
 class _Gauge(NamedTuple):
@@ -97,11 +98,28 @@ def measure(pipeline: Pipeline, metrics: Metrics) -> None:
         lambda: {(): _of_intake(pipeline, "adjusted")},
     )
     metrics.total(
+        "service_sdk_items",
+        "Items that SDKs of others sent, by protocol and type; of those that are not taken only this is kept.",
+        ["protocol", "type"],
+        lambda: dict(_of_sdks(pipeline).items),
+    )
+    metrics.total(
+        "service_sdk_discarded",
+        "Items that SDKs of others say they dropped, by protocol, reason and category.",
+        ["protocol", "reason", "category"],
+        lambda: dict(_of_sdks(pipeline).discarded),
+    )
+    metrics.total(
         "service_scrubbed_values",
         "Values hidden in telemetry, by kind.",
         ["kind"],
         lambda: {(kind,): count for kind, count in _of_intake(pipeline, "scrubbed", {}).items()},
     )
+
+
+def _of_sdks(pipeline: Pipeline) -> SdkCounts:
+    counts: SdkCounts = _of_intake(pipeline, "sdks", SdkCounts())
+    return counts
 
 
 def _of_store(pipeline: Pipeline, total: _Total) -> Labelled:

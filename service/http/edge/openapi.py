@@ -89,6 +89,7 @@ _SCHEME_OF_KIND: Mapping[PrincipalKind, str] = {
 _SIGNED = frozenset((row.method, row.path) for row in documented_operations() if row.auth == "signature")
 
 _PATH_PATTERNS: Mapping[str, Json] = {
+    "alias": {"type": "string", "pattern": "^[1-9][0-9]{0,15}$"},
     "project_id": {
         "type": "string",
         "minLength": 8,

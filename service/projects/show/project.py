@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 from schemas.projects.project import (
     DsnBody,
@@ -13,8 +13,9 @@ from schemas.projects.project import (
     ProjectItem,
     ProjectList,
     RoleName,
+    SdkSettings,
 )
-from service.auth.secrets import make_dsn
+from service.auth.secrets import alias_of, make_dsn, make_sentry_dsn
 from service.projects.commands.dsn import CheckedDsn, IssuedDsn
 from service.projects.reads.project import KnownDsn, ListedProject
 
@@ -35,6 +36,7 @@ def project_created(base_url: str, issued: IssuedDsn, *, raw: bool) -> ProjectCr
     """A new project, with the DSN itself where it is shown for the first time (`raw`)."""
     return ProjectCreatedBody(
         id=issued.project_id,
+        **_sdks(base_url, issued.project_id, issued.key if raw else None),
         project_id=issued.project_id,
         name=issued.name,
         role="owner",
@@ -53,6 +55,7 @@ def dsn_rotated(base_url: str, issued: IssuedDsn, *, raw: bool) -> DsnRotatedBod
     """The DSN that replaces the one before, itself where it is shown for the first time (`raw`)."""
     return DsnRotatedBody(
         id=issued.project_id,
+        **_sdks(base_url, issued.project_id, issued.key if raw else None),
         name=issued.name,
         dsn=make_dsn(base_url, issued.key, issued.project_id) if raw else None,
         dsn_recoverable=issued.recoverable,
@@ -68,6 +71,7 @@ def dsn(base_url: str, project_id: str, known: KnownDsn) -> DsnBody:
     place = f"{base_url}/v1/projects/{project_id}/dsn"
     return DsnBody(
         project_id=project_id,
+        **_sdks(base_url, project_id, known.key),
         dsn_prefix=known.prefix,
         raw_available=known.key is not None,
         dsn=None if known.key is None else make_dsn(base_url, known.key, project_id),
@@ -97,6 +101,7 @@ def _item(project: ListedProject, *, can_unseal: bool) -> ProjectItem:
     return ProjectItem(
         id=project.id,
         project_id=project.id,
+        alias=alias_of(project.id),
         name=project.name,
         role=cast("RoleName", project.role),
         dsn_prefix=project.dsn_prefix,
@@ -105,7 +110,13 @@ def _item(project: ListedProject, *, can_unseal: bool) -> ProjectItem:
     )
 
 
-def _endpoints(base_url: str) -> dict[str, str]:
+def _sdks(base_url: str, project_id: str, key: str | None) -> dict[str, Any]:
+    """The members that say what to give to the SDKs of others."""
+    settings = None if key is None else SdkSettings(sentry_dsn=make_sentry_dsn(base_url, key, project_id))
+    return {"alias": alias_of(project_id), "sdks": settings}
+
+
+def _endpoints(base_url: str) -> dict[str, Any]:
     """The members of DsnEndpoints."""
     return {
         "logs_url": f"{base_url}/v1/logs/",

@@ -13,8 +13,8 @@ from service.auth.refusals import Unauthenticated
 from service.eventstore.commands import Command as StoreCommand
 from service.eventstore.commands import CommandFailed, CommandNotDone, KeyReused, Origin
 from service.ingest import grouping
-from service.ingest.packing import unpack
 from service.ingest.waiting import Waiting
+from service.packing import unpack
 from statemachines.cases import case, suppressions
 from statemachines.cases.suppressions import Action
 from statemachines.projects.project import ProjectDeletionInProgress

@@ -139,6 +139,8 @@ def work_on_cases(tenant: Tenant) -> None:
     for kind in ("ErrandLost", "ErrandLate"):
         error = {"message": f"{kind} on its way", "level": "error", "user": {"id": f"{tenant.name}-walker"}}
         tenant.call("POST", "/v1/logs/", error | {"exception": {"type": kind, "value": "on its way"}}, dsn)
+    for route, body in (("store", {"level": "info", "message": "An errand begins."}), ("envelope", {})):
+        tenant.call("POST", f"/api/{project['alias']}/{route}/", body, dsn)
     lost, late = tenant.call("GET", f"{path}/cases", None, owner)["cases"]
     case, revision = f"/v1/cases/{lost['id']}", lost["revision"]
     for deed, more in (

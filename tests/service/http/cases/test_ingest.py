@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from service.ingest.packing import unpack
+from service.packing import unpack
 from tests.support.api import World, at_once, ok, refused, without_request_id
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
 from tests.support.cluster import TestCluster

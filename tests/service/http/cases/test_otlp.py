@@ -236,6 +236,25 @@ async def test_a_million_records_are_too_many(project):
     assert (answer.status_code, answer.content[:2]) == (413, b"\x08\x08")
 
 
+@pytest.mark.parametrize("depth", [40, 100, 250, 5_000])
+async def test_a_deep_record_is_cut_or_refused_alone(world: World, project, depth):
+    """JSON nests as deep as its sender likes; the record beside it is stored in any case (G-133)."""
+    _, made, dsn = project
+    deep = '{"arrayValue":{"values":[' * depth + "{}" + "]}}" * depth
+    odd = f'{{"attributes":[{{"key":"a","value":{deep}}}],"body":{{"stringValue":"deep"}}}}'
+    records = f'{odd},{{"body":{{"stringValue":"m"}}}}'
+    raw = f'{{"resourceLogs":[{{"scopeLogs":[{{"logRecords":[{records}]}}]}}]}}'
+    answer = await dsn.post("/v1/logs", content=raw.encode(), headers=AS_JSON)
+    rows = await world.sql("select message, adjusted from log_events where project_id = %s order by 1", made["id"])
+    if depth > 1_000:
+        assert (answer.status_code, rows) == (400, [])  # So deep that it is no JSON to anybody.
+        return
+    refused_records = int(answer.json().get("partialSuccess", {}).get("rejectedLogRecords", 0))
+    assert (answer.status_code, refused_records + len(rows), rows[-1]) == (200, 2, ("m", None))
+    if len(rows) > 1:
+        assert (rows[0][1] is not None) == (depth > 60)
+
+
 async def test_only_a_dsn_exports_and_errors_are_told_in_kind(world: World, project):
     _, made, dsn = project
     raw = export(ERROR).SerializeToString()

@@ -11,7 +11,6 @@ from projections.cases.source_maps import SOURCE_MAPS
 from service.cases.sourcemaps import unmangling
 from service.cases.sourcemaps.show_unmangled import ADVICE
 from service.ids import new_id
-from service.ingest.packing import unpack
 from tests.service.http.cases.test_acting import act
 from tests.service.http.cases.test_acting import project as project  # noqa: PLC0414 (a fixture is found by name)
 from tests.service.http.cases.test_source_map import put
@@ -81,6 +80,17 @@ async def test_a_stack_of_each_engine_leads_to_the_sources(world: World, project
     assert [frame["original_line"] for frame in objects["frames"]] == [6, 1]
     many = await unmangle(owner, await report(dsn, "Packed", frames=listed[:1] * 100))
     assert many["resolved_count"] == 100
+
+
+async def test_a_large_error_leads_to_the_sources_as_a_small_one(world: World, project):
+    """What it says is stored packed."""
+    owner, project_id, dsn = project
+    ok(await put(owner, project_id, MAP, release="r1", source_url="~/assets/shop.min.js"))
+    frames = [{"file": URL, "line": 1, "column": 73, "function": "divided"}] * 40
+    found = await unmangle(owner, await report(dsn, "Large", frames=frames))
+    assert verdicts(found) == ["resolved"] * 40
+    stored = "select count(*) from log_events where project_id = %s and packed is not null"
+    assert await world.sql(stored, project_id) == [(1,)]
 
 
 async def test_each_verdict_names_what_to_do(world: World, project):
@@ -203,11 +213,11 @@ async def test_what_is_warm_is_weighed_and_bounded(world: World, project):
     async def work(store: Any) -> None:
         rows = await store.find(SOURCE_MAPS, "t.project_id = %s", project_id)
         assert len(rows) == 3
-        one = unmangling.Unmangler(store, unpack)
+        one = unmangling.Unmangler(store)
         assert len((await one.lead(project_id, "r1", frames[:1], "t")).frames) == 1
         weight = one.kept_bytes
         assert weight > len(MAP)
-        two = unmangling.Unmangler(store, unpack, warm_bytes=2 * weight + 100)
+        two = unmangling.Unmangler(store, warm_bytes=2 * weight + 100)
         led = await two.lead(project_id, "r1", frames, "t")
         assert [frame.verdict for frame in led.frames] == ["resolved"] * 3
         assert weight < two.kept_bytes <= 2 * weight + 100

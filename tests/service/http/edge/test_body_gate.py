@@ -7,12 +7,13 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from service.auth.refusals import InvalidPayload
-from service.http.edge.body_gate import check_body
+from service.http.edge.body_gate import check_body, check_written
 from tests.service.http.edge import slow_json
 
 NAMES = st.text(alphabet='ab:\\"u0d{[é\U0001f600', max_size=4)
@@ -182,3 +183,33 @@ def test_no_text_takes_long(raw: bytes) -> None:
     """The largest hostile bodies are judged in a fraction of a second; beyond linear time they would take hours."""
     with contextlib.suppress(InvalidPayload):
         check_body(raw)
+
+
+WRITTEN = st.recursive(
+    LEAVES | st.text(st.sampled_from('0:,["\\x00é'), max_size=20) | st.integers(10**14, 10**17).map(str),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(NAMES, inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(WRITTEN, st.integers(0, 70))
+@example(2**53, 0)
+@example([-(2**53)], 0)
+@example({"a": 2**53 - 1}, 0)
+@example("\x00", 0)
+def test_what_was_written_here_is_judged_alike(value: Any, depth: int) -> None:
+    """The shorter look says what the long one says of every text of our own encoder."""
+    for _ in range(depth):
+        value = [value]
+    try:
+        raw = msgspec.json.encode({"a": value})  # A record is an object.
+    except OverflowError:
+        return
+    verdicts = []
+    for check in (check_body, check_written):
+        try:
+            check(raw)
+            verdicts.append(None)
+        except InvalidPayload as refusal:
+            verdicts.append(refusal.details["invalid_fields"])
+    assert verdicts[0] == verdicts[1]

@@ -263,8 +263,11 @@ def test_a_request_has_no_default() -> None:
     assert spent == "US dollars with at most 6 decimals. 0 when left out."
 
 
-BYTES = {"upload_source_map": "application/octet-stream", "upload_chunks": "multipart/form-data"}
-"""Bodies that are files."""
+BYTES = {
+    **dict.fromkeys(["record_sentry_envelope", "record_sentry_event", "upload_source_map"], "application/octet-stream"),
+    "upload_chunks": "multipart/form-data",
+}
+"""Bodies that are files, or of a foreign protocol."""
 
 
 def test_a_body_is_json() -> None:

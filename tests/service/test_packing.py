@@ -8,7 +8,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.ingest.packing import LARGEST, PACKED_FROM, pack, unpack
+from service.packing import LARGEST, PACKED_FROM, pack, unpack
 from tests.support.ingest import analytics_item, log_item, prepared
 
 VALUES = st.recursive(

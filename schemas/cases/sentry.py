@@ -1,0 +1,17 @@
+"""Wire contract of the routes that Sentry's SDKs send to: the answer; what they send is described by Sentry (G-142)."""
+
+from __future__ import annotations
+
+import msgspec
+
+MAX_ENVELOPE_BYTES = 1024 * 1024
+"""Of a body as it is sent."""
+
+MAX_UNPACKED_BYTES = 4 * 1024 * 1024
+"""Of a body once its content coding is taken off."""
+
+
+class SentryAccepted(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The event with this id is stored and counted in its case; absent when there was none in the envelope."""
+
+    id: str | msgspec.UnsetType = msgspec.UNSET

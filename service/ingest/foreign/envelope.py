@@ -1,0 +1,110 @@
+"""The envelope in which Sentry's SDKs send: a line of headers, then items, each a line of headers and a payload.
+
+An item that says its length has so many bytes, then the end of its line or of the envelope; any other ends with its
+line. Empty lines may follow the last item. What is not so is refused whole, with the number of the item at fault, so
+that nothing of it is taken. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+from msgspec import Meta
+
+MAX_ITEMS = 1000
+MAX_HEADER = 16 * 1024  # bytes of one line of headers
+_LINE = b"\n"
+
+
+class Malformed(Exception):
+    """What came is no envelope; the text says why."""
+
+
+class TooManyItems(Exception):
+    """An envelope of more than MAX_ITEMS items."""
+
+
+class Header(msgspec.Struct, frozen=True):
+    """What is read of an envelope's headers."""
+
+    event_id: str | None = None
+    dsn: str | None = None
+
+
+class _ItemHeader(msgspec.Struct, frozen=True):
+    type: str
+    length: Annotated[int, Meta(ge=0)] | None = None
+
+
+class Item(NamedTuple):
+    """An item of an envelope: its type, and its payload as it came."""
+
+    type: str
+    payload: bytes
+
+
+class Envelope(NamedTuple):
+    """An envelope taken apart."""
+
+    header: Header
+    items: tuple[Item, ...]
+
+
+_header = msgspec.json.Decoder(Header).decode
+_item_header = msgspec.json.Decoder(_ItemHeader).decode
+
+
+def read_header(raw: bytes) -> Header:
+    """Read the first line of an envelope. Raises Malformed."""
+    line, _ = _line(raw, 0, "the envelope")
+    header: Header = _decoded(_header, line, "the envelope")
+    return header
+
+
+def parse(raw: bytes) -> Envelope:
+    """Take an envelope apart. Raises Malformed, and TooManyItems."""
+    line, at = _line(raw, 0, "the envelope")
+    header: Header = _decoded(_header, line, "the envelope")
+    items: list[Item] = []
+    end = len(raw.rstrip(_LINE))
+    while at < end:
+        if len(items) == MAX_ITEMS:
+            raise TooManyItems
+        whose = f"item {len(items)}"
+        line, at = _line(raw, at, whose)
+        said: _ItemHeader = _decoded(_item_header, line, whose)
+        payload, at = _payload(raw, at, said.length, whose)
+        items.append(Item(said.type, payload))
+        end = max(end, at)  # a payload of a length that was said may end with empty lines
+    return Envelope(header, tuple(items))
+
+
+def _line(raw: bytes, at: int, whose: str) -> tuple[bytes, int]:
+    """The line that begins at a place, and where the next one does."""
+    end = raw.find(_LINE, at, at + MAX_HEADER + 1)
+    if end < 0:
+        end = len(raw)
+    if end - at > MAX_HEADER:
+        raise Malformed(f"the headers of {whose} must be one line of at most {MAX_HEADER} bytes")
+    return raw[at:end], min(end + 1, len(raw))
+
+
+def _payload(raw: bytes, at: int, length: int | None, whose: str) -> tuple[bytes, int]:
+    if length is None:
+        end = raw.find(_LINE, at)
+        end = len(raw) if end < 0 else end
+    else:
+        end = at + length
+        if end > len(raw):
+            raise Malformed(f"{whose} must be as long as it says: it ends early")
+        if end < len(raw) and raw[end : end + 1] != _LINE:
+            raise Malformed(f"{whose} must be as long as it says: it goes on")
+    return raw[at:end], min(end + 1, len(raw))
+
+
+def _decoded(decode: Any, line: bytes, whose: str) -> Any:
+    try:
+        return decode(line)
+    except (msgspec.DecodeError, ValueError, RecursionError):  # a ValidationError is a DecodeError
+        raise Malformed(f"the headers of {whose} must be a JSON object of the documented form") from None

@@ -1,0 +1,223 @@
+"""What Sentry's SDKs send over HTTP: taken, answered in their way, deduplicated, refused (G-142)."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+from typing import Any
+from uuid import uuid4
+
+import httpx2
+import pytest
+
+from service.auth.secrets import alias_of
+from service.ingest.foreign.envelope import MAX_ITEMS
+from tests.support.api import World, at_once, ok, refused
+from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
+from tests.support.sentry import NATIVE_LOG, PYTHON_EVENT, envelope, of_event
+
+pytestmark = pytest.mark.shares_server
+
+
+class Sdk:
+    """An SDK of one project: its DSN, as it was pasted, and what it sends."""
+
+    def __init__(self, world: World, owner: Any, made: dict[str, Any]) -> None:
+        self.world, self.owner, self.made = world, owner, made
+        self.dsn = httpx2.URL(made["sdks"]["sentry_dsn"])
+        self.auth = {"x-sentry-auth": f"Sentry sentry_key={self.dsn.username}, sentry_version=7, sentry_client=x/1"}
+
+    async def send(self, body: bytes, *, path: str = "", auth: bool = True, **headers: str) -> httpx2.Response:
+        """Post an envelope with the header of the SDK for Python."""
+        said = {**(self.auth if auth else {}), **{name.replace("_", "-"): value for name, value in headers.items()}}
+        target = path or f"/api{self.dsn.path}/envelope/"
+        return await self.world.call("POST", target, content=body, headers=said)
+
+    async def rows(self) -> list[tuple[Any, ...]]:
+        """What is stored of the project, oldest first."""
+        query = "select level, message, case_id, extra, adjusted from log_events where project_id = %s order by id"
+        return await self.world.sql(query, self.made["id"])
+
+
+@pytest.fixture
+async def sdk(world: World) -> Sdk:
+    owner = await world.sign_in()
+    return Sdk(world, owner, await owner.create_project())
+
+
+def event(**members: Any) -> dict[str, Any]:
+    return {**PYTHON_EVENT, "event_id": uuid4().hex, **members}
+
+
+async def test_what_to_paste(world: World, sdk: Sdk) -> None:
+    """Every answer about a project has its number, and the DSN for SDKs wherever it has the DSN."""
+    project_id, alias = sdk.made["id"], sdk.made["alias"]
+    assert (alias, sdk.dsn.path) == (alias_of(project_id), f"/{alias}")
+    assert sdk.dsn.username in sdk.made["dsn"]
+    [listed] = ok(await sdk.owner.get("/v1/projects"))["projects"]
+    assert (listed["alias"], "sdks" in listed) == (alias, False)
+    rotated = ok(await sdk.owner.post(f"/v1/projects/{project_id}/dsn/rotate"))
+    assert rotated["sdks"]["sentry_dsn"].endswith(f"/{alias}")
+    assert rotated["sdks"]["sentry_dsn"] != sdk.made["sdks"]["sentry_dsn"]
+    refused(await sdk.send(of_event(event())), 401, "unauthenticated")
+
+
+async def test_an_event_is_stored_and_in_the_case_of_its_like(sdk: Sdk) -> None:
+    """The same exception, reported by hand, is the same case."""
+    sent = event()
+    assert ok(await sdk.send(of_event(sent))) == {"id": sent["event_id"]}
+    [[level, message, case_id, extra, _]] = await sdk.rows()
+    assert (level, message, extra["sdk"]["event_id"]) == ("error", "Card 17 refused", sent["event_id"])
+    assert "4111111111111111" not in json.dumps(extra)
+    native = ok(await sdk.world.having(sdk.made["dsn"]).post("/v1/logs/", NATIVE_LOG), 202)
+    assert native["case_id"] == case_id
+    case = ok(await sdk.owner.get(f"/v1/cases/{case_id}"))
+    assert (case["event_count"], case["title"]) == (2, "PaymentError: Card 17 refused")
+
+
+@pytest.mark.parametrize("way", ["header", "authorization", "query", "envelope", "bearer"])
+async def test_where_the_key_may_be(sdk: Sdk, way: str) -> None:
+    """In X-Sentry-Auth, in Authorization, in the query, or in the DSN of an envelope; packed and in chunks too."""
+    key, place = sdk.dsn.username, f"/api{sdk.dsn.path}/envelope/"
+    headers = {
+        "header": sdk.auth,
+        "authorization": {"authorization": sdk.auth["x-sentry-auth"]},
+        "bearer": {"authorization": f"Bearer {sdk.made['dsn']}"},
+    }.get(way, {})
+    path = (
+        f"{place}?sentry_version=7&sentry_key={key}&sentry_client=sentry.javascript.node" if way == "query" else place
+    )
+    sent = event()
+    body = gzip.compress(of_event(sent, **({"dsn": str(sdk.dsn)} if way == "envelope" else {})))
+
+    async def chunks() -> Any:
+        yield body[:100]
+        yield body[100:]
+
+    headers = {**headers, "content-encoding": "gzip", "content-type": "text/plain;charset=UTF-8"}
+    answer = await sdk.world.call("POST", path, content=chunks(), headers=headers)
+    assert ok(answer) == {"id": sent["event_id"]}
+    assert len(await sdk.rows()) == 1
+
+
+async def test_who_is_refused(world: World, sdk: Sdk) -> None:
+    """No key, a wrong one, another project's number, another kind: nothing is stored, nothing is told apart."""
+    other = Sdk(world, sdk.owner, await sdk.owner.create_project())
+    body = of_event(event())
+    place = f"/api{sdk.dsn.path}/envelope/"
+    for answer in (
+        await sdk.send(body, auth=False),
+        await sdk.send(of_event(event(), dsn="http://nobody@x/1"), auth=False),
+        await sdk.send(b"\x00\xff", auth=False),
+        await sdk.send(body, path=f"/api{other.dsn.path}/envelope/"),
+        await sdk.send(body, path="/api/1/envelope/"),
+        await sdk.send(body, path=f"{place}?sentry_key={other.dsn.username}"),
+        await other.send(body, path=place),
+    ):
+        refused(answer, 401, "unauthenticated")
+        assert answer.headers["x-sentry-error"]
+    refused(await sdk.owner.call("POST", place, content=body), 403, "principal_not_allowed")
+    assert await sdk.rows() == await other.rows() == []
+
+
+async def test_an_event_that_comes_again_is_the_one_that_is_stored(sdk: Sdk) -> None:
+    """Many times at once, by either route, changed or not: one record, for 24 hours (G-143)."""
+    sent = event()
+    bodies = [of_event(sent), of_event({**sent, "message": "changed"}), of_event(sent, sent_at="later")]
+    answers = await at_once(9, lambda turn: sdk.send(bodies[turn % 3]))
+    stored = f"/api{sdk.dsn.path}/store/"
+    answers.append(await sdk.send(json.dumps(sent).encode(), path=stored, content_type="application/json"))
+    assert [ok(answer) for answer in answers] == [{"id": sent["event_id"]}] * 10
+    assert len(await sdk.rows()) == 1
+
+
+async def test_an_event_without_an_id_is_given_one(sdk: Sdk) -> None:
+    """By the envelope, else by the service; two of them are two."""
+    nameless = {name: value for name, value in PYTHON_EVENT.items() if name != "event_id"}
+    named = uuid4().hex
+    assert ok(await sdk.send(of_event(nameless, event_id=named))) == {"id": named}
+    ids = {ok(await sdk.send(of_event(nameless)))["id"] for _ in range(2)}
+    assert len(ids | {named}) == len(await sdk.rows()) == 3
+
+
+async def test_items_that_are_not_taken_are_counted(sdk: Sdk) -> None:
+    """Answered 200 like any other; so are client reports, and what they say is counted."""
+    before = await figures(sdk.world)
+    report = b'{"discarded_events":[{"reason":"queue_overflow","category":"error","quantity":7}]}'
+    items = [({"type": kind}, b"{}") for kind in ("transaction", "session", "replay_event", "made_up")]
+    items += [({"type": "attachment"}, b"\x00\n\xff"), ({"type": "client_report"}, report)]
+    assert ok(await sdk.send(envelope(*items))) == {}
+    assert await sdk.rows() == []
+    added = {name: value - before.get(name, 0) for name, value in (await figures(sdk.world)).items()}
+    for kind in ("transaction", "session", "replay_event", "attachment", "client_report", "other"):
+        assert added[f'service_sdk_items_total{{protocol="sentry",type="{kind}"}}'] == 1
+    drops = 'service_sdk_discarded_total{category="error",protocol="sentry",reason="queue_overflow"}'
+    assert added[drops] == 7
+
+
+async def figures(world: World) -> dict[str, float]:
+    """The counters of SDKs; of whichever process is asked, after all have refreshed theirs."""
+    await asyncio.sleep(1.2)
+    lines = (await world.client.get("/metrics")).text.splitlines()
+    told = [line.rpartition(" ") for line in lines if line.startswith("service_sdk_")]
+    return {name: float(value) for name, _, value in told}
+
+
+DEEP = b'{"message":' + b"[" * 200 + b"]" * 200 + b"}"
+HOSTILE: list[tuple[str, bytes, str, int]] = [
+    ("empty", b"", "", 400),
+    ("no envelope", b"hello", "", 400),
+    ("cut short", of_event(PYTHON_EVENT)[:-40], "", 400),
+    ("wrong length", envelope(({"type": "event", "length": 9}, b"{}")), "", 400),
+    ("negative length", envelope(({"type": "event", "length": -1}, b"{}")), "", 400),
+    ("event is no JSON", envelope(({"type": "event"}, b"{nope}")), "", 400),
+    ("event is no object", envelope(({"type": "event"}, b"[1]")), "", 400),
+    ("a member twice", envelope(({"type": "event"}, b'{"a":1,"a":2}')), "", 400),
+    ("two events", envelope(({"type": "event"}, b"{}"), ({"type": "event"}, b"{}")), "", 400),
+    ("a million items", b"{}\n" + b'{"type":"a"}\n\n' * 70_000, "", 413),
+    ("a million items, packed", gzip.compress(b"{}\n" + b'{"type":"a"}\n\n' * 250_000), "gzip", 413),
+    ("one item too many", envelope(*[({"type": "a"}, b"")] * (MAX_ITEMS + 1)), "", 413),
+    ("too large", b"{}\n" + b" " * (1024 * 1024), "", 413),
+    ("a bomb", gzip.compress(b"{}\n" + b" " * 50_000_000), "gzip", 413),
+    ("not what it says", b"{}", "gzip", 400),
+    ("another coding", b"{}", "br", 415),
+    ("deep headers", b'{"trace":' + b"[" * 5000 + b"]" * 5000 + b"}", "", 400),
+]
+
+
+@pytest.mark.parametrize(("what", "body", "coding", "status"), HOSTILE, ids=[row[0] for row in HOSTILE])
+async def test_hostile_envelopes(sdk: Sdk, what: str, body: bytes, coding: str, status: int) -> None:
+    """Get a clear answer and change nothing, whether their sender is known by the head or would be by the body."""
+    answer = await sdk.send(body, content_encoding=coding)
+    assert answer.status_code == status, answer.text
+    assert answer.json()["error"]["next_action"]
+    unknown = await sdk.send(body, auth=False, content_encoding=coding)
+    assert unknown.status_code in {401, 413, 415, 400}, unknown.text
+    assert await sdk.rows() == []
+
+
+async def test_what_is_odd_is_adjusted(sdk: Sdk) -> None:
+    """Numbers, characters and depth of an event cost nobody the event, and the record names the places (G-133)."""
+    raw = b'{"message":"a\\u0000b","level":"error","extra":{"n":12345678901234567890,"deep":' + DEEP + b"}}"
+    ok(await sdk.send(envelope(({"type": "event"}, raw))))
+    [[_, message, case_id, extra, adjusted]] = await sdk.rows()
+    assert (message, extra["extra"]["n"], case_id is not None) == ("a\ufffdb", "12345678901234567890", True)
+    assert {"message", "extra.n"} <= set(adjusted)
+
+
+async def test_messages_are_logs(sdk: Sdk) -> None:
+    """Below error level there is no case."""
+    ok(await sdk.send(of_event({"message": "started", "level": "info"})))
+    [[level, message, case_id, _, _]] = await sdk.rows()
+    assert (level, message, case_id) == ("info", "started", None)
+
+
+async def test_browsers_may_ask_first(world: World, sdk: Sdk) -> None:
+    """A preflight lets an SDK's header through, and its answers are readable from any page."""
+    for route in ("envelope", "store"):
+        asked = await world.client.options(f"/api{sdk.dsn.path}/{route}/", headers={"origin": "https://shop.example"})
+        assert (asked.status_code, asked.headers["access-control-allow-origin"]) == (204, "*")
+        assert "x-sentry-auth" in asked.headers["access-control-allow-headers"]
+    answer = await sdk.send(of_event(event()), origin="https://shop.example")
+    assert "x-sentry-rate-limits" in answer.headers["access-control-expose-headers"]
