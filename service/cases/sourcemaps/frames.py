@@ -19,7 +19,8 @@ MOST_NAME = 1000
 MOST_NUMBER = 2**31
 
 _DEBUG_ID = re.compile(r"[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}")
-_FILES = ("file", "source_url", "filename", "abs_path", "url")
+# What says most first: `file` may be a base name where another name stands beside it.
+_FILES = ("abs_path", "filename", "source_url", "url", "file")
 _LINES = ("line", "lineno", "line_number")
 _COLUMNS = ("column", "colno", "col", "column_number")
 _FUNCTIONS = ("function", "name", "method")

@@ -63,6 +63,15 @@ def test_objects_count_before_text_and_under_whatever_names():
     known = frame._replace(debug_id=DEBUG_ID)
     assert frames_of({"exception": {"frames": [house], "stack": stack}}, "m") == [frame]
     assert frames_of({"exception": {"frames": [other, 7, None]}}, "m") == [known]
+    beside = {
+        "file": "app.min.js",
+        "filename": "/app.min.js",
+        "abs_path": URL,
+        "lineno": 1,
+        "colno": 2,
+        "function": "f",
+    }
+    assert frames_of({"exception": {"frames": [beside]}, **images}, "m") == [known]
     assert frames_of({"exception": {"stacktrace": {"frames": [other]}}}, "m") == [known]
     assert frames_of({"exception": {"frames": [house]}, **images}, "m") == [known]
     assert frames_of({"exception": {"frames": [house], "debug_ids": {URL: DEBUG_ID}}}, "m") == [known]
