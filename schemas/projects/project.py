@@ -21,9 +21,17 @@ class CreateProject(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SdkSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What SDKs of others are given to send here, and nothing else: `sentry_dsn` to those of Sentry (G-142)."""
+    """What SDKs of others are given to send here, and nothing else (G-142).
+
+    `sentry_dsn` is for those of Sentry, `posthog_host` and `posthog_key` for those of PostHog, and the others are the
+    values of `OTEL_EXPORTER_OTLP_ENDPOINT` and `OTEL_EXPORTER_OTLP_HEADERS` for those of OpenTelemetry.
+    """
 
     sentry_dsn: str
+    posthog_host: str
+    posthog_key: str
+    otlp_endpoint: str
+    otlp_headers: str
 
 
 class DsnEndpoints(msgspec.Struct, frozen=True, kw_only=True):

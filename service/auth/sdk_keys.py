@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import urlsplit
 
+POSTHOG = "posthog"
 SENTRY = "sentry"
 
 Headers = Mapping[str, str]
@@ -42,4 +43,9 @@ def _sentry(headers: Headers, query: Query) -> list[str]:
     return [*found, *([values] if isinstance(values, str) else values)]
 
 
-_PLACES: Mapping[str, Callable[[Headers, Query], list[str]]] = {SENTRY: _sentry}
+def _posthog(_headers: Headers, _query: Query) -> list[str]:
+    """None: their key is in the body."""
+    return []
+
+
+_PLACES: Mapping[str, Callable[[Headers, Query], list[str]]] = {POSTHOG: _posthog, SENTRY: _sentry}

@@ -15,6 +15,10 @@ KINDS = {
     "record_sentry_envelope": "logs",
     "record_sentry_event": "logs",
     "record_analytics_event": "analytics",
+    "capture_posthog_batch": "analytics",
+    "capture_posthog_event": "analytics",
+    "capture_posthog_events": "analytics",
+    "ingest_posthog_events": "analytics",
     "record_deploy": "deploys",
 }
 """Kind of record by operation id."""

@@ -86,13 +86,16 @@ expected-statuses = {accepted_or_ruled_out}
 ACCEPTED = ["2xx", 401, 403, 404, 409, 412, 428, 429, 503]
 # These answer 400 by rules that no schema states: a code is live, a document was rendered here, a runner names its
 # automation or its lease, a status asks for certain members, a month has begun, an address is one
-# for browsers, a file is found by something, bytes are an envelope. `schema_and_decoder_agree` checks them all
-# the same.
+# for browsers, a file is found by something, bytes are an envelope or an event.
+# `schema_and_decoder_agree` checks them all the same.
 RULED = [
     "assemble_bundle",
     "assemble_project_bundle",
     "assign_case",
     "backtest_automation_contract",
+    "capture_posthog_batch",
+    "capture_posthog_event",
+    "capture_posthog_events",
     "create_credential",
     "create_suppression",
     "disable_automation",
@@ -102,6 +105,7 @@ RULED = [
     "get_openapi",
     "get_signal_map",
     "get_usage",
+    "ingest_posthog_events",
     "open_billing_portal",
     "poll_device",
     "poll_provider",

@@ -26,15 +26,21 @@ from tests.support.tenants.recording import ID, Recorder
 from tests.support.tenants.tour import Tenant, take_tour
 
 NAMES_NOTHING = {
+    "capture_posthog_batch",
+    "capture_posthog_event",
+    "capture_posthog_events",
     "create_project",
+    "decide_posthog",
     "get_billing_status",
     "get_chunk_upload",
     "get_usage",
     "get_usage_history",
+    "ingest_posthog_events",
     "list_keys",
     "list_projects",
     "open_billing_portal",
     "read_browser_config",
+    "read_posthog_flags",
     "record_analytics_event",
     "record_deploy",
     "record_log",

@@ -14,15 +14,14 @@ from service.eventstore.commands import Outcome
 from service.http.edge.apart import LARGE
 from service.http.edge.body_gate import Odd, check_written
 from service.http.edge.call import Call
-from service.http.edge.errors import PayloadTooLarge, failure_of
+from service.http.edge.errors import PayloadTooLarge
 from service.http.edge.otlp import OTLP_PROTOBUF, export_answer
-from service.http.edge.several import log_failures
+from service.http.edge.several import settle
 from service.ingest.foreign import otlp_json, otlp_protobuf
 from service.ingest.foreign.common import ForeignEvent, to_log
 from service.ingest.foreign.otlp import Record, Scope, to_event
 from service.ingest.foreign.otlp_protobuf import Cut, Malformed, Piece, TooMany
 from service.ingest.items import AS_SENT, Item, take_log
-from service.ingest.together import Result
 
 T = TypeVar("T")
 
@@ -61,7 +60,8 @@ async def record_export(call: Call[Any, None]) -> Outcome:
                 except (Malformed, InvalidPayload, RecursionError):
                     refused, reason = refused + 1, "Some records are not of the form of a log record."
                     call.records["logs", HTTPStatus.BAD_REQUEST] += 1
-        refused += _settle(call, await call.services.intake.submit_all(items))
+        results = await call.services.intake.submit_all(items)
+        refused += settle(call, ["logs"] * len(results), results)
     return export_answer(form, refused, reason or ("Some records could not be stored." if refused else ""))
 
 
@@ -148,18 +148,3 @@ async def _item_of(call: Call[Any, None], known: _Known, key: str) -> Item:
         body, _, raw, adjustments = await call.decode_one(raw)
     sender = call.sender._replace(key=key if known.has_time else None, request_hash="")
     return take_log(sender, body, raw, adjustments)
-
-
-def _settle(call: Call[Any, None], results: Sequence[Result]) -> int:
-    """Count what became of records; returns how many were refused for good. Raises the first that may pass."""
-    failures = [failure_of(result) if isinstance(result, Exception) else None for result in results]
-    assert call.records is not None
-    call.records.update(("logs", HTTPStatus.ACCEPTED if failure is None else failure.status) for failure in failures)
-    log_failures(call, results, failures)
-    refused = 0
-    for result, failure in zip(results, failures, strict=True):
-        if isinstance(result, Exception) and failure is not None:
-            if failure.status != HTTPStatus.BAD_REQUEST:
-                raise result
-            refused += 1
-    return refused

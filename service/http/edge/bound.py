@@ -24,6 +24,12 @@ CORS_PATHS = frozenset(
     {
         "/api/{alias}/envelope/",
         "/api/{alias}/store/",
+        "/batch/",
+        "/capture/",
+        "/decide/",
+        "/e/",
+        "/flags/",
+        "/i/v0/e/",
         "/v1/analytics/",
         "/v1/analytics/browser-config",
         "/v1/logs/",

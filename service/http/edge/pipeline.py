@@ -170,13 +170,14 @@ class Pipeline:
             read_as(credential)
             self.in_flight.enter(credential)
         address = self._address(request, head)
+        head = _with_coding(operation, head, query)
         self.running += 1
         try:
             with self.strangers.of(address) as strange:
                 raw: bytes | None = None
                 if credential is None and operation.sdk and body is not None:
                     raw = await self._unpack(operation, address, head, await self._read(body, strange), strange)
-                    head, credential = self._introduce(operation, head, query, raw)
+                    head, credential = await self._introduce(operation, address, head, query, raw)
                 call = await self._admit(services, bound, request, head, query, added)
                 standing.append(call)
                 call.headers = added
@@ -186,12 +187,14 @@ class Pipeline:
             if credential is not None:
                 self.in_flight.leave(credential)
 
-    def _introduce(self, operation: Operation, head: Head, query: Query, raw: bytes) -> tuple[Head, str | None]:
+    async def _introduce(
+        self, operation: Operation, address: str, head: Head, query: Query, raw: bytes
+    ) -> tuple[Head, str | None]:
         """Take the sender's key out of a body of an SDK's, as if it had come in the head (G-142).
 
         Until then the body has its place in a room for strangers, who so take none of those who are known.
         """
-        key = SDKS[operation.sdk].key_in(raw)
+        key = await self._apart.run_if_large(address, len(raw), partial(SDKS[operation.sdk].key_in, raw))
         if key is None:
             return head, None
         head = head._replace(headers={**head.headers, "x-service-dsn": key})
@@ -412,6 +415,12 @@ def _arriving(operation: Operation, request: Request[Any, Any, Any], head: Head)
     most = max((form.max_body for form in operation.forms), default=0)
     tell = limit_of if operation.forms else None
     return ArrivingBody(request.receive, head.headers, operation.max_body, most, tell)
+
+
+def _with_coding(operation: Operation, head: Head, query: Query) -> Head:
+    """The head with the content coding that an SDK's query names, unless a header does."""
+    coding = SDKS[operation.sdk].coding(query) if operation.sdk and "content-encoding" not in head.headers else ""
+    return head._replace(headers={**head.headers, "content-encoding": coding}) if coding else head
 
 
 def _parameters(query_string: bytes, errors: str) -> Query:

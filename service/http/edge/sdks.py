@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import NamedTuple
 
-from service.auth.sdk_keys import SENTRY, key_of_dsn
+from service.auth.sdk_keys import POSTHOG, SENTRY, key_of_dsn
 from service.http.edge.errors import Failure
-from service.ingest.foreign import envelope
+from service.ingest.foreign import envelope, posthog
 
 MAX_SAID = 200  # characters of a refusal in a header
 
 
+Query = Mapping[str, Sequence[str]]
+
+
 class Sdk(NamedTuple):
-    """`key_in` finds the key in a body whose head had none; `told` is what a refusal says in headers of theirs."""
+    """`key_in` finds the key in a body whose head had none; `told` is what a refusal says in headers of theirs.
+
+    `coding` is the content coding of a body that is named in the query, where a browser may set no header; "" for none.
+    """
 
     key_in: Callable[[bytes], str | None]
     told: Callable[[Failure], Mapping[str, str]]
+    coding: Callable[[Query], str]
 
 
 def _sentry_key(raw: bytes) -> str | None:
@@ -37,5 +44,21 @@ def _sentry_told(failure: Failure) -> Mapping[str, str]:
     return told
 
 
-SDKS: Mapping[str, Sdk] = {SENTRY: Sdk(_sentry_key, _sentry_told)}
+def _sentry_coding(_query: Query) -> str:
+    return ""
+
+
+def _posthog_told(_failure: Failure) -> Mapping[str, str]:
+    """Nothing: they go by the status and by Retry-After."""
+    return {}
+
+
+def _posthog_coding(query: Query) -> str:
+    return "gzip" if set(query.get("compression", ())) & {"gzip", "gzip-js"} else ""
+
+
+SDKS: Mapping[str, Sdk] = {
+    POSTHOG: Sdk(posthog.key_of, _posthog_told, _posthog_coding),
+    SENTRY: Sdk(_sentry_key, _sentry_told, _sentry_coding),
+}
 """By the name that operations give (`sdk`)."""

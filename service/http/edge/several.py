@@ -179,6 +179,25 @@ def log_failures(call: Call[Any, None], results: Sequence[Result], failures: Seq
             log_failure(error, failure, call.operation.operation_id)
 
 
+def settle(call: Call[Any, None], kinds: Sequence[str], results: Sequence[Result]) -> int:
+    """Count what became of records of these kinds; returns how many were refused for good.
+
+    Raises the first that may pass: then the whole request may be repeated.
+    """
+    failures = [failure_of(result) if isinstance(result, Exception) else None for result in results]
+    assert call.records is not None
+    statuses = (HTTPStatus.ACCEPTED if failure is None else failure.status for failure in failures)
+    call.records.update(zip(kinds, statuses, strict=True))
+    log_failures(call, results, failures)
+    refused = 0
+    for result, failure in zip(results, failures, strict=True):
+        if isinstance(result, Exception) and failure is not None:
+            if failure.status != HTTPStatus.BAD_REQUEST:
+                raise result
+            refused += 1
+    return refused
+
+
 def _result(index: int, result: Result, failure: Failure | None, request_id: str) -> ItemResult:
     if failure is None:
         assert isinstance(result, Outcome)

@@ -112,8 +112,17 @@ def _item(project: ListedProject, *, can_unseal: bool) -> ProjectItem:
 
 def _sdks(base_url: str, project_id: str, key: str | None) -> dict[str, Any]:
     """The members that say what to give to the SDKs of others."""
-    settings = None if key is None else SdkSettings(sentry_dsn=make_sentry_dsn(base_url, key, project_id))
-    return {"alias": alias_of(project_id), "sdks": settings}
+    return {"alias": alias_of(project_id), "sdks": None if key is None else _settings(base_url, project_id, key)}
+
+
+def _settings(base_url: str, project_id: str, key: str) -> SdkSettings:
+    return SdkSettings(
+        sentry_dsn=make_sentry_dsn(base_url, key, project_id),
+        posthog_host=base_url,
+        posthog_key=key,
+        otlp_endpoint=base_url,
+        otlp_headers=f"authorization=Bearer%20{key}",
+    )
 
 
 def _endpoints(base_url: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from schemas.kernel.errors import CATALOGUE
 from schemas.kernel.operations import documented_operations
+from service.http.cases import posthog
 from service.http.discovery.entry import schema_document
 from service.http.edge.app import ALIASES, create_app
 from service.http.edge.bound import TEST_CLOCK_PATH
@@ -265,6 +266,10 @@ def test_a_request_has_no_default() -> None:
 
 BYTES = {
     **dict.fromkeys(["record_sentry_envelope", "record_sentry_event", "upload_source_map"], "application/octet-stream"),
+    **dict.fromkeys(
+        [endpoint.operation.operation_id for endpoint in posthog.ENDPOINTS],
+        "application/octet-stream",
+    ),
     "upload_chunks": "multipart/form-data",
 }
 """Bodies that are files, or of a foreign protocol."""

@@ -1,0 +1,51 @@
+"""Wire contract of the routes that PostHog's SDKs send to: the answers; PostHog describes what is sent (G-142)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+MAX_POSTHOG_BYTES = 1024 * 1024
+"""Of a body as it is sent."""
+
+MAX_UNPACKED_BYTES = 4 * 1024 * 1024
+"""Of a body once its content coding is taken off."""
+
+MAX_EVENTS = 1000
+"""Of one body."""
+
+Refused = Annotated[int, Meta(ge=1)] | msgspec.UnsetType
+
+
+class PosthogAccepted(msgspec.Struct, frozen=True):
+    """All events are stored but for those `refused`, which would be so again."""
+
+    status: Annotated[int, Meta(ge=1, le=1)]
+    refused: Refused = msgspec.UNSET
+
+
+class PosthogCaptured(msgspec.Struct, frozen=True):
+    """The same, as the newest of their routes says it."""
+
+    status: Literal["Ok"]
+    refused: Refused = msgspec.UNSET
+
+
+class PosthogFlags(msgspec.Struct, frozen=True, kw_only=True):
+    """No flags, no session recording, nothing to configure: an SDK goes on with its own defaults."""
+
+    flags: dict[str, Any] = {}
+    featureFlags: dict[str, bool] = {}  # noqa: N815 - a name of theirs, as all below
+    featureFlagPayloads: dict[str, Any] = {}  # noqa: N815
+    errorsWhileComputingFlags: Literal[False] = False  # noqa: N815
+    sessionRecording: Literal[False] = False  # noqa: N815
+    surveys: Literal[False] = False
+    heatmaps: Literal[False] = False
+    capturePerformance: Literal[False] = False  # noqa: N815
+    autocaptureExceptions: Literal[False] = False  # noqa: N815
+    isAuthenticated: Literal[False] = False  # noqa: N815
+    hasFeatureFlags: Literal[False] = False  # noqa: N815
+    siteApps: list[str] = []  # noqa: N815
+    supportedCompression: tuple[str, ...] = ("gzip", "gzip-js", "base64")  # noqa: N815

@@ -1,0 +1,278 @@
+"""What PostHog's SDKs send, taken apart, and its events as records of ours (G-142). Pure functions.
+
+A body is one event, a list of events, or an object with the events as `batch`; in a form field `data` it comes as
+base64. The key of the project is beside the events (`api_key` or `token`), or in the properties of an event that comes
+without. Each member counts where it is of the documented type, and is as if absent where it is not.
+
+An `$exception` becomes a log event: of its exceptions the first was reported, those after it are what it was caused by;
+of frames the last is the latest call. Everything else is an analytics event, but for recordings, which are not taken.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import unquote_to_bytes
+from uuid import UUID
+
+import msgspec
+
+from schemas.analytics.event import AnalyticsEvent
+from schemas.cases.log import MAX_INGEST_BYTES, LogEvent
+from service.ingest.foreign.common import ForeignError, ForeignEvent, Frame, to_log
+
+PROTOCOL = "posthog"
+MAX_KEY = 1000  # characters of a key as JSON writes it; no key is that long
+MAX_NAME = 200  # of an event and of a person
+MAX_PROPERTIES = 200
+MAX_NAMED = 20  # properties left out that are named
+ROOM_BESIDE = 8192  # bytes of an analytics event that its properties leave to the rest
+LEFT_OUT = "$left_out"
+
+EXCEPTION = "$exception"
+NOT_TAKEN = frozenset({"$snapshot", "$snapshot_items", "$performance_event", "$$heatmap"})
+"""Recordings and the like."""
+
+_UUID = frozenset({32, 36})  # characters, without and with hyphens
+_MAX_NUMBER = 2**31 - 1
+_ABSENT = msgspec.Raw(b"")
+_ASIDE = frozenset({"$exception_list", "$exception_level", "$exception_type", "$exception_message"})
+_ENVIRONMENTS = ("environment", "$environment")
+_RELEASES = ("release", "$release", "$app_version")
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Malformed(Exception):
+    """What is no body of events, or no event; the text says why."""
+
+
+class TooMany(Exception):
+    """More events than are taken."""
+
+
+class Sent(NamedTuple):
+    """The texts of the events of a body, and the key that came with them.
+
+    `alone`: it is one event, and no list. `each`: there is nothing beside the events, so each has the key itself.
+    """
+
+    key: str | None
+    events: Sequence[bytes]
+    alone: bool = False
+    each: bool = False
+
+
+class Record(NamedTuple):
+    """A record as it is stored: its kind, its text, and the id that its SDK has given it."""
+
+    kind: str
+    uuid: str | None
+    body: LogEvent | AnalyticsEvent
+    raw: bytes
+
+
+class _Body(msgspec.Struct):
+    """The members that say whose events these are, and where they are."""
+
+    api_key: msgspec.Raw = _ABSENT
+    token: msgspec.Raw = _ABSENT
+    properties: msgspec.Raw = _ABSENT
+    batch: msgspec.Raw = _ABSENT
+
+
+_body_of = msgspec.json.Decoder(_Body).decode
+_list_of = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_text_of = msgspec.json.Decoder(str).decode
+
+
+def key_of(raw: bytes) -> str | None:
+    """The key that a body carries; None for none, and for what is no body."""
+    try:
+        return _open(raw).key
+    except Malformed:
+        return None
+
+
+def cut(raw: bytes, most: int) -> Sent:
+    """Cut a body into its events. Raises Malformed, and TooMany for more than `most`."""
+    sent = _open(raw)
+    if len(sent.events) > most:
+        raise TooMany
+    return sent
+
+
+def _open(raw: bytes) -> Sent:
+    text = _out_of_form(raw).strip()
+    try:
+        if text.startswith(b"["):
+            listed = [bytes(event) for event in _list_of(text)]
+            return Sent(_key_in(_body_of(listed[0])) if listed else None, listed, each=True)
+        body = _body_of(text)
+        if body.batch == _ABSENT:
+            return Sent(_key_in(body), [text], alone=True, each=True)
+        return Sent(_key_in(body), [bytes(event) for event in _list_of(body.batch)])
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        raise Malformed("the body must be an event, a list of events, or an object with a list as batch") from None
+
+
+def _out_of_form(raw: bytes) -> bytes:
+    """The JSON text of a body, which browsers may send as a form with one field, in base64 or as it is."""
+    if not raw.startswith(b"data="):
+        return raw
+    value = unquote_to_bytes(raw.removeprefix(b"data=").partition(b"&")[0].replace(b"+", b" "))
+    if value.lstrip()[:1] in {b"{", b"["}:
+        return value
+    plain = value.replace(b" ", b"+")  # which is what a sender meant that did not escape it
+    try:
+        return base64.b64decode(plain + b"=" * (-len(plain) % 4), validate=True)
+    except binascii.Error:
+        raise Malformed("the field data must hold base64") from None
+
+
+def _key_in(body: _Body) -> str | None:
+    """The one key beside the events, else that among the properties; of two that differ, none."""
+    told = {key for key in (_key(body.api_key), _key(body.token)) if key}
+    if not told and body.properties != _ABSENT and bytes(body.properties).startswith(b"{"):
+        told = {key for key in (_key(_body_of(body.properties).token),) if key}
+    return told.pop() if len(told) == 1 else None
+
+
+def _key(raw: msgspec.Raw) -> str | None:
+    text = bytes(raw)
+    return _text_of(text) if text.startswith(b'"') and len(text) <= MAX_KEY else None
+
+
+def to_record(payload: Any, sent: Sent) -> Record | None:
+    """Read an event of a body; None for one that is not taken. Raises Malformed."""
+    if not isinstance(payload, dict) or not (name := _text(payload.get("event"))):
+        raise Malformed("an event must be an object with its name as event")
+    if name in NOT_TAKEN:
+        return None
+    properties = dict(_object(payload.get("properties")))
+    _check_key(payload, properties, sent)
+    uuid = _uuid(payload.get("uuid"))
+    known = next((found for found in _known(payload, properties) if found), None)
+    if name == EXCEPTION:
+        log = to_log(_to_event(payload, properties, uuid, known))
+        return Record("logs", uuid, log.body, log.raw)
+    if known is None:
+        raise Malformed("an event must say of whom it is as distinct_id")
+    said = {name: payload[name] for name in ("$set", "$set_once") if isinstance(payload.get(name), dict)}
+    at = {"$timestamp": payload["timestamp"]} if _text(payload.get("timestamp")) else {}
+    body = AnalyticsEvent(name[:MAX_NAME], known[:MAX_NAME], _fitting({**properties, **said, **at}))
+    return Record("analytics", uuid, body, _encode(body))
+
+
+def _check_key(payload: Mapping[str, Any], properties: dict[str, Any], sent: Sent) -> None:
+    """Take the key, which is a credential, out of the properties. Raises Malformed for an event with another."""
+    if sent.each:
+        held = (payload.get("api_key"), payload.get("token"), properties.get("token"))
+        first = next((key for key in held if isinstance(key, str) and key), sent.key)
+        if sent.key is not None and first != sent.key:
+            raise Malformed("an event must be of the same project as the first")
+    if sent.key is not None and properties.get("token") == sent.key:
+        del properties["token"]
+
+
+def _uuid(value: Any) -> str | None:
+    """An id in its one spelling; None for what is none."""
+    if not isinstance(value, str) or len(value) not in _UUID:
+        return None
+    try:
+        return str(UUID(value))
+    except ValueError:
+        return None
+
+
+def _known(payload: Mapping[str, Any], properties: Mapping[str, Any]) -> Iterator[str | None]:
+    """Where the name of a person may be."""
+    for holder in (payload, properties):
+        for name in ("distinct_id", "$distinct_id"):
+            value = holder.get(name)
+            yield str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
+
+
+def _fitting(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """As many properties as an analytics event has room for, in their order; `$left_out` names some of the others."""
+    room = MAX_INGEST_BYTES - ROOM_BESIDE
+    kept: dict[str, Any] = {}
+    left_out: list[str] = []
+    for name, value in properties.items():
+        size = len(_encode({name: value}))
+        if size > room or len(kept) >= MAX_PROPERTIES - 1:
+            left_out.append(name[:MAX_NAME])
+            continue
+        kept[name] = value
+        room -= size
+    return {**kept, LEFT_OUT: left_out[:MAX_NAMED]} if left_out else kept
+
+
+def _to_event(
+    payload: Mapping[str, Any], properties: Mapping[str, Any], uuid: str | None, known: str | None
+) -> ForeignEvent:
+    """The exception that an event tells of. Properties of the product's own are its tags."""
+    listed = properties.get("$exception_list")
+    errors = [_error(value) for value in listed if isinstance(value, dict)] if isinstance(listed, list) else []
+    if not errors:  # as older SDKs tell it
+        errors = [ForeignError(_text(properties.get("$exception_type")), _text(properties.get("$exception_message")))]
+    # A process without a person makes a name up for each event: that is nobody who could be affected twice.
+    nobody = properties.get("$process_person_profile") is False and "$device_id" not in properties
+    rest = {name: value for name, value in properties.items() if name not in _ASIDE}
+    more = {
+        "sdk": {
+            "protocol": PROTOCOL,
+            **{name: text for name, text in (("event_id", uuid), ("name", _text(rest.get("$lib")))) if text},
+            **({"version": text} if (text := _text(rest.get("$lib_version"))) else {}),
+        },
+        "timestamp": _text(payload.get("timestamp")),
+        "properties": rest or None,
+    }
+    return ForeignEvent(
+        level=_text(properties.get("$exception_level")) or "error",
+        errors=errors,
+        environment=next((text for name in _ENVIRONMENTS if (text := _text(rest.get(name)))), None),
+        release=next((text for name in _RELEASES if (text := _text(rest.get(name)))), None),
+        user=None if nobody or known is None else {"id": known},
+        tags={name: value for name, value in rest.items() if name[:1] != "$" and isinstance(value, str | int | float)},
+        more=more,
+    )
+
+
+def _error(value: Mapping[str, Any]) -> ForeignError:
+    frames = _object(value.get("stacktrace")).get("frames")
+    listed = reversed(frames) if isinstance(frames, list) else ()
+    return ForeignError(
+        type=_text(value.get("type")),
+        value=_text(value.get("value")),
+        frames=[_frame(frame) for frame in listed if isinstance(frame, dict)],
+        module=_text(value.get("module")),
+    )
+
+
+def _frame(frame: Mapping[str, Any]) -> Frame:
+    in_app = frame.get("in_app")
+    return Frame(
+        filename=_text(frame.get("filename")),
+        function=_text(frame.get("function")),
+        abs_path=_text(frame.get("abs_path")),
+        module=_text(frame.get("module")),
+        lineno=_number(frame.get("lineno")),
+        colno=_number(frame.get("colno")),
+        in_app=in_app if isinstance(in_app, bool) else None,
+        context_line=_text(frame.get("context_line")),
+    )
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _number(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_NUMBER else None
