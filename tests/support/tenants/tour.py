@@ -141,6 +141,8 @@ def work_on_cases(tenant: Tenant) -> None:
         tenant.call("POST", "/v1/logs/", error | {"exception": {"type": kind, "value": "on its way"}}, dsn)
     for route, body in (("store", {"level": "info", "message": "An errand begins."}), ("envelope", {})):
         tenant.call("POST", f"/api/{project['alias']}/{route}/", body, dsn)
+    for door in ("/batch/", "/capture/", "/e/", "/i/v0/e/", "/flags/", "/decide/"):
+        tenant.call("POST", door, {"event": "errand begun", "distinct_id": "u1"}, dsn)
     lost, late = tenant.call("GET", f"{path}/cases", None, owner)["cases"]
     case, revision = f"/v1/cases/{lost['id']}", lost["revision"]
     for deed, more in (

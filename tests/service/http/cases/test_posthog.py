@@ -174,6 +174,22 @@ async def test_who_is_refused(world: World, sdk: Sdk) -> None:
             refused(await sdk.send(body, path), 401, "unauthenticated")
     answer = await sdk.owner.call("POST", "/batch/", content=batch(sdk.key, sent))
     refused(answer, 403, "principal_not_allowed")
+    for key in (
+        "",
+        "a b",
+        "\x00",
+        "\x7f",
+        "\u00fc" * 400,
+        "http://x:99999999/1",
+        "http://[",
+        "x" * 2000,
+        7,
+        None,
+        [],
+        {},
+    ):
+        for body in ({"api_key": key, "batch": [sent]}, [{**sent, "properties": {"token": key}}]):
+            refused(await sdk.send(json.dumps(body).encode()), 401, "unauthenticated")
     mixed = [with_token(sdk.key), with_token(other.key)]
     assert ok(await sdk.send(json.dumps(mixed).encode(), "/e/")) == {"status": 1, "refused": 1}
     assert len(await sdk.events()) == 1

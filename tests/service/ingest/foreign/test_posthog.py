@@ -1,0 +1,100 @@
+"""Bodies and events of PostHog's SDKs, whatever is in them (G-142)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.analytics.event import AnalyticsEvent
+from schemas.cases.log import MAX_INGEST_BYTES, LogEvent
+from service.ingest.foreign.posthog import LEFT_OUT, Malformed, Sent, TooMany, cut, key_of, to_record
+from tests.support.posthog import CAPTURED, EXCEPTION, form
+
+ALONE = Sent("k", (), alone=True, each=True)
+NAMES = ["$exception_list", "type", "value", "stacktrace", "frames", "lineno", "token", "$lib", "distinct_id", "x"]
+JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-(2**53) + 1, 2**53 - 1), st.floats(allow_nan=False), st.text()),
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(st.sampled_from(NAMES), inner, max_size=5)),
+    max_leaves=12,
+)
+MEMBERS = st.sampled_from(["event", "distinct_id", "properties", "uuid", "timestamp", "api_key", "token", "$set"])
+
+
+@given(members=st.dictionaries(MEMBERS, JSON, max_size=8), like=st.sampled_from([EXCEPTION, CAPTURED]))
+def test_any_object_is_an_event_or_malformed(members: dict[str, Any], like: dict[str, Any]) -> None:
+    """Members of other types than the documented ones are as if absent; what comes out is a record by its form."""
+    try:
+        record = to_record({**like, **members}, ALONE)
+    except Malformed:
+        return
+    if record is not None:
+        decoded = msgspec.json.decode(record.raw, type=LogEvent if record.kind == "logs" else AnalyticsEvent)
+        assert decoded == record.body
+
+
+@given(raw=st.one_of(st.binary(max_size=200), JSON.map(lambda value: json.dumps(value).encode())))
+def test_any_bytes_are_a_body_or_malformed(raw: bytes) -> None:
+    """No other error comes out, and the key is that of the body."""
+    try:
+        sent = cut(raw, 3)
+    except (Malformed, TooMany):
+        return
+    assert sent.key == key_of(raw)
+
+
+@pytest.mark.parametrize(
+    ("body", "key"),
+    [
+        ({"api_key": "a", "batch": []}, "a"),
+        ({"api_key": "a", "token": "a"}, "a"),
+        ({"api_key": "a", "token": "b"}, None),
+        ({"api_key": "a", "properties": {"token": "b"}}, "a"),
+        ({"event": "e", "properties": {"token": "b"}}, "b"),
+        ([{"properties": {"token": "b"}}, {"properties": {"token": "c"}}], "b"),
+        ([], None),
+        ({"api_key": 7}, None),
+    ],
+)
+def test_where_the_key_is(body: Any, key: str | None) -> None:
+    """As JSON, and in the forms that browsers send."""
+    assert key_of(json.dumps(body).encode()) == key_of(form(body)) == key
+    assert key_of(b"data=" + json.dumps(body).replace(" ", "+").encode()) == key
+
+
+def test_what_does_not_fit_is_left_out() -> None:
+    """An event is not lost to its size: it says what is missing."""
+    record = to_record({**CAPTURED, "properties": {"small": 1, "large": "x" * 300_000, "last": 2}}, ALONE)
+    assert record is not None
+    assert isinstance(record.body, AnalyticsEvent)
+    assert record.body.properties == {
+        "small": 1,
+        "last": 2,
+        "$timestamp": CAPTURED["timestamp"],
+        LEFT_OUT: ["large"],
+    }
+    assert len(record.raw) <= MAX_INGEST_BYTES
+
+
+@pytest.mark.parametrize(("aside", "user"), [({}, None), ({"$device_id": "d"}, "u1")])
+def test_a_name_made_up_for_one_event_is_nobody(aside: dict[str, str], user: str | None) -> None:
+    """Else every exception of a process without persons would affect another one; a browser's is somebody."""
+    properties = {**EXCEPTION["properties"], "$process_person_profile": False, **aside}
+    record = to_record({**EXCEPTION, "properties": properties}, ALONE)
+    assert record is not None
+    assert isinstance(record.body, LogEvent)
+    assert (record.body.user and record.body.user.id) == user
+
+
+def test_an_old_form_of_exceptions() -> None:
+    """One exception, by its type and message alone."""
+    properties = {"$exception_type": "E", "$exception_message": "m"}
+    record = to_record({"event": "$exception", "properties": properties}, ALONE)
+    assert record is not None
+    assert isinstance(record.body, LogEvent)
+    assert record.body.extra is not None
+    assert (record.body.message, record.body.extra["exception"]["type"]) == ("m", "E")
