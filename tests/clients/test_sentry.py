@@ -10,6 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from service.packing import unpack
 from tests.clients.test_generators import HERE, INSTALLED, MODULES, SCRIPTS, run
 from tests.support.accounts import create_project, sign_in
 from tests.support.cluster import TestCluster
@@ -50,11 +51,16 @@ def stored(server: ServerHandle, project_id: str) -> list[tuple[Any, ...]]:
     """Level, message, release, case, type and SDK of each record, by level: the first need not come first."""
     assert server.database_url is not None
     with psycopg.connect(server.database_url) as connection:
-        return connection.execute(
-            "select level, message, release, case_id, extra->'exception'->>'type', extra->'sdk'->>'name' "
-            "from log_events where project_id = %s order by level, id",
+        rows = connection.execute(
+            "select level, message, release, case_id, extra, packed from log_events where project_id = %s "
+            "order by level, id",
             (project_id,),
         ).fetchall()
+    said = [extra if packed is None else unpack(packed) for *_, extra, packed in rows]
+    return [
+        (*row[:4], extra.get("exception", {}).get("type"), extra["sdk"]["name"])
+        for row, extra in zip(rows, said, strict=True)
+    ]
 
 
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "packed"])

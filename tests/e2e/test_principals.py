@@ -15,6 +15,7 @@ from tests.e2e.callers import STRONGEST, Callers, make_callers
 from tests.support.server import ServerHandle
 
 ROUTES = [bound for bound in bind(all_endpoints()) if bound.operation.path != TEST_CLOCK_PATH]
+SIGNED = {"receive_billing_webhook"}
 CLOSED_TO_SOME = [bound for bound in ROUTES if not bound.public]
 OF_A_PROJECT = [bound for bound in CLOSED_TO_SOME if "{project_id}" in bound.operation.path]
 WRONG = [
@@ -96,11 +97,11 @@ def test_a_foreign_project_is_an_absent_one(client: httpx2.Client, callers: Call
 
 @pytest.mark.parametrize("bound", [bound for bound in ROUTES if bound.public], ids=lambda bound: bound.name)
 def test_public_routes_ask_for_nothing(client: httpx2.Client, callers: Callers, bound: Bound) -> None:
-    """They answer alike with no credential, a live one and a bad one."""
+    """They answer alike with no credential, a live one and a bad one; what has to be signed is not, here."""
     path = callers.path_of(bound.operation)
     statuses = {send(client, bound, path, secret).status_code for secret in (None, callers.secrets["owner"], "garbage")}
     assert len(statuses) == 1
-    assert statuses.isdisjoint({401, 403})
+    assert statuses.isdisjoint({401, 403}) or (statuses == {401} and bound.name in SIGNED)
 
 
 @pytest.mark.parametrize("bound", ROUTES, ids=lambda bound: bound.name)

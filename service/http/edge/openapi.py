@@ -90,6 +90,7 @@ _SIGNED = frozenset((row.method, row.path) for row in documented_operations() if
 
 _PATH_PATTERNS: Mapping[str, Json] = {
     "alias": {"type": "string", "pattern": "^[1-9][0-9]{0,15}$"},
+    "organization": {"type": "string", "minLength": 1},  # any word: there is only one
     "project_id": {
         "type": "string",
         "minLength": 8,
@@ -349,6 +350,7 @@ def error_codes(bound: Bound) -> list[str]:
         (operation.scope is not None, ("scope_missing",)),
         (operation.owner, ("owner_required",)),
         ("{project_id}" in operation.path, ("project_not_found",)),
+        ("{alias}" in operation.path or "{organization}" in operation.path, ("not_found",)),
         (in_project and operation.mutation, ("project_deletion_in_progress",)),
         (bound.reads_body, ("payload_too_large",)),
         (bound.takes_body, ("unsupported_media_type",)),
