@@ -94,13 +94,18 @@ async def ingest_posthog_events(call: Call[bytes, None]) -> Answer:
 @_route("/flags/", "read_posthog_flags", "Tell a PostHog SDK that there are no flags", PosthogFlags)
 async def read_posthog_flags(call: Call[bytes, None]) -> Answer:
     """Say that there are no flags and no recordings. The fence closes this to a DSN as well (G-131)."""
-    await call.services.authenticator.admit(call.principal, call.project_id, call.operation)
-    return Answer(200, PosthogFlags())
+    return await _tell_no_flags(call)
 
 
 @_route("/decide/", "decide_posthog", "Tell an old PostHog SDK that there are no flags", PosthogFlags)
 async def decide_posthog(call: Call[bytes, None]) -> Answer:
     """Say the same as for flags, which older SDKs ask for here."""
+    return await _tell_no_flags(call)
+
+
+async def _tell_no_flags(call: Call[bytes, None]) -> Answer:
+    """Answer any question for flags. Raises InvalidPayload for what is none, and as `admit`."""
+    await call.work_on_body(partial(_open, call.body))
     await call.services.authenticator.admit(call.principal, call.project_id, call.operation)
     return Answer(200, PosthogFlags())
 

@@ -274,6 +274,9 @@ async def test_there_are_no_flags(sdk: Sdk, path: str) -> None:
     assert answer["errorsWhileComputingFlags"] is False
     packed = await sdk.send(gzip.compress(asked), f"{path}&compression=gzip-js")
     assert ok(packed) == answer
+    for body in (b"", b"7", b"{"):
+        known = {"authorization": f"Bearer {sdk.key}"}
+        refused(await sdk.send(body, path, **known), 400, "invalid_payload")
     assert await sdk.events() == []
 
 
