@@ -19,6 +19,8 @@ log = structlog.get_logger()
 AGAIN_SECONDS = 0.2  # after something went wrong
 STOP_SECONDS = 5.0
 
+_GONE = frozenset({Meaning.NOT_CONNECTED, Meaning.IN_DOUBT, Meaning.OUT_OF_TIME})
+
 
 class Repeating(ABC):
     """The thread: it takes turns until it is stopped, on a new connection after anything went wrong in one.
@@ -60,8 +62,11 @@ class Repeating(ABC):
         self._session.close()
 
     def _log(self, error: Exception) -> None:
-        """Say that the database went away or refused, without a stack; anything else is a bug."""
-        if judge(error, self._session.connection).meaning in {Meaning.NOT_CONNECTED, Meaning.IN_DOUBT}:
+        """Say that the database went away or refused, without a stack; anything else is a bug.
+
+        The transactions of these threads are short: one that took too long was held up by a server that stood still.
+        """
+        if judge(error, self._session.connection).meaning in _GONE:
             OUTAGE.began(error)
         elif FULL_DISK.met(error):
             return
