@@ -312,6 +312,17 @@ def test_who_hands_a_place_back_goes_on_after_it(sql: Sql):
 
 
 @pytest.mark.usefixtures("erasable")
+def test_the_release_before_erases_by_its_own_call(sql: Sql):
+    """It always begins at the first event, and may do no more than a deletion allows."""
+    query = "select erase_events(erased_scope => %s, deletion_id => 'del_1', max_rows => 3)"
+    counts = [sql.execute(query.encode(), ("proj_b",)).fetchone() for _ in range(3)]
+    assert counts == [(3,), (2,), (0,)]
+    with pytest.raises(psycopg.errors.RestrictViolation, match="may erase"):
+        sql.execute(query.encode(), ("proj_a",))
+    assert {scope for scope, _, _ in erased(sql)} == {"proj_b"}
+
+
+@pytest.mark.usefixtures("erasable")
 @pytest.mark.parametrize(
     ("scope", "deletion"),
     [
