@@ -21,7 +21,8 @@ import msgspec
 
 from schemas.analytics.event import AnalyticsEvent
 from schemas.cases.log import MAX_INGEST_BYTES, LogEvent
-from service.ingest.foreign.common import ForeignError, ForeignEvent, Frame, to_log
+from service.ingest.foreign.common import ForeignError, ForeignEvent, to_log
+from service.ingest.foreign.members import error_of, object_of, text_of
 
 PROTOCOL = "posthog"
 MAX_KEY = 1000  # characters of a key as JSON writes it; no key is that long
@@ -36,7 +37,6 @@ NOT_TAKEN = frozenset({"$snapshot", "$snapshot_items", "$performance_event", "$$
 """Recordings and the like."""
 
 _UUID = frozenset({32, 36})  # characters, without and with hyphens
-_MAX_NUMBER = 2**31 - 1
 _ABSENT = msgspec.Raw(b"")
 _ASIDE = frozenset({"$exception_list", "$exception_level", "$exception_type", "$exception_message"})
 _ENVIRONMENTS = ("environment", "$environment")
@@ -147,11 +147,11 @@ def _key(raw: msgspec.Raw) -> str | None:
 
 def to_record(payload: Any, sent: Sent) -> Record | None:
     """Read an event of a body; None for one that is not taken. Raises Malformed."""
-    if not isinstance(payload, dict) or not (name := _text(payload.get("event"))):
+    if not isinstance(payload, dict) or not (name := text_of(payload.get("event"))):
         raise Malformed("an event must be an object with its name as event")
     if name in NOT_TAKEN:
         return None
-    properties = dict(_object(payload.get("properties")))
+    properties = dict(object_of(payload.get("properties")))
     _check_key(payload, properties, sent)
     uuid = _uuid(payload.get("uuid"))
     known = next((found for found in _known(payload, properties) if found), None)
@@ -161,7 +161,7 @@ def to_record(payload: Any, sent: Sent) -> Record | None:
     if known is None:
         raise Malformed("an event must say of whom it is as distinct_id")
     said = {name: payload[name] for name in ("$set", "$set_once") if isinstance(payload.get(name), dict)}
-    at = {"$timestamp": payload["timestamp"]} if _text(payload.get("timestamp")) else {}
+    at = {"$timestamp": payload["timestamp"]} if text_of(payload.get("timestamp")) else {}
     body = AnalyticsEvent(name[:MAX_NAME], known[:MAX_NAME], _fitting({**properties, **said, **at}))
     return Record("analytics", uuid, body, _encode(body))
 
@@ -215,64 +215,26 @@ def _to_event(
 ) -> ForeignEvent:
     """The exception that an event tells of. Properties of the product's own are its tags."""
     listed = properties.get("$exception_list")
-    errors = [_error(value) for value in listed if isinstance(value, dict)] if isinstance(listed, list) else []
+    errors = [error_of(value) for value in listed if isinstance(value, dict)] if isinstance(listed, list) else []
     if not errors:  # as older SDKs tell it
-        errors = [ForeignError(_text(properties.get("$exception_type")), _text(properties.get("$exception_message")))]
+        errors = [
+            ForeignError(text_of(properties.get("$exception_type")), text_of(properties.get("$exception_message")))
+        ]
     # A process without a person makes a name up for each event: that is nobody who could be affected twice.
     nobody = properties.get("$process_person_profile") is False and "$device_id" not in properties
     rest = {name: value for name, value in properties.items() if name not in _ASIDE}
+    sdk = {"event_id": uuid, "name": text_of(rest.get("$lib")), "version": text_of(rest.get("$lib_version"))}
     more = {
-        "sdk": {
-            "protocol": PROTOCOL,
-            **{name: text for name, text in (("event_id", uuid), ("name", _text(rest.get("$lib")))) if text},
-            **({"version": text} if (text := _text(rest.get("$lib_version"))) else {}),
-        },
-        "timestamp": _text(payload.get("timestamp")),
+        "sdk": {"protocol": PROTOCOL, **{name: text for name, text in sdk.items() if text}},
+        "timestamp": text_of(payload.get("timestamp")),
         "properties": rest or None,
     }
     return ForeignEvent(
-        level=_text(properties.get("$exception_level")) or "error",
+        level=text_of(properties.get("$exception_level")) or "error",
         errors=errors,
-        environment=next((text for name in _ENVIRONMENTS if (text := _text(rest.get(name)))), None),
-        release=next((text for name in _RELEASES if (text := _text(rest.get(name)))), None),
+        environment=next((text for name in _ENVIRONMENTS if (text := text_of(rest.get(name)))), None),
+        release=next((text for name in _RELEASES if (text := text_of(rest.get(name)))), None),
         user=None if nobody or known is None else {"id": known},
         tags={name: value for name, value in rest.items() if name[:1] != "$" and isinstance(value, str | int | float)},
         more=more,
     )
-
-
-def _error(value: Mapping[str, Any]) -> ForeignError:
-    frames = _object(value.get("stacktrace")).get("frames")
-    listed = reversed(frames) if isinstance(frames, list) else ()
-    return ForeignError(
-        type=_text(value.get("type")),
-        value=_text(value.get("value")),
-        frames=[_frame(frame) for frame in listed if isinstance(frame, dict)],
-        module=_text(value.get("module")),
-    )
-
-
-def _frame(frame: Mapping[str, Any]) -> Frame:
-    in_app = frame.get("in_app")
-    return Frame(
-        filename=_text(frame.get("filename")),
-        function=_text(frame.get("function")),
-        abs_path=_text(frame.get("abs_path")),
-        module=_text(frame.get("module")),
-        lineno=_number(frame.get("lineno")),
-        colno=_number(frame.get("colno")),
-        in_app=in_app if isinstance(in_app, bool) else None,
-        context_line=_text(frame.get("context_line")),
-    )
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _number(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_NUMBER else None

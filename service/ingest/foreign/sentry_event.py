@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from service.ingest.foreign.common import ForeignError, ForeignEvent, Frame
+from service.ingest.foreign.common import ForeignEvent
+from service.ingest.foreign.members import error_of, object_of, text_of
 
 PROTOCOL = "sentry"
 MAX_IMAGES = 100
@@ -32,7 +33,6 @@ KEPT = (
 
 _LEVELS = {"log": "info"}  # what browsers call it
 _EVENT_ID = re.compile(r"[0-9a-f]{32}")
-_MAX_NUMBER = 2**31 - 1
 
 
 def event_id_of(*candidates: Any) -> str | None:
@@ -47,10 +47,10 @@ def event_id_of(*candidates: Any) -> str | None:
 
 def read_event(payload: Mapping[str, Any], event_id: str) -> ForeignEvent:
     """Read an event, which has this id."""
-    errors = [_error(value) for value in reversed(list(_values(payload.get("exception"))))]
+    errors = [error_of(value) for value in reversed(list(_values(payload.get("exception"))))]
     message = _message(payload)
-    sdk = _object(payload.get("sdk"))
-    level = _text(payload.get("level")) or "error"
+    sdk = object_of(payload.get("sdk"))
+    level = text_of(payload.get("level")) or "error"
     more = {
         "sdk": {"protocol": PROTOCOL, "event_id": event_id, **_texts(sdk, "name", "version")},
         "message": message if errors else None,
@@ -61,29 +61,17 @@ def read_event(payload: Mapping[str, Any], event_id: str) -> ForeignEvent:
         level=_LEVELS.get(level, level),
         message=message,
         errors=errors,
-        environment=_text(payload.get("environment")),
-        release=_text(payload.get("release")),
-        user=_object(payload.get("user")),
+        environment=text_of(payload.get("environment")),
+        release=text_of(payload.get("release")),
+        user=object_of(payload.get("user")),
         tags=_tags(payload.get("tags")),
         images=_images(payload),
         more=more,
     )
 
 
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
 def _texts(holder: Mapping[str, Any], *names: str) -> dict[str, str]:
-    return {name: holder[name] for name in names if _text(holder.get(name))}
-
-
-def _number(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_NUMBER else None
+    return {name: holder[name] for name in names if text_of(holder.get(name))}
 
 
 def _values(listed: Any) -> Iterator[Mapping[str, Any]]:
@@ -97,9 +85,9 @@ def _message(payload: Mapping[str, Any]) -> str | None:
     """The message as it reads, with its parameters filled in where the SDK has done so."""
     for holder in (payload.get("logentry"), payload.get("message")):
         if isinstance(holder, dict):
-            said = _text(holder.get("formatted")) or _text(holder.get("message"))
+            said = text_of(holder.get("formatted")) or text_of(holder.get("message"))
         else:
-            said = _text(holder)
+            said = text_of(holder)
         if said is not None:
             return said
     return None
@@ -110,40 +98,15 @@ def _tags(tags: Any) -> Mapping[str, Any]:
     if isinstance(tags, list):
         pairs = [tag for tag in tags if isinstance(tag, list) and len(tag) == len(("name", "value"))]
         return {name: value for name, value in pairs if isinstance(name, str)}
-    return _object(tags)
-
-
-def _error(value: Mapping[str, Any]) -> ForeignError:
-    frames = _object(value.get("stacktrace")).get("frames")
-    listed = reversed(frames) if isinstance(frames, list) else ()
-    return ForeignError(
-        type=_text(value.get("type")),
-        value=_text(value.get("value")),
-        frames=[_frame(frame) for frame in listed if isinstance(frame, dict)],
-        module=_text(value.get("module")),
-    )
-
-
-def _frame(frame: Mapping[str, Any]) -> Frame:
-    in_app = frame.get("in_app")
-    return Frame(
-        filename=_text(frame.get("filename")),
-        function=_text(frame.get("function")),
-        abs_path=_text(frame.get("abs_path")),
-        module=_text(frame.get("module")),
-        lineno=_number(frame.get("lineno")),
-        colno=_number(frame.get("colno")),
-        in_app=in_app if isinstance(in_app, bool) else None,
-        context_line=_text(frame.get("context_line")),
-    )
+    return object_of(tags)
 
 
 def _images(payload: Mapping[str, Any]) -> list[dict[str, str]]:
     """The files with debug ids that frames refer to."""
-    listed = _object(payload.get("debug_meta")).get("images")
+    listed = object_of(payload.get("debug_meta")).get("images")
     images = listed[:MAX_IMAGES] if isinstance(listed, list) else []
     return [
         _texts(image, "type", "code_file", "debug_id")
         for image in images
-        if isinstance(image, dict) and _text(image.get("debug_id"))
+        if isinstance(image, dict) and text_of(image.get("debug_id"))
     ]

@@ -1,0 +1,53 @@
+"""Members of what SDKs send in JSON: each counts where it is of the documented type, and is as if absent where not.
+
+Sentry's and PostHog's SDKs write an exception and its frames alike. Pure functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from service.ingest.foreign.common import ForeignError, Frame
+
+_MAX_NUMBER = 2**31 - 1
+
+
+def text_of(value: Any) -> str | None:
+    """A text that says something."""
+    return value if isinstance(value, str) and value else None
+
+
+def object_of(value: Any) -> Mapping[str, Any]:
+    """An object; an empty one for anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def error_of(value: Mapping[str, Any]) -> ForeignError:
+    """An exception, whose frames come with the latest call last."""
+    frames = object_of(value.get("stacktrace")).get("frames")
+    listed = reversed(frames) if isinstance(frames, list) else ()
+    return ForeignError(
+        type=text_of(value.get("type")),
+        value=text_of(value.get("value")),
+        frames=[_frame(frame) for frame in listed if isinstance(frame, dict)],
+        module=text_of(value.get("module")),
+    )
+
+
+def _frame(frame: Mapping[str, Any]) -> Frame:
+    in_app = frame.get("in_app")
+    return Frame(
+        filename=text_of(frame.get("filename")),
+        function=text_of(frame.get("function")),
+        abs_path=text_of(frame.get("abs_path")),
+        module=text_of(frame.get("module")),
+        lineno=_number(frame.get("lineno")),
+        colno=_number(frame.get("colno")),
+        in_app=in_app if isinstance(in_app, bool) else None,
+        context_line=text_of(frame.get("context_line")),
+    )
+
+
+def _number(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_NUMBER else None
