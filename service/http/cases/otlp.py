@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from http import HTTPStatus
 from typing import Any, NamedTuple, TypeVar
@@ -16,7 +16,7 @@ from service.http.edge.body_gate import Odd, check_written
 from service.http.edge.call import Call
 from service.http.edge.errors import PayloadTooLarge
 from service.http.edge.otlp import OTLP_PROTOBUF, export_answer
-from service.http.edge.several import settle
+from service.http.edge.several import groups_of, settle
 from service.ingest.foreign import otlp_json, otlp_protobuf
 from service.ingest.foreign.common import ForeignEvent, to_log
 from service.ingest.foreign.otlp import Record, Scope, to_event
@@ -29,8 +29,6 @@ MOST_RECORDS = 10_000
 """Log records of one export: more than a collector puts into one unless it is told to."""
 AT_ONCE = 1000
 """Records that wait for their commit together; the deadline of each begins with them."""
-BYTES_AT_ONCE = 16 * 1024
-"""Bytes of records that are read before others have their turn."""
 
 
 async def record_export(call: Call[Any, None]) -> Outcome:
@@ -51,9 +49,9 @@ async def record_export(call: Call[Any, None]) -> Outcome:
     scopes = Scopes(reader, found)
     for start in range(0, len(found.pieces), AT_ONCE):
         items: list[Item] = []
-        for group in _groups(range(start, min(start + AT_ONCE, len(found.pieces))), found.pieces):
-            await call.turn(sum(len(found.pieces[index].raw) for index in group))
-            for index in group:
+        for group in groups_of([piece.raw for piece in found.pieces[start : start + AT_ONCE]], start):
+            await call.turn(group.size)
+            for index in group.indexes:
                 try:
                     event = await _event_of(call, reader, found.pieces[index], scopes)
                     items.append(await _item_of(call, event, f"otlp:{digest}:{index}"))
@@ -74,16 +72,6 @@ def _cut(reader: Any, raw: bytes) -> Cut:
     except TooMany:
         raise PayloadTooLarge(max_items=MOST_RECORDS) from None
     return found
-
-
-def _groups(indexes: range, pieces: Sequence[Piece]) -> Iterable[range]:
-    """Records that are read together."""
-    start, size = indexes.start, 0
-    for index in indexes:
-        size += len(pieces[index].raw)
-        if size >= BYTES_AT_ONCE or index + 1 == indexes.stop:
-            yield range(start, index + 1)
-            start, size = index + 1, 0
 
 
 class Scopes:

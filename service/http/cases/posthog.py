@@ -8,10 +8,8 @@ be taken is stored; an event with a uuid is stored once, however often it is sen
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from functools import partial
 from http import HTTPStatus
-from typing import Any
 
 import msgspec
 
@@ -23,18 +21,16 @@ from schemas.cases.posthog import (
     PosthogCaptured,
     PosthogFlags,
 )
-from service.auth.principals import PrincipalKind
 from service.auth.refusals import InvalidPayload
 from service.auth.sdk_keys import POSTHOG
 from service.eventstore.commands import Answer
-from service.http.edge import groups
+from service.http.cases.calls import sdk_route
 from service.http.edge.adjusting import adjust
 from service.http.edge.apart import LARGE
 from service.http.edge.body_gate import Odd, check_body, check_values
 from service.http.edge.call import Call
-from service.http.edge.declaring import Endpoint, Handler
 from service.http.edge.errors import PayloadTooLarge
-from service.http.edge.several import Pieces, settle
+from service.http.edge.several import groups_of, settle
 from service.ingest.foreign import posthog
 from service.ingest.foreign.posthog import Record, Sent
 from service.ingest.items import AS_SENT, Adjustments, Item
@@ -47,24 +43,7 @@ _RECORDING = "replay_event"
 _MALFORMED = ("analytics", HTTPStatus.BAD_REQUEST)  # of an event that nothing else is known of
 
 
-def _route(path: str, operation_id: str, summary: str, answer: type[Any]) -> Callable[[Handler], Endpoint]:
-    """Declare what all of their routes have in common."""
-    return groups.INGEST.operation(
-        method="POST",
-        path=path,
-        operation_id=operation_id,
-        summary=summary,
-        principals=frozenset({PrincipalKind.DSN}),
-        strict=False,
-        max_body=MAX_POSTHOG_BYTES,
-        unpacked=MAX_UNPACKED_BYTES,
-        responses={200: answer},
-        adjusts=True,
-        extension=True,
-        sdk=POSTHOG,
-        media_type="application/octet-stream",
-        errors=("project_deletion_in_progress",),
-    )
+_route = partial(sdk_route, POSTHOG, max_body=MAX_POSTHOG_BYTES, unpacked=MAX_UNPACKED_BYTES)
 
 
 @_route("/batch/", "capture_posthog_batch", "Record what a PostHog SDK sends", PosthogAccepted)
@@ -122,9 +101,9 @@ async def _record(call: Call[bytes, None]) -> int:
     kinds: list[str] = []
     items: list[Item] = []
     refused = 0
-    for group in Pieces(sent.events).groups():
-        await call.turn(sum(len(sent.events[index]) for index in group))
-        for index in group:
+    for group in groups_of(sent.events):
+        await call.turn(group.size)
+        for index in group.indexes:
             try:
                 taken = await _item_of(call, sent, sent.events[index])
             except InvalidPayload:

@@ -13,11 +13,10 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from schemas.cases.sentry import MAX_ENVELOPE_BYTES, MAX_UNPACKED_BYTES, SentryAccepted
-from service.auth.principals import PrincipalKind
 from service.auth.refusals import InvalidPayload
 from service.auth.sdk_keys import SENTRY
 from service.eventstore.commands import Answer
-from service.http.edge import groups
+from service.http.cases.calls import sdk_route
 from service.http.edge.adjusting import adjust
 from service.http.edge.body_gate import Odd, check_body, check_values
 from service.http.edge.call import Call
@@ -33,7 +32,7 @@ OPERATION = "Sentry event"
 _EVENT = "event"
 _REPORT = "client_report"
 _TAKEN = 202  # as a log event is answered that comes alone
-_DSN = frozenset({PrincipalKind.DSN})
+_route = partial(sdk_route, SENTRY, max_body=MAX_ENVELOPE_BYTES, unpacked=MAX_UNPACKED_BYTES)
 
 
 class Opened(NamedTuple):
@@ -54,22 +53,7 @@ class ReadEvent(NamedTuple):
     adjustments: Adjustments
 
 
-@groups.INGEST.operation(
-    method="POST",
-    path="/api/{alias}/envelope/",
-    operation_id="record_sentry_envelope",
-    summary="Record what a Sentry SDK sends",
-    principals=_DSN,
-    strict=False,
-    max_body=MAX_ENVELOPE_BYTES,
-    unpacked=MAX_UNPACKED_BYTES,
-    responses={200: SentryAccepted},
-    adjusts=True,
-    extension=True,
-    sdk=SENTRY,
-    media_type="application/octet-stream",
-    errors=("project_deletion_in_progress",),
-)
+@_route("/api/{alias}/envelope/", "record_sentry_envelope", "Record what a Sentry SDK sends", SentryAccepted)
 async def record_sentry_envelope(call: Call[bytes, None]) -> Answer:
     """Store the event of an envelope and count its other items (G-142)."""
     opened = await call.work_on_body(partial(open_envelope, call.body))
@@ -84,22 +68,7 @@ async def record_sentry_envelope(call: Call[bytes, None]) -> Answer:
     return Answer(200, SentryAccepted() if event_id is None else SentryAccepted(event_id))
 
 
-@groups.INGEST.operation(
-    method="POST",
-    path="/api/{alias}/store/",
-    operation_id="record_sentry_event",
-    summary="Record an event of an old Sentry SDK",
-    principals=_DSN,
-    strict=False,
-    max_body=MAX_ENVELOPE_BYTES,
-    unpacked=MAX_UNPACKED_BYTES,
-    responses={200: SentryAccepted},
-    adjusts=True,
-    extension=True,
-    sdk=SENTRY,
-    media_type="application/octet-stream",
-    errors=("project_deletion_in_progress",),
-)
+@_route("/api/{alias}/store/", "record_sentry_event", "Record an event of an old Sentry SDK", SentryAccepted)
 async def record_sentry_event(call: Call[bytes, None]) -> Answer:
     """Store an event that comes without an envelope (G-142)."""
     event_id = await _record(call, call.body, None)

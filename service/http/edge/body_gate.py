@@ -21,12 +21,13 @@ MAX_VALUES = 5000
 
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 _INTEGER = re.compile(rb"(?<![0-9.eE+-])-?([0-9]{16,})(?![0-9.eE])")
-_MAY_BE_WIDE = re.compile(rb"[:,\[]-?[0-9]{16}")
 _NOT_BRACKETS = bytes(set(range(256)) - set(b'[]{}"'))
 _ONE_BRACKET = bytes.maketrans(b"{}", b"[]")
 _OPEN = ord("[")
 _DIGITS_AS_ZERO = bytes.maketrans(b"123456789", b"0" * 9)
 _LONG_INTEGER = b"0" * len(str(MAX_INTEGER))
+_BEGINS_AND_DIGITS = bytes.maketrans(b",[123456789", b"::" + b"0" * 9)
+_LONG_MEMBER = b":" + _LONG_INTEGER
 _SHALLOW = 8
 
 _MESSAGE = "The body is not acceptable JSON."
@@ -64,7 +65,7 @@ def check_written(raw: bytes) -> None:
     Such a text is well-formed and names nothing twice. The question whether it may hold anything else to refuse errs
     on the side of looking: an integer follows a colon, a comma or a bracket, but so may digits in a string.
     """
-    if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH or b"\\u0000" in raw or _MAY_BE_WIDE.search(raw) is not None:
+    if may_be_deep(raw) or b"\\u0000" in raw or _LONG_MEMBER in raw.translate(_BEGINS_AND_DIGITS, b"-"):
         check_body(raw)
     check_values(raw)
 

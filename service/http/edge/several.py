@@ -43,21 +43,25 @@ _name_of = msgspec.json.Decoder(ItemName).decode
 _told = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-class Pieces(NamedTuple):
-    """The texts of the items of a body, by their index."""
+class Group(NamedTuple):
+    """Items that are read before others have their turn: their indexes, and how many bytes they are."""
 
-    texts: Sequence[bytes]
+    indexes: range
+    size: int
 
-    def groups(self) -> Iterable[range]:
-        """Their indexes, a few at a time."""
-        start = size = 0
-        for index, text in enumerate(self.texts):
-            size += len(text)
-            if size >= AT_ONCE:
-                yield range(start, index + 1)
-                start, size = index + 1, 0
-        if start < len(self.texts):
-            yield range(start, len(self.texts))
+
+def groups_of(texts: Iterable[bytes], start: int = 0) -> Iterable[Group]:
+    """Put the texts of items together, a few at a time; the first has the index `start`."""
+    first = end = start
+    size = 0
+    for text in texts:
+        end += 1
+        size += len(text)
+        if size >= AT_ONCE:
+            yield Group(range(first, end), size)
+            first, size = end, 0
+    if first < end:
+        yield Group(range(first, end), size)
 
 
 def cut(raw: bytes, form_name: str) -> Sequence[bytes]:
@@ -113,9 +117,9 @@ async def record_several(call: Call[Any, None], kind: str, take: Take) -> Answer
     results: list[Result | None] = [None] * len(texts)
     items: list[Item] = []
     indexes: list[int] = []
-    for group in Pieces(texts).groups():
-        await call.turn(sum(len(texts[index]) for index in group))
-        for index in group:
+    for group in groups_of(texts):
+        await call.turn(group.size)
+        for index in group.indexes:
             try:
                 items.append(await _read(call, index, texts[index], take))
             except InvalidPayload as refusal:
