@@ -31,6 +31,7 @@ POOL_TIMEOUT = 1.0  # seconds a read waits for a connection; then psycopg_pool.P
 POOL_WAITING = 512
 RECONNECT_SECONDS = 4.0  # a lost connection is tried again, less and less often; then the next read begins anew
 OWN_SECONDS = 5.0  # what a process reads for itself takes at most, waiting included
+REST = 1.0  # a tenant whose statement took long leaves the database to others for as long, while others read
 TENANT_WAITING = 128  # reads of one tenant that wait for their turn; the in-flight bound of a credential is above it
 
 
@@ -71,7 +72,7 @@ class Reader:
         self._conninfo = conninfo
         self._application = application
         self._connections = connections
-        self._turns = Turns(connections, per_tenant, TENANT_WAITING)
+        self._turns = Turns(connections, per_tenant, TENANT_WAITING, REST)
         self._pool: AsyncConnectionPool[AsyncConnection] | None = None
 
     async def start(self) -> None:
