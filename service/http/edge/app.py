@@ -97,9 +97,10 @@ class Edge:
             await self.refuse(NotFound(), head.request_id, scope["method"], route)(scope, receive, send)
 
     def _is_plain(self, raw_path: bytes) -> bool:
-        bare = raw_path.removesuffix(b"/")
-        if bare != raw_path and any(matches.fullmatch(bare.decode("latin-1")) for matches in self._slashed):
-            return is_plain_path(bare, frozenset())
+        if raw_path.endswith(b"/") and raw_path not in self._slash_allowed:
+            bare = raw_path[:-1]
+            if any(matches.fullmatch(bare.decode("latin-1")) for matches in self._slashed):
+                return is_plain_path(bare, frozenset())
         return is_plain_path(raw_path, self._slash_allowed)
 
     def refuse(self, error: Exception, request_id: str, method: str, route: Route | None) -> Reply:
