@@ -20,8 +20,9 @@ setup: $(STAMP)  ## create the virtual environment from the hashed lock
 $(RUNTIME): requirements/runtime.txt pyproject.toml requirements/runtime.in
 	@test -x $(BIN)/python || $(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed; set PYTHON=/path/to/python3.11") if sys.version_info < (3, 11) else 0'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --require-hashes -r requirements/runtime.txt
+	$(BIN)/pip install --quiet --no-compile --require-hashes -r requirements/runtime.txt
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation -e .
+	@$(BIN)/python -m scripts.trim
 	@touch $(RUNTIME)
 
 $(STAMP): $(RUNTIME) requirements/lock.txt

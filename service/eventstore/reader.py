@@ -8,10 +8,11 @@ turn and has a time of its own.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from functools import cache
+from types import TracebackType
 from typing import Any, TypeVar
 
 import msgspec
@@ -48,14 +49,24 @@ class Caller:
 _CALLER: ContextVar[Caller | None] = ContextVar("caller", default=None)
 
 
-@contextmanager
-def reading_for(caller: Caller) -> Iterator[None]:
+class Reading:
+    """A block whose reads are a caller's; written out, for one is entered with every request."""
+
+    __slots__ = ("_caller", "_token")
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+
+    def __enter__(self) -> None:
+        self._token = _CALLER.set(self._caller)
+
+    def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
+        _CALLER.reset(self._token)
+
+
+def reading_for(caller: Caller) -> Reading:
     """Make the reads of a block those of a caller."""
-    token = _CALLER.set(caller)
-    try:
-        yield
-    finally:
-        _CALLER.reset(token)
+    return Reading(caller)
 
 
 def read_as(tenant: str) -> None:

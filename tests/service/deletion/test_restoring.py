@@ -14,7 +14,7 @@ from service.auth.system import carry_out
 from service.deletion import commands
 from service.deletion.advancing import Advancer
 from service.deletion.ledger import Erasure, erasures, remember
-from service.deletion.restoring import to_erase_again
+from service.deletion.survivors import to_erase_again
 from service.eventstore.store import EventStore
 from service.ids import new_id
 from service.registry import registry
