@@ -18,13 +18,15 @@ from service.http.edge.errors import PayloadTooLarge
 from service.http.edge.otlp import OTLP_PROTOBUF, export_answer
 from service.http.edge.several import groups_of, settle
 from service.ingest.foreign import otlp_json, otlp_protobuf
-from service.ingest.foreign.common import ForeignEvent, to_log
+from service.ingest.foreign.common import TakenLog, to_log
 from service.ingest.foreign.otlp import Record, Scope, to_event
 from service.ingest.foreign.otlp_protobuf import Cut, Malformed, Piece, TooMany
-from service.ingest.items import AS_SENT, Item, take_log
+from service.ingest.items import AS_SENT, Item, Part, Sender, check_extra
 
 T = TypeVar("T")
 
+OPERATION = "OpenTelemetry export"
+"""How idempotency records call it."""
 MOST_RECORDS = 10_000
 """Log records of one export: more than a collector puts into one unless it is told to."""
 AT_ONCE = 1000
@@ -35,8 +37,9 @@ async def record_export(call: Call[Any, None]) -> Outcome:
     """Store the log records of an export; those that cannot be taken are counted, and the others are stored.
 
     A record is known by its export, byte for byte, and its place in it: an export that is sent again stores nothing
-    twice within 24 hours. So whatever passes (no room, no database) is answered as such for the whole export, also
-    when a part of it is stored. Raises InvalidPayload, PayloadTooLarge, RateLimited, and what the intake raises.
+    twice within 24 hours, and what was not stored of it. So whatever passes (no room, no database) is answered as such
+    for the whole export, also when a part of it is stored. Raises InvalidPayload, PayloadTooLarge, RateLimited, and
+    what the intake raises.
     """
     assert call.form is not None
     form, raw = call.form, call.raw_body
@@ -47,14 +50,16 @@ async def record_export(call: Call[Any, None]) -> Outcome:
     call.records = Counter()
     refused, reason = 0, ""
     scopes = Scopes(reader, found)
-    for start in range(0, len(found.pieces), AT_ONCE):
+    count = len(found.pieces)
+    senders = Senders(call.sender, f"{digest}:{count}")
+    for start in range(0, count, AT_ONCE):
         items: list[Item] = []
         for group in groups_of([piece.raw for piece in found.pieces[start : start + AT_ONCE]], start):
             await call.turn(group.size)
             for index in group.indexes:
                 try:
-                    event = await _event_of(call, reader, found.pieces[index], scopes)
-                    items.append(await _item_of(call, event, f"otlp:{digest}:{index}"))
+                    taken = await _take(call, reader, found.pieces[index], scopes)
+                    items.append(await _item_of(call, taken, senders, Part(index, count)))
                 except (Malformed, InvalidPayload, RecursionError):
                     refused, reason = refused + 1, "Some records are not of the form of a log record."
                     call.records["logs", HTTPStatus.BAD_REQUEST] += 1
@@ -108,31 +113,42 @@ def _none_if_malformed(read: Callable[[bytes], T], raw: bytes) -> T | None:
         return None
 
 
-class _Known(NamedTuple):
-    """An event, and whether it has a time: one without says nothing that tells a repeat from another event."""
+class _Taken(NamedTuple):
+    """A log event, and whether it has a time: one without says nothing that tells a repeat from another event."""
 
-    event: ForeignEvent
+    log: TakenLog
     has_time: bool
 
 
-async def _event_of(call: Call[Any, None], reader: Any, piece: Piece, scopes: Scopes) -> _Known:
+async def _take(call: Call[Any, None], reader: Any, piece: Piece, scopes: Scopes) -> _Taken:
     """Read a record, a large one apart. Raises Malformed."""
-    work = partial(_read, reader, piece, scopes)
-    return await call.work_on_body(work) if len(piece.raw) > LARGE else work()
+    if len(piece.raw) > LARGE:
+        return await call.work_apart(partial(_read, reader, piece, scopes))
+    return _read(reader, piece, scopes)
 
 
-def _read(reader: Any, piece: Piece, scopes: Scopes) -> _Known:
+def _read(reader: Any, piece: Piece, scopes: Scopes) -> _Taken:
     record: Record = reader.read_record(piece.raw)
-    return _Known(to_event(record, scopes.of(piece.scope)), bool(record.time or record.observed))
+    return _Taken(to_log(to_event(record, scopes.of(piece.scope))), bool(record.time or record.observed))
 
 
-async def _item_of(call: Call[Any, None], known: _Known, key: str) -> Item:
-    """Make an event an item of the intake, known by its key. Raises InvalidPayload."""
-    body, raw = to_log(known.event)
+class Senders:
+    """The sender of an export: of its records that the export's key names, and of those that nothing does."""
+
+    def __init__(self, sender: Sender, key: str) -> None:
+        self.known = sender._replace(key=key, request_hash="")
+        self.unknown = sender._replace(key=None, request_hash="")
+
+
+async def _item_of(call: Call[Any, None], taken: _Taken, senders: Senders, part: Part) -> Item:
+    """Make an event an item of the intake, as a part of its export. Raises InvalidPayload."""
+    body, raw = taken.log
     adjustments = AS_SENT
     try:
         check_written(raw)
     except Odd:
         body, _, raw, adjustments = await call.decode_one(raw)
-    sender = call.sender._replace(key=key if known.has_time else None, request_hash="")
-    return take_log(sender, body, raw, adjustments)
+        check_extra(body, raw)
+    if taken.has_time:
+        return Item(OPERATION, senders.known, body, raw, adjustments, part)
+    return Item(OPERATION, senders.unknown, body, raw, adjustments)
