@@ -25,7 +25,7 @@ from service.ingest.forms import (
     WORD,
     Form,
 )
-from service.ingest.places import ESCAPED_ADDRESS, holds_any
+from service.ingest.places import ESCAPED_ADDRESS, holds_any, may_hold_card
 from statemachines.kernel.telling import normalize_name
 
 MAX_REMEMBERED_NAME = 64  # characters: a longer name is judged each time
@@ -132,9 +132,10 @@ class Look:
                 verdicts = [known.get(part, _Verdict.DOUBTFUL) for part in parts]
         if not any(verdicts):
             return NOTHING
-        doubtful = _BETWEEN_PARTS.join(compress(raw.split(_BETWEEN_PARTS), verdicts))
-        may_hold = self.at_all(doubtful) if _Verdict.DOUBTFUL in verdicts else holds_any(doubtful, (CARD,))
-        return self.at_all(raw) if may_hold else NOTHING
+        if _Verdict.DOUBTFUL not in verdicts and not may_hold_card(raw, _BETWEEN_PARTS.join(parts)):
+            return NOTHING
+        doubtful = compress(raw.split(_BETWEEN_PARTS), verdicts)
+        return self.at_all(raw) if self.at_all(_BETWEEN_PARTS.join(doubtful)) else NOTHING
 
     def _judge(self, text: bytes) -> _Verdict:
         """What a text whose digits are all 0 may stand for."""

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
 from http import HTTPStatus
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from service.auth.refusals import InvalidPayload
 from service.eventstore.commands import Outcome
@@ -18,10 +18,10 @@ from service.http.edge.errors import PayloadTooLarge
 from service.http.edge.otlp import OTLP_PROTOBUF, export_answer
 from service.http.edge.several import groups_of, settle
 from service.ingest.foreign import otlp_json, otlp_protobuf
-from service.ingest.foreign.common import TakenLog, to_log
+from service.ingest.foreign.common import to_log
 from service.ingest.foreign.otlp import Record, Scope, to_event
-from service.ingest.foreign.otlp_protobuf import Cut, Malformed, Piece, TooMany
-from service.ingest.items import AS_SENT, Item, Part, Sender, check_extra
+from service.ingest.foreign.otlp_protobuf import Cut, Malformed, TooMany
+from service.ingest.items import Item, Part, Sender, check_extra
 
 T = TypeVar("T")
 
@@ -49,17 +49,15 @@ async def record_export(call: Call[Any, None]) -> Outcome:
     digest = await call.work_on_body(lambda: hashlib.sha256(raw).hexdigest()[:40])
     call.records = Counter()
     refused, reason = 0, ""
-    scopes = Scopes(reader, found)
     count = len(found.pieces)
-    senders = Senders(call.sender, f"{digest}:{count}")
+    export = Export(reader, found, call.sender, f"{digest}:{count}")
     for start in range(0, count, AT_ONCE):
         items: list[Item] = []
         for group in groups_of([piece.raw for piece in found.pieces[start : start + AT_ONCE]], start):
             await call.turn(group.size)
             for index in group.indexes:
                 try:
-                    taken = await _take(call, reader, found.pieces[index], scopes)
-                    items.append(await _item_of(call, taken, senders, Part(index, count)))
+                    items.append(await _item_of(call, export, index))
                 except (Malformed, InvalidPayload, RecursionError):
                     refused, reason = refused + 1, "Some records are not of the form of a log record."
                     call.records["logs", HTTPStatus.BAD_REQUEST] += 1
@@ -113,42 +111,39 @@ def _none_if_malformed(read: Callable[[bytes], T], raw: bytes) -> T | None:
         return None
 
 
-class _Taken(NamedTuple):
-    """A log event, and whether it has a time: one without says nothing that tells a repeat from another event."""
+class Export:
+    """An export under its key, cut into its records."""
 
-    log: TakenLog
-    has_time: bool
+    def __init__(self, reader: Any, found: Cut, sender: Sender, key: str) -> None:
+        self.pieces = found.pieces
+        self._reader = reader
+        self._scopes = Scopes(reader, found)
+        self._named = sender._replace(key=key, request_hash="")
+        self._nameless = sender._replace(key=None, request_hash="")
 
+    def read(self, index: int) -> Item:
+        """Read a record as an item of the intake. Raises Malformed.
 
-async def _take(call: Call[Any, None], reader: Any, piece: Piece, scopes: Scopes) -> _Taken:
-    """Read a record, a large one apart. Raises Malformed."""
-    if len(piece.raw) > LARGE:
-        return await call.work_apart(partial(_read, reader, piece, scopes))
-    return _read(reader, piece, scopes)
-
-
-def _read(reader: Any, piece: Piece, scopes: Scopes) -> _Taken:
-    record: Record = reader.read_record(piece.raw)
-    return _Taken(to_log(to_event(record, scopes.of(piece.scope))), bool(record.time or record.observed))
-
-
-class Senders:
-    """The sender of an export: of its records that the export's key names, and of those that nothing does."""
-
-    def __init__(self, sender: Sender, key: str) -> None:
-        self.known = sender._replace(key=key, request_hash="")
-        self.unknown = sender._replace(key=None, request_hash="")
+        It is a part of the export, unless it has no time: then nothing tells a repeat of it from another event.
+        """
+        scope, raw = self.pieces[index]
+        record: Record = self._reader.read_record(raw)
+        body, text = to_log(to_event(record, self._scopes.of(scope)))
+        if record.time or record.observed:
+            return Item(OPERATION, self._named, body, text, part=Part(index, len(self.pieces)))
+        return Item(OPERATION, self._nameless, body, text)
 
 
-async def _item_of(call: Call[Any, None], taken: _Taken, senders: Senders, part: Part) -> Item:
-    """Make an event an item of the intake, as a part of its export. Raises InvalidPayload."""
-    body, raw = taken.log
-    adjustments = AS_SENT
+async def _item_of(call: Call[Any, None], export: Export, index: int) -> Item:
+    """Read a record, a large one apart, and adjust what is odd in it. Raises Malformed and InvalidPayload."""
+    if len(export.pieces[index].raw) > LARGE:
+        item = await call.work_apart(partial(export.read, index))
+    else:
+        item = export.read(index)
     try:
-        check_written(raw)
+        check_written(item.raw)
     except Odd:
-        body, _, raw, adjustments = await call.decode_one(raw)
+        body, _, raw, adjustments = await call.decode_one(item.raw)
         check_extra(body, raw)
-    if taken.has_time:
-        return Item(OPERATION, senders.known, body, raw, adjustments, part)
-    return Item(OPERATION, senders.unknown, body, raw, adjustments)
+        return Item(OPERATION, item.sender, body, raw, adjustments, item.part)
+    return item

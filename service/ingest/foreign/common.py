@@ -79,7 +79,7 @@ class ForeignError(NamedTuple):
     module: str | None = None
 
 
-class ForeignEvent(NamedTuple):
+class ForeignEvent(msgspec.Struct, frozen=True):
     """An event of any protocol. `errors`: the one that was reported, then what it was caused by.
 
     `message` is what the event says itself; where there is an exception, that one's counts. `images` are files with

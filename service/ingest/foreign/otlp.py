@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -39,7 +39,6 @@ _BY_TEXT = {
     "fatal": "fatal",
 }
 _ENVIRONMENTS = ("deployment.environment.name", "deployment.environment")
-_USERS = ("user.id", "enduser.id")
 _USED = frozenset({*_ENVIRONMENTS, "service.version"})
 _SEVERITIES = 4
 
@@ -61,7 +60,7 @@ class Scope:
         self.more = msgspec.json.encode(more) if more else None
 
 
-class Record(NamedTuple):
+class Record(msgspec.Struct, frozen=True):
     """A log record in plain values. Times are nanoseconds since 1970, 0 where there is none; ids are hexadecimal."""
 
     time: int
@@ -80,7 +79,7 @@ def to_event(record: Record, scope: Scope) -> ForeignEvent:
     error, attributes = _error_of(record.attributes)
     level = _level(record, is_error=error is not None)
     told = record.body if isinstance(record.body, str) else None
-    known = next((attributes[name] for name in _USERS if attributes.get(name)), None)
+    known = attributes.get("user.id") or attributes.get("enduser.id") or None
     user = {"id": known, "email": attributes.get("user.email"), "name": attributes.get("user.name")}
     own = {"trace_id": record.trace_id or None, "span_id": record.span_id or None, "event_name": record.name or None}
     more = {
@@ -105,8 +104,8 @@ def to_event(record: Record, scope: Scope) -> ForeignEvent:
 
 def _error_of(attributes: Mapping[str, Any]) -> tuple[ForeignError | None, Mapping[str, Any]]:
     """The exception of a record, and its attributes with the stack trace cut."""
-    kind, value, stack = (attributes.get(f"exception.{name}") for name in ("type", "message", "stacktrace"))
-    kind, value, stack = (found if isinstance(found, str) and found else None for found in (kind, value, stack))
+    kind = _text_in(attributes, "exception.type")
+    value, stack = _text_in(attributes, "exception.message"), _text_in(attributes, "exception.stacktrace")
     if kind is None and value is None and stack is None:
         return None, attributes
     if stack is not None and len(stack) > MAX_STACK:
@@ -114,6 +113,12 @@ def _error_of(attributes: Mapping[str, Any]) -> tuple[ForeignError | None, Mappi
         attributes = {**attributes, "exception.stacktrace": cut}
     module, _, bare = (kind or "").rpartition(".")
     return ForeignError(bare or kind, value, frames_of(stack or ""), module or None), attributes
+
+
+def _text_in(attributes: Mapping[str, Any], name: str) -> str | None:
+    """An attribute that is a text and not empty."""
+    found = attributes.get(name)
+    return found if isinstance(found, str) and found else None
 
 
 def _level(record: Record, *, is_error: bool) -> str:
