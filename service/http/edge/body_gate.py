@@ -26,7 +26,7 @@ _ONE_BRACKET = bytes.maketrans(b"{}", b"[]")
 _OPEN = ord("[")
 _DIGITS_AS_ZERO = bytes.maketrans(b"123456789", b"0" * 9)
 _LONG_INTEGER = b"0" * len(str(MAX_INTEGER))
-_BEGINS_AND_DIGITS = bytes.maketrans(b",[123456789", b"::" + b"0" * 9)
+_BEGINS_AND_DIGITS = bytes.maketrans(b",[-123456789", b":::" + b"0" * 9)
 _LONG_MEMBER = b":" + _LONG_INTEGER
 _SHALLOW = 8
 
@@ -63,9 +63,9 @@ def check_written(raw: bytes) -> None:
     """Check a telemetry record that was written here, from parts of a foreign one; raises as `check_body` does.
 
     Such a text is well-formed and names nothing twice. The question whether it may hold anything else to refuse errs
-    on the side of looking: an integer follows a colon, a comma or a bracket, but so may digits in a string.
+    on the side of looking: an integer follows a colon, a comma, a bracket or a sign, but so may digits in a string.
     """
-    if may_be_deep(raw) or b"\\u0000" in raw or _LONG_MEMBER in raw.translate(_BEGINS_AND_DIGITS, b"-"):
+    if may_be_deep(raw) or b"\\u0000" in raw or _LONG_MEMBER in raw.translate(_BEGINS_AND_DIGITS):
         check_body(raw)
     check_values(raw)
 
