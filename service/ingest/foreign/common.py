@@ -18,7 +18,8 @@ What is stored in `extra`:
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -36,6 +37,7 @@ MAX_FRAMES = 100  # of one exception
 MAX_CAUSES = 10
 CAUSES_FRAMES = 4  # a cause has so many times fewer frames
 MAX_TEXT = 500  # characters of a text in a frame
+_REMEMBERED = 4096  # texts of frames
 NO_MESSAGE = "(no message)"
 
 _encode = msgspec.json.Encoder().encode
@@ -45,6 +47,7 @@ _OF_LIBRARY = re.compile(
     r"(?:^|[/\\])(?:site-packages|dist-packages|node_modules|lib[/\\]python\d[^/\\]*|\.yarn|vendor)[/\\]"
     r"|^(?:node:|internal/|native$|<frozen |<__array_function__)"
 )
+_SEPARATOR = re.compile(r"[/\\]")
 _TAIL = re.compile(r"[?#].*", re.DOTALL)
 # A bundler's mark of the content: letters and digits between two stops, of a script in its last extension.
 _CONTENT_HASH = re.compile(r"[.-](?=[A-Za-z_]*[0-9])[0-9A-Za-z_]{8,}(?=\.(?:[cm]?js|css)$)")
@@ -118,17 +121,12 @@ def to_log(event: ForeignEvent) -> TakenLog:
 
 def file_of(frame: Frame) -> str:
     """The base name of a frame's file, without what a bundler adds; "" where there is none."""
-    path = _TAIL.sub("", frame.abs_path or frame.filename or "")
-    return _CONTENT_HASH.sub("", re.split(r"[/\\]", path)[-1])[:MAX_TEXT]
+    return _file_of(frame.abs_path or frame.filename or "")
 
 
 def function_of(frame: Frame) -> str:
     """The bare name of a frame's function: without its class, its module, and how it was called."""
-    name = _NAME_SUFFIX.sub("", _NAME_PREFIX.sub("", (frame.function or "").strip()))
-    if name in _NAMELESS:
-        return ""
-    bare = name.rpartition(".")[2]
-    return ("" if bare in _NAMELESS else bare)[:MAX_TEXT]
+    return _function_of(frame.function or "")
 
 
 def is_own(frame: Frame) -> bool:
@@ -137,6 +135,26 @@ def is_own(frame: Frame) -> bool:
         return frame.in_app
     path = frame.abs_path or frame.filename or ""
     return bool(path) and _OF_LIBRARY.search(path) is None
+
+
+def _remembering(work: Callable[[str], str]) -> Callable[[str], str]:
+    """Remember what comes of short texts: frames come again and again."""
+    remembered = lru_cache(maxsize=_REMEMBERED)(work)
+    return lambda text: remembered(text) if len(text) <= MAX_TEXT else work(text)
+
+
+@_remembering
+def _file_of(path: str) -> str:
+    return _CONTENT_HASH.sub("", _SEPARATOR.split(_TAIL.sub("", path))[-1])[:MAX_TEXT]
+
+
+@_remembering
+def _function_of(called: str) -> str:
+    name = _NAME_SUFFIX.sub("", _NAME_PREFIX.sub("", called.strip()))
+    if name in _NAMELESS:
+        return ""
+    bare = name.rpartition(".")[2]
+    return ("" if bare in _NAMELESS else bare)[:MAX_TEXT]
 
 
 def _message(event: ForeignEvent) -> str:
@@ -172,36 +190,40 @@ def _tags(tags: Mapping[str, Any]) -> dict[str, str]:
     return kept
 
 
-def _extra(event: ForeignEvent) -> dict[str, Any]:
-    """What is kept beside the message, the most important first, as long as there is room."""
-    extra: dict[str, Any] = {}
+def _extra(event: ForeignEvent) -> dict[str, msgspec.Raw]:
+    """What is kept beside the message, as JSON: the most important first, as long as there is room."""
+    extra: dict[str, bytes] = {}
     left_out: list[str] = []
     room = MAX_EXTRA_BYTES - len(_encode({"left_out": list(event.more)})) - len('{"frames_left_out":100}')
     if event.errors:
         extra["exception"] = _fitting(event.errors, room * 3 // 4)
-        room -= len(_encode(extra["exception"])) + len('"exception":,')
+        room -= len(extra["exception"]) + len('"exception":,')
     parts = {"debug_meta": {"images": list(event.images)} if event.images else None, **event.more}
     for name, value in parts.items():
         if value is None:
             continue
-        size = len(_encode({name: value}))
+        text = _encode(value)
+        size = len(_encode(name)) + len(text) + len("{:}")
         if size > room:
             left_out.append(name)
             continue
-        extra[name] = value
+        extra[name] = text
         room -= size
-    return {**extra, "left_out": left_out} if left_out else extra
+    if left_out:
+        extra["left_out"] = _encode(left_out)
+    return {name: msgspec.Raw(text) for name, text in extra.items()}
 
 
-def _fitting(errors: Sequence[ForeignError], room: int) -> dict[str, Any]:
-    """Exceptions with as many frames as there is room for, those of the latest calls."""
+def _fitting(errors: Sequence[ForeignError], room: int) -> bytes:
+    """Exceptions, as JSON, with as many frames as there is room for, those of the latest calls."""
     most = MAX_FRAMES
     while True:
         shown = _error(errors[0], most)
         if len(errors) > 1:
             shown["causes"] = [_error(cause, most // CAUSES_FRAMES) for cause in errors[1 : 1 + MAX_CAUSES]]
-        if most == 0 or len(_encode(shown)) <= room:
-            return shown
+        text = _encode(shown)
+        if most == 0 or len(text) <= room:
+            return text
         most //= 2
 
 
@@ -219,16 +241,20 @@ def _error(error: ForeignError, most: int) -> dict[str, Any]:
 def _frame(frame: Frame) -> dict[str, Any]:
     function = function_of(frame)
     symbol = frame.function if frame.function != function else None
-    shown: dict[str, Any] = {
-        "file": file_of(frame),
-        "function": function,
-        "in_app": is_own(frame),
-        "filename": frame.filename and frame.filename[:MAX_TEXT],
-        "abs_path": frame.abs_path[:MAX_TEXT] if frame.abs_path and frame.abs_path != frame.filename else None,
-        "module": frame.module and frame.module[:MAX_TEXT],
-        "lineno": frame.lineno,
-        "colno": frame.colno,
-        "symbol": symbol and symbol[:MAX_TEXT],
-        "context_line": frame.context_line and frame.context_line[:MAX_TEXT],
+    path = frame.abs_path if frame.abs_path != frame.filename else None
+    return {
+        name: value[:MAX_TEXT] if isinstance(value, str) else value
+        for name, value in (
+            ("file", file_of(frame)),
+            ("function", function),
+            ("in_app", is_own(frame)),
+            ("filename", frame.filename),
+            ("abs_path", path),
+            ("module", frame.module),
+            ("lineno", frame.lineno),
+            ("colno", frame.colno),
+            ("symbol", symbol),
+            ("context_line", frame.context_line),
+        )
+        if value is not None and value != ""
     }
-    return {name: value for name, value in shown.items() if value is not None and value != ""}
