@@ -18,8 +18,7 @@ What is stored in `extra`:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -37,7 +36,6 @@ MAX_FRAMES = 100  # of one exception
 MAX_CAUSES = 10
 CAUSES_FRAMES = 4  # a cause has so many times fewer frames
 MAX_TEXT = 500  # characters of a text in a frame
-_REMEMBERED = 4096  # texts of frames
 NO_MESSAGE = "(no message)"
 
 _encode = msgspec.json.Encoder().encode
@@ -47,7 +45,6 @@ _OF_LIBRARY = re.compile(
     r"(?:^|[/\\])(?:site-packages|dist-packages|node_modules|lib[/\\]python\d[^/\\]*|\.yarn|vendor)[/\\]"
     r"|^(?:node:|internal/|native$|<frozen |<__array_function__)"
 )
-_SEPARATOR = re.compile(r"[/\\]")
 _TAIL = re.compile(r"[?#].*", re.DOTALL)
 # A bundler's mark of the content: letters and digits between two stops, of a script in its last extension.
 _CONTENT_HASH = re.compile(r"[.-](?=[A-Za-z_]*[0-9])[0-9A-Za-z_]{8,}(?=\.(?:[cm]?js|css)$)")
@@ -121,12 +118,17 @@ def to_log(event: ForeignEvent) -> TakenLog:
 
 def file_of(frame: Frame) -> str:
     """The base name of a frame's file, without what a bundler adds; "" where there is none."""
-    return _file_of(frame.abs_path or frame.filename or "")
+    path = _TAIL.sub("", frame.abs_path or frame.filename or "")
+    return _CONTENT_HASH.sub("", re.split(r"[/\\]", path)[-1])[:MAX_TEXT]
 
 
 def function_of(frame: Frame) -> str:
     """The bare name of a frame's function: without its class, its module, and how it was called."""
-    return _function_of(frame.function or "")
+    name = _NAME_SUFFIX.sub("", _NAME_PREFIX.sub("", (frame.function or "").strip()))
+    if name in _NAMELESS:
+        return ""
+    bare = name.rpartition(".")[2]
+    return ("" if bare in _NAMELESS else bare)[:MAX_TEXT]
 
 
 def is_own(frame: Frame) -> bool:
@@ -135,26 +137,6 @@ def is_own(frame: Frame) -> bool:
         return frame.in_app
     path = frame.abs_path or frame.filename or ""
     return bool(path) and _OF_LIBRARY.search(path) is None
-
-
-def _remembering(work: Callable[[str], str]) -> Callable[[str], str]:
-    """Remember what comes of short texts: frames come again and again."""
-    remembered = lru_cache(maxsize=_REMEMBERED)(work)
-    return lambda text: remembered(text) if len(text) <= MAX_TEXT else work(text)
-
-
-@_remembering
-def _file_of(path: str) -> str:
-    return _CONTENT_HASH.sub("", _SEPARATOR.split(_TAIL.sub("", path))[-1])[:MAX_TEXT]
-
-
-@_remembering
-def _function_of(called: str) -> str:
-    name = _NAME_SUFFIX.sub("", _NAME_PREFIX.sub("", called.strip()))
-    if name in _NAMELESS:
-        return ""
-    bare = name.rpartition(".")[2]
-    return ("" if bare in _NAMELESS else bare)[:MAX_TEXT]
 
 
 def _message(event: ForeignEvent) -> str:
@@ -190,40 +172,36 @@ def _tags(tags: Mapping[str, Any]) -> dict[str, str]:
     return kept
 
 
-def _extra(event: ForeignEvent) -> dict[str, msgspec.Raw]:
-    """What is kept beside the message, as JSON: the most important first, as long as there is room."""
-    extra: dict[str, bytes] = {}
+def _extra(event: ForeignEvent) -> dict[str, Any]:
+    """What is kept beside the message, the most important first, as long as there is room."""
+    extra: dict[str, Any] = {}
     left_out: list[str] = []
     room = MAX_EXTRA_BYTES - len(_encode({"left_out": list(event.more)})) - len('{"frames_left_out":100}')
     if event.errors:
         extra["exception"] = _fitting(event.errors, room * 3 // 4)
-        room -= len(extra["exception"]) + len('"exception":,')
+        room -= len(_encode(extra["exception"])) + len('"exception":,')
     parts = {"debug_meta": {"images": list(event.images)} if event.images else None, **event.more}
     for name, value in parts.items():
         if value is None:
             continue
-        text = _encode(value)
-        size = len(_encode(name)) + len(text) + len("{:}")
+        size = len(_encode({name: value}))
         if size > room:
             left_out.append(name)
             continue
-        extra[name] = text
+        extra[name] = value
         room -= size
-    if left_out:
-        extra["left_out"] = _encode(left_out)
-    return {name: msgspec.Raw(text) for name, text in extra.items()}
+    return {**extra, "left_out": left_out} if left_out else extra
 
 
-def _fitting(errors: Sequence[ForeignError], room: int) -> bytes:
-    """Exceptions, as JSON, with as many frames as there is room for, those of the latest calls."""
+def _fitting(errors: Sequence[ForeignError], room: int) -> dict[str, Any]:
+    """Exceptions with as many frames as there is room for, those of the latest calls."""
     most = MAX_FRAMES
     while True:
         shown = _error(errors[0], most)
         if len(errors) > 1:
             shown["causes"] = [_error(cause, most // CAUSES_FRAMES) for cause in errors[1 : 1 + MAX_CAUSES]]
-        text = _encode(shown)
-        if most == 0 or len(text) <= room:
-            return text
+        if most == 0 or len(_encode(shown)) <= room:
+            return shown
         most //= 2
 
 
@@ -241,20 +219,16 @@ def _error(error: ForeignError, most: int) -> dict[str, Any]:
 def _frame(frame: Frame) -> dict[str, Any]:
     function = function_of(frame)
     symbol = frame.function if frame.function != function else None
-    path = frame.abs_path if frame.abs_path != frame.filename else None
-    return {
-        name: value[:MAX_TEXT] if isinstance(value, str) else value
-        for name, value in (
-            ("file", file_of(frame)),
-            ("function", function),
-            ("in_app", is_own(frame)),
-            ("filename", frame.filename),
-            ("abs_path", path),
-            ("module", frame.module),
-            ("lineno", frame.lineno),
-            ("colno", frame.colno),
-            ("symbol", symbol),
-            ("context_line", frame.context_line),
-        )
-        if value is not None and value != ""
+    shown: dict[str, Any] = {
+        "file": file_of(frame),
+        "function": function,
+        "in_app": is_own(frame),
+        "filename": frame.filename and frame.filename[:MAX_TEXT],
+        "abs_path": frame.abs_path[:MAX_TEXT] if frame.abs_path and frame.abs_path != frame.filename else None,
+        "module": frame.module and frame.module[:MAX_TEXT],
+        "lineno": frame.lineno,
+        "colno": frame.colno,
+        "symbol": symbol and symbol[:MAX_TEXT],
+        "context_line": frame.context_line and frame.context_line[:MAX_TEXT],
     }
+    return {name: value for name, value in shown.items() if value is not None and value != ""}
