@@ -55,7 +55,8 @@ def measure_large_events(figures: Figures, world: worlds.World, seconds: float) 
         )
     name = "errors of 15 kB, durable and in their cases, to an echo"
     figures.add(name, stored.rate, "/s", yardstick=echo.rate, promised=0.4)
-    figures.add(f"{name}: processor time", stored.processor, "us", yardstick=echo.processor, promised=2.5, most=True)
+    name = "processor time of an error of 15 kB, to an echo"
+    figures.add(name, stored.processor, "us", yardstick=echo.processor, promised=2.5, most=True)
 
 
 def measure_trackers(figures: Figures, world: worlds.World, seconds: float) -> None:
