@@ -46,6 +46,10 @@ _FOUND = """
     order by c.opened_at desc, c.id desc limit %s))) c
 cross join lateral (select * from case_stats s where s.project_id = c.project_id and s.id = c.id offset 0) s
 """
+# Some error of a case, or of one that was merged into it, did not come from an onboarding proof.
+_REAL = """(s.unmarked or exists (
+    select from cases m join case_stats t on t.project_id = m.project_id and t.id = m.id
+    where m.project_id = s.project_id and m.merged_into = s.id and t.unmarked))"""
 _WALKED, _WALKED_FOR_WORDS = 300, 200  # of the newest; to take the words of a case apart costs as much as ten others
 _COUNTED = "select count(*) from (select from cases c where {0} limit %s) n"
 # What a case has counted with those that were merged into it. A person that several of them met counts once, as far as
@@ -159,7 +163,7 @@ def _others(wanted: CaseFilter) -> list[Condition]:
     seen = "s.last_seen_hour >= %s / 3600 and s.last_seen_at >= %s"
     others: list[Condition] = [] if wanted.since is None else [(seen, [wanted.since, wanted.since])]
     if wanted.trust is not None:
-        others.append(("not s.unmarked" if wanted.trust == "synthetic" else "s.unmarked", []))
+        others.append((f"not {_REAL}" if wanted.trust == "synthetic" else _REAL, []))
     return others
 
 
