@@ -19,8 +19,8 @@ from service.eventstore.pages import END, Place
 from service.eventstore.store import EventStore
 
 WINDOWS = (7, 30, 90)  # days
-SECONDS = 0.9  # that a preview takes, waiting for others included
-COMPARING = 0.6  # of them, at most, for the fingerprints of cases
+SECONDS = 0.7  # that a preview takes: a request has one for all of its reads
+COMPARING = 0.4  # of them, at most, for the fingerprints of cases
 LONGEST = 16 * DAY  # that a statement looks at
 QUICK = 0.02  # a statement that took less may be followed by one that looks at twice as much
 CASES = 5_000  # whose fingerprints a statement compares
