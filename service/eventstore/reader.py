@@ -162,6 +162,12 @@ class Reader:
         return [msgspec.json.decode(text, type=table.row) for (text,) in await self.fetch(query, *params)]
 
     @property
+    def tenant(self) -> str:
+        """Whose reads are under way; empty for what a process reads for itself."""
+        caller = _CALLER.get()
+        return "" if caller is None else caller.tenant
+
+    @property
     def waiting(self) -> int:
         """Reads that wait for their turn."""
         return self._turns.waiting

@@ -54,12 +54,15 @@ _LAST = (
 )
 _ENVIRONMENT_OF_MAP = "(select m.plan -> 'deploy' ->> 'environment' from signal_maps m where m.project_id = {0})"
 MAPPED = f"'mapped', {_ENVIRONMENT_OF_MAP}"
-# What a case has had errors in is kept up to a bound; past it, its latest errors tell.
+ENVIRONMENTS_KEPT = 100
+"""Of a case; past that many its latest errors tell in what others it had any."""
+_KEPT_IN = "s.environments @> array[{0}]::text[]"
 _SEEN_IN = (
-    "(s.environments @> array[{0}]::text[] or (cardinality(s.environments) >= 100 and exists ("
+    f"({_KEPT_IN} or (cardinality(s.environments) >= {ENVIRONMENTS_KEPT} and exists ("  # noqa: S608 - constants
     "select from (select e.environment from log_events e where e.project_id = s.project_id and e.case_id = s.id "
     "order by e.received_at desc limit 1000) e where e.environment = {0})))"
 )
+KEPT_WHERE_MAPPED = f"'seen_where_mapped', coalesce({_KEPT_IN.format(_ENVIRONMENT_OF_MAP)}, false)"
 SEEN_WHERE_MAPPED = f"'seen_where_mapped', coalesce({_SEEN_IN.format(_ENVIRONMENT_OF_MAP)}, false)"
 _OBSERVED = f"select s.id from case_stats s where s.project_id = %s and s.id = any(%s) and {_SEEN_IN.format('%s')}"  # noqa: S608 - constants
 # Which cases a look is about is told by counts alone; everything else is read of those only. Of few open cases all are
