@@ -402,7 +402,7 @@ async def test_nobody_pays_for_an_account_that_is_gone(world: World, provider: F
     person, sub = await world.sign_in(), new_id()
     await tell(world, UPDATED, subscription(sub, user_id=person.user_id), 100)
     receipt = await gone(person, "bye")
-    assert provider.canceled == [sub]
+    assert provider.canceled.count(sub) == 1  # what other accounts left behind is ended by the same job
     assert receipt["external_follow_ups"] == []
     assert (await tell(world, DELETED, subscription(sub, user_id=person.user_id), 200))["handled"] is False
     assert await world.sql("select from subscriptions where project_id = %s", person.user_id) == []
