@@ -102,6 +102,23 @@ def _touch(unit: Unit) -> Answer:
     return Answer(200, None)
 
 
+def test_a_large_answer_is_kept_as_it_is_and_repeated(bench: Bench, sql: Sql):
+    """Neither an answer nor the state of a run costs the time of compressing it, however large it is."""
+    told = {"words": "as it was told " * 500}
+
+    def decide(unit: Unit) -> Answer:
+        unit.append(toy_stream(1), [ToyOpened("x")])
+        return Answer(200, told)
+
+    large = command(decide, toy_stream(1), key="k1")
+    assert bench.answers(large) == [told]
+    assert bench.answers(command(decide, toy_stream(1), key="k1")) == [told]
+    stored = sql.execute("select octet_length(body), pg_column_compression(body) from idempotency").fetchall()
+    assert stored == [(len(msgspec.json.encode(told)), None)]
+    kept = "select attstorage from pg_attribute where attrelid = 'automation_runs'::regclass and attname = 'state'"
+    assert sql.execute(kept).fetchall() == [("e",)]
+
+
 def test_without_waiting_the_heads_are_tried(bench: Bench):
     bench.run(simple_bump())
     spy = Spy(bench.connection)
