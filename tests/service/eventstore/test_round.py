@@ -71,7 +71,7 @@ def test_locks_come_in_one_order_and_what_they_protect_is_read_later(bench: Benc
     bench.round.run(spy, [entry_of(touching)], wait_ms=200)
     assert spy.said == [
         "[",
-        "begin",
+        statements.BEGIN,
         statements.TRY_LOCKS_THEN_WAIT,
         statements.WAIT_HEADS,
         statements.SHARE_HEADS,
@@ -91,7 +91,7 @@ def test_locks_come_in_one_order_and_what_they_protect_is_read_later(bench: Benc
         statements.upsert_rows(toy.LIVE_TOYS.table),
         statements.upsert_rows(FACTS),
         statements.INSERT_RECORDS,
-        "commit",
+        statements.COMMIT,
         "]",
     ]
 
