@@ -39,6 +39,17 @@ class Held(NamedTuple):
     customer_id: str | None
 
 
+class Retention(NamedTuple):
+    """How many days telemetry is kept: by active project, with the account that pays for each.
+
+    `longest` is how long it is kept for anybody, whose project is being deleted included.
+    """
+
+    days: Mapping[str, int]
+    payers: Mapping[str, str]
+    longest: int
+
+
 async def held_by(store: EventStore, plans: Mapping[str, Plan], account_id: str) -> Held:
     """Read what an account has."""
     rows = await store.find(SUBSCRIPTIONS, "t.project_id = %s", account_id, order_by=_LATEST, limit=MOST)
@@ -62,8 +73,8 @@ async def unended(store: EventStore, account_id: str) -> list[SubscriptionRow]:
     return await store.find(SUBSCRIPTIONS, "t.project_id = %s and t.status <> 'canceled'", account_id, limit=MOST)
 
 
-async def retention_days(store: EventStore, plans: Mapping[str, Plan]) -> dict[str, int]:
-    """How many days each active project's telemetry is kept, by the plan of the account that pays for it (G-071).
+async def retention(store: EventStore, plans: Mapping[str, Plan]) -> Retention:
+    """Read how long telemetry is kept, by the plans of the accounts that pay for it (G-071).
 
     While a subscription is suspended, what it kept stays kept: only its end lets it go.
     """
@@ -72,7 +83,9 @@ async def retention_days(store: EventStore, plans: Mapping[str, Plan]) -> dict[s
         if row.plan in plans:
             held[row.project_id] = max(held.get(row.project_id, 0), plans[row.plan].retention_days)
     free = plans[FREE_PLAN].retention_days
-    return {project: held.get(account, free) for project, account in await store.fetch(_PAYERS)}
+    payers = {str(project): str(account) for project, account in await store.fetch(_PAYERS)}
+    days = {project: held.get(account, free) for project, account in payers.items()}
+    return Retention(days, payers, max(free, *held.values()) if held else free)
 
 
 def larger_plan(plans: Mapping[str, Plan], name: str) -> str | None:

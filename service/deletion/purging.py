@@ -12,10 +12,8 @@ goes with the account. Sign-ins are scoped by themselves: they know a person by 
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import psycopg
@@ -24,7 +22,7 @@ from psycopg import sql
 
 from projections.accounts.person import PROJECTION as PEOPLE
 from projections.deletion.removal import DELETIONS, DeletionRow
-from service.eventstore import names
+from service.eventstore.steps import alone, leave_room, prepare
 from service.registry import read_models
 
 log = structlog.get_logger(__name__)
@@ -35,8 +33,6 @@ BATCH = 2_000
 """Rows that one transaction removes: a few milliseconds, so that nobody waits long for a lock or for the disk."""
 PAYLOADS = 500
 """Events that one transaction erases, which takes as long."""
-REST = 2.0
-"""How long is rested after a step, as a multiple of its time: a busy machine makes steps long, and so the rests."""
 BLOCKS = 256
 """Pages of the idempotency records that one transaction looks through."""
 
@@ -68,16 +64,6 @@ FACTS = (
 KEPT = ("events", "stream_heads", "snapshots", "usage_days", "usage_deploys", "rebuilds", DELETIONS.name)
 """Tables with such rows that go another way, or stay: see the module's docstring."""
 
-_SETTINGS = (
-    "statement_timeout = '10s'",
-    "lock_timeout = '500ms'",
-    # A step that a crash undoes is done again, and the command that ends the deletion waits for the disk: all that was
-    # written before it is there with it. So the disk is left to those who wait for an answer.
-    "synchronous_commit = off",
-    # By the scope's part of an index always: a guess from old statistics would read everybody's rows for each step.
-    "enable_seqscan = off",
-    "enable_bitmapscan = off",
-)
 _PARTITIONS = (
     "select c.relname::text from pg_inherits i join pg_class c on c.oid = i.inhrelid where i.inhparent = %s::regclass"
 )
@@ -122,10 +108,9 @@ class Purge:
         async with await psycopg.AsyncConnection.connect(
             conninfo, autocommit=True, application_name="service-purge", connect_timeout=5
         ) as connection:
-            for setting in _SETTINGS:
-                await connection.execute(f"set {setting}".encode())
-            async with _alone(connection, f"deletion:{self._row.id}") as alone:
-                if not alone or not await self._open(connection):
+            await prepare(connection)
+            async with alone(connection, f"deletion:{self._row.id}") as free:
+                if not free or not await self._open(connection):
                     return False
                 try:
                     if not await self._pass(connection, until):
@@ -167,7 +152,7 @@ class Purge:
             self.rows += gone
             if gone < BATCH:
                 return True
-            await _leave_room(began)
+            await leave_room(began)
             if time.monotonic() >= until:
                 return False
 
@@ -181,7 +166,7 @@ class Purge:
             if erased < PAYLOADS:
                 return True
             self._erased_to = (last[0], last[1])
-            await _leave_room(began)
+            await leave_room(began)
             if time.monotonic() >= until:
                 return False
 
@@ -201,11 +186,6 @@ class Purge:
         return True
 
 
-async def _leave_room(began: float) -> None:
-    """Rest after a step: the disk and the processors are everybody's."""
-    await asyncio.sleep(REST * (time.monotonic() - began))
-
-
 async def _tables(connection: Connection) -> list[str]:
     """Every table that holds rows of a scope under its name: telemetry by partition, facts, read models."""
     found = []
@@ -223,21 +203,9 @@ async def _drop_halves(connection: Connection) -> bool:
             [[there]] = await (await connection.execute("select to_regclass(%s) is not null", (half,))).fetchall()
             if not there:
                 continue
-            async with _alone(connection, f"rebuild:{name}") as alone, connection.transaction():
-                if not alone:
+            async with alone(connection, f"rebuild:{name}") as free, connection.transaction():
+                if not free:
                     return False
                 await connection.execute(_DROP_HALVES, (name,))
                 await connection.execute("delete from rebuilds where name = %s", (name,))
     return True
-
-
-@asynccontextmanager
-async def _alone(connection: Connection, name: str) -> AsyncIterator[bool]:
-    """Hold the lock of a name, if it is free, until the block ends; yields whether it was."""
-    number = names.lock_number(name)
-    [[free]] = await (await connection.execute("select pg_try_advisory_lock(%s)", (number,))).fetchall()
-    try:
-        yield free
-    finally:
-        if free and not connection.closed:
-            await connection.execute("select pg_advisory_unlock(%s)", (number,))

@@ -32,7 +32,10 @@ SERVING: Final[Mapping[str, str]] = {
     "schema_migrations": "select",
     "schema_functions": "select",
 }
-AS_OWNER: Final = ("drop_empty_partition", "drop_rebuild_halves", "ensure_partition", "erase_events", "erase_payloads")
+AS_OWNER: Final = (
+    "drop_empty_partition", "drop_ended_partition", "drop_rebuild_halves", "ensure_partition", "erase_events",
+    "erase_payloads",
+)  # fmt: skip
 """Functions that work with the rights of the tables' owner: nobody but the role that serves may call them."""
 READABLE: Final = (
     "checkpoints", "events", "installation", "log_index", "log_state", "rebuilds", "schema_functions",

@@ -8,8 +8,9 @@ from typing import Any
 import procrastinate
 import psycopg
 
-from service.billing.plans import retention_days
-from service.ingest.retention import ensure_partitions, purge
+from service.billing.plans import retention
+from service.ingest.partitions import ensure_partitions
+from service.ingest.retention import purge
 from service.runs.forgetting import forget_decisions
 from service.services import Services
 from service.settingvalues import Plan
@@ -31,12 +32,10 @@ async def make_partitions(services: Services, _: Mapping[str, Any]) -> None:
 async def purge_telemetry(services: Services, _: Mapping[str, Any]) -> None:
     """Delete the telemetry that each project's plan keeps no longer, and the decisions on it (G-137)."""
     plans: Mapping[str, Plan] = services.settings.plans
-    days = await retention_days(services.store, plans)
+    kept = await retention(services.store, plans)
     async with await _connect(services) as connection:
-        # Days that nobody's plan keeps any more have just become empty: their partitions go too.
-        longest = max(days.values(), default=max(plan.retention_days for plan in plans.values()))
-        await purge(connection, days, longest)
-        await forget_decisions(connection, days)
+        await purge(connection, kept)
+        await forget_decisions(connection, kept.days)
 
 
 _AGAIN = procrastinate.RetryStrategy(max_attempts=3, wait=60)

@@ -16,7 +16,8 @@ from litestar.types import Receive
 from service.auth.refusals import InvalidPayload
 from service.http.edge.body_room import Room
 from service.http.edge.errors import PayloadTooLarge
-from service.http.edge.forms import TOLD_BY
+from service.http.edge.forms import TOLD_BY, most_of
+from service.http.edge.operations import Operation
 
 BODY_SECONDS = 10.0
 PIECE = 512 * 1024  # bytes of a body that is worked on while it arrives
@@ -151,6 +152,17 @@ class ArrivingBody:
         while self._left and size < DISCARD_BYTES:
             chunk, _ = await self._next()
             size += len(chunk)
+
+
+def arriving(operation: Operation, receive: Receive, headers: Mapping[str, str]) -> ArrivingBody:
+    """The body of a request, with the limit of the form that its first bytes tell."""
+
+    def limit_of(begin: bytes) -> int:
+        return most_of(operation.forms, headers, begin, operation.max_body)
+
+    most = max((form.max_body for form in operation.forms), default=0)
+    tell = limit_of if operation.forms else None
+    return ArrivingBody(receive, headers, operation.max_body, most, tell)
 
 
 def _too_slow(reason: str) -> InvalidPayload:

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from service.auth.sdk_keys import POSTHOG, SENTRY, key_of_dsn
 from service.http.edge.errors import Failure
+from service.http.edge.headers import Head
+from service.http.edge.operations import Operation
 from service.ingest.foreign import envelope, posthog
 
 MAX_SAID = 200  # characters of a refusal in a header
@@ -62,3 +64,9 @@ SDKS: Mapping[str, Sdk] = {
     SENTRY: Sdk(_sentry_key, _sentry_told, _sentry_coding),
 }
 """By the name that operations give (`sdk`)."""
+
+
+def with_coding(operation: Operation, head: Head, query: Query) -> Head:
+    """The head with the content coding that an SDK's query names, unless a header does."""
+    coding = SDKS[operation.sdk].coding(query) if operation.sdk and "content-encoding" not in head.headers else ""
+    return head._replace(headers={**head.headers, "content-encoding": coding}) if coding else head

@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import zstandard
 
 from service.auth.refusals import InvalidPayload
+from service.http.edge.apart import LARGE, Apart
+from service.http.edge.body_room import Room
 from service.http.edge.errors import PayloadTooLarge, UnsupportedMediaType
+from service.http.edge.headers import Head
+from service.http.edge.operations import Operation
 
 MAX_WINDOW = 8 * 1024 * 1024
 """Bytes that a zstd body may ask its reader to look back on; RFC 8878 recommends to support as many."""
@@ -70,6 +75,24 @@ def decompress(body: bytes, encoding: str, most: int) -> bytes:
     except (_Malformed, zlib.error, zstandard.ZstdError):
         reason = f"the body must be what its Content-Encoding says, {coding}, and complete"
         raise InvalidPayload("The body cannot be unpacked.", invalid=[("", reason)]) from None
+
+
+async def unpack(operation: Operation, tenant: str, head: Head, raw: bytes, room: Room, apart: Apart) -> bytes:
+    """Take the content coding off a body, where the operation has it; one that turns out to be large apart.
+
+    What comes out takes its place in `room` beside the body. One thread unpacks for everybody, so that no more than
+    one body has a place that is not counted yet. Raises as `decompress` and `room`.
+    """
+    most = max(operation.unpacked, *(form.max_body for form in operation.forms), 0)
+    encoding = head.headers.get("content-encoding") if most else None
+    if not raw or not encoding:
+        return raw
+    try:
+        unpacked = decompress(raw, encoding, min(most, LARGE))
+    except PayloadTooLarge:
+        unpacked = await apart.run(tenant, partial(decompress, raw, encoding, most))
+    room.take(len(unpacked))
+    return unpacked
 
 
 def _inflate(body: bytes, most: int, form: int) -> bytes:

@@ -10,7 +10,7 @@ import pytest
 from projections.billing.subscription import SubscriptionRow
 from service.billing import notices
 from service.billing.notices import Notices
-from service.billing.plans import Held, held_of, larger_plan, retention_days
+from service.billing.plans import Held, held_of, larger_plan, retention
 from service.jobs.ingest import purge_telemetry
 from service.settingvalues import PLANS, plans
 from tests.support.ingest import OTHER, OWNER, PROJECT, log_item, one, running, send, sender
@@ -66,7 +66,9 @@ async def test_telemetry_is_kept_as_long_as_the_account_that_pays_has_it(databas
         await send(intake, log_item("m"), log_item("m", of=sender(OTHER)))
     subscribe(sql, OWNER, "active", "pro")
     sql.execute("select advance_service_clock(%s)", (40 * DAY,))
-    assert await retention_days(store, OURS) == {PROJECT: 90, OTHER: 30}
+    kept = await retention(store, OURS)
+    assert (kept.days, kept.longest) == ({PROJECT: 90, OTHER: 30}, 90)
+    assert kept.payers[PROJECT] == OWNER
     await purge_telemetry(services, {})
     assert (one(sql, count, PROJECT), one(sql, count, OTHER)) == (1, 0)
     subscribe(sql, OWNER, "suspended", "pro")

@@ -128,6 +128,31 @@ def test_partitions_come_and_go_by_functions(serving: Sql):
         serving.execute("select ensure_partition(telemetry => 'events', day => 0)")
 
 
+def test_a_day_that_is_over_goes_with_its_rows(serving: Sql):
+    """And nothing else does: no other table, not the default partition, no day that is not over for a day."""
+    serving.execute("select ensure_partition(telemetry => 'analytics_events', day => 86400)")
+    serving.execute(
+        "insert into analytics_events (project_id, received_at, id, event, distinct_id, properties) "
+        "values ('p', 86400, 'a', 'e', 'd', '{}')"
+    )
+    drop = "select drop_ended_partition(telemetry => %s, partition_name => %s, ended => %s)"
+    today = "to_char((service_now() - interval '1 day') at time zone 'UTC', 'YYYYMMDD')"
+    [yesterday] = serving.execute(f"select 'analytics_events_' || {today}").fetchone() or ("",)
+    for telemetry, partition, ended in (
+        ("analytics_events", "analytics_events_19700102", 2 * 86400 - 1),
+        ("analytics_events", yesterday, 1 << 50),
+        ("analytics_events", "analytics_events_default", 1 << 50),
+        ("analytics_events", "log_events_default", 1 << 50),
+        ("log_events", "analytics_events_19700102", 1 << 50),
+        ("events", "events", 1 << 50),
+    ):
+        assert serving.execute(drop, (telemetry, partition, ended)).fetchone() == (False,)
+    gone = ("analytics_events", "analytics_events_19700102", 2 * 86400)
+    assert serving.execute(drop, gone).fetchone() == (True,)
+    assert serving.execute(drop, gone).fetchone() == (False,)
+    assert serving.execute("select count(*) from analytics_events").fetchone() == (0,)
+
+
 def test_a_rebuilt_read_model_keeps_its_rights(parted: Parted, serving: Sql, auditor: Sql):
     """`service projections rebuild` works as the owner, on a new table."""
     with pytest.raises(psycopg.errors.InsufficientPrivilege):

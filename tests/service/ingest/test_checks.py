@@ -5,8 +5,10 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from service.ingest.retention import USAGE_DAYS, purge_project
+from service.billing.plans import Retention
+from service.ingest.retention import USAGE_DAYS, purge
 from tests.support.ingest import (
+    OWNER,
     PROJECT,
     Sql,
     analytics_item,
@@ -95,7 +97,7 @@ async def test_what_retention_removes_is_no_difference(database_url: str, counte
         await send(intake, log_item("three"), log_item("fine", level="info"))
     assert miscounted(counted) == {}
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
-        assert await purge_project(connection, PROJECT, 2) == 6
+        assert await purge(connection, Retention({PROJECT: 2}, {PROJECT: OWNER}, 400)) == 6
         assert miscounted(counted) == {}
         counted.execute("update case_stats set event_count = 1 where event_count = 4")
         assert [what for what, _ in miscounted(counted)["case_stats"]] == ["different"]
@@ -103,7 +105,7 @@ async def test_what_retention_removes_is_no_difference(database_url: str, counte
                         f"id = {ONE}")  # fmt: skip
         assert miscounted(counted) == {}
         counted.execute("select advance_service_clock(%s)", (9 * DAY,))
-        assert await purge_project(connection, PROJECT, 2) == 4
+        assert await purge(connection, Retention({PROJECT: 2}, {PROJECT: OWNER}, 400)) == 4
         assert miscounted(counted) == {}
     counted.execute("delete from usage_deploys")
     counted.execute("select advance_service_clock(%s)", (USAGE_DAYS * DAY,))

@@ -1,123 +1,41 @@
-"""Day partitions are there in time, and old telemetry goes without taking the case along (G-071)."""
+"""Old telemetry goes by the plan of each account, and does not take the case along (G-071)."""
 
 from __future__ import annotations
-
-import asyncio
 
 import psycopg
 import pytest
 import structlog
 
+from service.billing.plans import Retention
+from service.eventstore import steps
 from service.ingest import retention
-from service.ingest.retention import drop_empty_partitions, ensure_partitions, purge, purge_project
-from tests.support.ingest import OTHER, PROJECT, analytics_item, check_books, log_item, one, running, send, sender
+from service.ingest.retention import purge
+from tests.service.ingest.test_partitions import advance, label, labels, placed
+from tests.service.ingest.test_partitions import connection as connection  # noqa: PLC0414 (a fixture)
+from tests.support.ingest import (
+    OTHER,
+    PROJECT,
+    analytics_item,
+    log_item,
+    make_project,
+    miscounted,
+    one,
+    running,
+    send,
+    sender,
+)
 
-DAY = 86400
-
-
-@pytest.fixture
-async def connection(database_url):
-    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as made:
-        yield made
-
-
-def partitions(sql, telemetry="log_events"):
-    rows = sql.execute(
-        "select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid "
-        "where i.inhparent = %s::regclass order by 1",
-        (telemetry,),
-    )
-    return [name.removeprefix(telemetry + "_") for (name,) in rows]
+LONG = 400
 
 
-def advance(sql, days):
-    sql.execute("select advance_service_clock(%s)", (days * DAY,))
+def kept(days=None, longest=LONG, **payers):
+    """How long projects are kept: those two of the tests, each of an account of its own."""
+    days = days or {PROJECT: 30, OTHER: 30}
+    return Retention(days, {project: payers.get(project, f"usr_{project}") for project in days}, longest)
 
 
-def placed(sql, telemetry="log_events"):
-    """In which partitions the rows are, by their label."""
-    found = sql.execute(f"select tableoid::regclass::text, count(*) from {telemetry} group by 1 order by 1").fetchall()
-    return {name.removeprefix(telemetry + "_"): count for name, count in found}
-
-
-def label(sql, days=0):
-    return one(sql, "select to_char((service_now() + %s * interval '1 day') at time zone 'UTC', 'YYYYMMDD')", days)
-
-
-async def test_the_first_days_have_partitions_from_the_beginning(database_url, sql):
-    assert partitions(sql) == [*(label(sql, days) for days in range(-1, 8)), "default"]
-    async with running(database_url) as intake:
-        await send(intake, log_item("m"), analytics_item())
-    assert placed(sql) == placed(sql, "analytics_events") == {label(sql): 1}
-
-
-async def test_partitions_are_made_ahead_and_only_once(connection, sql):
-    advance(sql, 3)
-    assert await ensure_partitions(connection)
-    made = partitions(sql)
-    assert label(sql, 7) in made
-    assert await ensure_partitions(connection)
-    assert partitions(sql) == made
-    assert len(made) == 13
-
-
-async def test_a_day_without_a_partition_is_caught_and_moved(database_url, connection, sql):
-    async with running(database_url) as intake:
-        advance(sql, 40)
-        await send(intake, log_item("m"), analytics_item())
-        assert placed(sql) == placed(sql, "analytics_events") == {"default": 1}
-        assert await ensure_partitions(connection)
-        await send(intake, log_item("m"))
-    assert placed(sql) == {label(sql): 2}
-    assert placed(sql, "analytics_events") == {label(sql): 1}
-    indexes = "select count(*) from pg_indexes where tablename = %s"
-    assert one(sql, indexes, f"log_events_{label(sql)}") == one(sql, indexes, "log_events_default") == 4
-    check_books(sql)
-
-
-async def test_a_day_that_caught_too_much_stays_where_it_is(database_url, sql):
-    async with running(database_url) as intake:
-        advance(sql, 40)
-        await send(intake, *(log_item("m") for _ in range(3)))
-        day = one(sql, "select floor(extract(epoch from service_now()) / 86400)::bigint * 86400")
-        assert one(sql, "select ensure_partition('log_events', %s, 2)", day) is False
-        assert placed(sql) == {"default": 3}
-        assert one(sql, "select ensure_partition('log_events', %s, 3)", day) is True
-        assert placed(sql) == {label(sql): 3}
-
-
-async def test_ingest_goes_on_while_partitions_are_made(database_url, connection, sql):
-    async with running(database_url) as intake:
-        advance(sql, 40)
-        stop = asyncio.Event()
-        count = 0
-
-        async def client():
-            nonlocal count
-            while not stop.is_set():
-                [answer] = await send(intake, log_item("m"))
-                assert answer["ok"]
-                count += 1
-
-        clients = asyncio.gather(*(client() for _ in range(8)))
-        await asyncio.sleep(0.1)
-        while not await ensure_partitions(connection):  # noqa: ASYNC110 - it gives way to ingest, and tries again
-            await asyncio.sleep(0.05)
-        await asyncio.sleep(0.1)
-        stop.set()
-        await clients
-    assert placed(sql) == {label(sql): count}
-    check_books(sql)
-
-
-async def test_a_lock_held_by_another_is_not_waited_for(database_url, connection, sql):
-    advance(sql, 40)
-    with psycopg.connect(database_url) as session:
-        session.execute("lock table log_events_default in row exclusive mode")
-        assert await ensure_partitions(connection, 0) is False
-    assert label(sql) not in partitions(sql)
-    assert label(sql) in partitions(sql, "analytics_events")
-    assert await ensure_partitions(connection, 0)
+def left(sql, table="log_events"):
+    return dict(sql.execute(f"select project_id, count(*) from {table} group by 1").fetchall())
 
 
 async def test_old_telemetry_goes_and_the_case_stays(database_url, connection, sql, monkeypatch):
@@ -130,13 +48,12 @@ async def test_old_telemetry_goes_and_the_case_stays(database_url, connection, s
         await send(intake, log_item("m 8", level="info"))
         counted = "select event_count, users_affected, first_seen_at from case_stats order by 1"
         stats = sql.execute(counted).fetchall()
-        assert await purge_project(connection, PROJECT, 19) == 6
-        assert one(sql, "select count(*) from log_events where project_id = %s", PROJECT) == 2
-        assert one(sql, "select count(*) from log_events where project_id = %s", OTHER) == 1
+        assert await purge(connection, kept({PROJECT: 19})) == 6
+        assert left(sql) == {PROJECT: 2, OTHER: 1}
         sample = one(sql, "select sample from case_stats where project_id = %s", PROJECT)
         assert sample["message"] in {f"m {n}" for n in range(5)}
         advance(sql, 30)
-        assert await purge_project(connection, PROJECT, 29) == 2
+        assert await purge(connection, kept({PROJECT: 29})) == 2
     sample = one(sql, "select sample from case_stats where project_id = %s", PROJECT)
     assert (sample["id"], sample["message"], sample["tags"], sample["user_id"]) == (
         last["id"],
@@ -145,22 +62,129 @@ async def test_old_telemetry_goes_and_the_case_stays(database_url, connection, s
         None,
     )
     assert sample["received_at"] == last["received_at"]
-    assert (
-        stats == sql.execute("select event_count, users_affected, first_seen_at from case_stats order by 1").fetchall()
-    )
+    assert stats == sql.execute(counted).fetchall()
     assert one(sql, "select count(*) from cases") == 2
+    assert miscounted(sql) == {}
 
 
-async def test_empty_partitions_go_once_no_plan_keeps_them(database_url, connection, sql):
+def forbid_deletes(sql, partition):
+    """Let every statement fail that deletes rows of a partition."""
+    sql.execute(
+        "create or replace function no_deletes() returns trigger language plpgsql as "
+        "$$ begin raise exception 'rows were deleted from %', tg_table_name; end $$"
+    )
+    sql.execute(
+        f"create trigger no_deletes before delete on {partition} for each statement execute function no_deletes()"
+    )
+
+
+async def test_a_day_that_no_plan_keeps_goes_whole(database_url, connection, sql, monkeypatch):
+    """Without a row of it being deleted before; each case keeps its last error, however many went with the day."""
+    monkeypatch.setattr(retention, "CASES", 2)
     async with running(database_url) as intake:
-        await send(intake, log_item("m"), analytics_item())
-    first, before = label(sql), label(sql, -1)
-    advance(sql, 60)
-    assert await drop_empty_partitions(connection, 40) == 2 * 9 - 2
-    assert partitions(sql) == [first, "default"]
-    assert await purge(connection, {PROJECT: 30, OTHER: 30}, 40) == 2
-    assert partitions(sql) == partitions(sql, "analytics_events") == ["default"]
-    assert before not in partitions(sql)
+        await send(
+            intake, *(log_item(f"{word} {n}") for word in ("one", "two", "three", "four", "five") for n in (1, 2))
+        )
+        await send(intake, analytics_item(), log_item("m", of=sender(OTHER)), log_item("fine", level="info"))
+        first = label(sql)
+        advance(sql, 1)
+        [later] = await send(intake, log_item("five 3"))
+        for table in ("log_events", "analytics_events"):
+            forbid_deletes(sql, f"{table}_{first}")
+        advance(sql, 29)
+        assert await purge(connection, kept(longest=30)) == 0
+        assert placed(sql)[first] == 12  # kept to the end of its last day
+        advance(sql, 1)
+        assert await purge(connection, kept(longest=30)) == 0
+    assert first not in labels(sql) + labels(sql, "analytics_events")
+    assert left(sql) == {PROJECT: 1}
+    samples = sql.execute(
+        "select title, sample->>'message', event_count from case_stats where project_id = %s", (PROJECT,)
+    )
+    found = {title.split()[0]: (message, count) for title, message, count in samples.fetchall()}
+    assert set(found) == {"one", "two", "three", "four", "five"}
+    assert all(message.split()[0] == title for title, (message, _) in found.items())
+    assert {count for _, count in found.values()} == {2, 3}
+    assert miscounted(sql) == {}
+    advance(sql, 1)
+    assert await purge(connection, kept(longest=30)) == 0
+    assert labels(sql)[-1] == "default"
+    last = one(sql, "select sample from case_stats where title like 'five%%' and project_id = %s", PROJECT)
+    assert last["id"] == later["id"]
+    assert miscounted(sql) == {}
+
+
+async def test_a_day_in_use_waits_for_the_next_run(database_url, connection, sql, monkeypatch):
+    """None of its rows is deleted meanwhile: it is to go whole."""
+    monkeypatch.setattr("service.ingest.partitions.DROP_TRIES", 1)
+    async with running(database_url) as intake:
+        await send(intake, log_item("m"))
+    first = label(sql)
+    forbid_deletes(sql, f"log_events_{first}")
+    advance(sql, 40)
+    with psycopg.connect(database_url) as reader:
+        reader.execute(f"select from log_events_{first}")
+        assert await purge(connection, kept(longest=30)) == 0
+    assert first in labels(sql)
+    await purge(connection, kept(longest=30))
+    assert first not in labels(sql)
+
+
+async def test_shorter_plans_end_within_days_that_longer_ones_keep(database_url, connection, sql):
+    """Also where the day never got a partition; a project that is being deleted is left to those who delete it."""
+    make_project(sql, "proj_00000003", "usr_third")
+    senders = [sender(project) for project in (PROJECT, OTHER, "proj_00000003")]
+    async with running(database_url) as intake:
+        await send(intake, *(log_item("m", of=one_of) for one_of in senders))
+        await send(intake, *(analytics_item(of=one_of) for one_of in senders))
+        advance(sql, 60)
+        await send(intake, *(log_item("m", of=one_of) for one_of in senders))
+        assert set(placed(sql)) == {label(sql, -60), "default"}
+        advance(sql, 31)
+        await send(intake, *(log_item("m", of=one_of) for one_of in senders))
+        days = {PROJECT: 30, OTHER: 365}
+        assert await purge(connection, kept(days, longest=365)) == 3
+    assert left(sql) == {PROJECT: 1, OTHER: 3, "proj_00000003": 3}
+    assert left(sql, "analytics_events") == {OTHER: 1, "proj_00000003": 1}
+    assert await purge(connection, kept(days, longest=365)) == 0
+    assert miscounted(sql) == {}
+
+
+async def test_accounts_take_turns_and_a_stopped_run_is_gone_on_with(database_url, connection, sql, monkeypatch):
+    """One has very much to go, another little: it waits for one turn of each. A kill costs at most one step."""
+    monkeypatch.setattr(retention, "STEP", 2)
+    async with running(database_url) as intake:
+        await send(intake, *(log_item("m") for _ in range(9)), *(log_item("m", of=sender(OTHER)) for _ in range(3)))
+    advance(sql, 40)
+    seen = [(9, 3)]  # rows that are left of each, after every step
+
+    async def look(_):
+        rows = left(sql)
+        seen.append((rows.get(PROJECT, 0), rows.get(OTHER, 0)))
+        if seen[-1] == (5, 1):
+            raise InterruptedError
+
+    monkeypatch.setattr(retention, "leave_room", look)
+    with pytest.raises(InterruptedError):
+        await purge(connection, kept())
+    assert list(dict.fromkeys(seen)) == [(9, 3), (7, 3), (7, 1), (5, 1)]
+    monkeypatch.undo()
+    assert await purge(connection, kept()) == 6
+    assert left(sql) == {}
+    assert miscounted(sql) == {}
+
+
+async def test_one_process_does_it_at_a_time(database_url, connection, sql):
+    async with running(database_url) as intake:
+        await send(intake, log_item("m"))
+    advance(sql, 40)
+    async with (
+        await psycopg.AsyncConnection.connect(database_url, autocommit=True) as other,
+        steps.alone(other, "retention") as free,
+    ):
+        assert free
+        assert await purge(connection, kept()) == 0
+    assert await purge(connection, kept()) == 1
 
 
 async def test_only_a_purge_that_took_something_is_logged(database_url, connection, sql, monkeypatch):
@@ -168,10 +192,10 @@ async def test_only_a_purge_that_took_something_is_logged(database_url, connecti
     monkeypatch.setattr(retention, "log", logged)  # whatever another test has set up for a process
     async with running(database_url) as intake:
         await send(intake, log_item("m"))
-    await purge(connection, {PROJECT: 30}, 365)
+    await purge(connection, kept())
     assert logged.calls == []
     advance(sql, 40)
-    assert await purge(connection, {PROJECT: 30}, 365) == 1
+    assert await purge(connection, kept()) == 1
     [call] = logged.calls
     assert (call.args, call.kwargs) == (("telemetry_purged",), {"rows": 1, "partitions": 0})
 
@@ -180,9 +204,9 @@ async def test_usage_outlives_telemetry_but_not_for_ever(database_url, connectio
     async with running(database_url) as intake:
         await send(intake, log_item("m"))
     advance(sql, 300)
-    await purge(connection, {PROJECT: 30}, 365)
+    await purge(connection, kept())
     assert one(sql, "select sum(errors) from usage_days") == 1
     assert one(sql, "select count(*) from ingest_flushers") == 0
     advance(sql, 101)
-    await purge(connection, {PROJECT: 30}, 365)
+    await purge(connection, kept())
     assert one(sql, "select count(*) from usage_days") == 0

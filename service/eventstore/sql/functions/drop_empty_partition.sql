@@ -1,3 +1,4 @@
+-- Called by the release before this one, whose retention deletes the rows first.
 -- Drops a day's partition of a telemetry table unless it holds rows; answers whether it is gone. It works with the
 -- rights of the owner of the tables, so that the role that serves needs none to keep partitions up; it drops no other
 -- table, and not the default partition.

@@ -21,13 +21,13 @@ MANY = [{"count": 1} for _ in range(4000)]
 def parsed_in(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The threads in which bodies were parsed."""
     names: list[str] = []
-    parse = pipeline._parse
+    parse = pipeline.parse
 
     def watched(*args: Any) -> None:
         names.append(threading.current_thread().name)
         parse(*args)
 
-    monkeypatch.setattr(pipeline, "_parse", watched)
+    monkeypatch.setattr(pipeline, "parse", watched)
     return names
 
 

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.auth.refusals import InvalidPayload
-from service.http.edge import pipeline
+from service.http.edge import unpacking
 from service.http.edge.apart import LARGE
 from service.http.edge.body_room import BodyRoom
 from service.http.edge.errors import PayloadTooLarge, UnsupportedMediaType
@@ -165,7 +165,7 @@ async def test_large_ones_are_unpacked_apart(toy: Toy, monkeypatch: pytest.Monke
         ran.append((threading.current_thread() is threading.main_thread(), most))
         return decompress(body, encoding, most)
 
-    monkeypatch.setattr(pipeline, "decompress", watched)
+    monkeypatch.setattr(unpacking, "decompress", watched)
     assert (await send(toy, gzip.compress(b'{"size":1}'), "gzip")).status_code == 202
     assert ran == [(True, LARGE)]
     assert (await send(toy, gzip.compress(b'{"a":"' + b"x" * LARGE + b'"}'), "gzip")).status_code == 202

@@ -1,0 +1,71 @@
+"""How an answer is written: a success with what stands beside it, a failure in the form that its reader expects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from service.billing.notices import beside
+from service.eventstore.commands import Answer, Outcome
+from service.http.edge.allowed import in_operations
+from service.http.edge.call import Call
+from service.http.edge.errors import Failure, encode_failure
+from service.http.edge.forms import form_of, media_of
+from service.http.edge.headers import Head
+from service.http.edge.operations import Operation
+from service.http.edge.reply import JSON, Reply
+from service.http.edge.sdks import SDKS
+
+Standing = list[Call[Any, Any]]
+"""The call of a request whose caller is known; empty before that."""
+
+
+def with_next_operations(
+    failure: Failure, operations: Mapping[str, Operation], path: Mapping[str, str], standing: Standing
+) -> Failure:
+    """Say to a caller what it may call next, in the place of the events that a machine would take."""
+    if "allowed_next" not in failure.details:
+        return failure
+    kind, ids = None, {}
+    for call in standing:
+        kind, ids = call.principal.kind, dict(path)
+        if call.scope_id is not None:
+            ids["project_id"] = call.scope_id
+    return failure._replace(details=in_operations(failure.details, operations, kind, ids))
+
+
+def render_failure(
+    failure: Failure, operation: Operation, head: Head, standing: Standing, added: Mapping[str, str]
+) -> Reply:
+    """Write an error, with the headers that were added so far and those that an SDK goes by."""
+    text, written_in = _write_failure(failure, operation, head, standing)
+    told = SDKS[operation.sdk].told(failure) if operation.sdk else {}
+    return Reply(
+        failure.status, text, {"content-type": written_in, **added, **told, **failure.headers}, head.request_id
+    )
+
+
+def _write_failure(failure: Failure, operation: Operation, head: Head, standing: Standing) -> tuple[bytes, str]:
+    """An error, and the content type it is written in: as the form of the request has it, where that is known."""
+    form = standing[0].form if standing else None
+    if operation.forms and (form := form or form_of(operation.forms, head.headers, b"")) and form.write_failure:
+        return form.write_failure(failure, media_of(head.headers))
+    return encode_failure(failure, head.request_id, closed=operation.closed_errors), JSON
+
+
+def render_success(
+    outcome: Outcome | Answer, operation: Operation, added: Mapping[str, str], request_id: str, notice: bytes
+) -> Reply:
+    """Write what a handler answered, with a notice (JSON, empty for none) beside its members."""
+    headers = {"content-type": operation.content_type, **added, **outcome.headers}
+    if isinstance(outcome, Outcome):
+        body = outcome.body
+        if outcome.replayed:
+            headers["idempotent-replayed"] = "true"
+    else:
+        body = b"" if outcome.body is None else msgspec.json.encode(outcome.body)
+    if not body and "content-type" not in outcome.headers:
+        del headers["content-type"]
+    return Reply(outcome.status, beside(body, notice), headers, request_id)
