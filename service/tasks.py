@@ -8,12 +8,13 @@ runs twice, late or not at all does no harm that the next sweep does not mend.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, NamedTuple
-
-import procrastinate
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from service.eventstore.reactor import Job
 from service.services import Services
+
+if TYPE_CHECKING:  # The API knows of tasks too, and runs none.
+    import procrastinate
 
 LOCK = "procrastinate"  # prefix of queueing locks
 

@@ -14,14 +14,13 @@ from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Any, Literal, TypeVar
 
-import httpx2
 import msgspec
 import structlog
 
 from projections.analytics.connection import GRANTS, ConnectionRow, GrantRow
 from schemas.onboarding.proof import PROOF_PROPERTY
 from service.analytics.commands import insist, keep_tokens
-from service.analytics.http import HttpAnswer, cause_of, exchange, failure, parse
+from service.analytics.http import HttpAnswer, ProviderClient, cause_of, exchange, failure, parse
 from service.analytics.oauth import ProviderOAuth, Secret
 from service.analytics.probes import ErrorProbe, EventProbe, FunnelProbe
 from service.auth.system import carry_out
@@ -95,7 +94,7 @@ class ConnectedAnalytics:
     def __init__(
         self,
         store: EventStore,
-        client: httpx2.AsyncClient,
+        client: ProviderClient,
         oauth: ProviderOAuth,
         connection: ConnectionRow,
         refreshing: asyncio.Lock,

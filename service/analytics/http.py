@@ -1,4 +1,8 @@
-"""Bounded HTTP to a provider: short timeouts, no redirects, answers of limited size, and failures as values."""
+"""Bounded HTTP to a provider: short timeouts, no redirects, answers of limited size, and failures as values.
+
+The library is loaded, and its client made, with the first exchange and in a thread: most installations are connected
+to no provider, and it takes a tenth of a second of the start of each process.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +11,22 @@ import ipaddress
 import socket
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
-import httpx2
 import msgspec
 import structlog
 
 from statemachines.kernel.readings import Cause, ReadFailed
 
+if TYPE_CHECKING:
+    import httpx2
+
 log = structlog.get_logger(__name__)
 
 USER_AGENT = "service-analytics/3"
-TIMEOUT = httpx2.Timeout(10.0, connect=5.0)
+EXCHANGE_SECONDS = 10.0  # for each step of it
+CONNECT_SECONDS = 5.0
 LOOKUP_SECONDS = 5.0
 DEADLINE_SECONDS = 20.0  # for one whole exchange, however slowly its bytes arrive
 
@@ -31,19 +38,44 @@ class HttpAnswer(NamedTuple):
     body: bytes
 
 
-def make_client() -> httpx2.AsyncClient:
-    """Create the client of a process."""
-    return httpx2.AsyncClient(timeout=TIMEOUT, follow_redirects=False, headers={"user-agent": USER_AGENT})
+class ProviderClient:
+    """The client of a process."""
+
+    def __init__(self) -> None:
+        self._client: httpx2.AsyncClient | None = None
+        self._making = asyncio.Lock()
+
+    async def ready(self) -> httpx2.AsyncClient:
+        """The library's client."""
+        async with self._making:
+            if self._client is None:
+                self._client = await asyncio.to_thread(_make)
+            return self._client
+
+    async def stop(self) -> None:
+        """Close its connections."""
+        if self._client is not None:
+            await self._client.aclose()
+
+
+def _make() -> httpx2.AsyncClient:
+    import httpx2  # noqa: PLC0415 - see the module's docstring
+
+    timeout = httpx2.Timeout(EXCHANGE_SECONDS, connect=CONNECT_SECONDS)
+    return httpx2.AsyncClient(timeout=timeout, follow_redirects=False, headers={"user-agent": USER_AGENT})
 
 
 async def exchange(
-    client: httpx2.AsyncClient, method: str, url: str, *, max_bytes: int, headers: Mapping[str, str], **content: Any
+    client: ProviderClient, method: str, url: str, *, max_bytes: int, headers: Mapping[str, str], **content: Any
 ) -> HttpAnswer | ReadFailed:
     """Send one request and read its answer up to `max_bytes`. `content` is httpx2's `data` or `json`."""
+    ready = await client.ready()
+    import httpx2  # noqa: PLC0415 - loaded by now
+
     try:
         async with (
             asyncio.timeout(DEADLINE_SECONDS),
-            client.stream(method, url, headers=dict(headers), **content) as response,
+            ready.stream(method, url, headers=dict(headers), **content) as response,
         ):
             body = bytearray()
             async for chunk in response.aiter_bytes():

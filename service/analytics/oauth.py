@@ -10,11 +10,10 @@ import time
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
-import httpx2
 import msgspec
 
 from schemas.analytics.connection import CONNECT_SECONDS, POLL_INTERVAL, READ_SCOPES, ConnectRequest
-from service.analytics.http import cause_of, exchange, failure, is_public, parse
+from service.analytics.http import ProviderClient, cause_of, exchange, failure, is_public, parse
 from service.auth.sealing import seal, unseal
 from service.settings import Settings
 from statemachines.analytics.connection import Refused, Waiting
@@ -86,7 +85,7 @@ class _Error(msgspec.Struct):
 class ProviderOAuth:
     """The OAuth client of this service at any provider host."""
 
-    def __init__(self, settings: Settings, client: httpx2.AsyncClient) -> None:
+    def __init__(self, settings: Settings, client: ProviderClient) -> None:
         self._settings = settings
         self._client = client
 

@@ -9,10 +9,8 @@ from __future__ import annotations
 import asyncio
 from weakref import WeakValueDictionary
 
-import httpx2
-
 from service.analytics.connected import ConnectedAnalytics
-from service.analytics.http import make_client
+from service.analytics.http import ProviderClient
 from service.analytics.local import LocalAnalytics
 from service.analytics.oauth import ProviderOAuth
 from service.analytics.probes import AnalyticsProvider
@@ -27,7 +25,7 @@ class AnalyticsProviders:
 
     def __init__(self, settings: Settings, store: EventStore) -> None:
         self._store = store
-        self._client: httpx2.AsyncClient = make_client()
+        self._client = ProviderClient()
         self.oauth = ProviderOAuth(settings, self._client)
         self._kept_days = settings.plans[FREE_PLAN].retention_days
         self._refreshing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -42,4 +40,4 @@ class AnalyticsProviders:
 
     async def stop(self) -> None:
         """Close connections to providers."""
-        await self._client.aclose()
+        await self._client.stop()

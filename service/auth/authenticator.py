@@ -58,6 +58,7 @@ _FORMER = (
 _ASKED = "select exists (select from deletions d where d.scope_id = %s and d.account_id = %s and d.phase <> 'fenced')"
 
 _BEARER = "bearer "
+_SCOPED = frozenset({PrincipalKind.CI, PrincipalKind.RUNNER})
 _NAMES: Mapping[PrincipalKind, str] = {
     PrincipalKind.KEY: "an API key",
     PrincipalKind.DSN: "the project's DSN",
@@ -302,8 +303,7 @@ def _refusal(access: Access, principal: Principal) -> Rejection | None:
     """Say why an operation is not for a principal; None when it is."""
     if principal.kind not in access.principals:
         return PrincipalNotAllowed()
-    scoped = principal.kind in {PrincipalKind.CI, PrincipalKind.RUNNER}
-    if scoped and access.scope is not None and access.scope not in principal.scopes:
+    if access.scope is not None and principal.kind in _SCOPED and access.scope not in principal.scopes:
         return ScopeMissing(required_scope=access.scope)
     return None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+import service.process  # noqa: F401 - first: it says what the logger does without
 from service.settings import load_settings
 
 

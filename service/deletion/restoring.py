@@ -4,6 +4,7 @@ A backup from before a deletion brings its project or account back. Before the s
 names and this database does not know to be deleted is deleted once more, by the same steps and under the same id. A
 deletion whose purge had begun is left to the sweep: nobody sees anything of it. Scopes that this database never had are
 another's, and so is an account that came into being after the erasure: whoever signs in again is somebody new.
+Which of them there are is asked in survivors.py.
 """
 
 from __future__ import annotations
@@ -12,14 +13,13 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-import psycopg
 import structlog
 
 from projections.deletion.removal import DeletionRow
 from service.auth.system import carry_out
 from service.deletion import commands, reads
 from service.deletion.advancing import Advancer
-from service.deletion.ledger import Erasure, erasures
+from service.deletion.ledger import Erasure
 from service.eventstore.store import EventStore
 from service.registry import registry
 from statemachines.deletion.removal import AskForDeletion
@@ -28,27 +28,6 @@ log = structlog.get_logger(__name__)
 
 SLICE = 5.0
 PAUSE = 0.2
-
-# Of what the ledger names: the scope is there, and its deletion is not known, or has not come to its purge.
-_ALIVE = """
-select l.scope_id, l.deletion_id, l.at from unnest(%s::text[], %s::text[], %s::bigint[]) l(scope_id, deletion_id, at)
-left join deletions d on d.project_id = l.deletion_id and d.id = l.deletion_id
-where (d.phase = 'fenced' or (d.id is null and not exists (
-    select from stream_heads h where h.project_id = l.deletion_id and h.stream_id = l.deletion_id)))
-and (exists (select from projects p where p.project_id = l.scope_id and p.id = l.scope_id)
-    or exists (select from people p where p.project_id = l.scope_id and p.id = l.scope_id and p.created_at <= l.at))
-order by l.at, l.deletion_id
-"""
-
-
-def to_erase_again(conninfo: str, ledger: Path) -> list[Erasure]:
-    """Name what was erased and is in the database all the same. Raises psycopg.Error, and OSError for the ledger."""
-    known = erasures(ledger)
-    if not known:
-        return []
-    with psycopg.connect(conninfo, autocommit=True, application_name="service-restore") as connection:
-        columns = [list(column) for column in zip(*known, strict=True)]
-        return [Erasure(*row) for row in connection.execute(_ALIVE, columns).fetchall()]
 
 
 async def erase_again(conninfo: str, ledger: Path, found: Sequence[Erasure]) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import psycopg
-from procrastinate.jobs import Status
 from psycopg.types.json import Jsonb
 
 from service.eventstore.reactor import Job
+
+TODO = "todo"
+"""Status of a job that waits, as procrastinate.jobs.Status has it. Only who runs jobs loads the library."""
 
 
 async def defer(connection: psycopg.AsyncConnection[Any], job: Job) -> None:
@@ -27,6 +29,6 @@ async def defer(connection: psycopg.AsyncConnection[Any], job: Job) -> None:
             Jsonb(dict(job.args)),
             job.once,
             job.once,
-            Status.TODO.value,
+            TODO,
         ),
     )

@@ -8,10 +8,11 @@ turn and has a time of its own.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from functools import cache
+from types import TracebackType
 from typing import Any, TypeVar
 
 import msgspec
@@ -31,6 +32,7 @@ POOL_TIMEOUT = 1.0  # seconds a read waits for a connection; then psycopg_pool.P
 POOL_WAITING = 512
 RECONNECT_SECONDS = 4.0  # a lost connection is tried again, less and less often; then the next read begins anew
 OWN_SECONDS = 5.0  # what a process reads for itself takes at most, waiting included
+REST = 1.0  # a tenant whose statement took long leaves the database to others for as long, while others read
 TENANT_WAITING = 128  # reads of one tenant that wait for their turn; the in-flight bound of a credential is above it
 
 
@@ -47,14 +49,24 @@ class Caller:
 _CALLER: ContextVar[Caller | None] = ContextVar("caller", default=None)
 
 
-@contextmanager
-def reading_for(caller: Caller) -> Iterator[None]:
+class Reading:
+    """A block whose reads are a caller's; written out, for one is entered with every request."""
+
+    __slots__ = ("_caller", "_token")
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+
+    def __enter__(self) -> None:
+        self._token = _CALLER.set(self._caller)
+
+    def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
+        _CALLER.reset(self._token)
+
+
+def reading_for(caller: Caller) -> Reading:
     """Make the reads of a block those of a caller."""
-    token = _CALLER.set(caller)
-    try:
-        yield
-    finally:
-        _CALLER.reset(token)
+    return Reading(caller)
 
 
 def read_as(tenant: str) -> None:
@@ -71,7 +83,7 @@ class Reader:
         self._conninfo = conninfo
         self._application = application
         self._connections = connections
-        self._turns = Turns(connections, per_tenant, TENANT_WAITING)
+        self._turns = Turns(connections, per_tenant, TENANT_WAITING, REST)
         self._pool: AsyncConnectionPool[AsyncConnection] | None = None
 
     async def start(self) -> None:
@@ -148,6 +160,12 @@ class Reader:
         """Read the rows for which `where` (SQL over alias t, parameters as %s) holds. Raises as `connection`."""
         query = _select(table.name, where, order_by, limit)
         return [msgspec.json.decode(text, type=table.row) for (text,) in await self.fetch(query, *params)]
+
+    @property
+    def tenant(self) -> str:
+        """Whose reads are under way; empty for what a process reads for itself."""
+        caller = _CALLER.get()
+        return "" if caller is None else caller.tenant
 
     @property
     def waiting(self) -> int:

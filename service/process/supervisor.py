@@ -7,27 +7,23 @@ kernel ends its children with it, and the next start adopts the database.
 
 from __future__ import annotations
 
-import asyncio
 import http.client
+import importlib
 import os
 import select
 import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from types import FrameType
 
-import psycopg
 import structlog
 
-from service.deletion.restoring import erase_again, to_erase_again
 from service.embedded.attach import Attachment, sole_supervisor
 from service.embedded.errors import EmbeddedError
 from service.embedded.layout import Layout
-from service.eventstore import migrations, roles
-from service.eventstore.startup import check_database
 from service.process import notify
 from service.process.children import Child, wait_for_port
 from service.process.measures import counting_together
@@ -42,6 +38,7 @@ PORT_SECONDS = 3.0
 # follow the sum of what its threads once held (P25). Whoever sets these otherwise knows better; other libraries do not
 # look at them.
 MEMORY = {"MALLOC_ARENA_MAX": "2", "MALLOC_MMAP_THRESHOLD_": "131072"}
+READYING = "service.process.readying"
 LOOK_EVERY_SECONDS = 1.0
 LOOK_WHILE_STARTING_SECONDS = 0.02
 
@@ -72,58 +69,31 @@ class Supervisor:
                 wait_for_port(self._settings.host, self._settings.port, PORT_SECONDS)
                 counting = stack.enter_context(counting_together())
                 with self._loading_children(stack, _environment(counting)):
+                    # What the supervisor itself needs is loaded after its children have begun to load, not before.
+                    threading.Thread(target=importlib.import_module, args=(READYING,), daemon=True).start()
                     attachment = self._database(stack)
-                    self._make_ready()
+                    from service.process.readying import make_ready  # noqa: PLC0415 - see above
+
+                    make_ready(self._settings)
                 self._starting = False
             except Stopping:
                 return
             self._watch(wake, attachment)
 
-    def _make_ready(self) -> None:
-        """Bring the schema up to date, and look whether the database is fit to serve from."""
-        settings = self._settings
-        done = roles.bring_forward(
-            settings.database_url, settings.migration_database_url, lambda name: log.debug("applied", name=name)
-        )
-        if done:
-            log.info("migrated", files=len(done), last=done[-1])
-        with psycopg.connect(self._settings.database_url) as connection:
-            if later := migrations.of_later_releases(connection):
-                log.info("beside_a_later_release", migrations=later)
-            check_database(connection, test_clock=self._settings.test_clock)
-        self._erase_again()
-
-    def _erase_again(self) -> None:
-        """Erase once more what a restored backup has brought back; nothing is served before that is done."""
-        url, ledger = self._settings.database_url, self._settings.erasure_ledger
-        found = to_erase_again(url, ledger)
-        if not found:
-            return
-        sys.stdout.write(
-            f"The database holds {len(found)} project(s) or account(s) that {ledger} says were erased. "
-            "They are erased again before the service is ready.\n"
-        )
-        sys.stdout.flush()
-        # In a thread of its own: the signals of this one wake the supervisor, and stay its own.
-        with ThreadPoolExecutor(1) as thread:
-            thread.submit(asyncio.run, erase_again(url, ledger, found)).result()
-        log.warning("erased_again", number=len(found))
-
     @contextmanager
     def _loading_children(self, stack: ExitStack, environment: dict[str, str]) -> Iterator[None]:
-        """Start the API and the worker, which load while the block makes the database ready, and then begin.
+        """Start the API, which loads while the block makes the database ready, and then the worker beside it.
 
-        Loading takes them longer than anything else on the way to the first answer, and needs no database.
+        Loading takes longer than anything else on the way to the first answer, and needs no database. The first answer
+        needs no worker, which would only take the processor from the others.
         """
         gate, key = os.pipe()
         try:
-            self._children = [
-                Child("api", "service.process.serving", environment),
-                Child("worker", "service.process.worker", environment),
-            ]
-            for child in self._children:
-                child.start(gate)
+            self._children = [Child("api", "service.process.serving", environment)]
+            self._children[0].start(gate)
             yield
+            self._children.append(Child("worker", "service.process.worker", environment))
+            self._children[1].start()
             stack.callback(self._stop_children)  # before the database, which the block put on the stack
         except BaseException:
             self._stop_children()

@@ -12,10 +12,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from symbolic.exceptions import SymbolicError
-from symbolic.sourcemap import SourceMapView
-from symbolic.sourcemapcache import SourceMapCache
-
 from schemas.cases.unmangle import Verdict
 
 MOST_MARKS = 4_000_000
@@ -59,6 +55,11 @@ class ReadyMap:
         if source_map.count(b",") + source_map.count(b";") > MOST_MARKS:
             raise TooComplex
         content = without_prefix(source_map)
+        # Loaded with the first map: it is a binary of many megabytes, and the start of a process needs none of it.
+        from symbolic.exceptions import SymbolicError  # noqa: PLC0415
+        from symbolic.sourcemap import SourceMapView  # noqa: PLC0415
+        from symbolic.sourcemapcache import SourceMapCache  # noqa: PLC0415
+
         try:
             self._view = SourceMapView.from_json_bytes(content)
             self._cache = SourceMapCache.from_bytes(minified, content)

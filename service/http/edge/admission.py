@@ -51,7 +51,7 @@ async def admit(services: Services, bound: Bound, head: Head, query: Query, path
     project_id = named or principal.project_id
     if project_id is not None and (named is not None or operation.rate != "ingest"):
         await _check_standing(services, principal, project_id, operation)
-    if path.get(ALIAS, "") not in {"", str(alias_of(project_id or ""))}:
+    if path.get(ALIAS) and path[ALIAS] != str(alias_of(project_id or "")):
         raise Unauthenticated  # The path of the DSN names another project (G-026).
     return Admitted(operation, principal, project_id, subject)
 

@@ -15,6 +15,7 @@ from litestar import HttpMethod, Litestar, Request, Response
 from litestar.enums import ScopeType
 from litestar.exceptions import ClientException, MethodNotAllowedException, NotFoundException
 from litestar.handlers import HTTPRouteHandler
+from litestar.plugins import PluginProtocol
 from litestar.types import ASGIApp, Method, Receive, Scope, Send
 
 from service.auth.refusals import InvalidPayload, NotFound
@@ -53,6 +54,18 @@ class Route(NamedTuple):
     methods: tuple[str, ...]
     closed: bool
     cors: dict[str, str]
+    operations: list[Bound]
+
+
+class _Router(Litestar):
+    """Litestar without its plugins for other kinds of models: it would load the libraries of all that it finds.
+
+    Handlers here take a request and return an answer, so no plugin has anything to do.
+    """
+
+    @staticmethod
+    def _get_default_plugins(plugins: list[PluginProtocol]) -> list[PluginProtocol]:
+        return plugins
 
 
 class Edge:
@@ -84,9 +97,10 @@ class Edge:
             await self.refuse(NotFound(), head.request_id, scope["method"], route)(scope, receive, send)
 
     def _is_plain(self, raw_path: bytes) -> bool:
-        bare = raw_path.removesuffix(b"/")
-        if bare != raw_path and any(matches.fullmatch(bare.decode("latin-1")) for matches in self._slashed):
-            return is_plain_path(bare, frozenset())
+        if raw_path.endswith(b"/") and raw_path not in self._slash_allowed:
+            bare = raw_path[:-1]
+            if any(matches.fullmatch(bare.decode("latin-1")) for matches in self._slashed):
+                return is_plain_path(bare, frozenset())
         return is_plain_path(raw_path, self._slash_allowed)
 
     def refuse(self, error: Exception, request_id: str, method: str, route: Route | None) -> Reply:
@@ -153,9 +167,8 @@ def create_app(services_factory: Callable[[], Services], endpoints: Iterable[End
             yield
 
     edge = Edge(pipeline, metrics, routes)
-    edge.app = Litestar(
-        # OPTIONS first: a path that has none when its first handler comes is given Litestar's own.
-        [*(_options_handler(pipeline, route) for route in routes), *(_handler(pipeline, b) for b in bound)],
+    edge.app = _Router(
+        [_handler(pipeline, route) for route in routes],
         lifespan=[lifespan],
         openapi_config=None,
         logging_config=None,
@@ -213,6 +226,7 @@ def _route(template: str, group: list[Bound]) -> Route:
         tuple(sorted(methods)),
         any(b.operation.closed_errors for b in group),
         cors,
+        group,
     )
 
 
@@ -226,38 +240,36 @@ def _litestar_paths(template: str) -> list[str]:
     return [path, ALIASES[template]] if template in ALIASES else [path]
 
 
-def _handler(pipeline: Pipeline, bound: Bound) -> HTTPRouteHandler:
-    """Bind an operation to Litestar's router; a GET answers HEAD too (G-016)."""
+def _handler(pipeline: Pipeline, route: Route) -> HTTPRouteHandler:
+    """Bind a path to Litestar's router; a GET answers HEAD too (G-016).
+
+    One handler answers for all methods: to register one takes a millisecond of the start, and to find the operation by
+    its method next to nothing of a request.
+    """
+    operations = {b.operation.method: b for b in route.operations}
+    if "GET" in operations:
+        operations["HEAD"] = operations["GET"]
 
     async def handle(request: Request[Any, Any, Any]) -> ASGIApp:
-        return await pipeline.run(bound, request)
-
-    methods = [bound.operation.method, "HEAD"] if bound.operation.method == "GET" else [bound.operation.method]
-    return HTTPRouteHandler(
-        _litestar_paths(bound.operation.path),
-        http_method=cast("list[Method]", methods),
-        name=bound.name,
-        status_code=200,
-    )(handle)
-
-
-def _options_handler(pipeline: Pipeline, route: Route) -> HTTPRouteHandler:
-    """Answer OPTIONS: a preflight on the routes for browsers, 405 elsewhere; Litestar would answer 204 everywhere."""
-
-    async def handle(request: Request[Any, Any, Any]) -> ASGIApp:
-        request_id = head_of(request.scope).request_id
-        if not route.cors:
-            raise MethodNotAllowedException
-        pipeline.access.answered(request_id, "OPTIONS", route.template, 204, 0.0)
-        allowed = {"access-control-allow-methods": ", ".join(route.methods), **PREFLIGHT, **route.cors}
-        return Reply(204, b"", {**allowed, "allow": ", ".join(route.methods)}, request_id)
+        bound = operations.get(request.method)
+        return _answer_options(pipeline, route, request) if bound is None else await pipeline.run(bound, request)
 
     return HTTPRouteHandler(
         _litestar_paths(route.template),
-        http_method=[HttpMethod.OPTIONS],
-        name=f"options {route.template}",
+        http_method=cast("list[Method]", [*operations, HttpMethod.OPTIONS.value]),
+        name=route.template,
         status_code=200,
     )(handle)
+
+
+def _answer_options(pipeline: Pipeline, route: Route, request: Request[Any, Any, Any]) -> Reply:
+    """Answer OPTIONS: a preflight on the routes for browsers, 405 elsewhere; Litestar would answer 204 everywhere."""
+    request_id = head_of(request.scope).request_id
+    if not route.cors:
+        raise MethodNotAllowedException
+    pipeline.access.answered(request_id, "OPTIONS", route.template, 204, 0.0)
+    allowed = {"access-control-allow-methods": ", ".join(route.methods), **PREFLIGHT, **route.cors}
+    return Reply(204, b"", {**allowed, "allow": ", ".join(route.methods)}, request_id)
 
 
 def method_not_allowed(route: Route) -> MethodNotAllowed:

@@ -160,9 +160,8 @@ def arriving(operation: Operation, receive: Receive, headers: Mapping[str, str])
     def limit_of(begin: bytes) -> int:
         return most_of(operation.forms, headers, begin, operation.max_body)
 
-    most = max((form.max_body for form in operation.forms), default=0)
     tell = limit_of if operation.forms else None
-    return ArrivingBody(receive, headers, operation.max_body, most, tell)
+    return ArrivingBody(receive, headers, operation.max_body, operation.largest_form, tell)
 
 
 def _too_slow(reason: str) -> InvalidPayload:

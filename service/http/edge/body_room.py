@@ -80,5 +80,6 @@ class Room:
         return self
 
     def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
-        self._room.add(self._holder, -self._size)
-        self._size = 0
+        if self._size:
+            self._room.add(self._holder, -self._size)
+            self._size = 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from schemas.kernel.batch import MAX_BATCH_BYTES
@@ -15,6 +16,7 @@ from service.http.edge.errors import Failure
 
 TOLD_BY = 512
 """Bytes of a body that tell its form."""
+REMEMBERED_LENGTH = 64  # characters of the longest content type that is remembered
 
 _JSON = re.compile(r"application/(?:json|[a-z0-9!#$&^_.+-]+\+json)|text/plain")
 _PLAIN = frozenset({"", "identity"})
@@ -45,15 +47,28 @@ BATCHES: Sequence[Form] = (ARRAY, LINES)
 
 def media_of(headers: Mapping[str, str]) -> str:
     """The media type of a body, without its parameters."""
-    return headers.get("content-type", "").partition(";")[0].strip().lower()
+    return _media(headers.get("content-type", ""))
+
+
+def _media(content_type: str) -> str:
+    return content_type.partition(";")[0].strip().lower()
+
+
+def _read_type(content_type: str) -> tuple[str, bool]:
+    """A media type, and whether it is one of JSON."""
+    media = _media(content_type)
+    return media, _JSON.fullmatch(media) is not None
+
+
+_remembered = lru_cache(maxsize=1024)(_read_type)  # Every record of telemetry asks twice, and nearly all say the same.
 
 
 def form_of(forms: Sequence[Form], headers: Mapping[str, str], begin: bytes) -> Form | None:
     """Tell the form of a body by its headers and its first bytes, unpacked; None when it is that of one record."""
     if not forms:
         return None
-    media = media_of(headers)
-    is_json = _JSON.fullmatch(media) is not None
+    content_type = headers.get("content-type", "")
+    media, is_json = (_remembered if len(content_type) <= REMEMBERED_LENGTH else _read_type)(content_type)
     for form in forms:
         if media in form.media or (is_json and form.begins is not None and form.begins.match(begin)):
             return form
@@ -62,7 +77,7 @@ def form_of(forms: Sequence[Form], headers: Mapping[str, str], begin: bytes) -> 
 
 def most_of(forms: Sequence[Form], headers: Mapping[str, str], begin: bytes, otherwise: int) -> int:
     """Bytes that a body may have as it is sent. Of one that is packed the beginning tells nothing yet."""
-    if headers.get("content-encoding", "").strip().lower() not in _PLAIN:
+    if "content-encoding" in headers and headers["content-encoding"].strip().lower() not in _PLAIN:
         return max(otherwise, MAX_BATCH_BYTES)
     form = form_of(forms, headers, begin)
     return otherwise if form is None else form.max_body

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -84,3 +85,8 @@ class Operation(Access):
     sealed: bool = False
     quota_locked: bool = False
     errors: Sequence[str] = ()
+
+    @cached_property
+    def largest_form(self) -> int:
+        """Bytes that a body of one of its forms may have; 0 without any."""
+        return max((form.max_body for form in self.forms), default=0)

@@ -155,7 +155,7 @@ class Pipeline:
                     head, credential = await self._introduce(operation, address, head, query, raw)
                 call = await self._admit(services, bound, request, head, query, address, added)
                 standing.append(call)
-                return await self._answer_in_room(call, bound, head, body, raw)
+                return await self._answer_in_room(call, bound, head, body, raw, address)
         finally:
             self.running -= 1
             if credential is not None:
@@ -174,6 +174,7 @@ class Pipeline:
         """Let the caller in, and charge the request to it. Raises as `admit`, and RateLimited."""
         path: Mapping[str, str] = request.scope["path_params"]
         operation, principal, project_id, subject = await admit(services, bound, head, query, path)
+        self._apart.note(principal.tenant)
         charge = partial(take_token, self.limiter, operation.rate, principal, address, tuple(path.values()))
         added.update(charge())
         return Call(
@@ -214,11 +215,17 @@ class Pipeline:
         return head, credential
 
     async def _answer_in_room(
-        self, call: Call[Any, Any], bound: Bound, head: Head, body: ArrivingBody | None, raw: bytes | None
+        self,
+        call: Call[Any, Any],
+        bound: Bound,
+        head: Head,
+        body: ArrivingBody | None,
+        raw: bytes | None,
+        address: str,
     ) -> Outcome | Answer:
         """Read the body, unless it had to be read before its sender was known, and answer."""
         operation, who = bound.operation, call.principal
-        with self.bodies.of(who.account or self._address(call.request, head)) as room:
+        with self.bodies.of(who.account or address) as room:
             if body is not None and operation.streams:
                 async with self._uploads.place(who.tenant):
                     call.arriving = body.pieces(room, PIECE)

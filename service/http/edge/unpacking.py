@@ -83,9 +83,9 @@ async def unpack(operation: Operation, tenant: str, head: Head, raw: bytes, room
     What comes out takes its place in `room` beside the body. One thread unpacks for everybody, so that no more than
     one body has a place that is not counted yet. Raises as `decompress` and `room`.
     """
-    most = max(operation.unpacked, *(form.max_body for form in operation.forms), 0)
-    encoding = head.headers.get("content-encoding") if most else None
-    if not raw or not encoding:
+    encoding = head.headers.get("content-encoding")
+    most = max(operation.unpacked, operation.largest_form)
+    if not raw or not encoding or not most:
         return raw
     try:
         unpacked = decompress(raw, encoding, min(most, LARGE))

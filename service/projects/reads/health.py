@@ -15,7 +15,9 @@ select (select max(d.recorded_at) from deploys d where d.project_id = %s),
     (select count(*) from cases c where c.project_id = %s and c.status = 'open')
         + (select count(*) from cases c where c.project_id = %s and c.status = 'overflow')
         - (select count(*) from case_stats s join cases c on c.project_id = s.project_id and c.id = s.id
-            where s.project_id = %s and not s.unmarked and c.status = 'open'),
+            where s.project_id = %s and not s.unmarked and c.status = 'open' and not exists (
+                select from cases m join case_stats t on t.project_id = m.project_id and t.id = m.id
+                where m.project_id = s.project_id and m.merged_into = s.id and t.unmarked)),
     (select r.opened from case_rates r where r.project_id = %s and r.hour = %s),
     c.id, coalesce(c.status = 'overflow', false),
     not exists (select from projects p where p.project_id = wanted.project_id and p.id = wanted.project_id

@@ -278,6 +278,19 @@ async def test_a_case_of_marked_errors_is_synthetic(world: World, project):
     assert ok(await owner.get(f"/v1/cases/{first['case_id']}"))["trust"] == "customer_provider"
 
 
+async def test_what_is_merged_into_a_proofs_case_still_counts_as_open(world: World, project):
+    """The errors that it had before are the product's: the case that has them now is open to everybody."""
+    owner, project_id, dsn = project
+    proof = await log(dsn, "proof", tags={"service_onboarding_proof": "sop_rt_" + "A" * 43})
+    real = await log(dsn, "real")
+    merged = {"into_case_id": proof["case_id"], "case_revision": 1}
+    ok(await owner.post(f"/v1/cases/{real['case_id']}/merge", merged))
+    assert titles(await listed(owner, project_id)) == titles(await listed(owner, project_id, text="proof")) == ["proof"]
+    assert titles(await listed(owner, project_id, trust="synthetic", status="all")) == []
+    assert ok(await owner.get(f"/v1/projects/{project_id}/health"))["open_cases"] == 1
+    assert "review_open_cases" in ok(await owner.get(f"/v1/projects/{project_id}/next-steps"))["next_steps"]
+
+
 async def test_the_last_error_outlives_retention(world: World, project):
     owner, project_id, dsn = project
     last = await log(dsn, "gone", tags={"a": "b"})
