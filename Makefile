@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 RUNTIME := $(VENV)/.installed-runtime
 CLIENTS := .clients
+BUGSINK := .bugsink
 PIN := $(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --allow-unsafe --strip-extras
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -57,7 +58,13 @@ check: setup  ## lint, formatting, strict types, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: setup  ## measure throughput, latency and rebuild as ratios, in one run
+# Another tracker of errors, beside which the bench measures; it runs in an environment of its own.
+$(BUGSINK)/.installed: requirements/bugsink.txt
+	@test -x $(BUGSINK)/venv/bin/python || $(BIN)/python -m venv $(BUGSINK)/venv
+	$(BUGSINK)/venv/bin/pip install --quiet --require-hashes -r requirements/bugsink.txt
+	@touch $@
+
+bench: setup $(BUGSINK)/.installed  ## measure throughput, latency and rebuild as ratios, in one run
 	$(BIN)/python -m scripts.bench
 
 torture: setup  ## the long storms: kills, lost answers, races at full size
@@ -70,7 +77,8 @@ lock: setup  ## pin and hash the requirements again
 	$(PIN) --output-file requirements/lock.txt requirements/dev.in
 	$(PIN) --constraint requirements/lock.txt --output-file requirements/runtime.txt requirements/runtime.in requirements/build.in
 	$(PIN) --output-file requirements/clients.txt requirements/clients.in
+	$(PIN) --output-file requirements/bugsink.txt requirements/bugsink.in
 	cd tests/clients && npm install --package-lock-only --ignore-scripts
 
 clean:  ## remove the virtual environment and caches (never .data)
-	rm -rf $(VENV) $(CLIENTS) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(CLIENTS) $(BUGSINK) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

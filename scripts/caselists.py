@@ -51,6 +51,7 @@ FILTERS = (
     "status=all",
     "status=resolved",
     "environment=staging",
+    "environment=staging&status=all",
     "release=r7",
     "text=part+13",
     "text=error",

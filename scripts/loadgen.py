@@ -1,5 +1,7 @@
 """A small HTTP load generator: keep-alive connections on loopback, one scripted client on each.
 
+A server that closes a connection after its answer is given a new one for the next request, which takes its time too.
+
 A client is a generator: it yields (method, path, headers, body) and is sent (status, headers, body). Standard
 library only and one parse per answer, so that the generator itself takes as little of the machine as can be.
 """
@@ -62,8 +64,12 @@ async def _drive(host: str, port: int, client: Client, until: float, stats: Stat
         request = next(client)  # A client may send nothing.
         while time.perf_counter() < until:
             began = time.perf_counter()
+            if writer.is_closing():
+                reader, writer = await asyncio.open_connection(host, port)
             writer.write(encode(f"{host}:{port}", request))
             response = await receive(reader)
+            if response[1].get(b"connection", b"").lower() == b"close":
+                writer.close()
             stats.statuses[response[0]] += 1
             if 200 <= response[0] < 300:
                 stats.latencies.append(time.perf_counter() - began)
@@ -110,8 +116,8 @@ def at_once(host: str, port: int, requests: Sequence[Request]) -> tuple[float, l
     return asyncio.run(everything())
 
 
-def call(host: str, port: int, request: Request) -> Any:
-    """Send one request and return its decoded JSON; raises on any status but 2xx."""
+def send(host: str, port: int, request: Request) -> bytes:
+    """Send one request and return the body of its answer; raises on any status but 2xx."""
 
     async def once() -> Response:
         reader, writer = await asyncio.open_connection(host, port)
@@ -123,4 +129,9 @@ def call(host: str, port: int, request: Request) -> Any:
     status, _, body = asyncio.run(once())
     if not 200 <= status < 300:
         raise SystemExit(f"{request[0]} {request[1]} answered {status}: {body[:400]!r}")
-    return json.loads(body)
+    return body
+
+
+def call(host: str, port: int, request: Request) -> Any:
+    """Send one request and return its decoded JSON; raises as `send`."""
+    return json.loads(send(host, port, request))

@@ -60,7 +60,7 @@ def wait_until_ready(port: int, process: subprocess.Popen[bytes], path: str = "/
         if process.poll() is not None:
             raise SystemExit(f"the service ended with {process.returncode}")
         try:
-            loadgen.call(HOST, port, ("GET", path, {}, b""))
+            loadgen.send(HOST, port, ("GET", path, {}, b""))
         except (OSError, SystemExit, EOFError):
             time.sleep(0.02)
         else:

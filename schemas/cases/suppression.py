@@ -72,19 +72,31 @@ class SuppressionRemoved(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PreviewWindow(msgspec.Struct, frozen=True):
-    """How many errors of the last `days` match; when not `complete`, at least so many."""
+    """How many errors of the last `days` match; when not `complete`, at least so many.
+
+    Of those since `counted_from` (epoch seconds) none is missing: the window's beginning when it is complete, later
+    where counting took too long or retention has taken older ones, null where some of the latest may be missing. There
+    are no more than `at_most`, by the counters of the cases; null where not all cases were compared.
+    """
 
     days: int
     events: int
     complete: bool
+    counted_from: int | None
+    at_most: int | None
 
 
 class SuppressionPreview(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rule with this pattern would have met. `cases` are those that match; not `complete`: at least so many."""
+    """What a rule with this pattern would have met.
+
+    `cases` are those that match; not `complete`: at least so many, for those that were opened before `compared_from`
+    (epoch seconds) were not compared.
+    """
 
     project_id: str
     fingerprint_pattern: str
     cases: int
     complete: bool
+    compared_from: int | None
     windows: list[PreviewWindow]
     next_action: str

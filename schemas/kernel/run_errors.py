@@ -167,6 +167,10 @@ RUN_ERRORS: dict[str, ErrorCode] = {
         409,
         "The phase of the run does not allow this.",
         "Read the run; its next_action says what comes next.",
+        (
+            "The playbook of the run does not have this action.",
+            "Ask about an action of its playbook; a person cannot allow another one.",
+        ),
     ),
     "run_terminal": code(
         409,
@@ -236,6 +240,7 @@ RUN_ERRORS: dict[str, ErrorCode] = {
         ("The pull request has not been proven open.", "Prove the earlier observations first."),
         ("No grant for auto-merge was consumed.", "Prove the earlier observations first."),
         ("Auto-merge has not been proven on.", "Prove the earlier observations first."),
+        ("The run ends with a report: it has no pull request.", "Read the run; its next_action says what comes next."),
     ),
     "pr_proof_mismatch": code(
         409,
@@ -264,5 +269,6 @@ RUN_ERRORS: dict[str, ErrorCode] = {
         409,
         "No trusted deploy of the proven commit is bound to the run.",
         "Record the deploy from CI, with the full commit.",
+        ("The run ends with a report: it has no deploy.", "Read the run; its next_action says what comes next."),
     ),
 }

@@ -22,6 +22,7 @@ RANKS: Mapping[str, int] = {
     "customer.subscription.deleted": 2,
 }
 """Types about a subscription, in the order in which they can happen within a second."""
+SEEN_RANK = min(RANKS.values()) - 1
 _STANDINGS: Mapping[str, Standing] = {
     "active": Standing.ACTIVE,
     "trialing": Standing.ACTIVE,
@@ -56,6 +57,14 @@ def read(body: Mapping[str, Any], plans: Mapping[str, Plan]) -> Read | None:
         return None
     told = Moment(created, RANKS[kind], id_)
     return _subscription(about, plans, told, ended=kind == "customer.subscription.deleted")
+
+
+def read_seen(about: Any, plans: Mapping[str, Plan], seen_at: int) -> Read | None:
+    """Read a subscription as the provider shows it; None for one that has no plan of this service.
+
+    `seen_at` (the provider's epoch seconds): whatever was told of it since then is later than what is seen.
+    """
+    return _subscription(_dict(about), plans, Moment(seen_at, SEEN_RANK, ""), ended=False)
 
 
 def _checkout(session: Mapping[str, Any], plans: Mapping[str, Plan]) -> Read | None:

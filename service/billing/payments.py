@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from email.utils import parsedate_to_datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
@@ -35,6 +36,10 @@ READ_SECONDS: Final = 8.0
 DEADLINE_SECONDS: Final = 15.0
 """For all requests of one operation; the thread ends by the two above."""
 TOLERANCE_SECONDS: Final = 300
+PAGE: Final = 100
+"""Subscriptions of a page, the most that the provider gives."""
+SETTLING_SECONDS: Final = 15
+"""By so much what is read there counts as older than its answer says: longer than a request may take."""
 CURRENCY: Final = "usd"
 _NOT_CONFIGURED = "Set SERVICE_PAYMENT_API_KEY (and SERVICE_PAYMENT_WEBHOOK_SECRET) where the service runs."
 
@@ -51,6 +56,18 @@ class Page(NamedTuple):
     session_id: str
     url: str
     price_id: str
+
+
+class Seen(NamedTuple):
+    """A page of the provider's subscriptions, the newest first, as it shows them.
+
+    `at`: everything that had happened by then is in it, in the provider's epoch seconds. `last_id` is where the next
+    page goes on; None when there is none.
+    """
+
+    subscriptions: list[Any]
+    at: int
+    last_id: str | None
 
 
 class Payments:
@@ -124,6 +141,28 @@ class Payments:
                     raise
 
         await self._ask(ask)
+
+    async def list_subscriptions(self, after: str | None) -> Seen | None:
+        """Read a page of all subscriptions there, the ended ones too: those made before the one with the id `after`.
+
+        None when the provider does not know that one. Raises PaymentProviderUnavailable.
+        """
+        wanted: dict[str, Any] = {"status": "all", "limit": PAGE}
+        wanted |= {} if after is None else {"starting_after": after}
+
+        def ask(client: stripe.StripeClient) -> Seen | None:
+            try:
+                answer = client.raw_request("get", "/v1/subscriptions", **wanted)
+            except self._library.InvalidRequestError as error:
+                if after is not None and error.code == "resource_missing":
+                    return None
+                raise
+            try:
+                return _seen(answer.data, answer.headers["date"])
+            except (LookupError, TypeError, ValueError):
+                raise PaymentProviderUnavailable("The payment provider answered what is no page.") from None
+
+        return await self._ask(ask)
 
     async def verify_signature(self, header: str, body: bytes) -> bool:
         """Whether the provider has signed these bytes within the last five minutes, by the real clock (G-120).
@@ -211,6 +250,12 @@ def _price(client: stripe.StripeClient, name: str, plan: Plan) -> str:
         "metadata": {"plan": name},
     }
     return client.v1.prices.create(new, _options(f"{name}:{plan.price_cents}", "price")).id
+
+
+def _seen(page: Any, answered_at: str) -> Seen:
+    """Read a page. Raises LookupError, TypeError and ValueError for what is none."""
+    last = str(page["data"][-1]["id"]) if page["has_more"] else None
+    return Seen(list(page["data"]), int(parsedate_to_datetime(answered_at).timestamp()) - SETTLING_SECONDS, last)
 
 
 def _options(key: str | None, purpose: str) -> Any:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple, get_args
 
 from projections.billing.subscription import SUBSCRIPTIONS, SubscriptionRow
-from schemas.billing.payment import BillingWord
+from schemas.billing.payment import BillingWord, PaidPlan
 from service.eventstore.store import EventStore
 from service.settingvalues import FREE_PLAN, Plan
 from statemachines.billing.subscription import Status
 
 MOST = 200
 """Subscriptions of an account that are looked at, the latest ones: years of buying and leaving."""
+SOLD: Final[tuple[PaidPlan, ...]] = get_args(PaidPlan)
+"""The plans that checkout takes; an operator may have others, which he gives to accounts himself."""
 _LATEST = "t.created_at desc, t.id"
 LIVE = frozenset({Status.ACTIVE.value, Status.PAST_DUE.value})
 """Of these the plan holds: what is due may still come (G-073)."""
@@ -89,6 +91,6 @@ async def retention(store: EventStore, plans: Mapping[str, Plan]) -> Retention:
 
 
 def larger_plan(plans: Mapping[str, Plan], name: str) -> str | None:
-    """The next plan with a larger cap than the named one's; None for the largest."""
-    larger = [(plan.events, other) for other, plan in plans.items() if plan.events > plans[name].events]
+    """The next plan with a larger cap than the named one's that anybody can subscribe to; None for the largest."""
+    larger = [(plans[other].events, other) for other in SOLD if plans[other].events > plans[name].events]
     return min(larger)[1] if larger else None

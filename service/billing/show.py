@@ -38,7 +38,8 @@ _ADVICE: Mapping[QuotaState, str] = {
     "over": "Tell the account's person that the cap is used up. More events are taken in all the same.",
 }
 
-_DUE = "Tell the account's person that a payment is due; POST /v1/billing/portal leads to where it is mended."
+_DUE = "Tell the account's person that a payment is due"
+_PORTAL = "; POST /v1/billing/portal leads to where it is mended."
 _MOST_TEXT = 255
 
 
@@ -98,8 +99,11 @@ def upgrade(larger: str | None, *, sold: bool) -> Upgrade:
     return Upgrade(available=sold and larger is not None, recommended_plan=larger, operation=UpgradeOperation())
 
 
-def status(user_id: str, standing: Standing, held: Held, price_cents: int, offer: Upgrade) -> BillingStatus:
-    """An account's plan and payment, and how a month stands against it."""
+def status(
+    user_id: str, standing: Standing, held: Held, price_cents: int, offer: Upgrade, *, sold: bool
+) -> BillingStatus:
+    """An account's plan and payment, and how a month stands against it; `sold` as for `upgrade`."""
+    due = _DUE + (_PORTAL if sold else ".")
     return BillingStatus(
         user_id=user_id,
         period=standing.month.name,
@@ -112,7 +116,7 @@ def status(user_id: str, standing: Standing, held: Held, price_cents: int, offer
         usage=UsageTotal(total_events=standing.total.events, breakdown=_breakdown(standing.total)),
         quota=_quota(standing),
         upgrade=offer,
-        next_action=_DUE if held.status == "past_due" else _ADVICE[standing.state],
+        next_action=due if held.status == "past_due" else _ADVICE[standing.state],
     )
 
 

@@ -39,9 +39,19 @@ _NEWEST = """
 (select * from cases c where {0} order by c.opened_at desc, c.id desc limit %s) c
 cross join lateral (select * from case_stats s where s.project_id = c.project_id and s.id = c.id offset 0) s
 """
-_WALKED, _WALKED_FOR_WORDS = 500, 200  # of the newest; to take the words of a case apart costs as much as ten others
+# What is found is put in order by an index that has all that this takes; the rest is read of a page alone.
+_FOUND = """
+(select * from cases c where c.project_id = %s and c.id = any(array(
+    select c.id from cases c where {0} and c.id = any(array(select s.id from case_stats s where {1}))
+    order by c.opened_at desc, c.id desc limit %s))) c
+cross join lateral (select * from case_stats s where s.project_id = c.project_id and s.id = c.id offset 0) s
+"""
+# Some error of a case, or of one that was merged into it, did not come from an onboarding proof.
+_REAL = """(s.unmarked or exists (
+    select from cases m join case_stats t on t.project_id = m.project_id and t.id = m.id
+    where m.project_id = s.project_id and m.merged_into = s.id and t.unmarked))"""
+_WALKED, _WALKED_FOR_WORDS = 300, 200  # of the newest; to take the words of a case apart costs as much as ten others
 _COUNTED = "select count(*) from (select from cases c where {0} limit %s) n"
-_FOUND = "c.id = any(array(select s.id from case_stats s where {0}))"
 # What a case has counted with those that were merged into it. A person that several of them met counts once, as far as
 # so many people are told apart.
 MERGED = """
@@ -115,19 +125,19 @@ async def list_cases(
     """Read cases by the time they were opened, newest first, after a place."""
     narrowed, direct = _sought(project_id, wanted)
     if not narrowed:
-        return await _page(store, project_id, wanted, start, limit, [])
+        return await _page(store, (_CASES, []), [_among(project_id, wanted, start), *_others(wanted)], limit)
     walked = _WALKED if wanted.text is None else _WALKED_FOR_WORDS
-    page = await _page(store, project_id, wanted, start, limit, direct, walked=walked)
+    among = _among(project_id, wanted, start)
+    newest = _NEWEST.format(among[0]), [*among[1], walked]
+    page = await _page(store, newest, [*direct, *_others(wanted)], limit)
     if len(page) == limit:
         return page
-    among, values = _among(project_id, wanted, start)
-    [[left]] = await store.fetch_planned(_COUNTED.format(among), *values, walked + 1)
+    [[left]] = await store.fetch_planned(_COUNTED.format(among[0]), *among[1], walked + 1)
     if left <= walked:
         return page
-    found = _FOUND.format(" and ".join(text for text, _ in narrowed))
-    return await _page(
-        store, project_id, wanted, start, limit, [(found, [one for _, given in narrowed for one in given])]
-    )
+    conditions = [*narrowed, *_others(wanted)]
+    found = _FOUND.format(among[0], " and ".join(text for text, _ in conditions))
+    return await _page(store, (found, [project_id, *among[1], *_values(conditions), limit]), [], limit)
 
 
 def _sought(project_id: str, wanted: CaseFilter) -> tuple[list[Condition], list[Condition]]:
@@ -148,29 +158,25 @@ def _among(project_id: str, wanted: CaseFilter, start: Place) -> Condition:
     return (_PLACE, values) if wanted.status is None else (f"{_PLACE} and {_STATUS} = %s", [*values, wanted.status])
 
 
-async def _page(
-    store: EventStore,
-    project_id: str,
-    wanted: CaseFilter,
-    start: Place,
-    limit: int,
-    conditions: Sequence[Condition],
-    *,
-    walked: int | None = None,
-) -> list[ListedCase]:
-    """Read a page of what meets the conditions; with `walked`, of so many of the newest alone.
-
-    Which of the other filters leaves the fewest cases differs from one project to the next: each page is planned anew.
-    """
-    among = _among(project_id, wanted, start)
+def _others(wanted: CaseFilter) -> list[Condition]:
+    """What else the counters of a case tell."""
     seen = "s.last_seen_hour >= %s / 3600 and s.last_seen_at >= %s"
     others: list[Condition] = [] if wanted.since is None else [(seen, [wanted.since, wanted.since])]
     if wanted.trust is not None:
-        others.append(("not s.unmarked" if wanted.trust == "synthetic" else "s.unmarked", []))
-    if walked is None:
-        table, first, within = _CASES, [], [among, *conditions, *others]
-    else:
-        table, first, within = _NEWEST.format(among[0]), [*among[1], walked], [*conditions, *others]
-    statement = _COLUMNS.format(table) + "".join(f" and {text}" for text, _ in within) + _LIST_ORDER
-    values = chain.from_iterable(given for _, given in within)
-    return [ListedCase(*row) for row in await store.fetch_planned(_SHOWN.format(statement), *first, *values, limit)]
+        others.append((f"not {_REAL}" if wanted.trust == "synthetic" else _REAL, []))
+    return others
+
+
+def _values(conditions: Sequence[Condition]) -> list[Any]:
+    return list(chain.from_iterable(given for _, given in conditions))
+
+
+async def _page(store: EventStore, source: Condition, conditions: Sequence[Condition], limit: int) -> list[ListedCase]:
+    """Read a page of the cases of a source that meet the conditions.
+
+    Which of them leaves the fewest cases differs from one project to the next: each page is planned anew.
+    """
+    table, values = source
+    statement = _COLUMNS.format(table) + "".join(f" and {text}" for text, _ in conditions) + _LIST_ORDER
+    rows = await store.fetch_planned(_SHOWN.format(statement), *values, *_values(conditions), limit)
+    return [ListedCase(*row) for row in rows]

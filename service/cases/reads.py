@@ -25,23 +25,27 @@ TREND_DAYS = 14
 TREND_COUNTED = 5000  # errors of a case that a trend looks at, newest first
 NEWEST_NOTES = 50  # comments, and runs of agents
 
-_LATEST = """
-select json_build_object('id', e.id, 'message', e.message, 'level', e.level, 'environment', e.environment,
-    'release', e.release, 'user_id', e.user_id, 'tags', e.tags, 'received_at', e.received_at)
-from unnest(coalesce(g.ids, '{{}}') || c.id) as o(id) cross join lateral (
-    select * from log_events e where e.project_id = c.project_id and e.case_id = o.id
-    order by e.received_at desc, e.id desc limit 1) e
-order by e.received_at desc, e.id desc limit 1
-"""
-_TREND = f"""
-select json_agg(json_build_object('from_at', d.day, 'events', coalesce(x.events, 0)) order by d.day)
-from generate_series({TODAY} - {TREND_DAYS - 1} * {DAY}, {TODAY}, {DAY}) d(day) left join (
-    select e.received_at - mod(e.received_at, {DAY}) as day, count(*) as events
-    from unnest(coalesce(g.ids, '{{}}') || c.id) as o(id) cross join lateral (
-        select e.received_at from log_events e where e.project_id = c.project_id and e.case_id = o.id
-        and e.received_at >= {TODAY} - {TREND_DAYS - 1} * {DAY}
-        order by e.received_at desc, e.id desc limit {TREND_COUNTED}) e
-    group by 1) x on x.day = d.day
+# Of partitions by the day only those are planned, locked and opened whose days are named: with a statement that is
+# planned for its values, and without any function of time in it.
+_EVIDENCE = f"""
+select json_build_object('latest', (
+    select json_build_object('id', e.id, 'message', e.message, 'level', e.level, 'environment', e.environment,
+        'release', e.release, 'user_id', e.user_id, 'tags', e.tags, 'received_at', e.received_at)
+    from unnest(%s::text[]) as o(id) cross join lateral (
+        select * from log_events e where e.project_id = %s and e.case_id = o.id and e.received_at = %s
+        order by e.id desc limit 1) e
+    order by e.id desc limit 1),
+'grouped_by', (
+    select e.grouped_by from log_events e where e.project_id = %s and e.case_id = %s and e.received_at = %s
+    order by e.id desc limit 1),
+'days', coalesce((
+    select json_object_agg(x.day, x.events) from (
+        select e.received_at - mod(e.received_at, {DAY}) as day, count(*) as events
+        from unnest(%s::text[]) as o(id) cross join lateral (
+            select e.received_at from log_events e
+            where e.project_id = %s and e.case_id = o.id and e.received_at >= %s and e.received_at <= %s
+            order by e.received_at desc, e.id desc limit {TREND_COUNTED}) e
+        group by 1) x), '{{}}'))::text
 """  # noqa: S608 - constants
 _MEMBERS = """
 select json_agg(json_build_object('case_id', m.id, 'fingerprint', m.fingerprint, 'event_count', t.event_count)
@@ -61,9 +65,7 @@ select json_agg(row_to_json(n) order by n.recorded_at desc, n.id desc) from (
 """  # noqa: S608 - a constant
 _RECORD = f"""
 select json_build_object('now', {NOW_SECONDS}, 'case', row_to_json(c), 'stats', row_to_json(s), 'lease', row_to_json(l),
-    'claim', row_to_json(k), 'rules', row_to_json(r), 'latest', ({_LATEST.format()}), 'trend', ({_TREND}),
-    'grouped_by', (select e.grouped_by from log_events e where e.project_id = c.project_id and e.case_id = c.id
-        order by e.received_at desc, e.id desc limit 1),
+    'claim', row_to_json(k), 'rules', row_to_json(r), 'today', {TODAY},
     'merged', coalesce(({_MEMBERS}), '[]'), 'comments', coalesce(({_COMMENTS}), '[]'),
     'runs', coalesce(({_RUNS}), '[]'), 'total', json_build_object(
         'events', s.event_count + coalesce(g.events, 0), 'people', {PEOPLE.format("s")},
@@ -88,26 +90,35 @@ class CaseTotal(msgspec.Struct, frozen=True):
     unmarked: bool
 
 
-class CaseBundle(msgspec.Struct, frozen=True):
-    """A case with its counters, its lease, the latest error that is still kept and the rules, as of one statement.
+class Evidence(msgspec.Struct, frozen=True):
+    """What the errors say that are still kept: the latest one, why the case's own latest was put here, how many a day.
 
-    `merged` are the cases that were merged into it, whose errors are among `total`, `latest` and `trend`; `grouped_by`
-    is why its own latest error was put here.
+    `days` is keyed by the epoch of midnight.
+    """
+
+    latest: CaseLatestEvent | None = None
+    grouped_by: str | None = None
+    days: dict[int, int] = {}
+
+
+class CaseBundle(msgspec.Struct, frozen=True):
+    """A case with its counters, its lease and the rules, as of one statement, and what its errors said at that moment.
+
+    `merged` are the cases that were merged into it, whose errors are among `total`, the latest one and the trend.
     """
 
     now: int
+    today: int
     case: CaseRow
     stats: CaseStatsRow
     lease: LeaseRow | None
     claim: ClaimRow | None
     rules: SuppressionsRow | None
-    latest: CaseLatestEvent | None
     total: CaseTotal
-    trend: list[TrendBucket]
-    grouped_by: str | None
     merged: list[MergedCase]
     comments: list[CommentRow]
     runs: list[AgentRunRow]
+    evidence: Evidence = Evidence()
 
     @property
     def held(self) -> ClaimRow | None:
@@ -119,10 +130,14 @@ class CaseBundle(msgspec.Struct, frozen=True):
     @property
     def latest_event(self) -> CaseLatestEvent | None:
         """The latest error; the sample stands in for it once retention has removed its row."""
-        sample = self.stats.sample
-        if self.latest is not None or sample is None:
-            return self.latest
-        return msgspec.convert(sample, CaseLatestEvent)
+        sample, latest = self.stats.sample, self.evidence.latest
+        return latest if latest is not None or sample is None else msgspec.convert(sample, CaseLatestEvent)
+
+    @property
+    def trend(self) -> list[TrendBucket]:
+        """How many errors came on each of the latest days, oldest first."""
+        days = range(self.today - (TREND_DAYS - 1) * DAY, self.today + DAY, DAY)
+        return [TrendBucket(day, self.evidence.days.get(day, 0)) for day in days]
 
 
 async def read_case(store: EventStore, project_id: str, case_id: str, runner: Holder | None) -> CaseBundle:
@@ -135,10 +150,22 @@ async def read_case(store: EventStore, project_id: str, case_id: str, runner: Ho
         raise refusal("case_not_found")
     bundle = msgspec.json.decode(rows[0][0], type=CaseBundle)
     held = bundle.held
-    # One statement read it all: what is handed out was so while the claim held.
+    # One statement read it: what is handed out was so while the claim held, and so were the errors until then.
     if runner is not None and (held is None or (held.automation_id, held.runner_id) != runner):
         raise ClaimRequired(
             "The case is shown only to the runner that holds it.",
             next_action="Claim the case with a trigger receipt first.",
         )
-    return bundle
+    return msgspec.structs.replace(bundle, evidence=await _evidence(store, bundle))
+
+
+async def _evidence(store: EventStore, bundle: CaseBundle) -> Evidence:
+    """Read what the errors of a case say, as far as there were any when the case was read."""
+    project_id, case_id = bundle.case.project_id, bundle.case.id
+    ids = [case_id, *(member.case_id for member in bundle.merged)]
+    last, oldest = bundle.total.last_seen_at, bundle.today - (TREND_DAYS - 1) * DAY
+    # Where the last one is older than the trend, no day of it has to be looked at.
+    since = max(oldest, bundle.total.first_seen_at - bundle.total.first_seen_at % DAY)
+    latest = (ids, project_id, last, project_id, case_id, bundle.stats.last_seen_at)
+    [[text]] = await store.fetch_planned(_EVIDENCE, *latest, ids, project_id, since, last)
+    return msgspec.json.decode(text, type=Evidence)

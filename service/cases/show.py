@@ -133,7 +133,8 @@ def _grouping(bundle: CaseBundle) -> CaseGrouping:
     if is_overflow(row.fingerprint):
         reason = "Errors that were new in one hour when there was no more room for cases of their own."
         return CaseGrouping(version=0, evidence=[], reason=reason)
-    looked_at = bundle.grouped_by.partition(":")[2].split("+") if bundle.grouped_by else ["message"]
+    grouped_by = bundle.evidence.grouped_by
+    looked_at = grouped_by.partition(":")[2].split("+") if grouped_by else ["message"]
     alike = " and ".join(_LOOKED_AT[part] for part in looked_at)
     reason = f"Errors that agree in {alike}, numbers, ids and quoted text aside: grouping {row.grouping_version}."
     if bundle.merged:

@@ -14,7 +14,7 @@ from schemas.cases.suppression import (
     SuppressionPreview,
     SuppressionRemoved,
 )
-from service.cases.suppressing import Preview
+from service.cases.previewing import Preview
 
 _NEXT = {
     "auto_ignore": "Nothing has to be done. Matching cases go out of attention; errors still count.",
@@ -45,14 +45,21 @@ def removed(project_id: str, suppression_id: str) -> SuppressionRemoved:
 
 def previewed(project_id: str, pattern: str, preview: Preview) -> SuppressionPreview:
     """Show what a pattern would have met."""
-    met = preview.cases or not preview.complete
+    complete = preview.compared_from is None
+    if complete and not preview.cases:
+        following = "Nothing matches: try a broader pattern."
+    elif complete and all(window.complete for window in preview.windows):
+        following = "Make the rule if this is what it is for."
+    else:
+        following = "Make the rule if this is what it is for. Counts that are not complete are at least so many."
     return SuppressionPreview(
         project_id=project_id,
         fingerprint_pattern=pattern,
         cases=preview.cases,
-        complete=preview.complete,
+        complete=complete,
+        compared_from=preview.compared_from,
         windows=[PreviewWindow(*window) for window in preview.windows],
-        next_action="Make the rule if this is what it is for." if met else "Nothing matches: try a broader pattern.",
+        next_action=following,
     )
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from service.eventstore.store import EventStore
     from service.runs.effects import StartedGrant
 
-MOST_EFFECTS = 50  # that are named of one project
+MOST_EFFECTS = 10_000  # that are named
 MOST_WHY = 500
 
 
@@ -35,7 +35,8 @@ def pause(everything: bool, why: str, as_json: bool) -> None:  # noqa: ARG001 - 
                 "since": tally.stop.since,
                 "paused": tally.paused,
                 "not_stopped": tally.not_stopped,
-                "effects_started": effects,
+                "effects_started": effects[:MOST_EFFECTS],
+                "effects_truncated": len(effects) > MOST_EFFECTS,
             }
         )
     else:
@@ -46,23 +47,22 @@ def pause(everything: bool, why: str, as_json: bool) -> None:  # noqa: ARG001 - 
 
 async def _stop(store: EventStore, why: str, report: Callable[[int, int], None]) -> tuple[Tally, list[StartedGrant]]:
     from service.contracts.stopping import stop_installation
-    from service.runs.effects import started
+    from service.runs.effects import started_anywhere
 
     tally = await stop_installation(store, why, report)
-    effects: list[StartedGrant] = []
-    for project_id in tally.paused:
-        effects += await started(store, project_id, limit=MOST_EFFECTS)
-    return tally, effects
+    return tally, await started_anywhere(store, limit=MOST_EFFECTS + 1)
 
 
 def _print(tally: Tally, effects: list[StartedGrant]) -> None:
     """Say what was stopped, what had begun, and what could not be stopped."""
     click.echo(f"Stopped. {len(tally.paused)} contracts were paused; none can be enabled until `service resume --all`.")
-    for effect in effects:
+    for effect in effects[:MOST_EFFECTS]:
         click.echo(
             f"Begun before, and not stopped: {effect.kind} of {effect.run_id} in {effect.project_id} "
             f"({effect.grant_id}, {effect.status}). Its proof by CI stays possible."
         )
+    if len(effects) > MOST_EFFECTS:
+        click.echo(f"Only the first {MOST_EFFECTS} of what had begun are named.")
     for project_id, reason in tally.not_stopped:
         click.echo(f"Not stopped: {project_id} ({reason}).", err=True)
 

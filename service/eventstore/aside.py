@@ -16,10 +16,14 @@ T = TypeVar("T")
 
 
 class Aside:
-    """One thread of one process, called `name`; at most `waiting` pieces of work of one tenant wait for their turn."""
+    """One thread of one process, called `name`; at most `waiting` pieces of work of one tenant wait for their turn.
 
-    def __init__(self, waiting: int, name: str) -> None:
-        self._turns = Turns(places=1, per_tenant=1, waiting=waiting)
+    A tenant whose piece took long rests `rest` times as long while others are about (see Turns).
+    """
+
+    def __init__(self, waiting: int, name: str, rest: float = 0) -> None:
+        self._turns = Turns(places=1, per_tenant=1, waiting=waiting, rest=rest)
+        self.note = self._turns.note
         # A pool of its own bounds the work also when callers go away: what has begun is carried out to its end.
         self._thread = ThreadPoolExecutor(1, name)
 

@@ -74,6 +74,8 @@ class ReadingConnection(psycopg.AsyncConnection[Row]):
     stopped or the network is dead. Here such a connection is cut.
     """
 
+    _cutting: asyncio.TimerHandle | None = None
+
     @classmethod
     async def connect(cls, conninfo: str = "", **more: Any) -> Self:
         """Open one. Raises psycopg.OperationalError."""
@@ -87,8 +89,17 @@ class ReadingConnection(psycopg.AsyncConnection[Row]):
 
     async def cancel_safe(self, *, timeout: float = CANCEL_SECONDS) -> None:  # noqa: ASYNC109 (the driver's signature)
         """Ask the server to end the statement that runs, and cut the connection unless it does so soon."""
-        asyncio.get_running_loop().call_later(CANCEL_SECONDS, self._cut_if_active)
+        self._cutting = asyncio.get_running_loop().call_later(CANCEL_SECONDS, self._cut_if_active)
         await super().cancel_safe(timeout=min(timeout, CANCEL_SECONDS))
+
+    async def wait(self, *args: Any, **kwargs: Any) -> Any:
+        """Wait for a statement. One that was ended in time is not cut for: by then another one may run."""
+        try:
+            return await super().wait(*args, **kwargs)
+        finally:
+            if self._cutting is not None:
+                self._cutting.cancel()
+                self._cutting = None
 
     def _cut_if_active(self) -> None:
         if not self.closed and self.info.transaction_status is TransactionStatus.ACTIVE:

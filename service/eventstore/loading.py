@@ -140,7 +140,7 @@ def lock_and_load(connection: Connection, footprint: Footprint, wait_ms: int | N
     have = columns(footprint.have, 5)
     locks = array([*gates, *wanted]), array([1] * len(gates) + [0] * len(wanted))
     with connection.pipeline():
-        execute("begin")
+        execute(statements.BEGIN, prepare=True)
         if footprint.exclusive and wait_ms is not None:
             execute(statements.LOCK_TIMEOUT, (f"{wait_ms}ms",), prepare=True)
         for name in footprint.exclusive:

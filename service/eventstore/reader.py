@@ -32,6 +32,7 @@ POOL_TIMEOUT = 1.0  # seconds a read waits for a connection; then psycopg_pool.P
 POOL_WAITING = 512
 RECONNECT_SECONDS = 4.0  # a lost connection is tried again, less and less often; then the next read begins anew
 OWN_SECONDS = 5.0  # what a process reads for itself takes at most, waiting included
+REST = 1.0  # a tenant whose statement took long leaves the database to others for as long, while others read
 TENANT_WAITING = 128  # reads of one tenant that wait for their turn; the in-flight bound of a credential is above it
 
 
@@ -82,7 +83,7 @@ class Reader:
         self._conninfo = conninfo
         self._application = application
         self._connections = connections
-        self._turns = Turns(connections, per_tenant, TENANT_WAITING)
+        self._turns = Turns(connections, per_tenant, TENANT_WAITING, REST)
         self._pool: AsyncConnectionPool[AsyncConnection] | None = None
 
     async def start(self) -> None:
@@ -159,6 +160,12 @@ class Reader:
         """Read the rows for which `where` (SQL over alias t, parameters as %s) holds. Raises as `connection`."""
         query = _select(table.name, where, order_by, limit)
         return [msgspec.json.decode(text, type=table.row) for (text,) in await self.fetch(query, *params)]
+
+    @property
+    def tenant(self) -> str:
+        """Whose reads are under way; empty for what a process reads for itself."""
+        caller = _CALLER.get()
+        return "" if caller is None else caller.tenant
 
     @property
     def waiting(self) -> int:

@@ -8,6 +8,10 @@ from typing import Any
 from projections.kernel.projection import Table
 from service.eventstore.clock import NOW
 
+# Prepared like all others: a statement that is not takes a cursor of its own, and is parsed in each round.
+BEGIN = "begin"
+COMMIT = "commit"
+
 LOCK_TIMEOUT = "select set_config('lock_timeout', %s, true)"
 
 WAIT_GATE = "select pg_advisory_xact_lock(%s::bigint)"

@@ -18,6 +18,7 @@ from service.eventstore.facts import Facts
 from service.eventstore.lane import FenceLane
 from service.eventstore.loop import CommandLoop
 from service.eventstore.reader import AsyncConnection, Reader, Row
+from service.eventstore.turns import Turns
 from service.eventstore.unit import Registry
 
 R = TypeVar("R", bound=msgspec.Struct)
@@ -25,6 +26,7 @@ R = TypeVar("R", bound=msgspec.Struct)
 READ_CONNECTIONS = 6
 READS_PER_TENANT = 2
 DOOR_CONNECTIONS = 2
+LONG_READS, LONG_WAITING = 2, 4
 DOCUMENT_BYTES = 32 * 1024  # of a command's body: beyond it a command is one of the large ones
 COMMANDS, FENCES, READS = "commands", "fences", "reads"
 # The loop gives commands up itself, in time. This bounds what it cannot see: its own wait for a silent database.
@@ -48,6 +50,7 @@ class EventStore:
         self.lane = FenceLane(conninfo, registry)
         self.reads = Reader(conninfo, "service-read", connections=READ_CONNECTIONS, per_tenant=READS_PER_TENANT)
         self.doors = Reader(conninfo, "service-door", connections=DOOR_CONNECTIONS, per_tenant=1)
+        self._long_reads = Turns(places=LONG_READS, per_tenant=1, waiting=LONG_WAITING)
         self.facts = Facts(conninfo)
         self.installation_salt = ""
 
@@ -120,6 +123,15 @@ class EventStore:
         """Lend a read-only connection. Raises CommandNotDone while the store is not started, and ReadNotDone."""
         async with self.reads.connection() as connection:
             yield connection
+
+    @asynccontextmanager
+    async def long_read(self) -> AsyncIterator[None]:
+        """Take the caller's turn for a read in many statements: each tenant has one at a time, all have two.
+
+        Raises ReadNotDone when too many of the tenant wait.
+        """
+        async with self._long_reads.place(self.reads.tenant):
+            yield
 
     async def fetch(self, query: str, *params: Any) -> list[Row]:
         """Run a read and return its rows as tuples."""

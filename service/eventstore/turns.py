@@ -7,11 +7,19 @@ whole of somebody's line (P25, P27).
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Iterable
 from types import TracebackType
 
 from service.eventstore.commands import ReadNotDone
+
+SHORT = 0.005
+"""Seconds for which a place may be held by anybody as often as they like."""
+ABOUT = 1.0
+"""Seconds after which a tenant counts as gone that has given back its last place."""
+MANY = 1000
+"""Tenants that have rested, from which on those are forgotten whose rest is over."""
 
 
 def fair_shares(wanted: Iterable[tuple[str, int]], size: int) -> dict[str, int]:
@@ -27,15 +35,21 @@ def fair_shares(wanted: Iterable[tuple[str, int]], size: int) -> dict[str, int]:
 class Turns:
     """Places of one event loop: at most `per_tenant` of them for one tenant, of which at most `waiting` wait.
 
-    While a place is free, everybody who waits holds as many as one may.
+    While a place is free, everybody who waits holds as many as one may, or rests: a tenant that has held a place for
+    long while others were about, has none for `rest` times as long. So it cannot take the processors from those who
+    need places for moments, nor from what needs none; alone it never rests.
     """
 
-    def __init__(self, places: int, per_tenant: int, waiting: int) -> None:
+    def __init__(self, places: int, per_tenant: int, waiting: int, rest: float = 0) -> None:
         self._free = places
         self._per_tenant = per_tenant
         self._most = waiting
+        self._rest = rest
         self._running: dict[str, int] = {}
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}  # in the order of their next turns
+        self._resting: dict[str, float] = {}  # until when
+        self._last: tuple[str, float] = ("", 0.0)  # who was about last, and when
+        self._last_other = 0.0  # when somebody else was
 
     @property
     def waiting(self) -> int:
@@ -48,17 +62,33 @@ class Turns:
 
     async def enter(self, tenant: str) -> None:
         """Take a place, waiting for one in turn. Raises as `place`."""
-        if self._free and self._running.get(tenant, 0) < self._per_tenant:
+        if self._free and self._may(tenant):
             self._take(tenant)
         else:
             await self._wait(tenant)
+
+    def _may(self, tenant: str) -> bool:
+        return self._running.get(tenant, 0) < self._per_tenant and self._rests(tenant) <= 0
+
+    def _rests(self, tenant: str) -> float:
+        """For how many seconds a tenant rests still."""
+        until = self._resting.get(tenant)
+        if until is None:
+            return 0
+        left = until - time.monotonic()
+        if left <= 0:
+            del self._resting[tenant]
+        return left
 
     async def _wait(self, tenant: str) -> None:
         line = self._waiting.setdefault(tenant, deque())
         if len(line) >= self._most:
             raise ReadNotDone
-        turn = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        turn = loop.create_future()
         line.append(turn)
+        if (left := self._rests(tenant)) > 0:
+            loop.call_later(left, self._wake, tenant)  # nobody may give a place back just then
         try:
             await turn
         except asyncio.CancelledError:
@@ -74,15 +104,46 @@ class Turns:
         self._free -= 1
         self._running[tenant] = self._running.get(tenant, 0) + 1
 
-    def leave(self, tenant: str) -> None:
-        """Give a place back, and to whoever is next: one that has had its turn goes to the end."""
+    def leave(self, tenant: str, held: float = 0.0) -> None:
+        """Give back a place that was held so many seconds, and to whoever is next: one that had its turn goes last."""
         self._free += 1
         left = self._running.pop(tenant) - 1
         if left:
             self._running[tenant] = left
+        if self._rest:
+            self._let_rest(tenant, held)
+        self._serve()
+
+    def _serve(self) -> None:
         for name in list(self._waiting):
-            if self._running.get(name, 0) < self._per_tenant and self._hand_over(name):
+            if self._may(name) and self._hand_over(name):
                 return
+
+    def note(self, tenant: str) -> None:
+        """Say that a tenant is about, also when it needs no place."""
+        last, at = self._last
+        if last != tenant:
+            self._last_other = at
+        self._last = (tenant, time.monotonic())
+
+    def _let_rest(self, tenant: str, held: float) -> None:
+        self.note(tenant)
+        now = time.monotonic()
+        if held < SHORT or now - self._last_other > ABOUT:
+            return
+        if len(self._resting) >= MANY:
+            self._resting = {name: until for name, until in self._resting.items() if until > now}
+        self._resting[tenant] = max(self._resting.get(tenant, now), now) + held * self._rest
+        if tenant in self._waiting:
+            self._wake(tenant)
+
+    def _wake(self, tenant: str) -> None:
+        if (left := self._rests(tenant)) > 0:
+            if tenant in self._waiting:
+                asyncio.get_running_loop().call_later(left, self._wake, tenant)
+            return
+        while self._free and tenant in self._waiting and self._may(tenant) and self._hand_over(tenant):
+            pass
 
     def _hand_over(self, tenant: str) -> bool:
         """Give a tenant its turn; False when all who waited have just gone away."""
@@ -101,16 +162,18 @@ class Turns:
 class Place:
     """One place of one tenant; written out, for it is entered around every read."""
 
-    __slots__ = ("_tenant", "_turns")
+    __slots__ = ("_since", "_tenant", "_turns")
 
     def __init__(self, turns: Turns, tenant: str) -> None:
         self._turns = turns
         self._tenant = tenant
+        self._since = 0.0
 
     async def __aenter__(self) -> None:
         await self._turns.enter(self._tenant)
+        self._since = time.monotonic()
 
     async def __aexit__(
         self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
     ) -> None:
-        self._turns.leave(self._tenant)
+        self._turns.leave(self._tenant, time.monotonic() - self._since)

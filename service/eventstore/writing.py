@@ -135,7 +135,7 @@ def write(
         if settled:
             execute(statements.SETTLE_RECORDS, (_encode(settled).decode(),), prepare=True)
         write_more(connection, batch)
-        commit = execute("commit")
+        commit = execute(statements.COMMIT, prepare=True)
     if commit.statusmessage != "COMMIT":
         raise CommitNotConfirmed(commit.statusmessage)
     stored = {(s.project_id, s.stream_id): marks[s.project_id, s.stream_id] for s in snapshots}

@@ -1,4 +1,4 @@
-"""The whole of a flush that only counts, in one statement: checked under its locks, stored and committed.
+"""The whole of a flush that has nothing to decide, in one statement: checked under its locks, stored and committed.
 
 Most flushes are such. This one belongs to the event loop, which is where the records come from and their answers go
 to: a thread that waits for the database would wait as long again for its turn of the interpreter.
@@ -28,21 +28,24 @@ Parameters = tuple[str | int | None, ...]
 
 def parameters(
     flusher: str,
+    flusher_name: str,
     number: int,
     footprint: Footprint,
     cases: Mapping[StreamName, Known],
     projects: Mapping[str, Project],
     tally: Tally,
 ) -> Parameters:
-    """Lay out what `ingest_count` checks (gates, cases and projects as they are known) and what it stores."""
-    [flusher_name] = footprint.names
+    """Lay out what `ingest_flush` checks (gates, cases and projects as they are known, new keys) and what it stores."""
     return (
         array(names.lock_number(name) for name in footprint.gates),
+        array(names.lock_number(name) for name in footprint.names if name != flusher_name),
         names.lock_number(flusher_name),
         *columns(((*name, known.revision) for name, known in cases.items()), 3),
         *columns(((name, project.dsn_hash, project.account_id) for name, project in projects.items()), 3),
         flusher,
         number,
+        tally.key_record_parameter(),
+        tally.parts_parameter(),
         *tally.parameters(),
     )
 
@@ -78,7 +81,7 @@ class CountingSession:
         Returns the time of receipt in epoch seconds, None when nothing was stored. Raises psycopg.Error.
         """
         assert self._cursor is not None, "opened first"
-        await self._cursor.execute(statements.COUNT, values, prepare=True)
+        await self._cursor.execute(statements.FLUSH, values, prepare=True)
         [received_at] = await self._cursor.fetchone() or (None,)
         return received_at
 

@@ -1,4 +1,4 @@
-"""The flushes that have to decide something, in a thread of their own: cases that open or move, keys, new senders.
+"""The flushes that have to decide something, in a thread of their own: cases that open or move, repeats, new senders.
 
 They follow a command loop's round, which blocks on its connection. When the connection dies while a commit is on its
 way, the decider finds out by the number of the flush whether it is stored, and either answers or lets the records wait
@@ -26,7 +26,8 @@ from service.eventstore.fulldisk import FULL_DISK
 from service.eventstore.outage import OUTAGE
 from service.eventstore.session import WritingSession
 from service.ingest import statements
-from service.ingest.flush import Attempt, Flush, flusher_name
+from service.ingest.attempt import Attempt
+from service.ingest.flush import Flush, flusher_name
 from service.ingest.items import Item
 from service.ingest.settlement import Settlement
 
@@ -162,7 +163,7 @@ class Decider:
         """Wait for the end of the transaction that lost its connection, then look for its number.
 
         Returns the time of receipt of its records in epoch seconds; None when it was not carried out. In that case
-        the number is given up: if its statement arrives later, it stores nothing (see `ingest_count`).
+        the number is given up: if its statement arrives later, it stores nothing (see `ingest_flush`).
         """
         flusher_id = self._flush.flusher_id
         connection.execute(statements.END_SESSION, (lost_pid, self._session.application))

@@ -38,6 +38,8 @@ VALUE_WEIGHT = 64  # bytes of memory for each value in it, told by its commas
 DEFAULT_ENVIRONMENT = "production"
 DEFAULT_LEVEL = "error"
 _PROOF_BYTES = PROOF_PROPERTY.encode()
+STORED = 202
+"""The status of the answer to a record that is stored."""
 LOGS = "POST /v1/logs/"
 ANALYTICS = "POST /v1/analytics/"
 NEXT_FOR_ERROR = "Nothing has to be done. The case named by case_id shows this error among its like."
@@ -74,6 +76,31 @@ class Adjustments(NamedTuple):
 
 
 AS_SENT = Adjustments()
+
+
+class Part(NamedTuple):
+    """The place of a record in an export, which is what its key names, and how many records that has.
+
+    Which of them are stored is remembered as a text of as many digits, 1 for each that is.
+    """
+
+    place: int
+    of: int
+
+    def is_in(self, places: bytes | bytearray) -> bool:
+        """Whether the record is among those that are stored."""
+        return places[self.place : self.place + 1] == _IS_STORED
+
+    def none(self) -> bytearray:
+        """The text for an export of which nothing is stored."""
+        return bytearray(_IS_NOT * self.of)
+
+    def put_in(self, places: bytearray) -> None:
+        """Put the record to those that are stored."""
+        places[self.place : self.place + 1] = _IS_STORED
+
+
+_IS_STORED, _IS_NOT = b"1", b"0"
 
 
 class Assignment(NamedTuple):
@@ -129,6 +156,7 @@ class Item:
     body: LogEvent | AnalyticsEvent | None = field(repr=False)  # None once it is prepared
     raw: bytes = field(repr=False)
     adjustments: Adjustments = AS_SENT
+    part: Part | None = None  # of an export, which its key names as a whole
     size: int = field(init=False)  # bytes of memory, by estimate
     row: LogRow | AnalyticsRow = field(init=False, repr=False)
     scrubbed: Mapping[str, int] = field(default_factory=dict)  # values that were hidden, by kind
@@ -271,12 +299,17 @@ _user_of = msgspec.json.Decoder(_UserOf).decode
 
 def take_log(sender: Sender, body: LogEvent, raw: bytes, adjustments: Adjustments = AS_SENT) -> Item:
     """Take in a log event; `raw` is the text of `body`. Raises InvalidPayload when `extra` is too large."""
+    check_extra(body, raw)
+    return Item(LOGS, sender, body, raw, adjustments)
+
+
+def check_extra(body: LogEvent, raw: bytes) -> None:
+    """Raise InvalidPayload when `extra` of a log event is too large; `raw` is its text."""
     if len(raw) > MAX_EXTRA_BYTES and len(_encode(body.extra)) > MAX_EXTRA_BYTES:
         raise InvalidPayload(
             invalid=[("extra", f"must hold at most {MAX_EXTRA_BYTES} bytes when written as JSON")],
             schema=body_schema(LogEvent),
         )
-    return Item(LOGS, sender, body, raw, adjustments)
 
 
 def take_analytics(sender: Sender, body: AnalyticsEvent, raw: bytes, adjustments: Adjustments = AS_SENT) -> Item:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
+from enum import IntEnum
 from itertools import compress
 from typing import NamedTuple
 
@@ -24,7 +25,7 @@ from service.ingest.forms import (
     WORD,
     Form,
 )
-from service.ingest.places import ESCAPED_ADDRESS, holds_any
+from service.ingest.places import ESCAPED_ADDRESS, holds_any, may_hold_card
 from statemachines.kernel.telling import normalize_name
 
 MAX_REMEMBERED_NAME = 64  # characters: a longer name is judged each time
@@ -86,13 +87,21 @@ def fold_name(name: str) -> str:
     return normalize_name(unicodedata.normalize("NFKC", name).translate(_INVISIBLE))
 
 
+class _Verdict(IntEnum):
+    """What a part of a text is, whatever its digits are."""
+
+    HARMLESS = 0
+    DOUBTFUL = 1  # it has to be looked at each time
+    DIGITS = 2  # harmless but for digits in a row, which a time has as well as the number of a card
+
+
 class Look:
     """What a text may hold. `telling` is a pattern that finds something in each folded name that tells."""
 
     def __init__(self, telling: str) -> None:
         self._find_with_any_digit = re.compile(telling.translate(_ANY_DIGIT_OF_NAMES)).search
         self._harmless: set[bytes] = set()
-        self._known_parts: dict[bytes, bool] = {}  # whether they have to be looked at each time
+        self._known_parts: dict[bytes, _Verdict] = {}
 
     def __call__(self, raw: bytes) -> Suspicion:
         """Say what a JSON text may hold. What is not suspected is certainly not there.
@@ -113,23 +122,28 @@ class Look:
                 return self.at_all(raw)
             if len(known) > _KNOWN_PARTS:
                 known.clear()
-            clean = not self._may_hold(_BETWEEN_PARTS.join(fresh))
+            clean = self._judge(_BETWEEN_PARTS.join(fresh)) is _Verdict.HARMLESS
             short = [part for part in fresh if len(part) <= _MAX_PART]
             if clean:
-                known.update(dict.fromkeys(short, False))
+                known.update(dict.fromkeys(short, _Verdict.HARMLESS))
+                verdicts = [verdict or _Verdict.HARMLESS for verdict in verdicts]
             else:
-                known.update((part, self._may_hold(part)) for part in short[:_JUDGED_AT_ONCE])
-                verdicts = [known.get(part, True) for part in parts]
-        if True not in verdicts:
+                known.update((part, self._judge(part)) for part in short[:_JUDGED_AT_ONCE])
+                verdicts = [known.get(part, _Verdict.DOUBTFUL) for part in parts]
+        if not any(verdicts):
+            return NOTHING
+        if _Verdict.DOUBTFUL not in verdicts and not may_hold_card(raw, _BETWEEN_PARTS.join(parts)):
             return NOTHING
         doubtful = compress(raw.split(_BETWEEN_PARTS), verdicts)
         return self.at_all(raw) if self.at_all(_BETWEEN_PARTS.join(doubtful)) else NOTHING
 
-    def _may_hold(self, text: bytes) -> bool:
-        """Whether a text whose digits are all 0 may stand for one that holds anything."""
+    def _judge(self, text: bytes) -> _Verdict:
+        """What a text whose digits are all 0 may stand for."""
         escapes = _ESCAPE in text
         forms = self._forms(text, escapes=escapes, digits=False)
-        return bool(forms) or _OWN_PIECE in text or self._any_telling(text, escapes=escapes)
+        if _OWN_PIECE in text or self._any_telling(text, escapes=escapes) or any(form is not CARD for form in forms):
+            return _Verdict.DOUBTFUL
+        return _Verdict.DIGITS if forms else _Verdict.HARMLESS
 
     def at_all(self, raw: bytes) -> Suspicion:
         """Look at all of a text, whatever of it was seen before."""

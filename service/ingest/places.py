@@ -14,7 +14,7 @@ from functools import partial
 
 import msgspec
 
-from service.ingest.forms import CARD, MAY_BE_CARD, URL, Form
+from service.ingest.forms import CARD, CARD_DIGITS, MAY_BE_CARD, URL, Form
 
 MOST_PLACES = 64
 """Strings that are taken out of one text; of one with more of them it is not asked any further."""
@@ -22,6 +22,9 @@ MOST_PLACES = 64
 ESCAPED_ADDRESS = (b":\\/", b":/\\/")  # of one whose slashes are escaped
 _RUN_OF_DIGITS = re.compile(rb"[0-9][0-9 -]{11,}[0-9]")
 _BACKSLASH = ord("\\")
+_UNICODE = b"\\u"
+_IN_A_ROW = b"0" * CARD_DIGITS
+_FIRST_OF_CARD = frozenset(b"23456")
 
 _decode = msgspec.json.Decoder(str).decode
 
@@ -37,6 +40,21 @@ def holds_any(raw: bytes, forms: Iterable[Form]) -> bool:
                 left -= 1
                 if left < 0 or form.find(_text(raw[start:end])):
                     return True
+    return False
+
+
+def may_hold_card(raw: bytes, zeroed: bytes) -> bool:
+    """Whether a JSON text may hold the number of a card; False is certain. `zeroed` is the text with its digits as 0.
+
+    Most digits in a row are a time or an id: where they begin says so, and what they begin with.
+    """
+    if _UNICODE in raw or b"0 0" in zeroed or b"0-0" in zeroed:  # An escape may end in digits; or digits in groups.
+        return True
+    start = zeroed.find(_IN_A_ROW)
+    while start >= 0:
+        if raw[start] in _FIRST_OF_CARD:
+            return True
+        start = zeroed.find(_IN_A_ROW, len(zeroed) - len(zeroed[start:].lstrip(b"0")))
     return False
 
 

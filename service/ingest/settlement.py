@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from service.eventstore.commands import Outcome
-from service.ingest.flush import Attempt
+from service.ingest.attempt import Attempt
 from service.ingest.items import Item
 
 

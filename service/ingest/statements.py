@@ -12,10 +12,11 @@ LOCK = """select ingest_lock(gates => %s, wanted => %s, head_projects => %s, hea
 STORE = """select ingest_store(moment => %s, flusher => %s, number => %s, new_records => %s::json, new_logs => %s::json,
     new_analytics => %s::json, new_cases => %s::json, new_users => %s::json, new_usage => %s::json)
 """
-COUNT = """select ingest_count(gates => %s, flusher_lock => %s, head_projects => %s, head_streams => %s,
-    head_revisions => %s, senders => %s, dsn_hashes => %s, accounts => %s, flusher => %s, number => %s,
-    new_logs => %s::json, new_analytics => %s::json, new_cases => %s::json, new_users => %s::json,
-    new_usage => %s::json)
+PARTS = "select ingest_parts(moment => %s, new_parts => %s::json)"
+FLUSH = """select ingest_flush(gates => %s, key_locks => %s, flusher_lock => %s, head_projects => %s,
+    head_streams => %s, head_revisions => %s, senders => %s, dsn_hashes => %s, accounts => %s, flusher => %s,
+    number => %s, new_records => %s::json, new_parts => %s::json, new_logs => %s::json, new_analytics => %s::json,
+    new_cases => %s::json, new_users => %s::json, new_usage => %s::json)
 """
 ENTER_ROOMS = """
 insert into case_rates as r (project_id, hour, opened) select p, %s, 0 from unnest(%s::text[]) p order by p

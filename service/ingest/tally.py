@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from service.eventstore.entry import RecordName
 from service.ingest.grouping import Evidence, Grouping, title
-from service.ingest.items import AnalyticsRow, Item, LogRow
+from service.ingest.items import STORED, AnalyticsRow, Item, LogRow, Part
 from statemachines.cases import case
 
 _encode = msgspec.json.Encoder().encode
@@ -83,13 +84,34 @@ class KeyRecordTally(msgspec.Struct):
     body: str
 
 
+class PartsTally(msgspec.Struct):
+    """Records of an export that are stored, as a row of idempotency holds them: a 1 in the place of each in `parts`."""
+
+    project_id: str
+    principal: str
+    operation: str
+    key: str
+    fingerprint: str
+    command_id: str
+    status: int
+    parts: str
+
+
+class _Parts(NamedTuple):
+    """Those that a flush stores: the first of them, and their places as text."""
+
+    first: Item
+    places: bytearray
+
+
 class Tally:
     """Everything a batch counts, and the rows that it copies."""
 
     def __init__(self) -> None:
         self.logs: list[LogRow] = []
         self.analytics: list[AnalyticsRow] = []
-        self.key_records: list[KeyRecordTally] = []
+        self._key_records: dict[RecordName, KeyRecordTally] = {}
+        self._parts: dict[RecordName, _Parts] = {}
         self._cases: dict[tuple[str, str], CaseTally] = {}
         self._users: dict[tuple[str, str, str], UserTally] = {}
         self._usage: dict[str, UsageTally] = {}
@@ -108,6 +130,33 @@ class Tally:
                 suppressed = status in _SUPPRESSED
         self._count_usage(item, account_id, suppressed=suppressed)
         return suppressed
+
+    def remember(self, item: Item, received_at: int) -> bool:
+        """Remember a record by its key, and the answer to it; False when there is one of the same key already."""
+        assert item.key_record is not None, "a record with a key"
+        if item.part is not None:
+            return self._remember_part(item, item.key_record, item.part)
+        if item.key_record in self._key_records:
+            return False
+        self._key_records[item.key_record] = KeyRecordTally(
+            *item.key_record, item.sender.request_hash, item.row.id, STORED, item.answer(received_at).decode()
+        )
+        return True
+
+    def _remember_part(self, item: Item, name: RecordName, part: Part) -> bool:
+        parts = self._parts.get(name)
+        if parts is None:
+            parts = self._parts[name] = _Parts(item, part.none())
+        elif part.is_in(parts.places):
+            return False
+        part.put_in(parts.places)
+        return True
+
+    def has_part(self, item: Item) -> bool:
+        """Whether the same record of the same export is remembered."""
+        assert item.key_record is not None, "a record with a key"
+        parts = self._parts.get(item.key_record)
+        return parts is not None and item.part is not None and item.part.is_in(parts.places)
 
     def _count_usage(self, item: Item, account_id: str, *, suppressed: bool) -> None:
         """Count a record toward its account."""
@@ -151,7 +200,7 @@ class Tally:
                 user.user_email = email
 
     def parameters(self) -> tuple[str | None, ...]:
-        """Rows of the tables that a flush writes, each as one JSON array (None: no rows), as `ingest_count` takes them.
+        """Rows of the tables that a flush writes, each as one JSON array (None: no rows), as `ingest_flush` takes them.
 
         Counter rows are locked as they are written; every batch anywhere writes them in the order of their keys.
         """
@@ -160,7 +209,15 @@ class Tally:
 
     def key_record_parameter(self) -> str | None:
         """The idempotency records in the same form."""
-        return _encode(self.key_records).decode() if self.key_records else None
+        return _encode(list(self._key_records.values())).decode() if self._key_records else None
+
+    def parts_parameter(self) -> str | None:
+        """What is stored of exports, in the same form."""
+        rows = [
+            PartsTally(*name, first.sender.request_hash, first.row.id, STORED, places.decode())
+            for name, (first, places) in self._parts.items()
+        ]
+        return _encode(rows).decode() if rows else None
 
 
 def _in_order(tallies: dict[Any, Any]) -> list[Any]:

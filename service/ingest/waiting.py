@@ -71,21 +71,28 @@ class Waiting:
         count, size = self._usage.get((tenant, project_id), (0, 0))
         if count and (4 * (count + 1) > 3 * free or 4 * (size + item.size) > 3 * free_bytes):
             return False
-        self._fresh.setdefault(tenant, Lines()).add(project_id, item)
+        lines = self._fresh.get(tenant)
+        if lines is None:
+            lines = self._fresh[tenant] = Lines()
+        lines.add(project_id, item)
         self._queued += 1
         self._use(item, 1)
         return True
 
     def _use(self, item: Item, sign: int) -> None:
         """Count a record in (1) or out (-1)."""
-        for name in ((item.sender.tenant, ""), (item.sender.tenant, item.sender.project_id)):
-            usage = self._usage.setdefault(name, [0, 0])
+        size = sign * item.size
+        tenant = item.sender.tenant
+        for name in ((tenant, ""), (tenant, item.sender.project_id)):
+            usage = self._usage.get(name)
+            if usage is None:
+                usage = self._usage[name] = [0, 0]
             usage[0] += sign
-            usage[1] += sign * item.size
+            usage[1] += size
             if not usage[0]:
                 del self._usage[name]
         self._count += sign
-        self._bytes += sign * item.size
+        self._bytes += size
 
     def done(self, items: Iterable[Item]) -> None:
         """Let go of records that have their answer."""

@@ -1,10 +1,13 @@
-"""Background work of billing: what is surplus at the payment provider ends there."""
+"""Background work of billing: what is surplus at the payment provider ends there, what it told in vain is read."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from prometheus_client import Counter
+
+from service.billing.reconciling import reconcile
 from service.billing.settling import settle
 from service.eventstore.history import StoredEvent
 from service.eventstore.reactor import Job
@@ -13,6 +16,9 @@ from service.tasks import LOCK, Task
 from statemachines.billing.subscription import SubscriptionActivated
 
 SETTLE = "billing.settle"
+RECONCILE = "billing.reconcile"
+READ = Counter("service_subscriptions_read", "Subscriptions that were read at the payment provider.")
+CORRECTED = Counter("service_subscriptions_corrected", "Subscriptions that were not as the payment provider had them.")
 
 
 async def settle_subscriptions(services: Services, _: Mapping[str, Any]) -> None:
@@ -20,10 +26,20 @@ async def settle_subscriptions(services: Services, _: Mapping[str, Any]) -> None
     await settle(services.store, services.payments)
 
 
+async def reconcile_subscriptions(services: Services, _: Mapping[str, Any]) -> None:
+    """Look once, and count what was found."""
+    look = await reconcile(services.store, services.payments, services.settings.plans)
+    READ.inc(look.read)
+    CORRECTED.inc(look.corrected)
+
+
 def wake(_: StoredEvent) -> Job:
     """A subscription has begun: another one may be surplus."""
     return Job(SETTLE, {}, once=f"{LOCK}:{SETTLE}")
 
 
-TASKS = [Task(SETTLE, settle_subscriptions, cron="*/5 * * * *")]
+TASKS = [
+    Task(SETTLE, settle_subscriptions, cron="*/5 * * * *"),
+    Task(RECONCILE, reconcile_subscriptions, cron="*/10 * * * *"),
+]
 REACTIONS = {SubscriptionActivated.TOPIC: wake}

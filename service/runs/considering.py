@@ -30,6 +30,8 @@ from statemachines.runs.run import Run
 
 LOOKED_AT = 500
 """How many open cases one look takes in, the most frequent first (G-119)."""
+FEW_OPEN = 1000
+"""How many open cases are all compared to find the most frequent ones."""
 SHOWN = 100
 """How many passed-over cases an answer lists."""
 
@@ -52,20 +54,37 @@ _LAST = (
 )
 _ENVIRONMENT_OF_MAP = "(select m.plan -> 'deploy' ->> 'environment' from signal_maps m where m.project_id = {0})"
 MAPPED = f"'mapped', {_ENVIRONMENT_OF_MAP}"
-# What a case has had errors in is kept up to a bound; past it, its latest errors tell.
+ENVIRONMENTS_KEPT = 100
+"""Of a case; past that many its latest errors tell in what others it had any."""
+_KEPT_IN = "s.environments @> array[{0}]::text[]"
 _SEEN_IN = (
-    "(s.environments @> array[{0}]::text[] or (cardinality(s.environments) >= 100 and exists ("
+    f"({_KEPT_IN} or (cardinality(s.environments) >= {ENVIRONMENTS_KEPT} and exists ("  # noqa: S608 - constants
     "select from (select e.environment from log_events e where e.project_id = s.project_id and e.case_id = s.id "
     "order by e.received_at desc limit 1000) e where e.environment = {0})))"
 )
+KEPT_WHERE_MAPPED = f"'seen_where_mapped', coalesce({_KEPT_IN.format(_ENVIRONMENT_OF_MAP)}, false)"
 SEEN_WHERE_MAPPED = f"'seen_where_mapped', coalesce({_SEEN_IN.format(_ENVIRONMENT_OF_MAP)}, false)"
 _OBSERVED = f"select s.id from case_stats s where s.project_id = %s and s.id = any(%s) and {_SEEN_IN.format('%s')}"  # noqa: S608 - constants
-# Cases that are open come first, by an index of their own, and everything of them by its key: whatever the planner
-# knows of a young database. (`offset 0` keeps it from turning the order round.)
+# Which cases a look is about is told by counts alone; everything else is read of those only. Of few open cases all are
+# compared, of many the most frequent are walked through: `frequency` orders them roughly, so all that are as frequent
+# as the last one are compared, too. (`offset 0` and the question for one status keep the planner, which knows little of
+# a young database, from turning the order round.)
+_PICKED = (
+    f"(select o.id from (select count(*) > {FEW_OPEN} as many from "  # noqa: S608 - constants
+    f"(select from cases where project_id = p.id and status = 'open' limit {FEW_OPEN + 1}) c) n cross join lateral ("
+    "(select c.id, s.event_count, s.last_seen_at from "
+    "(select project_id, id from cases where project_id = p.id and status = 'open' offset 0) c "
+    "cross join lateral (select event_count, last_seen_at from case_stats "
+    "where project_id = c.project_id and id = c.id offset 0) s where not n.many) union all "
+    "(select s.id, s.event_count, s.last_seen_at from case_stats s where n.many and s.project_id = p.id "
+    "and (select c.status from cases c where c.project_id = s.project_id and c.id = s.id) = 'open' "
+    f"order by s.frequency desc fetch first {LOOKED_AT} rows with ties)) o "
+    "order by o.event_count desc, o.last_seen_at desc, o.id limit %s)"
+)
 _CASES = (
-    f"select json_build_object({CASE}, {SEEN_WHERE_MAPPED.format('p.id')}, 'last', {_LAST}) as bundle from "  # noqa: S608 - constants
-    f"(select * from cases where project_id = p.id and status = 'open' offset 0) c {CHAIN} "
-    "order by s.event_count desc, s.last_seen_at desc, c.id limit %s"
+    f"select json_build_object({CASE}, {SEEN_WHERE_MAPPED.format('p.id')}, 'last', {_LAST}) as bundle from {_PICKED} o "  # noqa: S608 - constants
+    f"cross join lateral (select * from cases where project_id = p.id and id = o.id offset 0) c {CHAIN} "
+    "order by s.event_count desc, s.last_seen_at desc, c.id"
 )
 _OPEN = (
     f"select {RECEIPT_BUNDLE} as bundle from trigger_receipts t where t.project_id = p.id and t.automation_id = %s "  # noqa: S608 - constants

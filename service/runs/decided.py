@@ -12,7 +12,7 @@ from service.eventstore.clock import NOW_SECONDS
 from service.eventstore.pages import Place
 from service.eventstore.store import EventStore
 from service.runs.bundles import CONTRACT, contract_of
-from service.runs.considering import CASE, CHAIN, MAPPED, SEEN_WHERE_MAPPED, CaseFound, observed_in
+from service.runs.considering import CASE, CHAIN, ENVIRONMENTS_KEPT, KEPT_WHERE_MAPPED, MAPPED, CaseFound, observed_in
 from service.runs.recording import outcome_of
 from statemachines.contracts.authority import authority_of
 from statemachines.contracts.contract import Contract
@@ -27,7 +27,7 @@ _LAST = (
 )
 _STANDING = (
     f"json_build_object('now', {NOW_SECONDS}, {CONTRACT.format('c.project_id')}, 'case', json_build_object({CASE}, "  # noqa: S608 - constants
-    f"{SEEN_WHERE_MAPPED.format('c.project_id')}), {MAPPED.format('c.project_id')}, "
+    f"{KEPT_WHERE_MAPPED.format('c.project_id')}), 'environments', s.environments, {MAPPED.format('c.project_id')}, "
     "'fenced', exists (select from projects p where p.project_id = c.project_id and p.status <> 'active'), "
     f"'last', (select coalesce(json_agg(row_to_json(d)), '[]') from ({_LAST}) d))::text"
 )
@@ -78,8 +78,8 @@ class Standing(NamedTuple):
 class CaseStanding(msgspec.Struct, frozen=True):
     """A case with its chain, the contract and the last records, as of one statement. `fenced`: being deleted.
 
-    `mapped` is the environment of the signal map; `observed` are those, of all that automations heal, in which the case
-    had errors: of the map's told with the rest, of any other read after it.
+    `mapped` is the environment of the signal map, `environments` those that are kept of the case; `observed` are those,
+    of all that automations heal, in which the case had errors.
     """
 
     now: int
@@ -87,6 +87,7 @@ class CaseStanding(msgspec.Struct, frozen=True):
     contract_row: AutomationContractRow | None = msgspec.field(name="contract")
     mapped: str | None
     case: CaseFound
+    environments: list[str]
     last: list[LastRecord]
     observed: frozenset[str] = frozenset()
 
@@ -172,6 +173,6 @@ async def case_standing(store: EventStore, project_id: str, case_id: str) -> Cas
 
 async def _seen_in(store: EventStore, project_id: str, standing: CaseStanding, place: str) -> bool:
     """Whether the case had an error in an environment."""
-    if place == standing.mapped:
-        return standing.case.seen_where_mapped
+    if place in standing.environments or len(standing.environments) < ENVIRONMENTS_KEPT:
+        return place in standing.environments
     return bool(await observed_in(store, project_id, [standing.case.id], place))

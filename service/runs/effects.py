@@ -41,3 +41,8 @@ async def started(
         query = _STARTED + " and g.project_id = %s and g.automation_id = %s" + _ORDER
         rows = await store.fetch(query, project_id, automation_id, limit)
     return [StartedGrant(*row) for row in rows]
+
+
+async def started_anywhere(store: EventStore, *, limit: int) -> list[StartedGrant]:
+    """Read at most `limit` such effects of the whole installation, also where a stop found nothing left to pause."""
+    return [StartedGrant(*row) for row in await store.fetch(_STARTED + _ORDER, limit)]

@@ -16,6 +16,7 @@ from statemachines.kernel.machine import Rejection
 from statemachines.reports.source import COLUMN_NAMES, COLUMNS, MEASURES, FunnelPlan, FunnelSource, rows_of, sample_of
 
 TOLERANCE = 1e-6
+"""How far a number may be off, counts as well as shares: a tolerance by ratio would let one of a million people go."""
 
 Pair = tuple[float | None, float | None]
 """A prior and a current value of one row."""
@@ -92,13 +93,16 @@ def _require_columns(place: str, columns: Sequence[str]) -> None:
 
 
 def _require_values(place: str, finding: MetricFinding, pairs: Sequence[Pair]) -> None:
-    """Hold a metric to one row: both values of one measure, and the change between them."""
+    """Hold a metric to one row: both values of one measure, and the change between them.
+
+    It may leave out the prior value and the change; without a current value that the source has it says nothing.
+    """
     prior, current = finding.prior_value, finding.current_value
     fitting = [pair for pair in pairs if prior is None or _close(prior, pair[0])]
     if not fitting:
         _differ(**_both(f"{place}.prior_value", _known(pair[0] for pair in pairs), prior))
     of_prior = fitting
-    fitting = [pair for pair in of_prior if current is None or _close(current, pair[1])]
+    fitting = [pair for pair in of_prior if _says(current, pair[1])]
     if not fitting:
         _differ(**_both(f"{place}.current_value", _known(pair[1] for pair in of_prior), current))
     if finding.change is None:
@@ -123,8 +127,13 @@ def _changes(prior: float | None, current: float | None) -> list[float]:
     return [current - prior, *([current / prior] if prior else [])]
 
 
+def _says(said: float | None, known: float | None) -> bool:
+    """Whether a current value is the known one; null says that there is none."""
+    return known is None if said is None else _close(said, known)
+
+
 def _close(said: float, known: float | None) -> bool:
-    return known is not None and math.isclose(said, known, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+    return known is not None and math.isclose(said, known, rel_tol=0, abs_tol=TOLERANCE)
 
 
 def _known(values: Iterable[float | None]) -> list[float]:

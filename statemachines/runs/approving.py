@@ -18,7 +18,8 @@ from statemachines.runs.book import (
     require_not_rejected,
     require_open,
 )
-from statemachines.runs.run import ApprovalRef, Run
+from statemachines.runs.refusals import difference
+from statemachines.runs.run import ApprovalRef, Run, RunTransitionNotAllowed
 from statemachines.runs.running import enter, not_allowed
 
 
@@ -48,7 +49,13 @@ def decide_request(book: Book, token: FencingToken, request: RequestApproval, no
     book, effects = enter(book, token, now)
     require_not_rejected(book.run, request.action)
     if book.run.status not in runs.BEFORE_EFFECT:
-        raise not_allowed(book.run)
+        raise not_allowed(book)
+    if book.run.case_id is None and request.action != "escalate":
+        raise RunTransitionNotAllowed(
+            "The playbook of the run does not have this action.",
+            next_action="Ask about an action of its playbook; a person cannot allow another one.",
+            **difference("action", "escalate", request.action),
+        )
     approval_id = approvals.approval_id(book.run_id, book.run.state_revision)
     expires_at = now + approvals.APPROVAL_SECONDS
     generation = book.authority.generation

@@ -102,7 +102,7 @@ def authorize_draft_pr(book: Book, token: FencingToken, binding: DraftPrBinding,
         raise _differs()
     run = book.run
     if run.status not in {runs.Status.STARTED, runs.Status.RUNNING} or policy.case_trigger is None:
-        raise not_allowed(run)
+        raise not_allowed(book)
     if binding.delivery_mode != policy.delivery.mode:
         wanted = policy.delivery.mode
         raise _mode_differs("The policy delivers code in another mode.", "delivery_mode", wanted, binding.delivery_mode)
@@ -149,6 +149,8 @@ def authorize_auto_merge(book: Book, token: FencingToken, binding: AutoMergeBind
     if standing is not None:
         raise _differs()
     run = book.run
+    if policy.case_trigger is None:
+        raise not_allowed(book)
     if policy.delivery.mode != "auto_merge":
         raise _mode_differs("The policy leaves merging to people.", "delivery_mode", policy.delivery.mode, "auto_merge")
     if binding.merge_method != policy.delivery.merge_method:
@@ -161,7 +163,7 @@ def authorize_auto_merge(book: Book, token: FencingToken, binding: AutoMergeBind
             next_action="Let CI prove checks_passed for this head first.",
         )
     if run.status is not runs.Status.PR_OPENED:
-        raise not_allowed(run)
+        raise not_allowed(book)
     for field in ("pr_number", "head_sha"):
         proven, named = getattr(ready, field), getattr(binding, field)
         if proven != named:

@@ -145,6 +145,11 @@ def _require_repeat(known: e.Proof, observed: ObservedPr) -> None:
 def _require_match(run: Run, observed: ObservedPr) -> None:
     """Refuse what is out of order or is not the granted pull request."""
     grant, terms = run.draft_grant, run.terms
+    if run.case_id is None:
+        raise PrProofRequired(
+            "The run ends with a report: it has no pull request.",
+            next_action="Read the run; its next_action says what comes next.",
+        )
     if grant is None or grant.consumed_at is None:
         raise PrProofRequired("No grant for a pull request was consumed.", next_action="Consume the grant first.")
     _require(_NOT_GRANTED, "repository", terms.repository, observed.repository)

@@ -99,5 +99,5 @@ def _plan_of(book: Book) -> FunnelPlan:
     run = book.run
     plan = run.terms.review
     if isinstance(plan, UnsetType) or run.status not in {runs.Status.STARTED, runs.Status.RUNNING}:
-        raise not_allowed(run)
+        raise not_allowed(book)
     return plan

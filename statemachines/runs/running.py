@@ -29,7 +29,7 @@ from statemachines.runs.book import (
 from statemachines.runs.closing import end_run, find_follow_ups, settle_review
 from statemachines.runs.ledger import Amounts
 from statemachines.runs.refusals import PrProofMismatch, difference
-from statemachines.runs.run import Run, RunTransitionNotAllowed
+from statemachines.runs.run import RunTransitionNotAllowed
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -61,11 +61,12 @@ def enter(book: Book, token: FencingToken, now: int, *, reduces_authority: bool 
     return carried(book, effects), effects
 
 
-def _out_of_order(run: Run, topic: str) -> bool:
+def _out_of_order(book: Book, topic: str) -> bool:
     """Whether what the table allows has no ground yet, or no more: the order of grants and proofs is data (G-110)."""
+    run = book.run
     draft, merge = run.draft_grant, run.merge_grant
     weekly, merging = run.case_id is None, run.terms.delivery.mode == "auto_merge"
-    has_source = isinstance(run.report_id, str)
+    has_source = book.report.source is not None
     opened, ready = run.proof("pr_opened") is not None, run.proof("checks_passed") is not None
     on, merged = run.proof("auto_merge_enabled") is not None, run.proof("merged") is not None
     spent = merge is not None and merge.consumed_at is not None
@@ -86,14 +87,15 @@ def _out_of_order(run: Run, topic: str) -> bool:
     }.get(topic, False)
 
 
-def not_allowed(run: Run) -> RunTransitionNotAllowed:
+def not_allowed(book: Book) -> RunTransitionNotAllowed:
     """Build the refusal of a step that the run's phase does not have."""
+    run = book.run
     return RunTransitionNotAllowed(
         "The phase of the run does not allow this.",
         next_action="Read the run; its next_action says what comes next.",
         phase=run.status.phase,
         status=run.status.outcome,
-        allowed_next=[topic for topic in allowed_next(runs.MACHINE, run) if not _out_of_order(run, topic)],
+        allowed_next=[topic for topic in allowed_next(runs.MACHINE, run) if not _out_of_order(book, topic)],
     )
 
 
@@ -106,7 +108,7 @@ def decide_progress(book: Book, token: FencingToken, now: int) -> Effects:
         case runs.Status.STARTED:
             return merge(effects, {book.run_id: [e.RunProgressed(now)]})
         case _:
-            raise not_allowed(book.run)
+            raise not_allowed(book)
 
 
 _CHARGED: dict[runs.Status, type[e.Charge]] = {
@@ -126,7 +128,7 @@ def decide_usage(book: Book, token: FencingToken, usage: Usage, now: int) -> Eff
     book, effects = enter(book, token, now)
     charged = _CHARGED.get(book.run.status)
     if charged is None:
-        raise not_allowed(book.run)
+        raise not_allowed(book)
     amounts = usage.amounts
     charges = ledgers.decide_charge_usage(book.ledger, book.run.terms.limits, book.run_id, amounts, now)
     event = charged(amounts.turns, amounts.cost_usd, amounts.runtime_seconds, usage.label, now)
@@ -158,7 +160,7 @@ def decide_report_pr(book: Book, token: FencingToken, reported: ReportedPullRequ
     book, effects = enter(book, token, now)
     run, grant = book.run, book.run.draft_grant
     if run.status not in runs.AWAITING_DEPLOY or grant is None:
-        raise not_allowed(run)
+        raise not_allowed(book)
     known = run.pull_request
     named = (reported.number, reported.url, reported.head_sha)
     if known is not None and (known.number, known.url, known.head_sha) == named:
@@ -193,7 +195,7 @@ def refuse_step(book: Book, token: FencingToken, now: int) -> NoReturn:
     Raises what enter raises, else RunTransitionNotAllowed.
     """
     book, _ = enter(book, token, now, reduces_authority=True)
-    raise not_allowed(book.run)
+    raise not_allowed(book)
 
 
 def decide_hand_over(book: Book, token: FencingToken, hand_over: HandOver, now: int) -> Effects:
@@ -204,7 +206,7 @@ def decide_hand_over(book: Book, token: FencingToken, hand_over: HandOver, now: 
     book, effects = enter(book, token, now, reduces_authority=True)
     run = book.run
     if run.status is runs.Status.VERIFYING:
-        raise not_allowed(run)
+        raise not_allowed(book)
     if hand_over.outcome == "escalated":
         require_not_rejected(run, "escalate")
     outside = run.status in runs.AWAITING_DEPLOY

@@ -75,6 +75,11 @@ def require_verifiable(run: Run) -> e.BoundDeploy | None:
     if run.deploy is None:
         if not run.live:
             raise RunTerminal("The run is over.", next_action="Read the run for its outcome.")
+        if run.case_id is None:
+            raise DeployNotBound(
+                "The run ends with a report: it has no deploy.",
+                next_action="Read the run; its next_action says what comes next.",
+            )
         raise DeployNotBound(
             "No trusted deploy of the proven commit is bound to the run.",
             next_action="Record the deploy from CI, with the full commit.",

@@ -5,16 +5,23 @@ It knows customers, plans and subscriptions in an old version of the interface, 
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import httpx2
 import pytest
 
+from service.billing.payments import Payments
+from service.billing.reconciling import Look, reconcile
+from service.eventstore.store import EventStore
+from service.registry import registry
+from service.settingvalues import PLANS, plans
 from tests.support.cluster import TestCluster
 from tests.support.payments import KEY, SECRET
 from tests.support.server import ServerHandle, free_port
@@ -131,3 +138,37 @@ def test_the_service_ends_what_was_replaced(server: ServerHandle, provider: http
 
         until(lambda: status(first) == "canceled", server.log)
         assert (status(second), plan_of(person)) == ("active", ("scale", "active"))
+
+
+def test_what_was_told_in_vain_is_read_there(server: ServerHandle, provider: httpx2.Client) -> None:
+    """A purchase and its end of which no notification arrives."""
+    hook = {"url": "http://127.0.0.1:9/", "secret": SECRET}
+    provider.post("/_config/webhooks/service", data=hook).raise_for_status()
+    user_id, person = sign_in(server, "unheard")
+    with person:
+        bought = buy(provider, user_id, "scale")
+        assert plan_of(person) == ("free", "none")
+        assert look(server, provider).corrected == 1
+        assert plan_of(person) == ("scale", "active")
+        provider.delete(f"/v1/subscriptions/{bought}").raise_for_status()
+        time.sleep(1.1)  # of two looks in one second the first would count
+        assert look(server, provider).corrected == 1
+        assert plan_of(person) == ("free", "canceled")
+
+
+def look(server: ServerHandle, provider: httpx2.Client) -> Look:
+    """Read at the provider, as the worker does every ten minutes."""
+    settings = SimpleNamespace(
+        payment_api_key=KEY, payment_api_base=str(provider.base_url).rstrip("/"), payment_webhook_secret=None
+    )
+
+    async def once() -> Look:
+        assert server.database_url is not None
+        store = EventStore(server.database_url, registry())
+        await store.start()
+        try:
+            return await reconcile(store, Payments(cast("Any", settings)), plans(PLANS))
+        finally:
+            await store.stop()
+
+    return asyncio.run(once())

@@ -225,7 +225,11 @@ async def test_an_operator_stops_the_installation_and_lifts_only_that(arena: Are
     told = await operate("pause", "--all", "--why", "the provider is on fire")
     try:
         assert (arena.project_id in told["paused"], told["not_stopped"]) == (True, [])
-        assert called.grant_id in [effect["grant_id"] for effect in told["effects_started"]]
+        again = await operate("pause", "--all", "--why", "once more")
+        assert again["paused"] == [], "all are off, and what had begun is told to whoever asks again"
+        for tally in (told, again):
+            assert called.grant_id in [effect["grant_id"] for effect in tally["effects_started"]]
+            assert not tally["effects_truncated"]
         assert code_of(await arena.usage(called)) == "automation_paused"
         contract = must(await arena.ask("GET", arena.scene.world.contract, who="owner"))
         assert contract["automations"][0]["disabled_reason"] == "the provider is on fire"

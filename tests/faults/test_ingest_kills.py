@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import time
 from collections import Counter
@@ -20,6 +21,8 @@ from tests.support.server import ServerHandle
 KILLS = 8
 CLIENTS = 16
 ENOUGH = 500  # records
+EXPORTERS = 3
+EXPORTED = 700  # records of an export: several flushes
 
 
 class Client:
@@ -56,6 +59,81 @@ class Client:
         while not stop.is_set():
             await self.send(f"c{self.number}-{turn}", keyed=turn % 2 == 0)
             turn += 1
+
+
+class Exporter:
+    """Exports numbered records with an SDK's patience: the same bytes again and again, until they are taken."""
+
+    def __init__(self, number: int, base_url: str, dsn: str) -> None:
+        self.number = number
+        self.http = httpx2.AsyncClient(base_url=base_url, headers=bearer(dsn), timeout=8)
+        self.acknowledged: list[str] = []
+        self.repeats = 0
+
+    async def run(self, stop: asyncio.Event) -> None:
+        turn = 0
+        while not stop.is_set():
+            names = [f"x{self.number}-{turn}-{index}" for index in range(EXPORTED)]
+            await self._export(json.dumps(export_of(names)).encode())
+            self.acknowledged += names
+            turn += 1
+
+    async def _export(self, raw: bytes) -> None:
+        while True:
+            try:
+                answer = await self.http.post("/v1/logs", content=raw, headers={"content-type": "application/json"})
+            except httpx2.HTTPError:
+                await asyncio.sleep(0.02)
+            else:
+                if answer.status_code == 200:
+                    assert answer.json() == {}
+                    return
+                assert answer.status_code == 503, answer.text
+            self.repeats += 1
+
+
+def export_of(names: list[str]) -> dict[str, Any]:
+    """An export of errors with these names, of two kinds."""
+    records = [
+        {
+            "timeUnixNano": "1800000000000000000",
+            "severityNumber": 17,
+            "body": {"stringValue": f"Export of kind {'ab'[index % 2]}"},
+            "attributes": [{"key": "name", "value": {"stringValue": name}}],
+        }
+        for index, name in enumerate(names)
+    ]
+    return {"resourceLogs": [{"scopeLogs": [{"logRecords": records}]}]}
+
+
+async def test_an_export_survives_kills_whole_and_once(server_factory: Any) -> None:
+    """It is stored by several flushes, and killed between them: what is sent again completes it (G-142)."""
+    server: ServerHandle = server_factory()
+    with server.client() as setup:
+        owner = sign_in(setup, server.internal_token)
+        made = create_project(setup, owner)
+    exporters = [Exporter(number, server.base_url, made["dsn"]) for number in range(EXPORTERS)]
+    stop = asyncio.Event()
+    running = [asyncio.create_task(exporter.run(stop)) for exporter in exporters]
+    dice = random.Random(6)
+    for turn in range(KILLS):
+        await asyncio.sleep(dice.uniform(0.3, 1.0))
+        await asyncio.to_thread(kill_api, server, whole=turn == KILLS // 2)
+        await asyncio.to_thread(server.wait_until_ready)
+    stop.set()
+    await asyncio.gather(*running)
+    names = [name for exporter in exporters for name in exporter.acknowledged]
+    assert sum(exporter.repeats for exporter in exporters) > KILLS
+    with psycopg.connect(server.database_url or "", autocommit=True) as sql:
+        rows = sql.execute(
+            "select coalesce(extra, '{}')#>>'{attributes,name}', count(*) from log_events "
+            "where case_id is not null group by 1"
+        )
+        assert dict(rows.fetchall()) == dict.fromkeys(names, 1)
+        check_books(sql)
+    check_usage(server, owner, made["id"], len(names))
+    for exporter in exporters:
+        await exporter.http.aclose()
 
 
 async def test_acknowledged_records_survive_kills(server_factory: Any) -> None:

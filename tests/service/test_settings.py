@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from service.embedded.place import unfit
 from service.settings import (
     CLIENT_VARIABLES,
     VARIABLES,
@@ -252,3 +253,13 @@ def test_every_variable_is_documented_and_known():
         assert variable.doc.endswith(".")
     known = {variable.name for variable in VARIABLES} | CLIENT_VARIABLES | {"SERVICE_SIGNING_KEY_FILE"}
     assert unknown_variables({**dict.fromkeys(known, "x"), "SERVICE_PROT": "1", "PATH": "y"}) == ["SERVICE_PROT"]
+
+
+def test_a_place_that_may_not_be_written_to_is_named_to_whoever_would_make_something_there(tmp_path, monkeypatch):
+    """And to nobody who only reads; root may write anywhere, so what the system would say stands in its place."""
+    monkeypatch.setattr(os, "access", lambda _, mode: mode != os.W_OK)
+    assert unfit(tmp_path / "data", makes=False) is None
+    told = unfit(tmp_path / "data", makes=True)
+    assert told is not None
+    assert told.startswith(f"{tmp_path / 'data'} cannot be the data directory")
+    assert told.endswith(f"may not write to {tmp_path}.")

@@ -82,6 +82,15 @@ class World(Api):
             cursor = await connection.execute(query.encode(), params)
             return await cursor.fetchall() if cursor.description else []
 
+    async def telemetry(self, project_id: str) -> int:
+        """Rows of everything that records of a project leave behind: themselves, cases, counts, keys."""
+        tables = ("log_events", "analytics_events", "cases", "case_stats", "case_users", "usage_days")
+        counts = [f"(select count(*) from {table} where project_id = p.id)" for table in tables]
+        counts.append("(select count(*) from idempotency where project_id = p.id and principal = 'dsn:' || p.id)")
+        counts.append("(select count(*) from events where project_id = p.id and actor_kind = 'dsn')")
+        [[rows]] = await self.sql(f"select {' + '.join(counts)} from projects p where p.id = %s", project_id)
+        return int(rows)
+
     async def operate(self, work: Callable[[Any], Awaitable[Any]]) -> Any:
         """Run an operator's function with a store of its own, as the command line does."""
         from service.eventstore.store import EventStore

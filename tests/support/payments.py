@@ -21,6 +21,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 KEY = "sk_test_" + "k" * 24
 SECRET = "whsec_" + "s" * 24
+LIST = "/v1/subscriptions"
 _numbers = itertools.count(1)
 
 
@@ -83,9 +84,13 @@ class FakePayments:
     prices: list[dict[str, Any]] = field(default_factory=list)
     calls: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
     canceled: list[str] = field(default_factory=list)
+    subscriptions: list[dict[str, Any]] = field(default_factory=list)  # as they stand, the newest first
     answered: dict[str, Any] = field(default_factory=dict)
     fail: dict[str, int] = field(default_factory=dict)
     slow: dict[str, float] = field(default_factory=dict)
+    answer_as: dict[str, Any] = field(default_factory=dict)  # by path, what to answer with instead
+    looks: int = 0  # how often the subscriptions were listed
+    page: int = 100  # subscriptions of a page at most
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def sent(self, path: str) -> list[dict[str, str]]:
@@ -94,18 +99,25 @@ class FakePayments:
 
     def forget(self) -> None:
         """Begin anew."""
-        for part in (self.prices, self.calls, self.canceled, self.answered, self.fail, self.slow):
+        parts = (self.prices, self.calls, self.canceled, self.subscriptions, self.answered, self.answer_as)
+        for part in (*parts, self.fail, self.slow):
             part.clear()  # type: ignore[attr-defined]
+        self.looks = 0
 
     def answer(self, method: str, path: str, form: dict[str, str], headers: Any) -> tuple[int, Any]:
         """Answer one request."""
         time.sleep(self.slow.get(path, 0))
         with self.lock:
-            self.calls.append((method, path, form))
+            if (method, path) == ("GET", LIST):
+                self.looks += 1  # apart: a service looks by itself, at any time
+            else:
+                self.calls.append((method, path, form))
             if headers.get("Authorization") != f"Bearer {KEY}":
                 return 401, {"error": {"type": "invalid_request_error", "message": "Invalid API Key provided: sk_x"}}
             if path in self.fail:
                 return self.fail[path], {"error": {"type": "api_error", "message": f"leaks {KEY}"}}
+            if path in self.answer_as:
+                return 200, self.answer_as[path]
             key = headers.get("Idempotency-Key")
             if method == "POST" and key in self.answered:
                 return 200, self.answered[key]
@@ -142,6 +154,14 @@ class FakePayments:
             case "POST", ["billing_portal", "sessions"]:
                 id_ = f"bps_{number}"
                 return 200, {"id": id_, "object": "billing_portal.session", "url": f"{self.url}/portal/{id_}"}
+            case "GET", ["subscriptions"]:
+                ids = [about["id"] for about in self.subscriptions]
+                if (after := form.get("starting_after")) is not None and after not in ids:
+                    error = {"type": "invalid_request_error", "code": "resource_missing", "message": "No such thing"}
+                    return 400, {"error": error}
+                rest = self.subscriptions[0 if after is None else 1 + ids.index(after) :]
+                limit = min(self.page, int(form["limit"]))
+                return 200, {"object": "list", "data": rest[:limit], "has_more": len(rest) > limit}
             case "DELETE", ["subscriptions", id_]:
                 if id_ in self.canceled:
                     error = {"type": "invalid_request_error", "code": "resource_missing", "message": "No such thing"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 PARSE, BIND, QUERY, COMPLETE = b"P", b"B", b"Q", b"C"
-COUNTING = b"select ingest_count("  # commits by itself
+COUNTING = b"select ingest_flush("  # commits by itself
 
 
 class Frames:

@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import psycopg
 
-from tests.support.automation_world import EVENTS
+from tests.support.automation_world import EVENTS, closed
 from tests.support.loop.http_scene import HttpScene
 from tests.support.schedules import AUTOMATION, Schedule, schedule
 
@@ -71,6 +71,12 @@ class Weekly:
     ) -> httpx2.Response:
         body = (token or self.token()) | {"report": report}
         return self.at.post(f"{self.path}/actions/record-report", body, who=who, **how)
+
+    def left(self) -> set[str]:
+        """The operations that a step out of turn is told are left."""
+        answer = self.at.call("PATCH", self.path, self.token() | {"status": "succeeded"}, who=AUTOMATION)
+        details = closed(answer, 409, "run_transition_not_allowed")["details"]
+        return {step["operation_id"] for step in details["allowed_next"]}
 
     def act(self, what: str, body: dict[str, Any], **how: Any) -> httpx2.Response:
         return self.at.post(f"{self.path}/{what}", self.token() | body, who=AUTOMATION, **how)

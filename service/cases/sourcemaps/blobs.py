@@ -27,10 +27,11 @@ T = TypeVar("T")
 MOST_UNKEPT = 64
 """Blobs of a project that nothing keeps: one more is refused until some have gone."""
 
+# The row of the project is held until the blob is there: a fence waits for it, and a purge after the fence finds it.
 _BEGIN = (
     f"insert into source_map_blobs (project_id, id, kept, stored_at) select p.id, %s, false, {NOW_SECONDS} "  # noqa: S608 - a constant
     "from projects p where p.project_id = %s and p.id = %s and p.status = 'active' "
-    "and (select count(*) from source_map_blobs b where b.project_id = p.project_id and not b.kept) < %s"
+    "and (select count(*) from source_map_blobs b where b.project_id = p.project_id and not b.kept) < %s for share of p"
 )
 # The row is held until the piece is there: whoever deletes the row finds all pieces afterwards.
 _PIECE = (

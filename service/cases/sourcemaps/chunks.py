@@ -12,7 +12,8 @@ from email.parser import BytesHeaderParser
 from functools import partial
 from typing import BinaryIO, NamedTuple
 
-from service.auth.refusals import InvalidPayload, Refusal, ServiceUnavailable
+from service.auth.principals import Principal
+from service.auth.refusals import InvalidPayload, Refusal, ServiceUnavailable, Unauthenticated
 from service.cases.sourcemaps import blobs
 from service.cases.sourcemaps.blobs import Worker
 from service.eventstore.clock import NOW_SECONDS
@@ -28,10 +29,14 @@ MOST_BOUNDARY = 70  # characters (RFC 2046)
 MOST_PARTS = 64  # of a request, those of other names included
 
 _HELD = "select coalesce(sum(c.size), 0)::bigint from upload_chunks c where c.project_id = %s"
+# The key is looked at again in the statement that writes: it may have ended since the request began. Both rows are
+# held, so that whoever ends the key or fences the account comes before the part, which is not stored then, or after it.
 _STORE = (
     "insert into upload_chunks (project_id, id, size, content, stored_at) "  # noqa: S608 - a constant
-    f"select p.id, %s, %s, %s, {NOW_SECONDS} from people p where p.project_id = %s and p.id = %s "
-    "and p.status = 'active' on conflict (project_id, id) do update set stored_at = excluded.stored_at"
+    f"select p.id, %s, %s, %s, {NOW_SECONDS} from people p "
+    "join api_keys k on k.project_id = p.project_id and k.id = %s and k.key_hash = %s and k.revoked_at is null "
+    "where p.project_id = %s and p.id = %s and p.status = 'active' for share of p, k "
+    "on conflict (project_id, id) do update set stored_at = excluded.stored_at"
 )
 _THERE = "select c.id from upload_chunks c where c.project_id = %s and c.id = any(%s)"
 _ONE = "select c.content from upload_chunks c where c.project_id = %s and c.id = %s"
@@ -118,9 +123,14 @@ def _bad(reason: str) -> InvalidPayload:
 
 
 async def store_form(
-    store: EventStore, worker: Worker, user_id: str, content_type: str, body: bytes
+    store: EventStore, worker: Worker, who: Principal, content_type: str, body: bytes
 ) -> Sequence[Chunk]:
-    """Keep the parts of a form for a while. Raises as `read_form`, TooMuchHeld and ServiceUnavailable."""
+    """Keep the parts of a person's form for a while.
+
+    Raises as `read_form`, TooMuchHeld, Unauthenticated when the key has ended meanwhile, and ServiceUnavailable.
+    """
+    user_id = who.user_id
+    assert user_id is not None, "parts belong to people"
     chunks = await worker.run(user_id, partial(read_form, content_type, body))
     [[held]] = await store.fetch(_HELD, user_id)
     if held + sum(chunk.size for chunk in chunks) > MOST_HELD:
@@ -128,8 +138,9 @@ async def store_form(
     try:
         async with store.facts.connection() as connection:
             for chunk in chunks:
-                values = (chunk.id, chunk.size, chunk.packed, user_id, user_id)
-                await connection.execute(_STORE.encode(), values)
+                values = (chunk.id, chunk.size, chunk.packed, who.id, who.secret_hash, user_id, user_id)
+                if not (await connection.execute(_STORE.encode(), values)).rowcount:
+                    raise Unauthenticated
     except NOT_WRITTEN as error:
         raise ServiceUnavailable from error
     return chunks

@@ -120,8 +120,8 @@ async def receive_billing_webhook(call: Call[bytes, None]) -> Answer:
     user_id = None if found is None else await whose(services.store, found)
     if found is None or user_id is None:
         return Answer(200, show.notification(body, None, None))
-    there = await carry_out(services.store, "payment provider", "tell", commands.tell(user_id, found.said))
-    held = await held_by(services.store, plans, user_id) if there else None
+    recorded = await carry_out(services.store, "payment provider", "tell", commands.tell(user_id, found.said))
+    held = None if recorded is None else await held_by(services.store, plans, user_id)
     return Answer(200, show.notification(body, user_id, held))
 
 

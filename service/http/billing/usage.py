@@ -41,10 +41,10 @@ async def get_usage(call: Call[None, UsageQuery]) -> Answer:
 )
 async def get_billing_status(call: Call[None, UsageQuery]) -> Answer:
     """Show what the account has, how its payment stands, and how a month stands against its plan (R-BILL-05)."""
-    plans = call.services.settings.plans
+    plans, sold = call.services.settings.plans, call.services.payments.configured
     standing, held = await _standing(call), await held_by(call.services.store, plans, call.user_id)
     price = plans[standing.plan].price_cents
-    return Answer(200, show.status(call.user_id, standing, held, price, _upgrade(call, standing)))
+    return Answer(200, show.status(call.user_id, standing, held, price, _upgrade(call, standing), sold=sold))
 
 
 async def _standing(call: Call[None, UsageQuery]) -> Standing:

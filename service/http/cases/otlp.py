@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
 from http import HTTPStatus
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from service.auth.refusals import InvalidPayload
 from service.eventstore.commands import Outcome
@@ -18,13 +18,15 @@ from service.http.edge.errors import PayloadTooLarge
 from service.http.edge.otlp import OTLP_PROTOBUF, export_answer
 from service.http.edge.several import groups_of, settle
 from service.ingest.foreign import otlp_json, otlp_protobuf
-from service.ingest.foreign.common import ForeignEvent, to_log
+from service.ingest.foreign.common import to_log
 from service.ingest.foreign.otlp import Record, Scope, to_event
-from service.ingest.foreign.otlp_protobuf import Cut, Malformed, Piece, TooMany
-from service.ingest.items import AS_SENT, Item, take_log
+from service.ingest.foreign.otlp_protobuf import Cut, Malformed, TooMany
+from service.ingest.items import Item, Part, Sender, check_extra
 
 T = TypeVar("T")
 
+OPERATION = "OpenTelemetry export"
+"""How idempotency records call it."""
 MOST_RECORDS = 10_000
 """Log records of one export: more than a collector puts into one unless it is told to."""
 AT_ONCE = 1000
@@ -35,8 +37,9 @@ async def record_export(call: Call[Any, None]) -> Outcome:
     """Store the log records of an export; those that cannot be taken are counted, and the others are stored.
 
     A record is known by its export, byte for byte, and its place in it: an export that is sent again stores nothing
-    twice within 24 hours. So whatever passes (no room, no database) is answered as such for the whole export, also
-    when a part of it is stored. Raises InvalidPayload, PayloadTooLarge, RateLimited, and what the intake raises.
+    twice within 24 hours, and what was not stored of it. So whatever passes (no room, no database) is answered as such
+    for the whole export, also when a part of it is stored. Raises InvalidPayload, PayloadTooLarge, RateLimited, and
+    what the intake raises.
     """
     assert call.form is not None
     form, raw = call.form, call.raw_body
@@ -46,15 +49,15 @@ async def record_export(call: Call[Any, None]) -> Outcome:
     digest = await call.work_on_body(lambda: hashlib.sha256(raw).hexdigest()[:40])
     call.records = Counter()
     refused, reason = 0, ""
-    scopes = Scopes(reader, found)
-    for start in range(0, len(found.pieces), AT_ONCE):
+    count = len(found.pieces)
+    export = Export(reader, found, call.sender, f"{digest}:{count}")
+    for start in range(0, count, AT_ONCE):
         items: list[Item] = []
         for group in groups_of([piece.raw for piece in found.pieces[start : start + AT_ONCE]], start):
-            await call.turn(group.size)
+            await call.turn(group.size, foreign=True)
             for index in group.indexes:
                 try:
-                    event = await _event_of(call, reader, found.pieces[index], scopes)
-                    items.append(await _item_of(call, event, f"otlp:{digest}:{index}"))
+                    items.append(await _item_of(call, export, index))
                 except (Malformed, InvalidPayload, RecursionError):
                     refused, reason = refused + 1, "Some records are not of the form of a log record."
                     call.records["logs", HTTPStatus.BAD_REQUEST] += 1
@@ -108,31 +111,39 @@ def _none_if_malformed(read: Callable[[bytes], T], raw: bytes) -> T | None:
         return None
 
 
-class _Known(NamedTuple):
-    """An event, and whether it has a time: one without says nothing that tells a repeat from another event."""
+class Export:
+    """An export under its key, cut into its records."""
 
-    event: ForeignEvent
-    has_time: bool
+    def __init__(self, reader: Any, found: Cut, sender: Sender, key: str) -> None:
+        self.pieces = found.pieces
+        self._reader = reader
+        self._scopes = Scopes(reader, found)
+        self._named = sender._replace(key=key, request_hash="")
+        self._nameless = sender._replace(key=None, request_hash="")
+
+    def read(self, index: int) -> Item:
+        """Read a record as an item of the intake. Raises Malformed.
+
+        It is a part of the export, unless it has no time: then nothing tells a repeat of it from another event.
+        """
+        scope, raw = self.pieces[index]
+        record: Record = self._reader.read_record(raw)
+        body, text = to_log(to_event(record, self._scopes.of(scope)))
+        if record.time or record.observed:
+            return Item(OPERATION, self._named, body, text, part=Part(index, len(self.pieces)))
+        return Item(OPERATION, self._nameless, body, text)
 
 
-async def _event_of(call: Call[Any, None], reader: Any, piece: Piece, scopes: Scopes) -> _Known:
-    """Read a record, a large one apart. Raises Malformed."""
-    work = partial(_read, reader, piece, scopes)
-    return await call.work_on_body(work) if len(piece.raw) > LARGE else work()
-
-
-def _read(reader: Any, piece: Piece, scopes: Scopes) -> _Known:
-    record: Record = reader.read_record(piece.raw)
-    return _Known(to_event(record, scopes.of(piece.scope)), bool(record.time or record.observed))
-
-
-async def _item_of(call: Call[Any, None], known: _Known, key: str) -> Item:
-    """Make an event an item of the intake, known by its key. Raises InvalidPayload."""
-    body, raw = to_log(known.event)
-    adjustments = AS_SENT
+async def _item_of(call: Call[Any, None], export: Export, index: int) -> Item:
+    """Read a record, a large one apart, and adjust what is odd in it. Raises Malformed and InvalidPayload."""
+    if len(export.pieces[index].raw) > LARGE:
+        item = await call.work_apart(partial(export.read, index))
+    else:
+        item = export.read(index)
     try:
-        check_written(raw)
+        check_written(item.raw)
     except Odd:
-        body, _, raw, adjustments = await call.decode_one(raw)
-    sender = call.sender._replace(key=key if known.has_time else None, request_hash="")
-    return take_log(sender, body, raw, adjustments)
+        body, _, raw, adjustments = await call.decode_one(item.raw)
+        check_extra(body, raw)
+        return Item(OPERATION, item.sender, body, raw, adjustments, item.part)
+    return item

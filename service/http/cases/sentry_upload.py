@@ -65,7 +65,7 @@ async def get_chunk_upload(call: Call[None, None]) -> Answer:
 async def upload_chunks(call: Call[bytes, None]) -> Answer:
     """Keep parts for an hour, until a bundle names them."""
     store, worker = call.services.store, call.services.unmangler.packer
-    kept = await chunks.store_form(store, worker, call.user_id, call.header("content-type") or "", call.body)
+    kept = await chunks.store_form(store, worker, call.principal, call.header("content-type") or "", call.body)
     return Answer(200, ChunksStored(stored=[chunk.id for chunk in kept]))
 
 

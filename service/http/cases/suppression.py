@@ -16,8 +16,8 @@ from schemas.cases.suppression import (
 )
 from schemas.kernel.published import body_schema
 from service.auth.refusals import InvalidPayload
+from service.cases import previewing, suppressing
 from service.cases import show_suppression as show
-from service.cases import suppressing
 from service.cases.suppressing import Wish
 from service.eventstore.commands import Answer, Outcome
 from service.http.edge import groups
@@ -79,7 +79,7 @@ async def create_suppression(call: Call[CreateSuppression, None]) -> Outcome:
 async def preview_suppression(call: Call[PreviewSuppression, None]) -> Answer:
     """Count the cases and errors that a pattern matches; nothing is changed."""
     pattern = call.body.fingerprint_pattern
-    found = await suppressing.preview(call.services.store, call.project_id, pattern)
+    found = await previewing.preview(call.services.store, call.project_id, pattern)
     return Answer(200, show.previewed(call.project_id, pattern, found))
 
 

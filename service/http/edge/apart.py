@@ -16,12 +16,16 @@ T = TypeVar("T")
 LARGE = 32 * 1024
 """Bytes of a body from which on it is worked on apart; to change threads costs as much as to parse a tenth of that."""
 
+REST = 4.0
+"""How many times as long as its body took a tenant has no other worked on, while others are about: a fifth of the time
+is left to it, for whoever waits for the interpreter waits for each step of the others' work."""
+
 
 class Apart(Aside):
     """The thread of one process that works on bodies."""
 
     def __init__(self, waiting: int) -> None:
-        super().__init__(waiting, "service-apart")
+        super().__init__(waiting, "service-apart", REST)
 
     async def run_if_large(self, tenant: str, size: int, work: Callable[[], T]) -> T:
         """Carry out work on a body of `size` bytes: here and now unless it is large. Raises as `run`."""

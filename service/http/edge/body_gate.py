@@ -22,11 +22,12 @@ MAX_VALUES = 5000
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 _INTEGER = re.compile(rb"(?<![0-9.eE+-])-?([0-9]{16,})(?![0-9.eE])")
 _NOT_BRACKETS = bytes(set(range(256)) - set(b'[]{}"'))
+_NOT_BEGINS = bytes(set(range(256)) - set(b",[{"))
 _ONE_BRACKET = bytes.maketrans(b"{}", b"[]")
 _OPEN = ord("[")
 _DIGITS_AS_ZERO = bytes.maketrans(b"123456789", b"0" * 9)
 _LONG_INTEGER = b"0" * len(str(MAX_INTEGER))
-_BEGINS_AND_DIGITS = bytes.maketrans(b",[123456789", b"::" + b"0" * 9)
+_BEGINS_AND_DIGITS = bytes.maketrans(b",[-123456789", b":::" + b"0" * 9)
 _LONG_MEMBER = b":" + _LONG_INTEGER
 _SHALLOW = 8
 
@@ -46,7 +47,7 @@ def check_body(raw: bytes) -> Any:
         raise odd("must not be nested deeper than 64 levels")
     if may_hold_wide_integer(raw) and _has_wide_integer(raw):
         raise odd("must hold integers within +-(2^53 - 1) only")
-    if b"\\u0000" in raw and _NUL.search(raw):
+    if b"\\" in raw and b"\\u0000" in raw and _NUL.search(raw):
         raise odd("must not hold the character NUL")
     try:
         value = _decode(raw)
@@ -63,9 +64,9 @@ def check_written(raw: bytes) -> None:
     """Check a telemetry record that was written here, from parts of a foreign one; raises as `check_body` does.
 
     Such a text is well-formed and names nothing twice. The question whether it may hold anything else to refuse errs
-    on the side of looking: an integer follows a colon, a comma or a bracket, but so may digits in a string.
+    on the side of looking: an integer follows a colon, a comma, a bracket or a sign, but so may digits in a string.
     """
-    if may_be_deep(raw) or b"\\u0000" in raw or _LONG_MEMBER in raw.translate(_BEGINS_AND_DIGITS, b"-"):
+    if may_be_deep(raw) or b"\\u0000" in raw or _LONG_MEMBER in raw.translate(_BEGINS_AND_DIGITS):
         check_body(raw)
     check_values(raw)
 
@@ -79,7 +80,7 @@ def check_values(raw: bytes, most: int = MAX_VALUES) -> None:
 
     It costs far less than to decode the text, which is one piece of work and takes time for each value.
     """
-    if raw.count(b",") + raw.count(b"[") + raw.count(b"{") < most:
+    if len(raw) < most or len(raw.translate(None, _NOT_BEGINS)) < most:
         return
     bare = _outside_strings(raw).translate(None, b" \t\r\n")
     # Each object or array holds one value more than it has commas, unless it is empty.
@@ -144,8 +145,12 @@ def _has_wide_integer(raw: bytes) -> bool:
 def _has_duplicates(raw: bytes, value: Any) -> bool:
     """Whether decoding lost a member. A colon is part of each member; encoding again writes back those that are left.
 
-    Strings keep their colons, except one that was written as an escape; such a text is compared without its strings.
+    Most texts are written as it writes them. Strings keep their colons, except one that was written as an escape; such
+    a text is compared without its strings.
     """
+    written = _encode(value)
+    if written == raw:
+        return False
     if b"\\u003" not in raw:
-        return raw.count(b":") != _encode(value).count(b":")
-    return _outside_strings(raw).count(b":") != _outside_strings(_encode(value)).count(b":")
+        return raw.count(b":") != written.count(b":")
+    return _outside_strings(raw).count(b":") != _outside_strings(written).count(b":")

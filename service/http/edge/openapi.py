@@ -268,7 +268,7 @@ def _query_parameters(operation: Operation, schema_of: Mapping[int, Json], compo
 
 def _without_null(schema: Json) -> Json:
     """A parameter is absent or has a value: its schema does not offer null."""
-    shown = {name: value for name, value in schema.items() if name != "default" or value is not None}
+    shown = dict(schema)
     if "anyOf" not in shown:
         return shown
     branches = [branch for branch in shown.pop("anyOf") if branch != {"type": "null"}]

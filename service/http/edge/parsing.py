@@ -10,7 +10,7 @@ import msgspec
 
 from service.auth.refusals import InvalidPayload
 from service.http.edge.adjusting import Adjusted, adjust
-from service.http.edge.body_gate import check_body, check_values
+from service.http.edge.body_gate import MAX_VALUES, check_body, check_values
 from service.http.edge.bound import STAND_IN, Bound
 from service.http.edge.call import Call
 from service.http.edge.headers import Head, check_content, conditional, idempotency_key, require_key
@@ -94,11 +94,8 @@ def decode_body(bound: Bound, raw: bytes) -> tuple[Any, Any]:
     """
     raw = raw or b"{}"
     try:
-        if not bound.operation.adjusts:
-            check_values(raw, MOST_VALUES)
+        check_values(raw, MAX_VALUES if bound.operation.adjusts else MOST_VALUES)  # first, for a text of many is dear
         value = check_body(raw)
-        if bound.operation.adjusts:
-            check_values(raw)
     except InvalidPayload as refused:
         refused.details["request_body_schema"] = bound.body_schema
         raise

@@ -174,6 +174,7 @@ class Pipeline:
         """Let the caller in, and charge the request to it. Raises as `admit`, and RateLimited."""
         path: Mapping[str, str] = request.scope["path_params"]
         operation, principal, project_id, subject = await admit(services, bound, head, query, path)
+        self._apart.note(principal.tenant)
         charge = partial(take_token, self.limiter, operation.rate, principal, address, tuple(path.values()))
         added.update(charge())
         return Call(

@@ -56,11 +56,13 @@ class RateLimiter:
     def __len__(self) -> int:
         return len(self._buckets)
 
-    def take(self, name: str, *owner: str, count: int = 1) -> dict[str, str]:
+    def take(self, name: str, *owner: str, count: int = 1, taken: int = 0) -> dict[str, str]:
         """Take tokens from the bucket of class `name` and this owner; returns the RateLimit headers.
 
-        Raises RateLimited when it has not so many, and takes none. A class without a limit is never refused and has no
-        headers.
+        Raises RateLimited when it has not so many, and takes none. A full bucket gives what it has not, and is in debt
+        then: what needs more than a minute's worth would otherwise never pass. `taken` are those that the same request
+        has taken before, and will again when it comes again: the time to wait counts them. A class without a limit is
+        never refused and has no headers.
         """
         limit = self._limits.get(name)
         if not limit:
@@ -70,16 +72,17 @@ class RateLimiter:
         per_second = limit / 60
         bucket.tokens = min(limit, bucket.tokens + (now - bucket.at) * per_second)
         bucket.at = now
-        taken = bucket.tokens >= count
-        if taken:
+        needed = min(count + taken, limit)
+        enough = bucket.tokens + taken >= needed
+        if enough:
             bucket.tokens -= count
         headers = {
             "ratelimit-limit": str(limit),
-            "ratelimit-remaining": str(int(bucket.tokens)),
+            "ratelimit-remaining": str(max(0, int(bucket.tokens))),
             "ratelimit-reset": str(math.ceil((limit - bucket.tokens) / per_second)),
         }
-        if not taken:
-            wait = math.ceil((min(count, limit) - bucket.tokens) / per_second)
+        if not enough:
+            wait = math.ceil((needed - bucket.tokens) / per_second)
             raise RateLimited(headers={**headers, "retry-after": str(max(1, wait))})
         return headers
 
@@ -95,18 +98,24 @@ class RateLimiter:
 
 
 def take_token(
-    limiter: RateLimiter, rate: str, principal: Principal, address: str, path_values: tuple[str, ...], count: int = 1
+    limiter: RateLimiter,
+    rate: str,
+    principal: Principal,
+    address: str,
+    path_values: tuple[str, ...],
+    records: int | None = None,
 ) -> dict[str, str]:
     """Charge a request of a route declared with `rate` to its bucket; returns the headers, or raises RateLimited.
 
-    `count` is what it takes: a token for the request, and one for each further record in it (G-143).
+    It takes one token, or, once it is known what is in it, one for each of its further `records` (G-143).
 
     Routes for anybody count by client address (a public query also by publication); all others by principal, in the
     class of its kind, so that a route for keys and runners holds each to its own limit.
     """
     if rate == "none":
         return {}
+    count, taken = (1, 0) if records is None else (records, 1)
     if rate in BY_ADDRESS:
-        return limiter.take(rate, address, *path_values, count=count)
+        return limiter.take(rate, address, *path_values, count=count, taken=taken)
     name = BY_KIND.get(principal.kind)
-    return {} if name is None else limiter.take(name, principal.kind.value, principal.id, count=count)
+    return {} if name is None else limiter.take(name, principal.kind.value, principal.id, count=count, taken=taken)

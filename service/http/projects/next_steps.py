@@ -14,7 +14,7 @@ from service.projects.reads.next_steps import standing_of
 from service.projects.show.next_steps import next_steps
 
 _CONNECTING = frozenset({"POST /v1/auth/provider", "POST /v1/auth/provider/poll"})
-"""What answers 503 where no analytics provider is configured."""
+"""What answers 503 where no analytics provider is configured, or no key to seal its tokens with."""
 
 
 @groups.PROJECTS.operation(
@@ -27,16 +27,23 @@ _CONNECTING = frozenset({"POST /v1/auth/provider", "POST /v1/auth/provider/poll"
     flows=frozenset({"install"}),
 )
 async def get_next_steps(call: Call[None, None]) -> Answer:
-    """Show the project's state and what follows from it."""
-    standing = await standing_of(call.services.store, call.project_id)
-    there = _built() if call.services.settings.provider_client_id else _built() - _CONNECTING
-    return Answer(200, next_steps(standing, there.__contains__))
+    """Show the project's state and what follows from it for the one who asks."""
+    services = call.services
+    standing = await standing_of(services.store, call.project_id, call.user_id)
+    there = _built() if services.providers.oauth.configured else _built() - _CONNECTING
+    return Answer(200, next_steps(standing, there, _of_owners()))
 
 
 @cache
 def _built() -> frozenset[str]:
     """The operations that do something, by method and path."""
     return frozenset(f"{e.operation.method} {e.operation.path}" for e in built_endpoints())
+
+
+@cache
+def _of_owners() -> frozenset[str]:
+    """The operations that only an owner may call."""
+    return frozenset(f"{e.operation.method} {e.operation.path}" for e in built_endpoints() if e.operation.owner)
 
 
 ENDPOINTS = [get_next_steps]

@@ -19,11 +19,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
 
-from schemas.cases.log import LEVELS, MAX_EXTRA_BYTES, LogEvent
+from schemas.cases.log import LEVELS, MAX_EXTRA_BYTES, LogEvent, LogUser
 from schemas.onboarding.proof import PROOF_PROPERTY
 
 MAX_MESSAGE = 8192
@@ -36,10 +37,12 @@ MAX_FRAMES = 100  # of one exception
 MAX_CAUSES = 10
 CAUSES_FRAMES = 4  # a cause has so many times fewer frames
 MAX_TEXT = 500  # characters of a text in a frame
+KNOWN_FRAMES = 4096  # remembered: some megabytes
+SURELY_FITS = MAX_EXTRA_BYTES // 4
+"""Bytes of which so much is certain that there is room for all."""
 NO_MESSAGE = "(no message)"
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(LogEvent).decode
 
 _OF_LIBRARY = re.compile(
     r"(?:^|[/\\])(?:site-packages|dist-packages|node_modules|lib[/\\]python\d[^/\\]*|\.yarn|vendor)[/\\]"
@@ -76,7 +79,7 @@ class ForeignError(NamedTuple):
     module: str | None = None
 
 
-class ForeignEvent(NamedTuple):
+class ForeignEvent(msgspec.Struct, frozen=True):
     """An event of any protocol. `errors`: the one that was reported, then what it was caused by.
 
     `message` is what the event says itself; where there is an exception, that one's counts. `images` are files with
@@ -94,6 +97,18 @@ class ForeignEvent(NamedTuple):
     more: Mapping[str, Any] = {}
 
 
+class _Text(msgspec.Struct, omit_defaults=True):
+    """A log event as it is written: with all that is known of the user, and with `extra` as it was measured."""
+
+    message: str
+    level: str | None
+    extra: msgspec.Raw
+    tags: Mapping[str, Any] | None = None
+    environment: str | None = None
+    release: str | None = None
+    user: dict[str, Any] | None = None
+
+
 class TakenLog(NamedTuple):
     """The log event, and its text as it would have been sent."""
 
@@ -103,17 +118,19 @@ class TakenLog(NamedTuple):
 
 def to_log(event: ForeignEvent) -> TakenLog:
     """Turn an event into a log event within the bounds of G-030: what is too long is cut, what has no room left out."""
-    body: dict[str, Any] = {
-        "message": _message(event)[:MAX_MESSAGE],
-        "level": LEVELS.get((event.level or "").lower(), "error"),
-        "environment": (event.environment or "")[:MAX_ENVIRONMENT] or None,
-        "release": (event.release or "")[:MAX_NAME] or None,
-        "user": _user(event.user),
-        "tags": _tags(event.tags),
-        "extra": _extra(event),
-    }
-    raw = _encode({name: value for name, value in body.items() if value is not None})
-    return TakenLog(_decode(raw), raw)
+    user = _user(event.user)
+    extra, written = _extra(event)
+    body = LogEvent(
+        _message(event)[:MAX_MESSAGE],
+        LEVELS.get((event.level or "").lower(), "error"),
+        (event.environment or "")[:MAX_ENVIRONMENT] or None,
+        (event.release or "")[:MAX_NAME] or None,
+        None if user is None else LogUser(user["id"], user.get("email")),
+        _tags(event.tags),
+        extra,
+    )
+    text = _Text(body.message, body.level, msgspec.Raw(written), body.tags, body.environment, body.release, user)
+    return TakenLog(body, _encode(text))
 
 
 def file_of(frame: Frame) -> str:
@@ -160,10 +177,10 @@ def _plain(value: Any) -> str | None:
     return str(value).strip() if isinstance(value, str | int | float) and not isinstance(value, bool) else None
 
 
-def _tags(tags: Mapping[str, Any]) -> dict[str, str]:
+def _tags(tags: Mapping[str, Any]) -> dict[str, str | None]:
     """At most MAX_TAGS; the marker of a proof is always among them."""
-    kept: dict[str, str] = {}
-    names = sorted(tags, key=lambda name: name != PROOF_PROPERTY)
+    kept: dict[str, str | None] = {}
+    names = sorted(tags, key=lambda name: name != PROOF_PROPERTY) if PROOF_PROPERTY in tags else tags
     for name in names:
         value = tags[name]
         text = value if isinstance(value, str) else _encode(value).decode() if value is not None else None
@@ -172,8 +189,21 @@ def _tags(tags: Mapping[str, Any]) -> dict[str, str]:
     return kept
 
 
-def _extra(event: ForeignEvent) -> dict[str, Any]:
-    """What is kept beside the message, the most important first, as long as there is room."""
+def _extra(event: ForeignEvent) -> tuple[dict[str, Any], bytes]:
+    """What is kept beside the message, the most important first, as long as there is room; and its text."""
+    whole = {"exception": _shown(event.errors, MAX_FRAMES)} if event.errors else {}
+    if event.images:
+        whole["debug_meta"] = {"images": list(event.images)}
+    whole.update({name: value for name, value in event.more.items() if value is not None})
+    written = _encode(whole)
+    if len(written) <= SURELY_FITS:
+        return whole, written
+    fitting = _fitting_extra(event)
+    return fitting, _encode(fitting)
+
+
+def _fitting_extra(event: ForeignEvent) -> dict[str, Any]:
+    """As much of it as there is room for."""
     extra: dict[str, Any] = {}
     left_out: list[str] = []
     room = MAX_EXTRA_BYTES - len(_encode({"left_out": list(event.more)})) - len('{"frames_left_out":100}')
@@ -197,12 +227,18 @@ def _fitting(errors: Sequence[ForeignError], room: int) -> dict[str, Any]:
     """Exceptions with as many frames as there is room for, those of the latest calls."""
     most = MAX_FRAMES
     while True:
-        shown = _error(errors[0], most)
-        if len(errors) > 1:
-            shown["causes"] = [_error(cause, most // CAUSES_FRAMES) for cause in errors[1 : 1 + MAX_CAUSES]]
+        shown = _shown(errors, most)
         if most == 0 or len(_encode(shown)) <= room:
             return shown
         most //= 2
+
+
+def _shown(errors: Sequence[ForeignError], most: int) -> dict[str, Any]:
+    """Exceptions with at most so many frames of the one that was reported."""
+    shown = _error(errors[0], most)
+    if len(errors) > 1:
+        shown["causes"] = [_error(cause, most // CAUSES_FRAMES) for cause in errors[1 : 1 + MAX_CAUSES]]
+    return shown
 
 
 def _error(error: ForeignError, most: int) -> dict[str, Any]:
@@ -210,10 +246,17 @@ def _error(error: ForeignError, most: int) -> dict[str, Any]:
         "type": (error.type or "")[:MAX_TEXT] or None,
         "value": (error.value or "")[:MAX_TEXT] or None,
         "module": (error.module or "")[:MAX_TEXT] or None,
-        "frames": [_frame(frame) for frame in error.frames[:most]],
+        "frames": [dict(_remembered_frame(frame)) for frame in error.frames[:most]],
         "frames_left_out": max(0, len(error.frames) - most) or None,
     }
     return {name: value for name, value in shown.items() if value is not None}
+
+
+def _remembered_frame(frame: Frame) -> Mapping[str, Any]:
+    """A frame as it is shown. Frames recur, as errors do; of one with long texts nothing is kept."""
+    texts = (frame.filename, frame.function, frame.abs_path, frame.module, frame.context_line)
+    known = sum(len(text) for text in texts if text) <= MAX_TEXT
+    return _known_frame(frame) if known else _frame(frame)
 
 
 def _frame(frame: Frame) -> dict[str, Any]:
@@ -232,3 +275,6 @@ def _frame(frame: Frame) -> dict[str, Any]:
         "context_line": frame.context_line and frame.context_line[:MAX_TEXT],
     }
     return {name: value for name, value in shown.items() if value is not None and value != ""}
+
+
+_known_frame = lru_cache(KNOWN_FRAMES)(_frame)

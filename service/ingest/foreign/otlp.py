@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from service.ingest.foreign.common import ForeignError, ForeignEvent
 from service.ingest.foreign.stacks import frames_of
@@ -37,19 +39,28 @@ _BY_TEXT = {
     "fatal": "fatal",
 }
 _ENVIRONMENTS = ("deployment.environment.name", "deployment.environment")
-_USERS = ("user.id", "enduser.id")
 _USED = frozenset({*_ENVIRONMENTS, "service.version"})
 _SEVERITIES = 4
 
 
-class Scope(NamedTuple):
-    """What all records of one scope have in common: attributes of the resource, and the scope's name."""
+class Scope:
+    """What all records of one scope have in common: what its resource says, and the scope's name.
 
-    resource: Mapping[str, Any]
-    name: str = ""
+    `more` is the text of those attributes that are no tags: each record gets values of its own of it.
+    """
+
+    def __init__(self, resource: Mapping[str, Any], name: str = "") -> None:
+        self.environment = next((str(resource[name]) for name in _ENVIRONMENTS if resource.get(name)), None)
+        self.release = str(resource["service.version"]) if resource.get("service.version") else None
+        plain = {name: value for name, value in resource.items() if isinstance(value, str | int)}
+        self.tags = {name: value for name, value in plain.items() if name not in _USED}
+        if name:
+            self.tags = {"logger": name, **self.tags}
+        more = {name: value for name, value in resource.items() if name not in plain}
+        self.more = msgspec.json.encode(more) if more else None
 
 
-class Record(NamedTuple):
+class Record(msgspec.Struct, frozen=True):
     """A log record in plain values. Times are nanoseconds since 1970, 0 where there is none; ids are hexadecimal."""
 
     time: int
@@ -65,49 +76,49 @@ class Record(NamedTuple):
 
 def to_event(record: Record, scope: Scope) -> ForeignEvent:
     """The event that a record tells of."""
-    attributes, resource = dict(record.attributes), scope.resource
-    error = _error_of(attributes)
+    error, attributes = _error_of(record.attributes)
     level = _level(record, is_error=error is not None)
     told = record.body if isinstance(record.body, str) else None
-    known = next((attributes[name] for name in _USERS if attributes.get(name)), None)
+    known = attributes.get("user.id") or attributes.get("enduser.id") or None
     user = {"id": known, "email": attributes.get("user.email"), "name": attributes.get("user.name")}
-    tags = {
-        "trace_id": record.trace_id or None,
-        "span_id": record.span_id or None,
-        "logger": scope.name or None,
-        "event_name": record.name or None,
-        **{name: value for name, value in resource.items() if name not in _USED and isinstance(value, str | int)},
-    }
+    own = {"trace_id": record.trace_id or None, "span_id": record.span_id or None, "event_name": record.name or None}
     more = {
         "body": record.body if error is not None or told is None else None,
         "attributes": attributes or None,
         "severity_text": record.severity_text or None,
         "time_unix_nano": str(record.time) if record.time else None,
         "observed_time_unix_nano": str(record.observed) if record.observed else None,
-        "resource": {name: value for name, value in resource.items() if not isinstance(value, str | int)} or None,
+        "resource": scope.more and msgspec.json.decode(scope.more),
     }
     return ForeignEvent(
         level,
         message=told or _text(record.body) or record.name,
         errors=() if error is None else (error,),
-        environment=next((str(resource[name]) for name in _ENVIRONMENTS if resource.get(name)), None),
-        release=str(resource["service.version"]) if resource.get("service.version") else None,
+        environment=scope.environment,
+        release=scope.release,
         user=None if known is None else user,
-        tags=tags,
+        tags={**own, **scope.tags},
         more=more,
     )
 
 
-def _error_of(attributes: dict[str, Any]) -> ForeignError | None:
-    """The exception of a record, whose stack trace is cut in `attributes`."""
-    kind, value, stack = (attributes.get(f"exception.{name}") for name in ("type", "message", "stacktrace"))
-    kind, value, stack = (found if isinstance(found, str) and found else None for found in (kind, value, stack))
+def _error_of(attributes: Mapping[str, Any]) -> tuple[ForeignError | None, Mapping[str, Any]]:
+    """The exception of a record, and its attributes with the stack trace cut."""
+    kind = _text_in(attributes, "exception.type")
+    value, stack = _text_in(attributes, "exception.message"), _text_in(attributes, "exception.stacktrace")
     if kind is None and value is None and stack is None:
-        return None
+        return None, attributes
     if stack is not None and len(stack) > MAX_STACK:
-        attributes["exception.stacktrace"] = f"{stack[: MAX_STACK // 2]}\n[cut]\n{stack[-MAX_STACK // 2 :]}"
+        cut = f"{stack[: MAX_STACK // 2]}\n[cut]\n{stack[-MAX_STACK // 2 :]}"
+        attributes = {**attributes, "exception.stacktrace": cut}
     module, _, bare = (kind or "").rpartition(".")
-    return ForeignError(bare or kind, value, frames_of(stack or ""), module or None)
+    return ForeignError(bare or kind, value, frames_of(stack or ""), module or None), attributes
+
+
+def _text_in(attributes: Mapping[str, Any], name: str) -> str | None:
+    """An attribute that is a text and not empty."""
+    found = attributes.get(name)
+    return found if isinstance(found, str) and found else None
 
 
 def _level(record: Record, *, is_error: bool) -> str:

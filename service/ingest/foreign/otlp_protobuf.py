@@ -165,6 +165,8 @@ def _members(attributes: Any) -> dict[str, Any]:
 
 def _value(value: Any) -> Any:
     kind = value.WhichOneof("value")
+    if kind == "string_value":
+        return value.string_value
     if kind is None:
         return None
     held = getattr(value, kind)

@@ -8,11 +8,15 @@ read.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from functools import lru_cache
 
 from service.ingest.foreign.common import Frame
 
 MAX_READ = 64 * 1024
 MAX_FOUND = 200
+MAX_KNOWN = 4096
+"""Characters of the longest stack trace whose frames are remembered: errors repeat themselves."""
 
 _PYTHON = re.compile(r'^ {2,4}File "([^"\n]{1,500})", line (\d{1,9})(?:, in ([^\n]{1,300}))?$', re.MULTILINE)
 _TRACEBACK = "Traceback (most recent call last):"
@@ -29,8 +33,12 @@ _JAVA = re.compile(
 _OF_JAVA = re.compile(r"^(?:java|javax|jdk|sun|kotlin|scala|groovy)\.")
 
 
-def frames_of(stack: str) -> list[Frame]:
+def frames_of(stack: str) -> Sequence[Frame]:
     """The frames of a stack trace, the latest call first: of the exception that was reported, not of its causes."""
+    return _known(stack) if len(stack) <= MAX_KNOWN else _find(stack)
+
+
+def _find(stack: str) -> Sequence[Frame]:
     stack = stack[-MAX_READ:] if _TRACEBACK in stack else stack[:MAX_READ]
     if _TRACEBACK in stack or _PYTHON.search(stack):
         return _python(stack)
@@ -59,3 +67,6 @@ def _java(match: re.Match[str]) -> Frame:
     module, _, function = name.rpartition(".")
     own = _OF_JAVA.match(name) is None
     return Frame(file, function, module=module or None, lineno=None if line is None else int(line), in_app=own)
+
+
+_known = lru_cache(512)(_find)

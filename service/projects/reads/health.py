@@ -15,9 +15,15 @@ select (select max(d.recorded_at) from deploys d where d.project_id = %s),
     (select count(*) from cases c where c.project_id = %s and c.status = 'open')
         + (select count(*) from cases c where c.project_id = %s and c.status = 'overflow')
         - (select count(*) from case_stats s join cases c on c.project_id = s.project_id and c.id = s.id
-            where s.project_id = %s and not s.unmarked and c.status = 'open'),
+            where s.project_id = %s and not s.unmarked and c.status = 'open' and not exists (
+                select from cases m join case_stats t on t.project_id = m.project_id and t.id = m.id
+                where m.project_id = s.project_id and m.merged_into = s.id and t.unmarked)),
     (select r.opened from case_rates r where r.project_id = %s and r.hour = %s),
-    (select c.id from cases c where c.project_id = %s and c.id = %s)
+    c.id, coalesce(c.status = 'overflow', false),
+    not exists (select from projects p where p.project_id = wanted.project_id and p.id = wanted.project_id
+        and p.status = 'active')
+from (values (%s, %s)) wanted(project_id, id)
+left join cases c on c.project_id = wanted.project_id and c.id = wanted.id
 """
 
 
@@ -25,6 +31,8 @@ class Health(NamedTuple):
     """What has arrived in a project until `now`; times in epoch seconds.
 
     `new_cases` are those of the present `hour`. What an onboarding proof alone has brought is none of `open_cases`.
+    `overflow_open`: nobody has settled the overflow case of this hour yet. `fenced`: the project is being
+    deleted.
     `total` is the project's in the `month`, `account_total` that of the account that pays for it.
     """
 
@@ -39,6 +47,8 @@ class Health(NamedTuple):
     hour: int
     new_cases: int
     overflow_case_id: str | None
+    overflow_open: bool
+    fenced: bool
 
 
 async def health_of(store: EventStore, project_id: str) -> Health:
@@ -51,7 +61,9 @@ async def health_of(store: EventStore, project_id: str) -> Health:
     hour = now - now % HOUR
     overflow_id = case.case_id(project_id, case.overflow_fingerprint(hour))
     ids = (project_id, project_id, project_id, project_id, project_id, hour, project_id, overflow_id)
-    [[last_deploy_at, open_cases, new_cases, overflow_case_id]] = await store.fetch(_STANDING, *ids)
+    [[last_deploy_at, open_cases, new_cases, overflow_case_id, overflow_open, fenced]] = await store.fetch(
+        _STANDING, *ids
+    )
     return Health(
         now=now,
         month=month,
@@ -64,4 +76,6 @@ async def health_of(store: EventStore, project_id: str) -> Health:
         hour=hour,
         new_cases=new_cases or 0,
         overflow_case_id=overflow_case_id,
+        overflow_open=overflow_open,
+        fenced=fenced,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from schemas.projects.health import NewCases, ProjectHealth, UsageThisMonth
 from service.projects.reads.health import Health
+from service.projects.show.next_steps import BEING_DELETED
 
 
 def project_health(project_id: str, health: Health, new_cases_per_hour: int) -> ProjectHealth:
@@ -41,10 +42,18 @@ def _usage(health: Health) -> UsageThisMonth:
 
 
 def _advice(health: Health) -> str:
+    if health.fenced:
+        return BEING_DELETED
     if health.last_event_at is None:
         return "Nothing has arrived yet: send a first event with the project's DSN."
-    if health.overflow_case_id is not None:
-        return "Read the case named by overflow_case_id: more kinds of errors are new than get cases of their own."
+    if health.overflow_open:
+        return (
+            "Read the case named by overflow_case_id: more kinds of errors are new than get cases of their own. "
+            "Find what makes them all different, then ignore that case."
+        )
     if health.open_cases:
-        return "List the open cases and start with the one that affects the most people."
+        return (
+            "List the open cases and start with the one that affects the most people; resolve what is fixed, and "
+            "ignore what needs no fix."
+        )
     return "Nothing waits for attention."

@@ -7,16 +7,18 @@ which waiting will not mend; else real data is still to come. A verified source 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple
 
 from projections.onboarding.signal_map import SignalMapRow
 from schemas.onboarding.plan import Milestone
-from schemas.projects.next_steps import NextSteps, ProjectState, SignalType
+from schemas.projects.next_steps import NextSteps, ProjectState, SignalType, Suggestion
 from service.projects.reads.next_steps import Arrived, Standing
 from service.projects.show.suggestions import Progress, suggest
 
 _NOTHING = "Nothing has to be done now. Read the project's health from time to time."
+BEING_DELETED = "The project is being deleted: nothing is left to do in it."
+_AN_OWNERS = "What comes next is for an owner of the project: ask one to read its next steps."
 
 
 class Questions(NamedTuple):
@@ -27,23 +29,43 @@ class Questions(NamedTuple):
     pending: int
 
 
-def next_steps(standing: Standing, can: Callable[[str], bool]) -> NextSteps:
-    """The project's state and what follows from it, as far as this installation can do it (see suggestions.py)."""
+def next_steps(standing: Standing, there: Container[str], of_owners: Container[str] = ()) -> NextSteps:
+    """The project's state and what follows from it, as far as the reader can do it here (see suggestions.py).
+
+    `there` holds the operations ("GET /v1/…") that do something on this installation, `of_owners` those that nobody
+    else may call.
+    """
     progress = progress_of(standing)
+    if standing.fenced:
+        there = ()
+
+    def can(operation: str) -> bool:
+        return operation in there and (standing.owner or operation not in of_owners)
+
     suggestions = suggest(progress, can)
     first = next((suggestion for suggestion in suggestions if suggestion.status == "available"), None)
+    for_owners = any(suggestion.status == "available" for suggestion in suggest(progress, there.__contains__))
     return NextSteps(
         project_state=progress.state,
         count=len(suggestions),
         suggestions=suggestions,
         next_steps=[suggestion.id for suggestion in suggestions],
-        next_action=first.description if first else _NOTHING,
+        next_action=_first_of(first, standing, for_owners=for_owners),
     )
+
+
+def _first_of(first: Suggestion | None, standing: Standing, *, for_owners: bool) -> str:
+    if standing.fenced:
+        return BEING_DELETED
+    if first is not None:
+        return first.description
+    return _AN_OWNERS if for_owners else _NOTHING
 
 
 def progress_of(standing: Standing) -> Progress:
     """How far a project has come."""
-    return Progress(assess(*standing), standing.arrived, standing.signal_map is not None)
+    state = assess(standing.arrived, standing.signal_map, standing.seen)
+    return Progress(state, standing.arrived, standing.signal_map is not None, standing.automation)
 
 
 def assess(arrived: Arrived, signal_map: SignalMapRow | None, seen: Mapping[str, frozenset[str]]) -> ProjectState:

@@ -1,7 +1,8 @@
 """What is worth doing next in a project: fixed texts, chosen by its state and by nothing that anybody sent.
 
-Only what can be done on this installation is named: a step whose last operation is not there is left out, and so are
-the other operations that are not there (G-062).
+Only what the reader can do on this installation now is named: a step whose last operation is not there, or is not the
+reader's, is left out, and so are the other operations that are not (G-062). Carrying out what a step names changes what
+it follows from, so that it is not named again for the same reason.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from schemas.projects.next_steps import ProjectState, Suggestion
-from service.projects.reads.next_steps import Arrived
+from service.projects.reads.next_steps import NO_AUTOMATION, Arrived, Automation
 
 
 class Progress(NamedTuple):
@@ -19,6 +20,7 @@ class Progress(NamedTuple):
     state: ProjectState
     arrived: Arrived
     mapped: bool
+    automation: Automation = NO_AUTOMATION
 
 
 class Step(NamedTuple):
@@ -38,9 +40,9 @@ STEPS = (
     Step(
         "send_first_event",
         "Send the first event",
-        "No error or analytics event has arrived yet. Install a snippet with the project's DSN and send one of each.",
-        "Install the SDK snippet in this repository with SERVICE_DSN from the environment, then send one test error "
-        "and one test event for project {project_id}.",
+        "No error or analytics event has arrived yet. Send one of each with the project's DSN.",
+        "Make this product send its errors and events to project {project_id} with SERVICE_DSN from the environment, "
+        "then send one test error and one test event.",
         ("GET /v1/install/sdk/{language}", "POST /v1/logs/", "POST /v1/analytics/"),
         600,
         (),
@@ -49,8 +51,8 @@ STEPS = (
     Step(
         "record_deploys",
         "Record deploys from CI",
-        "No deploy has been recorded. Let the pipeline post each deploy with a ci_deploy credential, so that errors "
-        "can be tied to releases.",
+        "No deploy has been recorded. Let the pipeline post each deploy with a ci_deploy credential, which an owner "
+        "makes, so that errors can be tied to releases.",
         "Add a step to the CI pipeline that posts every deploy of project {project_id} with SERVICE_CI_API_KEY.",
         ("POST /v1/projects/{project_id}/credentials", "POST /v1/deploys/"),
         600,
@@ -72,8 +74,8 @@ STEPS = (
         "start_onboarding",
         "Plan what to measure",
         "The project has no approved signal map. Draft a plan from the source, and have a human approve exactly it.",
-        "Read the onboarding guide, audit this repository, and start the onboarding of project {project_id} with a "
-        "plan. Stop and show the plan before anything is changed.",
+        "Audit this repository, and start the onboarding of project {project_id} with a plan. Stop and show the plan "
+        "before anything is changed.",
         ("POST /v1/projects/{project_id}/onboarding",),
         1800,
         (),
@@ -84,17 +86,22 @@ STEPS = (
         "Finish the onboarding",
         "An onboarding has begun and its source is not verified. Read it and take the step that it names.",
         "Read the onboarding of project {project_id} and carry out its next_action; ask where it requires a human.",
-        ("GET /v1/projects/{project_id}/onboarding",),
+        (
+            "GET /v1/projects/{project_id}/onboarding",
+            "POST /v1/projects/{project_id}/onboarding/review",
+            "POST /v1/projects/{project_id}/onboarding/proof",
+            "POST /v1/projects/{project_id}/onboarding/verify",
+        ),
         1800,
         (),
-        lambda progress: progress.arrived.onboarding and not progress.state.install_verified,
+        lambda progress: progress.arrived.unfinished,
     ),
     Step(
         "close_readiness_gaps",
         "Close the readiness gaps",
         "Some events or properties of the signal map have not been observed. Instrument them, or wait for real data.",
-        "Compare the signal map of project {project_id} with the event names and property keys that arrive, and "
-        "instrument what is missing.",
+        "Read the signal map of project {project_id} and instrument each event, property and failure of it that the "
+        "product does not send yet.",
         (
             "GET /v1/projects/{project_id}/event-names",
             "GET /v1/projects/{project_id}/event-property-keys",
@@ -107,9 +114,15 @@ STEPS = (
     Step(
         "review_open_cases",
         "Look at the open cases",
-        "Open cases wait for attention. Start with the one that affects the most people.",
+        "Open cases wait for attention. Start with the one that affects the most people; resolve what is fixed, and "
+        "ignore what needs no fix.",
         "List the open cases of project {project_id}, explain the one that affects most people, and propose a fix.",
-        ("GET /v1/projects/{project_id}/cases", "GET /v1/cases/{case_id}"),
+        (
+            "GET /v1/projects/{project_id}/cases",
+            "GET /v1/cases/{case_id}",
+            "POST /v1/cases/{case_id}/resolve",
+            "POST /v1/cases/{case_id}/ignore",
+        ),
         900,
         ("has_cases",),
         lambda progress: progress.arrived.open_cases or not progress.state.has_cases,
@@ -127,12 +140,51 @@ STEPS = (
     Step(
         "automate_case_fixes",
         "Let bounded runs propose fixes",
-        "Render a playbook as a disabled candidate, and let an owner review and enable it.",
+        "Render a playbook as a disabled candidate, and let an owner review and save it; nothing runs until it is "
+        "enabled.",
         "Render the playbook error-to-draft-pr for project {project_id} and show the owner the disabled candidate.",
-        ("GET /v1/automation-playbooks", "POST /v1/projects/{project_id}/automation-playbooks/{id}/render"),
+        (
+            "GET /v1/automation-playbooks",
+            "POST /v1/projects/{project_id}/automation-playbooks/{id}/render",
+            "PUT /v1/projects/{project_id}/automation-contract",
+        ),
         1800,
         ("install_verified", "has_deploys"),
-        lambda _: True,
+        lambda progress: not progress.automation.saved,
+    ),
+    Step(
+        "enable_automation",
+        "Enable the automation",
+        "The automation contract is saved and all of it is off. Make the runner credential of each automation and one "
+        "for CI, review the contract, and enable it.",
+        "Validate the automation contract of project {project_id}, close the gaps that are named, and ask the owner to "
+        "enable it with its exact etag.",
+        (
+            "GET /v1/projects/{project_id}/automation-contract",
+            "POST /v1/projects/{project_id}/automation-contract/validate",
+            "POST /v1/projects/{project_id}/credentials",
+            "POST /v1/projects/{project_id}/automation-contract/enable",
+        ),
+        900,
+        ("install_verified",),
+        lambda progress: (
+            progress.automation.saved and not progress.automation.enabled and not progress.automation.stopped
+        ),
+    ),
+    Step(
+        "replace_runner_credential",
+        "Give a runner a new credential",
+        "An automation is on and its runner has no credential that lives. Make one with its automation_id, and put it "
+        "where the runner is started.",
+        "Find the enabled automations of project {project_id} without a live runner credential, and make one for each.",
+        (
+            "GET /v1/projects/{project_id}/automation-contract",
+            "GET /v1/projects/{project_id}/credentials",
+            "POST /v1/projects/{project_id}/credentials",
+        ),
+        300,
+        (),
+        lambda progress: progress.automation.unmanned,
     ),
 )
 
@@ -140,7 +192,7 @@ STEPS = (
 def suggest(progress: Progress, can: Callable[[str], bool]) -> list[Suggestion]:
     """Choose what is worth doing, in order; what cannot be done yet is a preview.
 
-    `can` tells whether an operation ("GET /v1/…") does something on this installation.
+    `can` tells whether the reader may carry out an operation ("GET /v1/…") that does something on this installation.
     """
     return [
         Suggestion(

@@ -8,9 +8,10 @@ from typing import Any, cast
 import pytest
 
 from projections.billing.subscription import SubscriptionRow
-from service.billing import notices
+from service.billing import notices, show
 from service.billing.notices import Notices
 from service.billing.plans import Held, held_of, larger_plan, retention
+from service.billing.quota import month_of, standing_of
 from service.jobs.ingest import purge_telemetry
 from service.settingvalues import PLANS, plans
 from tests.support.ingest import OTHER, OWNER, PROJECT, log_item, one, running, send, sender
@@ -114,6 +115,23 @@ async def test_a_notice_is_read_twice_a_minute_at_most(sql: Any, store: Any, mon
     clock[0] += 2
     assert await said.of(PROJECT, None) == notices.NOTHING
     assert counting.reads > read
+
+
+@pytest.mark.parametrize("sold", [False, True])
+def test_a_due_payment_names_the_portal_only_where_one_opens(sold: bool):
+    """An installation that sells nothing any more still says that a payment is due, and nothing that would fail."""
+    standing = standing_of(month_of(0), [], "pro", OURS["pro"], 0)
+    offer = show.upgrade("scale", sold=sold)
+    told = show.status("usr_1", standing, Held("pro", "past_due", 9, "cus_1"), 2900, offer, sold=sold).next_action
+    assert told.startswith("Tell the account's person that a payment is due")
+    assert ("/v1/billing/portal" in told) == sold
+    assert told.endswith(".")
+
+
+def test_a_plan_of_the_house_is_recommended_to_nobody():
+    """Checkout takes the two plans that the document names; another one larger than they is no upgrade."""
+    ours = plans('{"house": {"events": 150000, "retention_days": 1, "price_cents": 0}}')
+    assert [larger_plan(ours, name) for name in ("free", "house", "pro", "scale")] == ["pro", "pro", "scale", None]
 
 
 async def test_what_cannot_be_read_is_not_said():

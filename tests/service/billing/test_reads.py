@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from service.billing.reads import account_of, account_usage, events_since, last_event_received_at, project_usage
 from tests.support.ingest import OTHER, OWNER, PROJECT, analytics_item, log_item, one, running, send, sender
+from tests.support.list_plans import watched
 
 DAY = 86400
 EVER = (0, 1 << 40)
@@ -72,3 +73,24 @@ async def test_a_project_shows_whether_data_arrives(database_url, sql, store):
     assert await events_since(store, PROJECT, first["received_at"] - 1) == 2
     assert await events_since(store, PROJECT, first["received_at"]) == 1
     assert await events_since(store, OTHER, 0) == 0
+
+
+async def test_usage_of_one_looks_at_no_days_of_others(database_url, sql):
+    """However many accounts there are: of each table about what is summed up, with either kind of plan (P25)."""
+    for table, columns, values in (
+        ("usage_days", "errors, analytics, suppressed, scrubbed, last_received_at", "1, 1, 0, 0, 1"),
+        ("usage_deploys", "id, scrubbed", "'dep_' || n, 0"),
+    ):
+        sql.execute(
+            f"insert into {table} (project_id, account_id, day, {columns}) "
+            f"select 'proj_' || n % 100, 'usr_' || n % 50, n / 100 * {DAY}, {values} from generate_series(0, 29999) n"
+        )
+        sql.execute(f"analyze {table}")
+    month = (100 * DAY, 130 * DAY)
+    async with watched(database_url) as looking:
+        await account_usage(looking, "usr_7", *month)
+        await project_usage(looking, "proj_7", *month)
+        assert len(looking.seen) == 4
+        # Of 60,000 rows: 62 days of either table for the account, 31 for the project; twice where a bitmap is made.
+        assert [124 <= rows <= 248 for rows, _ in looking.seen[:2]] == [True] * 2, looking.seen
+        assert [62 <= rows <= 124 for rows, _ in looking.seen[2:]] == [True] * 2, looking.seen

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
+import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -29,6 +31,23 @@ def test_an_erasure_is_remembered_once_by_name_and_time_alone(path: Path):
         {"scope_id", "deletion_id", "at"},
     ]
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_line_is_on_the_disk_before_it_counts(path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The file with its line, and a new file's name in its folder; a line of somebody else's is synced for them."""
+    synced: list[str | bytes] = []
+
+    def note(descriptor: int) -> None:
+        is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
+        synced.append(path.read_bytes() if is_file else "folder")
+
+    monkeypatch.setattr(ledger.os, "fsync", note)
+    remember(path, Erasure("proj_1", "del_1", 5))
+    assert synced == [path.read_bytes(), "folder"]
+    for erasure in (Erasure("proj_2", "del_2", 6), Erasure("proj_1", "del_1", 5)):
+        synced.clear()
+        remember(path, erasure)
+        assert synced == [path.read_bytes()]
 
 
 def test_a_line_that_a_crash_cut_off_is_ended_before_the_next(path: Path):

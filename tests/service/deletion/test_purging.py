@@ -113,8 +113,15 @@ async def test_a_purge_empties_every_table_and_no_neighbours(store: EventStore, 
         "('usr_owner', 'key:1', 'POST /v1/projects', 'c', '', '', true, 201, convert_to('{}', 'UTF8'), now())",
         (f"POST /v1/projects/{mine}/dsn/rotate", f'{{"project_id": "{mine}", "name": "{CANARY}"}}'),
     )
+    sql.execute(
+        "insert into procrastinate_jobs (queue_name, task_name, args) values ('default', 'deliver', %s), "
+        "('default', 'deliver', %s)",
+        tuple(f'{{"project_id": "{scope}", "text": "{CANARY}"}}' for scope in (mine, other)),
+    )
     row = await Advancer(store, ledger).advance(await fenced(store, mine), 20)
     assert row.phase == "deleted"
+    jobs = sql.execute("select args ->> 'project_id' from procrastinate_jobs where task_name = 'deliver'").fetchall()
+    assert jobs == [(other,)]
     assert left_of(store.conninfo, mine).keys() <= {"usage_days", "usage_deploys"}
     assert left_of(store.conninfo, other) == neighbour
     records = sql.execute("select key from idempotency where project_id = 'usr_owner' and principal = 'key:1'")

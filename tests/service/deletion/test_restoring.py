@@ -9,6 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from projections.deletion.removal import DeletionRow
 from service.accounts import operator
 from service.auth.system import carry_out
 from service.deletion import commands
@@ -22,6 +23,7 @@ from statemachines.deletion.removal import AskForDeletion
 from tests.support.accounts_store import make_project
 from tests.support.cluster import TestCluster
 from tests.support.ending import holding, left_of, problems
+from tests.support.ingest import Sql
 from tests.support.server import ServerHandle
 
 
@@ -34,26 +36,38 @@ def backup(cluster: TestCluster, tmp_path: Path) -> Iterator[ServerHandle]:
         handle.stop()
 
 
-async def deleted(store: EventStore, ledger: Path, kind: Any, scope: str, owner: str) -> None:
+async def fenced(store: EventStore, kind: Any, scope: str, owner: str) -> DeletionRow:
     wish = AskForDeletion(kind, scope, owner, "k" * 64)
     fence = commands.fence_account if kind == "account" else commands.fence_project
+    return await carry_out(store, "test", "delete", fence(wish, new_id("del")))
+
+
+async def to_its_end(store: EventStore, ledger: Path, row: DeletionRow) -> DeletionRow:
     advancer = Advancer(store, ledger)
-    row = await carry_out(store, "test", "delete", fence(wish, new_id("del")))
     while row.phase != "deleted":
         row = await advancer.advance(row, 5)
+    return row
+
+
+async def deleted(store: EventStore, ledger: Path, kind: Any, scope: str, owner: str) -> DeletionRow:
+    return await to_its_end(store, ledger, await fenced(store, kind, scope, owner))
 
 
 async def test_a_backup_does_not_bring_back_what_was_erased(
     database_url: str, backup: ServerHandle, cluster: TestCluster
 ):
-    """Backup, erase, restore, start: the project and the person are erased again, and nobody else is touched."""
+    """Backup, erase, restore, start: projects and person are erased again, and nobody else is touched.
+
+    One of the projects was behind its fence already when the backup was made.
+    """
     ledger = Path(backup.env["SERVICE_ERASURE_LEDGER"])
     store = EventStore(database_url, registry())
     await store.start()
     key = await operator.create_key(store, operator.email_identity("gone-canary@example.com"))
     kept = await operator.create_key(store, operator.email_identity("kept-canary@example.com"))
     project, other = await make_project(store, key.user_id), await make_project(store, kept.user_id)
-    gone = await make_project(store, kept.user_id)
+    gone, waiting = await make_project(store, kept.user_id), await make_project(store, kept.user_id)
+    row = await fenced(store, "project", waiting, kept.user_id)
     await store.stop()
     assert backup.database_url is not None
     copy(cluster, database_url, backup.database_url)
@@ -64,16 +78,17 @@ async def test_a_backup_does_not_bring_back_what_was_erased(
     await deleted(store, ledger, "project", gone, kept.user_id)
     await deleted(store, ledger, "project", project, key.user_id)
     await deleted(store, ledger, "account", key.user_id, key.user_id)
+    await to_its_end(store, ledger, row)
     await store.stop()
     remember(ledger, Erasure("proj_of_another_installation", "del_elsewhere", 5))
     assert [erasure.scope_id for erasure in erasures(ledger)][:3] == [gone, project, key.user_id]
     assert to_erase_again(database_url, ledger) == []
 
     assert holding(backup.database_url, "gone-canary")
-    assert len(to_erase_again(backup.database_url, ledger)) == 3
+    assert {scope for scope, *_ in to_erase_again(backup.database_url, ledger)} == {gone, project, key.user_id, waiting}
     backup.start()
     assert holding(backup.database_url, "gone-canary") == {}
-    assert [left_of(backup.database_url, scope) for scope in (project, gone)] == [{}, {}]
+    assert [left_of(backup.database_url, scope) for scope in (project, gone, waiting)] == [{}] * 3
     assert left_of(backup.database_url, other) == before
     assert holding(backup.database_url, "kept-canary").keys() == {"kept-canary"}
     assert "erased again before the service is ready" in backup.log()
@@ -91,6 +106,27 @@ async def test_somebody_who_has_signed_in_again_is_not_erased(database_url: str,
     remember(ledger, Erasure(key.user_id, "del_of_before", 1))
     assert to_erase_again(database_url, ledger) == []
     await store.stop()
+
+
+async def test_an_erasure_that_this_database_has_carried_out_stays_known(database_url: str, tmp_path: Path, sql: Sql):
+    """By the history of its deletion, when the receipt is gone: whoever signed in again since is left alone."""
+    ledger = tmp_path / "ledger"
+    store = EventStore(database_url, registry())
+    await store.start()
+    identity = operator.email_identity("back@example.com")
+    key = await operator.create_key(store, identity)
+    row = await deleted(store, ledger, "account", key.user_id, key.user_id)
+    again = await operator.create_key(store, identity)
+    await store.stop()
+    assert again.user_id == key.user_id
+    [[now]] = sql.execute("select floor(extract(epoch from service_now()))::bigint").fetchall()
+    ledger.unlink()
+    remember(ledger, Erasure(key.user_id, row.id, now))
+    for _ in range(2):
+        assert to_erase_again(database_url, ledger) == []
+        sql.execute("delete from deletions where id = %s", (row.id,))
+    remember(ledger, Erasure(key.user_id, "del_unknown", now))
+    assert [erasure.deletion_id for erasure in to_erase_again(database_url, ledger)] == ["del_unknown"]
 
 
 def copy(cluster: TestCluster, source: str, target: str) -> None:

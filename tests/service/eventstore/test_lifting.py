@@ -12,6 +12,8 @@ import pytest_asyncio
 from eventsourcing.persistence import EventStore as LibraryStore
 
 from projections.kernel.projection import projection
+from service.cli.events import envelope
+from service.eventstore.as_of import Mark, Past
 from service.eventstore.audit import check_history, check_projection
 from service.eventstore.bundle import bundle
 from service.eventstore.commands import Answer, Unit
@@ -90,7 +92,7 @@ async def test_the_loop_decides_on_what_was_lifted(store: EventStore, peer_store
 
 
 async def test_every_reader_sees_the_latest_version(store: EventStore, old_store: EventStore, toys_url: str, sql: Sql):
-    """Stream, log, the library's recorder and a replay, which leads to the state of this release."""
+    """Stream, log, the library's recorder, a replay and the past: all lead to the state of this release."""
     await store.execute(simple_bump())
     await close_old(old_store)
     sequence_all(sql)
@@ -100,6 +102,9 @@ async def test_every_reader_sees_the_latest_version(store: EventStore, old_store
     library = LibraryStore(mapper=MsgspecMapper(), recorder=ReadOnlyRecorder(toys_url))
     assert [recorded.event for recorded in library.get("toy_1")] == streamed
     assert replay(TOY, streamed).status is Status.CLOSED
+    [row] = await store.find(TOYS.table, "t.project_id = %s", "proj_a")
+    assert await Past(store, Mark("r", len(streamed))).get(TOYS.table, "proj_a", row.id) == row
+    assert row.closed
 
 
 async def test_read_models_fold_it_live_and_anew(store: EventStore, old_store: EventStore, toys_url: str, sql: Sql):
@@ -115,7 +120,7 @@ async def test_read_models_fold_it_live_and_anew(store: EventStore, old_store: E
 
 
 async def test_what_is_stored_stays_what_it_was(store: EventStore, old_store: EventStore, sql: Sql):
-    """Topic, payload and hashes are those of the release that wrote them, in the log and in a proof."""
+    """Topic, payload and hashes are those of the release that wrote them, in the log, in a proof and in an export."""
     await store.execute(simple_bump())
     await close_old(old_store)
     before = sql.execute("select topic, payload::text, payload_hash, leaf, chain from events order by seq").fetchall()
@@ -126,6 +131,8 @@ async def test_what_is_stored_stays_what_it_was(store: EventStore, old_store: Ev
     assert list(check_history(sql)) == []
     [shown] = (await bundle(store, [toy_stream().name])).streams
     assert (shown.events[-1].topic, shown.events[-1].payload) == ("toy.closed.v1", {})
+    exported = [envelope(event) for event in read_log(sql, 0)][-1]
+    assert (exported["topic"], exported["payload"]) == ("toy.closed.v1", {})
     assert sql.execute(
         "select topic, payload::text, payload_hash, leaf, chain from events order by seq"
     ).fetchall() == (before)

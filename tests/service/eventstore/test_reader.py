@@ -10,7 +10,7 @@ import pytest
 
 from service.eventstore.commands import ReadNotDone
 from service.eventstore.reader import Caller, read_as, reading_for
-from service.eventstore.store import EventStore
+from service.eventstore.store import LONG_WAITING, EventStore
 
 Sql = psycopg.Connection[Any]
 SLOW = "select pg_sleep(60)"
@@ -78,3 +78,24 @@ async def test_a_caller_gets_its_name_when_it_is_known(store: EventStore, sql: S
     for task in late:
         task.cancel()
     await asyncio.gather(*late, return_exceptions=True)
+
+
+async def test_of_long_reads_each_tenant_has_one_at_a_time(store: EventStore):
+    """However many it asks for: some wait, more are refused, and whoever else asks comes in at once."""
+    begun: list[str] = []
+    go_on = asyncio.Event()
+
+    async def read(tenant: str) -> None:
+        with reading_for(Caller(tenant, 5.0)):
+            async with store.long_read():
+                begun.append(tenant)
+                await go_on.wait()
+
+    rush = [asyncio.create_task(read("a")) for _ in range(2 + LONG_WAITING)]
+    await asyncio.sleep(0)
+    other = asyncio.create_task(read("b"))
+    await asyncio.sleep(0.01)
+    assert begun == ["a", "b"]
+    go_on.set()
+    answers = await asyncio.gather(*rush, other, return_exceptions=True)
+    assert [type(answer) for answer in answers if answer is not None] == [ReadNotDone]

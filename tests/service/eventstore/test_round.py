@@ -71,7 +71,7 @@ def test_locks_come_in_one_order_and_what_they_protect_is_read_later(bench: Benc
     bench.round.run(spy, [entry_of(touching)], wait_ms=200)
     assert spy.said == [
         "[",
-        "begin",
+        statements.BEGIN,
         statements.TRY_LOCKS_THEN_WAIT,
         statements.WAIT_HEADS,
         statements.SHARE_HEADS,
@@ -91,7 +91,7 @@ def test_locks_come_in_one_order_and_what_they_protect_is_read_later(bench: Benc
         statements.upsert_rows(toy.LIVE_TOYS.table),
         statements.upsert_rows(FACTS),
         statements.INSERT_RECORDS,
-        "commit",
+        statements.COMMIT,
         "]",
     ]
 
@@ -100,6 +100,23 @@ def _touch(unit: Unit) -> Answer:
     unit.append(toy_stream(1), [ToyOpened("x")])
     unit.put(toy_stream(1), FACTS, toy.FactRow(project_id="proj_a", id="toy_1", count=1))
     return Answer(200, None)
+
+
+def test_a_large_answer_is_kept_as_it_is_and_repeated(bench: Bench, sql: Sql):
+    """Neither an answer nor the state of a run costs the time of compressing it, however large it is."""
+    told = {"words": "as it was told " * 500}
+
+    def decide(unit: Unit) -> Answer:
+        unit.append(toy_stream(1), [ToyOpened("x")])
+        return Answer(200, told)
+
+    large = command(decide, toy_stream(1), key="k1")
+    assert bench.answers(large) == [told]
+    assert bench.answers(command(decide, toy_stream(1), key="k1")) == [told]
+    stored = sql.execute("select octet_length(body), pg_column_compression(body) from idempotency").fetchall()
+    assert stored == [(len(msgspec.json.encode(told)), None)]
+    kept = "select attstorage from pg_attribute where attrelid = 'automation_runs'::regclass and attname = 'state'"
+    assert sql.execute(kept).fetchall() == [("e",)]
 
 
 def test_without_waiting_the_heads_are_tried(bench: Bench):

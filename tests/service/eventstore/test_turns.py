@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.eventstore.commands import ReadNotDone
-from service.eventstore.turns import Turns, fair_shares
+from service.eventstore.turns import SHORT, Turns, fair_shares
 
 
 class Work:
@@ -21,16 +21,19 @@ class Work:
         self.running: list[str] = []
         self.order: list[str] = []
         self._ends: dict[str, asyncio.Event] = {}
+        self.begun: dict[str, asyncio.Event] = {}
 
     def begin(self, name: str) -> asyncio.Task[None]:
         """Start something; its tenant is the first character of its name."""
         self._ends[name] = asyncio.Event()
+        self.begun[name] = asyncio.Event()
         return asyncio.create_task(self._run(name))
 
     async def _run(self, name: str) -> None:
         async with self.turns.place(name[0]):
             self.running.append(name)
             self.order.append(name)
+            self.begun[name].set()
             await self._ends[name].wait()
         self.running.remove(name)
 
@@ -118,6 +121,68 @@ async def test_whoever_goes_away_leaves_no_place_taken(
     assert work.turns.waiting == 0
     await drain(work, [first, after])
     assert waiting.cancelled()
+
+
+async def hold_for_long(work: Work, name: str) -> None:
+    """Hold a place for longer than anybody may without a rest."""
+    held = work.begin(name)
+    await asyncio.sleep(2 * SHORT)
+    await work.end(name)
+    await held
+
+
+async def test_who_held_a_place_for_long_rests_while_others_are_about():
+    """Its next turn comes later than those of others, and comes although nobody gives a place back then."""
+    work = Work(Turns(2, 2, 10, rest=20))
+    work.turns.note("b")
+    await hold_for_long(work, "a1")
+    tasks = [work.begin("a2"), work.begin("a3"), work.begin("b1")]
+    await settle()
+    assert work.running == ["b1"]
+    assert work.turns.waiting == 2
+    await work.end("b1")
+    assert work.running == []
+    async with asyncio.timeout(5):
+        await asyncio.gather(*(work.begun[name].wait() for name in ("a2", "a3")))
+    assert work.running == ["a2", "a3"]
+    await drain(work, tasks)
+
+
+async def test_rests_add_up():
+    """Two places held at once count twice."""
+    work = Work(Turns(2, 2, 10, rest=20))
+    work.turns.note("b")
+    first, second = work.begin("a1"), work.begin("a2")
+    await asyncio.sleep(2 * SHORT)
+    await work.end("a1")
+    until = work.turns._resting["a"]
+    await work.end("a2")
+    assert work.turns._resting["a"] >= until + 20 * 2 * SHORT
+    await drain(work, [first, second])
+
+
+async def test_who_waits_while_its_tenant_begins_to_rest_is_served_after_it():
+    work = Work(Turns(1, 1, 10, rest=2))
+    work.turns.note("b")
+    held, waiting = work.begin("a1"), work.begin("a2")
+    await asyncio.sleep(2 * SHORT)
+    await work.end("a1")
+    assert work.running == []
+    async with asyncio.timeout(5):
+        await work.begun["a2"].wait()
+    await drain(work, [held, waiting])
+
+
+@pytest.mark.parametrize("rest", [0, 20])
+async def test_a_tenant_alone_never_rests(rest: float):
+    work = Work(Turns(1, 1, 10, rest=rest))
+    if not rest:
+        work.turns.note("b")
+    await hold_for_long(work, "a1")
+    after = work.begin("a2")
+    await settle()
+    assert work.running == ["a2"]
+    await drain(work, [after])
 
 
 @given(st.dictionaries(st.text("abcdef", min_size=1, max_size=2), st.integers(1, 300)), st.integers(1, 64))

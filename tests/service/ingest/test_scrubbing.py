@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from service.auth.secrets import SecretKind, make
 from service.ingest import looking
 from service.ingest.forms import FORMS
-from service.ingest.looking import EVERYTHING, NOTHING
+from service.ingest.looking import EVERYTHING, NOTHING, Suspicion
 from service.ingest.scrubbing import SCRUBBED, STRING_FRAGMENTS, STRING_NAMES, Scrubber
 from statemachines.kernel.telling import SECRET_FRAGMENTS
 
@@ -293,8 +293,8 @@ def test_thousands_of_new_parts_are_not_looked_at_one_by_one(monkeypatch):
     """Who sends them holds up everybody else otherwise (P25)."""
     looked = []
     scrubber = Scrubber()
-    may_hold = scrubber.look._may_hold
-    monkeypatch.setattr(scrubber.look, "_may_hold", lambda text: looked.append(len(text)) or may_hold(text))
+    judge = scrubber.look._judge
+    monkeypatch.setattr(scrubber.look, "_judge", lambda text: looked.append(len(text)) or judge(text))
     parts = [{"a": "x" * (number % 400), "b": "y" * (number // 400)} for number in range(4_000)]
     assert scrubber.look(json.dumps([*parts, {"password": "p"}]).encode()).names
     assert len(looked) <= 1 + looking._JUDGED_AT_ONCE
@@ -304,8 +304,8 @@ def test_frames_that_come_again_are_not_looked_at_again(monkeypatch):
     """Of a long text only what is new is looked at; how much is remembered has a bound."""
     looked = []
     scrubber = Scrubber()
-    may_hold = scrubber.look._may_hold
-    monkeypatch.setattr(scrubber.look, "_may_hold", lambda text: looked.append(len(text)) or may_hold(text))
+    judge = scrubber.look._judge
+    monkeypatch.setattr(scrubber.look, "_judge", lambda text: looked.append(len(text)) or judge(text))
     stack = [{"file": "x" * number, "code": "x = 1"} for number in range(100)]
     for number in range(3):
         stack = [{**frame, "line": number} for frame in stack]
@@ -316,3 +316,21 @@ def test_frames_that_come_again_are_not_looked_at_again(monkeypatch):
         fresh = [{"file": f"{'a' * number}_{'b' * place}.py", "code": "x" * 20} for place in range(100)]
         scrubber.look(json.dumps({"frames": fresh}).encode())
     assert len(scrubber.look._known_parts) <= looking._KNOWN_PARTS + 101
+
+
+@pytest.mark.parametrize("more", ["", 'two\nlines of "text"'])
+def test_times_are_not_looked_at_in_full_and_a_card_in_their_place_is_found(monkeypatch, more):
+    """Both are digits in a row: of a text that was harmless but for these, only these are asked for."""
+    scrubber = Scrubber()
+
+    def look(number: str) -> Suspicion:
+        return scrubber.look(json.dumps({"time": number, "more": more}).encode())
+
+    assert not look("1800000000000000")
+    whole = []
+    at_all = scrubber.look.at_all
+    monkeypatch.setattr(scrubber.look, "at_all", lambda raw: whole.append(raw) or at_all(raw))
+    assert not look("1800000000000001")
+    assert whole == []
+    assert [form.kind for form in look("4111111111111111").forms] == ["card_number"]
+    assert not look("1800000000000002")

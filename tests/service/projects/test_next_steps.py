@@ -13,19 +13,27 @@ from schemas.onboarding.lifecycle import AnalyticsReceipt, DeployReceipt, ErrorR
 from schemas.onboarding.plan import Milestone
 from schemas.projects.next_steps import ProjectState
 from service.eventstore.store import EventStore
-from service.projects.reads.next_steps import NEWEST_ROWS, Arrived, Standing, standing_of
+from service.http.edge.routes import built_endpoints
+from service.projects.reads.next_steps import NEWEST_ROWS, Arrived, Automation, Standing, standing_of
 from service.projects.show.next_steps import Questions, assess, assess_questions, next_steps, progress_of
 from service.projects.show.suggestions import STEPS, Progress, suggest
 from statemachines.onboarding import signal_map as signal_maps
 from tests.support.plans import make_snapshot, plan_body
 
 NOTHING = Arrived(
-    logs=False, analytics=False, deploys=False, cases=False, open_cases=False, connected=False, onboarding=False
+    logs=False,
+    analytics=False,
+    deploys=False,
+    cases=False,
+    open_cases=False,
+    connected=False,
+    onboarding=False,
+    unfinished=False,
 )
 
 
 async def read_progress(store: EventStore, project_id: str) -> Progress:
-    return progress_of(await standing_of(store, project_id))
+    return progress_of(await standing_of(store, project_id, "usr_one"))
 
 
 def milestone(event: str, *properties: str) -> Milestone:
@@ -70,7 +78,7 @@ def test_a_project_without_anything_has_come_nowhere():
     assert {name for name, value in msgspec.to_builtins(state).items() if value} == set()
 
 
-@pytest.mark.parametrize("arrived", [Arrived(*bits) for bits in itertools.product([False, True], repeat=7)])
+@pytest.mark.parametrize("arrived", [Arrived(*bits) for bits in itertools.product([False, True], repeat=8)])
 def test_every_state_has_suggestions_that_fit_it(arrived):
     state = assess(arrived, None, {})
     suggestions = suggest(Progress(state, arrived, mapped=False), lambda _: True)
@@ -96,15 +104,40 @@ def test_only_what_can_be_done_here_is_named():
             suggestion.id for suggestion in every if suggestion.uses[-1] != missing
         ]
         assert all(missing not in suggestion.uses and suggestion.uses for suggestion in named)
-    nowhere = next_steps(Standing(NOTHING, None, {}), lambda _: False)
+    nowhere = next_steps(Standing(NOTHING, None, {}), ())
     assert (nowhere.count, nowhere.suggestions, nowhere.next_steps) == (0, [], [])
     assert nowhere.next_action
 
 
+def test_what_is_for_owners_alone_is_not_named_to_a_member():
+    """A member whose next steps are all an owner's is told so, and not that nothing has to be done."""
+    everywhere = frozenset(operation for step in STEPS for operation in step.uses)
+    for_owner = next_steps(Standing(NOTHING, None, {}), everywhere, everywhere)
+    for_member = next_steps(Standing(NOTHING, None, {}, owner=False), everywhere, everywhere)
+    assert for_owner.count > 0
+    assert (for_member.count, for_member.suggestions) == (0, [])
+    assert "owner" in for_member.next_action
+    done = next_steps(Standing(NOTHING, None, {}, owner=False), ())
+    assert "owner" not in done.next_action
+
+
+@pytest.mark.parametrize("bits", list(itertools.product([False, True], repeat=4)))
+def test_automation_is_saved_then_enabled_then_kept_manned(bits):
+    """Nothing can be enabled while an operator has stopped the installation, and only what is on needs a runner."""
+    automation = Automation(*bits)
+    progress = Progress(assess(NOTHING, None, {}), NOTHING, mapped=False, automation=automation)
+    ids = {suggestion.id for suggestion in suggest(progress, lambda _: True)}
+    assert ("automate_case_fixes" in ids) == (not automation.saved)
+    assert ("enable_automation" in ids) == (automation.saved and not automation.enabled and not automation.stopped)
+    assert ("replace_runner_credential" in ids) == automation.unmanned
+
+
 def test_suggestions_name_documented_operations_and_members_of_the_state():
+    """Or extensions of the document, which are built."""
     documented = {f"{operation.method} {operation.path}" for operation in documented_operations()}
+    extensions = {f"{e.operation.method} {e.operation.path}" for e in built_endpoints() if e.operation.extension}
     for step in STEPS:
-        assert set(step.uses) <= documented, step.id
+        assert set(step.uses) <= documented | extensions, step.id
         assert set(step.requires) <= set(ProjectState.__struct_fields__), step.id
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
 import httpx2
+import psycopg
 
+from service.eventstore.names import gate, lock_number
+from tests.support.automation_world import EVENTS, closed
 from tests.support.schedules import AUTOMATION
 from tests.support.weekly import Weekly, gap, report_on
 
@@ -46,6 +50,28 @@ def test_two_who_want_the_source_at_once_get_one(weekly: Weekly) -> None:
     assert len({(answer.json()["source_hash"], answer.json()["materialized_at"]) for answer in answers}) == 1
     assert events_of(weekly, "report.source_intended.v1") == events_of(weekly, "report.source_materialized.v1") == 1
     assert weekly.run()["state_revision"] == 2
+
+
+def test_who_came_in_the_period_is_counted_though_the_commit_is_late(weekly: Weekly) -> None:
+    """A flush under way holds the project's gate: the read waits for it, and says so when that takes too long."""
+    project_id = weekly.at.world.project_id
+    with psycopg.connect(weekly.at.world.url) as flush, ThreadPoolExecutor(1) as pool:
+        flush.execute("select pg_advisory_xact_lock_shared(%s::bigint)", (lock_number(gate(project_id)),))
+        time.sleep(1.1)  # so that it began in the period, to the second
+        weekly.begin(PRIOR, CURRENT, settled=False)
+        token = weekly.token()
+        flush.execute(
+            "insert into analytics_events (project_id, received_at, id, event, distinct_id, properties) "
+            "values (%s, %s, gen_random_uuid(), %s, 'late', '{}')",
+            (project_id, weekly.period_end - 1, EVENTS[0]),
+        )
+        refused = closed(weekly.source(token), 503, "service_unavailable")["details"]
+        assert refused["readiness_gap"]["code"] == "period_not_settled"
+        asked = pool.submit(weekly.source, token)
+        time.sleep(0.5)
+        flush.commit()
+        source = weekly.at.must(asked.result(), 200)
+    assert source["rows"][0]["current_users"] == 21
 
 
 def test_two_who_report_at_once_leave_one_report(weekly: Weekly) -> None:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+from datetime import datetime
 from typing import Any
 
+import jsonschema
 import msgspec
+import pytest
 import rfc8785
 
 from scripts import verify_proof
 from service.eventstore.rebuild import rebuild
 from service.registry import read_models
 from tests.support.automation_world import EVENTS, closed
+from tests.support.loop.bodies import binding, observed
+from tests.support.loop.http_scene import open_scene
 from tests.support.loop.origins import origins_in
-from tests.support.schedules import AUTOMATION
+from tests.support.schedules import AUTOMATION, DAILY, Schedule
+from tests.support.server import ServerHandle
 from tests.support.weekly import MINIMUM, Weekly, gap, hypothesis, metric, report_on
 
 PRIOR, CURRENT = [10, 6, 3], [19, 8, 3]
@@ -65,6 +71,8 @@ def test_from_the_slot_to_the_recorded_report(weekly: Weekly) -> None:
     run = weekly.run()
     assert (run["phase"], run["status"], run["output"]) == ("verified_or_reported", "succeeded", report)
     assert (done["run"], run["report_id"]) == (run, done["report_id"])
+    playbook = weekly.at.must(weekly.at.call("GET", "/v1/automation-playbooks/weekly-funnel-review", who=None), 200)
+    jsonschema.validate(run["output"], playbook["run_output_schema"])
     [listed] = weekly.at.must(weekly.at.call("GET", f"{weekly.at.project}/automation-runs", who=AUTOMATION))["runs"]
     assert (listed["report_id"], listed["output"]) == (done["report_id"], None)
     shown = recent(weekly)
@@ -106,9 +114,7 @@ def test_the_source_is_read_once_and_answered_ever_after(weekly: Weekly) -> None
     closed(weekly.source(weekly.token(), key="source"), 422, "idempotency_key_reused")
     used = weekly.at.must(weekly.act("usage", {"turns": 3}), 200)
     assert "Record the report" in used["next_action"]
-    weekly.at.must(
-        weekly.act("cancel", {}, key="stop") if False else weekly.at.post(f"{weekly.path}/cancel", {}, who="owner")
-    )
+    weekly.at.must(weekly.at.post(f"{weekly.path}/cancel", {}, who="owner"), 200)
     shown = weekly.at.must(weekly.source(), 200)
     assert (shown["rows"], "The run is over" in shown["next_action"]) == (first["rows"], True)
     closed(weekly.record(report_on(first)), 409, "run_terminal")
@@ -269,6 +275,79 @@ def test_control_shows_the_latest_twenty_and_says_that_there_are_more(weekly: We
         "delete from reports where project_id = %s and period_start = 2 returning 0", weekly.at.world.project_id
     )
     assert not recent(weekly)["truncation"]["recent_reports"]
+
+
+def test_a_review_has_no_pull_request_to_speak_of(weekly: Weekly) -> None:
+    """What belongs to a change of code is refused in its words, and no person can be asked to allow it (R-PB-11)."""
+    weekly.begin(PRIOR, CURRENT)
+    weekly.at.world.mint("ci_deploy")
+    always = {"update_automation_run", "record_automation_usage", "request_automation_approval"}
+    always |= {"cancel_automation_run"}
+    assert weekly.left() == always | {"read_report_source"}
+    for action in ("draft_pr", "auto_merge"):
+        refused = weekly.act("approvals", {"action": action, "summary": "May I?"})
+        details = closed(refused, 409, "run_transition_not_allowed")["details"]
+        assert details == {"field": "action", "expected": "escalate", "actual": action}
+    opened = weekly.at.post(f"{weekly.path}/pr-proof", observed("review_required"), who="ci")
+    change = weekly.act("actions/draft-pr/authorize", binding("review_required"))
+    merge = {"pr_number": 7, "head_sha": "c" * 40, "merge_method": "squash"}
+    for refused in (
+        closed(change, 409, "run_transition_not_allowed"),
+        closed(weekly.act("actions/auto-merge/authorize", merge), 409, "run_transition_not_allowed"),
+        closed(opened, 409, "pr_proof_required"),
+        closed(weekly.at.post(f"{weekly.path}/verify", {}, who="owner"), 409, "deploy_not_bound"),
+    ):
+        assert refused["next_action"] == "Read the run; its next_action says what comes next."
+    assert (weekly.run()["phase"], weekly.run()["approvals"]) == ("run_started", [])
+    weekly.at.must(weekly.source(), 200)
+    assert weekly.left() == always | {"record_report"}
+
+
+def test_a_report_is_for_its_project_alone(weekly: Weekly) -> None:
+    """Members, owners and the automation's own runners read it; nobody else sees a word of it, nor that it exists."""
+    weekly.begin(PRIOR, CURRENT)
+    at = weekly.at
+    at.must(weekly.record(report_on(at.must(weekly.source(), 200))), 201)
+    at.world.mint("automation_runner", "other")
+    at.world.mint("ci_deploy")
+    title = hypothesis()["title"]
+    for who in ("owner", "member", AUTOMATION):
+        assert title in at.call("GET", weekly.path, who=who).text
+    control = f"{at.project}/automation-control"
+    for path in (weekly.path, f"{weekly.path}/proof", f"{at.project}/automation-runs", control):
+        refused = {who: at.call("GET", path, who=who) for who in ("stranger", "other", "ci", "dsn", None)}
+        assert (refused["stranger"].status_code, refused[None].status_code) == (404, 401)
+        assert all(title not in answer.text and weekly.run_id not in answer.text for answer in refused.values()), path
+        assert {refused[who].status_code for who in ("ci", "dsn")} == {403}, path
+        assert refused["other"].status_code == 403 or refused["other"].json()["runs"] == [], path
+    for who in ("stranger", "other"):
+        closed(weekly.source(weekly.token(), who=who), *SEEN_BY[who])
+        closed(weekly.record(report_on(FAKE), weekly.token(), who=who), *SEEN_BY[who])
+
+
+SEEN_BY = {"stranger": (403, "principal_not_allowed"), "other": (403, "automation_mismatch")}
+NIGHTS = {"spring": ("2027-03-28", "01:00"), "autumn": ("2027-10-31", "00:30")}
+"""Of 02:30 in Berlin there is none, or two: the slot is the next minute that there is, or the first. In UTC."""
+
+
+@pytest.mark.parametrize("night", NIGHTS)
+def test_a_night_that_changes_the_clock_has_one_review(server: ServerHandle, night: str) -> None:
+    """From its slot to its report; whoever asks later in the night, the second 02:30 included, finds no other."""
+    date, time = NIGHTS[night]
+    slot = int(datetime.fromisoformat(f"{date}T{time}+00:00").timestamp())
+    with open_scene(server) as at:
+        Schedule(at, DAILY).move_to(slot - 7200)
+        weekly = Weekly(at).begin(PRIOR, CURRENT)
+        assert (weekly.period_start, weekly.period_end) == (slot - 7 * 86400, slot)
+        source = at.must(weekly.source(), 200)
+        assert [(row["prior_users"], row["current_users"]) for row in source["rows"]] == [(10, 20), (6, 9), (3, 4)]
+        at.must(weekly.record(report_on(source)), 201)
+        for later in range(1200, 5 * 3600, 1200):
+            weekly.clock.move_to(slot + later)
+            assert weekly.clock.issue()["trigger_receipts"] == []
+        [receipt] = weekly.clock.receipts()
+        assert (receipt["schedule"]["scheduled_for"], receipt["consumed_run_id"]) == (slot, weekly.run_id)
+        assert len(recent(weekly)["recent_reports"]) == 1
 
 
 def test_a_fenced_project_takes_neither(weekly: Weekly) -> None:

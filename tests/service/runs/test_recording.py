@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from itertools import pairwise
 from typing import Any
 
@@ -59,6 +60,42 @@ async def test_many_looks_with_the_same_inputs_leave_one_record_a_case(store: Ev
     sql.execute("update case_stats set last_seen_at = last_seen_at + 1, users_affected = 9 where id = 'case_5'")
     await sweep(store, sql, 3)
     assert sorted(case_id for case_id, *_ in records(sql)[CASES:]) == ["case_1", "case_2", "case_3", "case_4"]
+
+
+LOOKS, CONSIDERED = 50, 500  # a quarter of 100,000 cases a day
+
+
+async def test_a_day_of_telemetry_leaves_as_many_records_as_verdicts_changed(store: EventStore, sql: Sql):
+    """Errors come in at random between the looks of a day: what is counted leaves nothing, a check that turns does."""
+    chance = random.Random(9)
+    enable(sql, [HERE])
+    open_cases(sql, HERE, CONSIDERED)
+    # Of no customer's error, so that none ever gets a receipt; and some were last seen almost a day ago.
+    sql.execute("update case_stats set unmarked = false, last_seen_at = last_seen_at - abs(hashtext(id)) % 86400")
+    told: dict[str, tuple[Any, ...]] = {}
+    changed = 0
+    for _ in range(LOOKS):
+        seen = [f"case_{chance.randrange(CONSIDERED) + 1}" for _ in range(20)]
+        sql.execute(
+            "update case_stats set event_count = event_count + 1, users_affected = users_affected + 1, "
+            "last_seen_at = floor(extract(epoch from service_now())) where id = any(%s)",
+            (seen,),
+        )
+        sql.execute("update cases set case_revision = case_revision + 1 where id = %s", (seen[0],))
+        await make_sweep(store).run()
+        # The oracle: what a verdict depends on, at the second of the look.
+        rows = sql.execute(
+            "select id, case_revision, event_count >= 2, last_seen_at <= at and at - last_seen_at <= 86400 from cases "
+            "join case_stats using (project_id, id), (select max(hour + second) at from automation_looks, "
+            "unnest(seconds) second) looks"
+        ).fetchall()
+        changed += sum(told.get(name) != tuple(rest) for name, *rest in rows)
+        told = {name: tuple(rest) for name, *rest in rows}
+        sql.execute("select advance_service_clock(%s)", (86400 // LOOKS,))
+    assert one(sql, "select sum(cardinality(seconds)) from automation_looks") == LOOKS
+    assert len(told) * LOOKS == 25_000
+    assert CONSIDERED < changed < 2.5 * CONSIDERED
+    assert len(records(sql)) == changed
 
 
 async def test_a_record_can_be_decided_again_and_holds_no_text_of_telemetry(store: EventStore, sql: Sql):

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
 import pytest
 
+from service.auth.secrets import digest
 from tests.support.automation_world import closed
+from tests.support.ingest import holding_gate
 from tests.support.loop.bodies import HEAD
 from tests.support.loop.http_scene import HttpScene
 
@@ -75,3 +80,21 @@ def test_a_finished_run_is_verified_again_under_the_authority_of_now(at: HttpSce
     at.world.fence()
     refused = closed(at.verify(who="owner"), 409, "project_deletion_in_progress")
     assert "verification" not in refused
+
+
+def test_a_finished_run_is_not_shown_to_a_key_that_ended_while_it_waited(at: HttpScene) -> None:
+    """The second check is under the gate of the project, behind which the repeat waits like every other command."""
+    at.delivered()
+    at.must(at.prove(), 201)
+    at.deploy()
+    at.wait(905)
+    at.must(at.verify(who="owner"), 200)
+    key = (digest(at.world.secrets["owner"]),)
+    with ThreadPoolExecutor() as pool, psycopg.connect(at.world.url, autocommit=True) as sql:
+        with holding_gate(at.world.url, at.world.project_id):
+            repeat = pool.submit(at.verify, who="owner")
+            with pytest.raises(TimeoutError):
+                repeat.result(0.3)
+            sql.execute("update api_keys set revoked_at = 1 where key_hash = %s", key)
+        closed(repeat.result(), 401, "unauthenticated")
+        sql.execute("update api_keys set revoked_at = null where key_hash = %s", key)

@@ -91,10 +91,10 @@ def test_what_the_source_says_is_taken() -> None:
     relative = metric(SEEN, 2, change=9 / 6)
     share = metric(SEEN, 2, "conversion", change=0.45 - 0.6 + 5e-7)
     half = metric(SEEN, 1, prior_value=None, change=None)
-    silent = metric(SEEN, 1, prior_value=None, current_value=None, change=None, source_columns=[])
+    bare = metric(SEEN, 1, prior_value=None, change=None, source_columns=[])
     unsaid = metric(SEEN, 3, change=None)
     assert refusal(report_on(SEEN)) is None
-    assert refusal(report_on(SEEN, relative, share, half, silent, unsaid, hypothesis(evidence_columns=[]))) is None
+    assert refusal(report_on(SEEN, relative, share, half, bare, unsaid, hypothesis(evidence_columns=[]))) is None
     assert refusal(report_on(SEEN, findings=[], limitations=[])) is None
 
 
@@ -109,6 +109,7 @@ def test_another_source_or_period_is_refused_with_both(name: str, other: Any) ->
 
 USERS, SHARES = [3, 6, 10], [0.3, 0.6, 1.0]
 ALL = sorted({*USERS, *SHARES, 1.0})
+CURRENT = [0, 0.45, 1.0, 9, 20]
 
 
 @pytest.mark.parametrize(
@@ -120,20 +121,45 @@ ALL = sorted({*USERS, *SHARES, 1.0})
         ({"current_value": 20}, "current_value", [9], 20),
         ({"current_value": 0.45}, "current_value", [9], 0.45),
         ({"current_value": -9}, "current_value", [9], -9),
-        ({"prior_value": None, "change": None, "current_value": 8}, "current_value", [0, 0.45, 1.0, 9, 20], 8),
+        ({"prior_value": None, "change": None, "current_value": 8}, "current_value", CURRENT, 8),
         ({"change": 4}, "change", [1.5, 3], 4),
         ({"change": -3}, "change", [1.5, 3], -3),
         ({"prior_value": None, "change": 3}, "change", [], 3),
-        ({"current_value": None, "change": 3}, "change", [], 3),
+        ({"current_value": None, "change": None}, "current_value", [9], None),
+        ({"prior_value": None, "current_value": None, "change": None}, "current_value", CURRENT, None),
     ],
 )
 def test_a_metric_that_says_something_else_is_refused_with_both(
-    changes: dict[str, Any], field: str, expected: list[float], actual: float
+    changes: dict[str, Any], field: str, expected: list[float], actual: float | None
 ) -> None:
     """G-146: a prior value, the current one of the same row and measure, their difference or ratio."""
     refused = refusal(report_on(SEEN, hypothesis(), metric(SEEN, 2, **changes)))
     assert isinstance(refused, ReportValuesDiffer)
     assert refused.details == {"field": f"report.findings[1].{field}", "expected": expected, "actual": actual}
+
+
+def test_one_of_a_million_people_is_another_number() -> None:
+    """The tolerance is for shares that were rounded; a count is itself, however great it is."""
+    source = source_of([FunnelStep("opened", 5_000_000, 6_000_000), FunnelStep("paid", 2_000_000, 3_000_000)])
+    seen = shown(source)
+    assert refusal(report_on(seen, metric(seen, 2)), source) is None
+    for changes in (
+        {"prior_value": 2_000_001},
+        {"current_value": 2_999_999},
+        {"change": 1_000_001},
+        {"change": 1.500002},
+    ):
+        assert isinstance(refusal(report_on(seen, metric(seen, 2, **changes)), source), ReportValuesDiffer), changes
+
+
+def test_no_share_stands_where_nobody_began() -> None:
+    """Null is the value of a current column that has none, and of no other."""
+    plan = plan_of(EVENTS, 0, 10 * WEEK, 11 * WEEK)
+    source = source_of([FunnelStep("opened", 4, 0), FunnelStep("added", 2, 0), FunnelStep("paid", 1, 0)], plan)
+    seen = shown(source, plan)
+    share = metric({"rows": seen["rows"]}, 2, current_value=None, change=None)
+    assert refusal(report_on(seen, share | {"prior_value": 0.5}), source, plan) is None
+    assert isinstance(refusal(report_on(seen, share), source, plan), ReportValuesDiffer)
 
 
 def test_nothing_is_divided_by_nobody() -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from jsonschema import Draft202012Validator
 
 from projections.runs.run import PROJECTION as RUNS
 from service.runs.scope import RunScope
 from statemachines.contracts.documents import Document
+from statemachines.contracts.playbook import find_template
+from statemachines.kernel.shapes import json_schema
 from statemachines.runs.book import carried
 from statemachines.runs.pr_proof import ObservedPr, record_proof
 from tests.support.loop.bodies import HEAD, MERGED
@@ -177,20 +180,79 @@ def test_a_mismatch_names_its_field_and_repeats_no_text():
     assert named(at.prove(at.observed(pr_number=8))) == ("pr_number", 7, 8)
 
 
+READINESS = ("branch_protection_enforced", "bypass_used", "auto_merge_enabled")
+
+
+def shown_ready(proof):
+    """A proof's readiness: its checks by name, and what protects the branch."""
+    checks = {check["name"]: check["conclusion"] for check in proof["required_status_checks"]}
+    return checks, [proof[name] for name in READINESS]
+
+
+PASSED = ({"build": "success", "test": "success"}, [True, False, False])
+
+
+def test_readiness_is_shown_as_it_was_proven_whatever_later_observations_leave_out():
+    """The latest proof names what was seen last; on what auto-merge was granted is what checks_passed said."""
+    at = scene(AUTO).opened()
+    assert shown_ready(at.run()["provider_proof"]) == ({}, [None, None, None])
+    at.prove(at.ready())
+    assert shown_ready(at.run()["provider_proof"]) == PASSED
+    at.consume(merge(at).body["grant_id"], "auto_merge")
+    later = {"auto_merge_enabled": {"auto_merge_enabled": True, "merge_method": "squash"}}
+    for observation, seen in (later | {"merged": {"merge_commit_sha": MERGED}}).items():
+        assert at.prove(at.observed(observation, **seen)).ok
+        proof = at.run()["provider_proof"]
+        assert proof["observation"] == observation
+        assert shown_ready(proof) == PASSED
+
+
+def test_without_readiness_the_latest_proof_tells_what_it_saw():
+    at = scene().delivered()
+    seen = {"branch_protection_enforced": False, "bypass_used": False, "auto_merge_enabled": True}
+    assert at.prove(at.observed(**seen)).ok
+    assert shown_ready(at.run()["provider_proof"]) == ({}, [False, False, True])
+
+
+def ended(at):
+    """The output of a run whose deploy has been looked at to the end."""
+    at.deploy(MERGED)
+    at.wait(14 * 86400)
+    at.verify()
+    return at.run()["output"]
+
+
+def problems_of(output):
+    """What the schema that the playbook publishes finds in an output."""
+    schema = json_schema(find_template("error-to-draft-pr").output)
+    sent = msgspec.json.decode(msgspec.json.encode(output))
+    return [error.message for error in Draft202012Validator(schema).iter_errors(sent)]
+
+
+@pytest.mark.parametrize("document", [REVIEW, AUTO], ids=["review_required", "auto_merge"])
+def test_an_output_is_of_the_published_schema_and_lacks_nothing_of_it(document):
+    """Passed checks, protection, no bypass and auto-merge off are members of every proof, null where people merge."""
+    if document is AUTO:
+        at, on = on_by_grant()
+        at.prove(on)
+    else:
+        at = scene(document).opened()
+    at.prove(at.observed("merged", merge_commit_sha=MERGED))
+    output = ended(at)
+    assert problems_of(output) == []
+    for name in ("required_status_checks", *READINESS):
+        proof = {kept: value for kept, value in output["provider_proof"].items() if kept != name}
+        [problem] = problems_of(output | {"provider_proof": proof})
+        assert name in problem
+
+
 def test_the_output_shows_on_what_auto_merge_was_granted():
     at, on = on_by_grant()
     at.prove(on)
     at.prove(at.observed("merged", merge_commit_sha=MERGED))
-    at.deploy(MERGED)
-    at.wait(14 * 86400)
-    at.verify()
-    proof = at.run()["output"]["provider_proof"]
+    proof = ended(at)["provider_proof"]
     assert proof["observation"] == "merged"
-    assert {check["name"]: check["conclusion"] for check in proof["required_status_checks"]} == {
-        "build": "success", "test": "success",
-    }  # fmt: skip
-    readiness = ("branch_protection_enforced", "bypass_used", "auto_merge_enabled")
-    assert [proof[name] for name in readiness] == [True, False, False]
+    assert shown_ready(proof) == PASSED
 
 
 def test_review_required_never_merges_by_itself():

@@ -15,7 +15,8 @@ import psutil
 
 from tests.support.cluster import TestCluster
 from tests.support.server import ServerHandle
-from tests.torture.neighbours.attacks import BEGUN, Holdings, Tally
+from tests.torture.neighbours.attacker import Holdings, Tally
+from tests.torture.neighbours.attacks import BEGUN
 from tests.torture.neighbours.victims import KINDS, Seen, Tenant, Victim, work
 from tests.torture.neighbours.wire import Wire
 from tests.torture.neighbours.world import Builder, Extent

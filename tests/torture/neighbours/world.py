@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from scripts import automation_world, worlds
-from tests.torture.neighbours.attacks import MOST_TARGETS, Holdings, plan_of
+from tests.torture.neighbours.attacker import Holdings
+from tests.torture.neighbours.attacks import MOST_TARGETS, plan_of
 from tests.torture.neighbours.victims import Tenant
 
 HOUR = 3600

@@ -29,10 +29,11 @@ begin
     end if;
 
     if new_records is not null then
+        -- An answer that was made before this moment was known has 0 in its place. Quotes in a text are escaped.
         insert into idempotency (project_id, principal, operation, key, fingerprint, command_id, client_key, status,
             body, headers, created_at)
         select u.project_id, u.principal, u.operation, u.key, u.fingerprint, u.command_id, true, u.status,
-            convert_to(u.body, 'UTF8'), '{}', moment
+            convert_to(replace(u.body, '"received_at":0,', '"received_at":' || seconds || ','), 'UTF8'), '{}', moment
         from json_to_recordset(new_records) as u(project_id text, principal text, operation text, key text,
             fingerprint text, command_id text, status int, body text);
     end if;

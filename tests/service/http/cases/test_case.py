@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import psycopg
 import pytest
 
+from service.auth.authenticator import CACHE_SECONDS
 from service.eventstore.commands import Answer, Command, Origin
+from service.eventstore.store import READ_CONNECTIONS, READS_PER_TENANT
+from service.http.edge.pipeline import READING
 from service.ids import new_id
 from statemachines.cases import case, suppressions
 from statemachines.cases.suppressions import Action
@@ -274,6 +278,19 @@ async def test_a_case_of_marked_errors_is_synthetic(world: World, project):
     assert ok(await owner.get(f"/v1/cases/{first['case_id']}"))["trust"] == "customer_provider"
 
 
+async def test_what_is_merged_into_a_proofs_case_still_counts_as_open(world: World, project):
+    """The errors that it had before are the product's: the case that has them now is open to everybody."""
+    owner, project_id, dsn = project
+    proof = await log(dsn, "proof", tags={"service_onboarding_proof": "sop_rt_" + "A" * 43})
+    real = await log(dsn, "real")
+    merged = {"into_case_id": proof["case_id"], "case_revision": 1}
+    ok(await owner.post(f"/v1/cases/{real['case_id']}/merge", merged))
+    assert titles(await listed(owner, project_id)) == titles(await listed(owner, project_id, text="proof")) == ["proof"]
+    assert titles(await listed(owner, project_id, trust="synthetic", status="all")) == []
+    assert ok(await owner.get(f"/v1/projects/{project_id}/health"))["open_cases"] == 1
+    assert "review_open_cases" in ok(await owner.get(f"/v1/projects/{project_id}/next-steps"))["next_steps"]
+
+
 async def test_the_last_error_outlives_retention(world: World, project):
     owner, project_id, dsn = project
     last = await log(dsn, "gone", tags={"a": "b"})
@@ -311,6 +328,7 @@ async def test_slow_lists_of_one_key_leave_the_others_theirs(world: World):
     path = f"/v1/projects/{project['id']}/cases"
     async with await psycopg.AsyncConnection.connect(world.server.database_url) as connection:
         await connection.execute("lock table case_stats in access exclusive mode")
+        began = time.monotonic()
         lists = [asyncio.create_task(slow.client.get(path, headers=bearer(str(slow.secret)))) for _ in range(12)]
         await asyncio.sleep(0.2)
         assert len(ok(await other.get("/v1/projects"))["projects"]) == 1
@@ -321,4 +339,27 @@ async def test_slow_lists_of_one_key_leave_the_others_theirs(world: World):
             assert error["retryable"]
             assert answer.headers["retry-after"] == "1"
             assert error["message"] == "This could not be read in time."
+        assert time.monotonic() - began < READING[True]  # within a second, on a machine that does nothing else
     assert ok(await slow.get(path))["count"] == 0
+
+
+async def test_who_asks_is_found_out_while_every_read_is_slow(world: World):
+    """Lists of several accounts take all connections for reads; a command of another one is let in meanwhile (P25)."""
+    crowd = [await world.sign_in() for _ in range(-(-READ_CONNECTIONS // READS_PER_TENANT) + 1)]
+    paths = [f"/v1/projects/{(await one.create_project())['id']}/cases" for one in crowd]
+    other = await world.sign_in()
+    mine = await other.create_project()
+    ok(await other.get(f"/v1/projects/{mine['id']}/health"))  # what is said of its quota is known for a while
+    await asyncio.sleep(CACHE_SECONDS)  # and who it is no longer
+    async with await psycopg.AsyncConnection.connect(world.server.database_url) as connection:
+        await connection.execute("lock table case_stats in access exclusive mode")
+        lists = [
+            asyncio.create_task(one.client.get(path, headers=bearer(str(one.secret))))
+            for one, path in zip(crowd, paths, strict=True)
+            for _ in range(READS_PER_TENANT)
+        ]
+        await asyncio.sleep(0.2)
+        ok(await other.post(f"/v1/projects/{mine['id']}/dsn/rotate"))
+        assert not any(answer.done() for answer in lists)
+        for answer in await asyncio.gather(*lists):
+            refused(answer, 503, "service_unavailable")

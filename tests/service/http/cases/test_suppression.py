@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from service.cases import suppressing
+from service.cases import previewing
 from service.ids import new_id
+from statemachines.cases.suppressions import matches
 from tests.service.http.cases.test_acting import act, read
 from tests.service.http.cases.test_acting import project as project  # noqa: PLC0414 (a fixture is found by name)
 from tests.service.http.cases.test_case import log
@@ -90,13 +92,7 @@ async def test_what_is_resolved_by_a_rule_stays_so(world: World, project):
 async def test_a_preview_counts_and_changes_nothing(world: World, project, monkeypatch):
     owner, project_id, dsn = project
     a, b = await log(dsn, "alpha"), await log(dsn, "beta")
-    for age, times in ((6, 2), (8, 3), (29, 4), (31, 5), (89, 6), (91, 7)):
-        await world.sql(
-            "insert into log_events select project_id, received_at - %s, id || n, level, message, environment, "
-            "release, user_id, user_data, tags, extra, case_id, fingerprint, grouped_by, marker_hash, adjusted "
-            "from log_events, generate_series(1, %s) n where project_id = %s and id = %s",
-            age * DAY, times, project_id, a["id"],
-        )  # fmt: skip
+    await age(world, project_id, a, (6, 2), (8, 3), (29, 4), (31, 5), (89, 6), (91, 7))
     found = await preview(owner, project_id, a["fingerprint"][:8] + "*")
     assert (found["cases"], found["complete"]) == (1, True)
     assert [(window["days"], window["events"], window["complete"]) for window in found["windows"]] == [
@@ -114,15 +110,121 @@ async def test_a_preview_counts_and_changes_nothing(world: World, project, monke
     assert [window["events"] for window in (await preview(owner, project_id, b["fingerprint"]))["windows"]] == [1, 1, 1]
     assert await rules(owner, project_id) == []
 
-    # Where it stops looking, it says so.
-    async def stopped(store: Any) -> Any:
-        return await suppressing.preview(store, project_id, a["fingerprint"])
 
-    monkeypatch.setattr(suppressing, "MOST_ROWS", 20)  # ten for each of the two cases
-    cut = await world.operate(stopped)
-    assert [(window.events, window.complete) for window in cut.windows] == [(4, True), (9 + 1 + 1, False), (11, False)]
-    monkeypatch.setattr(suppressing, "MOST_CASES", 1)
-    assert not (await world.operate(stopped)).complete
+async def age(world: World, project_id: str, made: dict[str, Any], *ages: tuple[int, int]) -> None:
+    """Add errors to a case as if they had come so many days ago, so many times each, with its counters."""
+    for days, times in ages:
+        await world.sql(
+            "insert into log_events select project_id, received_at - %s, id || %s || n, level, message, environment, "
+            "release, user_id, user_data, tags, extra, case_id, fingerprint, grouped_by, marker_hash, adjusted "
+            "from log_events, generate_series(1, %s) n where project_id = %s and id = %s",
+            days * DAY, days, times, project_id, made["id"],
+        )  # fmt: skip
+        await world.sql(
+            "update case_stats set event_count = event_count + %s, first_seen_at = least(first_seen_at, %s) "
+            "where project_id = %s and id = %s",
+            times, made["received_at"] - days * DAY, project_id, made["case_id"],
+        )  # fmt: skip
+
+
+async def previewed(world: World, project_id: str, pattern: str) -> list[tuple[int, bool]]:
+    async def read_it(store: Any) -> Any:
+        return await previewing.preview(store, project_id, pattern)
+
+    return [(window.events, window.complete) for window in (await world.operate(read_it)).windows]
+
+
+async def test_a_preview_that_stops_says_from_where_it_has_counted(world: World, project, monkeypatch):
+    """What is counted then is exact since the moment that it names, and at least so many before."""
+    owner, project_id, dsn = project
+    made = await log(dsn, "alpha")
+    await age(world, project_id, made, (20, 30), (95, 1))
+    everything = [(1, True), (31, True), (31, True)]
+    assert await previewed(world, project_id, "*") == everything
+    monkeypatch.setattr(previewing, "ROWS", 20)  # fewer than came in one second
+    assert await previewed(world, project_id, "*") == [(1, True), (1, False), (1, False)]
+    shown = await preview(owner, project_id, "*")  # by the service itself, which has room for more
+    assert [window["complete"] for window in shown["windows"]] == [True] * 3
+    assert [made["received_at"] - window["counted_from"] for window in shown["windows"]] == pytest.approx(
+        [7 * DAY, 30 * DAY, 90 * DAY], abs=60
+    )
+    monkeypatch.setattr(previewing, "ROWS", 31)
+    assert await previewed(world, project_id, "*") == everything
+    monkeypatch.setattr(previewing, "SECONDS", -1)
+    assert await previewed(world, project_id, "*") == [(0, False)] * 3
+
+
+async def test_a_preview_compares_all_cases_or_says_since_when(world: World, project, monkeypatch):
+    _, project_id, dsn = project
+    made = [await log(dsn, name) for name in ("alpha", "beta", "gamma")]
+    for number, case in enumerate(made):
+        await world.sql("update cases set opened_at = opened_at - %s where id = %s", 9 - number, case["case_id"])
+    monkeypatch.setattr(previewing, "CASES", 2)
+    assert await previewed(world, project_id, "*") == [(3, True)] * 3
+    assert await previewed(world, project_id, made[0]["fingerprint"]) == [(1, True)] * 3
+
+    async def cut(store: Any) -> Any:
+        class Slow:
+            looked = 0
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(store, name)
+
+            async def fetch(self, *values: Any) -> Any:
+                self.looked += 1
+                if self.looked > 1:
+                    raise TimeoutError
+                return await store.fetch(*values)
+
+        return await previewing.preview(cast("Any", Slow()), project_id, "*")
+
+    found = await world.operate(cut)
+    assert (found.cases, found.compared_from) == (2, made[1]["received_at"] - 8)
+    assert [(window.events, window.complete, window.counted_from) for window in found.windows] == [(2, False, None)] * 3
+    assert [window.at_most for window in found.windows] == [None] * 3
+    monkeypatch.setattr(previewing, "MOST_CASES", 1)
+    await age(world, project_id, made[2], (95, 2))
+    await age(world, project_id, made[1], (95, 1))
+    assert await previewed(world, project_id, "*") == [(2, False)] * 3  # the smaller one of two is not counted
+    bounded = await world.operate(lambda store: previewing.preview(store, project_id, "*"))
+    assert [window.at_most for window in bounded.windows] == [1 + 3 + 2] * 3
+
+
+async def test_a_preview_knows_what_retention_has_taken(world: World, project):
+    """A counter still has it; of what no counter tells, it says since when there are rows."""
+    _, project_id, dsn = project
+    made = await log(dsn, "alpha")
+    await age(world, project_id, made, (8, 1), (40, 3), (95, 2))
+    await world.sql(
+        "delete from log_events where project_id = %s and received_at < %s",
+        project_id, made["received_at"] - 30 * DAY,
+    )  # fmt: skip
+    await world.sql("update case_stats set sample = '{}' where project_id = %s", project_id)
+    assert await previewed(world, project_id, "*") == [(1, True), (2, False), (2, False)]
+    await world.sql(
+        "update case_stats set event_count = 5, first_seen_at = first_seen_at + 20 * %s where project_id = %s",
+        DAY, project_id,
+    )  # fmt: skip
+    assert [events for events, _ in await previewed(world, project_id, "*")] == [1, 2, 5]
+
+
+async def test_the_database_compares_as_intake_does(world: World):
+    dice = random.Random(7)
+    pairs = [
+        (
+            "".join(dice.choices("aab**%_\\?[", k=dice.randint(1, 7))),
+            "".join(dice.choices("ab%_\\?[", k=dice.randint(0, 5))),
+        )
+        for _ in range(4_000)
+    ]
+    patterns, fingerprints = ([pair[place] for pair in pairs] for place in (0, 1))
+    rows = await world.sql(
+        "select f like p from unnest(%s::text[], %s::text[]) with ordinality as u(f, p, n) order by n",
+        fingerprints, [previewing._like(pattern) for pattern in patterns],
+    )  # fmt: skip
+    expected = [matches(*pair) for pair in pairs]
+    assert [one for (one,) in rows] == expected
+    assert 100 < sum(expected) < 3_900
 
 
 @pytest.mark.parametrize(

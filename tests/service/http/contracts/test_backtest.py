@@ -9,9 +9,12 @@ from typing import Any
 import psycopg
 import pytest
 
+from schemas.runs.backtest import BacktestReceipt
 from service.http.contracts import backtest
 from service.http.contracts.backtest import _in_slices, _place
 from service.http.edge.errors import RateLimited
+from service.runs.show_backtest import _use
+from statemachines.contracts.policy import Limits
 from tests.support.automation_world import World, closed, open_world
 from tests.support.loop.contracts import contract_of
 from tests.support.loop.http_scene import HttpScene
@@ -119,6 +122,30 @@ def test_a_repeat_is_tried_anew(world: World) -> None:
     for days in (7, 8):
         answer = world.call("POST", path_of(world), candidate(days), key="again")
         assert (answer.status_code, "idempotent-replayed" in answer.headers) == (200, False)
+
+
+DAY = 86_400
+LIMITS = Limits(max_runs_per_day=3, max_prs_per_day=2, max_cost_usd_per_run="1.25")
+
+
+@pytest.mark.parametrize(
+    ("issued", "most"),
+    [
+        ([], (0, 0, "0")),
+        ([10 * DAY], (1, 1, "1.25")),
+        (range(10), (3, 2, "3.75")),  # of one day, whatever it holds
+        (range(0, DAY - 3600 + 1, 100), (3, 2, "3.75")),  # the last begins before the first day is over
+        (range(0, DAY, 100), (6, 4, "7.5")),  # and here after it
+        (range(0, 3 * DAY, DAY), (3, 3, "3.75")),
+        (range(0, 10 * DAY, 600), (33, 22, "41.25")),
+    ],
+)
+def test_the_most_that_could_have_been_used_is_bounded_by_its_days(issued: Any, most: tuple[int, int, str]) -> None:
+    """A run for each receipt, as many as trailing days allow; another automation's receipts are its own."""
+    found = [BacktestReceipt(f"rcp_{at}", "heal", "case_1", 1, None, at, at + 3600) for at in issued]
+    others = [BacktestReceipt("rcp_other", "mend", "case_2", 1, None, 50 * DAY, 60 * DAY)]
+    use = _use("heal", LIMITS, found + others)
+    assert (use.receipts, (use.max_runs, use.max_prs, use.max_cost_usd)) == (len(found), most)
 
 
 def test_one_a_project_and_two_a_process() -> None:

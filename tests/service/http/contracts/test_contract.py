@@ -418,6 +418,26 @@ def test_pause_stops_everything_for_any_member(world: World) -> None:
     assert pause(world, {"reason": "x" * 500}).status_code == 200
 
 
+def test_a_stop_names_fifty_effects_and_says_that_there_are_more(world: World) -> None:
+    """In order; of the automation alone when it is that which was turned off."""
+    artifact = enabled(world)["contract"]
+    with psycopg.connect(world.url, autocommit=True) as sql:
+        sql.execute(
+            "insert into grants (project_id, id, revision, run_id, automation_id, kind, status, authorized_at, "
+            "expires_at, state) select %s, 'gr_' || lpad(n::text, 3, '0'), 1, 'run_1', %s, 'draft_pr', 'consumed', 1, "
+            "2, '{\"consumed_at\": 1}' from generate_series(1, 51) n",
+            (world.project_id, HEAL),
+        )
+        of_others = disable(world, artifact["etag"], REVIEW_ID).json()
+        assert (of_others["effects_started"], of_others["effects_truncated"]) == ([], False)
+        for rows, more in ((51, True), (50, False)):
+            body = pause(world).json()
+            assert [effect["grant_id"] for effect in body["effects_started"]] == [f"gr_{n:03}" for n in range(1, 51)]
+            assert body["effects_truncated"] is more, rows
+            sql.execute("delete from grants where project_id = %s and id = 'gr_051'", (world.project_id,))
+        sql.execute("delete from grants where project_id = %s", (world.project_id,))
+
+
 def test_only_a_fresh_enable_lifts_a_pause(world: World) -> None:
     """Saving leaves everything off; enabling the contract as it stands turns its targets on (R-AUT-08)."""
     enabled(world)

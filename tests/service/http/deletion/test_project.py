@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import msgspec
 import psycopg
 import pytest
 
@@ -20,7 +21,11 @@ from tests.support.ending import held_at_the_fence, holding, left_of, problems, 
 from tests.support.loop.http_scene import HttpScene, open_scene
 from tests.support.server import ServerHandle
 
-CANARIES = ("canary-8d1f-message", "canary-8d1f-user", "canary-8d1f-branch", "canary-8d1f-name", "canary-8d1f-event")
+PLACES = (
+    "message user branch name event reason label summary evidence decision title comment outcome pattern hint source"
+)
+CANARY = {place: f"canary-8d1f-{place}" for place in PLACES.split()}
+"""A text for each place where the product, or what works on it, may write."""
 
 
 @pytest.fixture
@@ -38,12 +43,42 @@ def delete(at: HttpScene, key: str | None = "bye", **how: Any) -> httpx2.Respons
 
 
 def fill(at: HttpScene) -> None:
-    """A run with a consumed grant and a pending request, and canaries wherever the product may write."""
-    at.delivered()
-    at.error(1, message=CANARIES[0], user={"id": CANARIES[1], "email": f"{CANARIES[1]}@example.com"})
-    at.must(at.post("/v1/deploys/", {"version": "1", "branch": CANARIES[2]}, who="ci"), 202)
-    at.must(at.post(f"{at.project}/credentials", {"kind": "ci_deploy", "name": CANARIES[3]}, who="owner"), 200)
-    at.must(at.post("/v1/analytics/", {"event": CANARIES[4], "distinct_id": CANARIES[1]}, who="dsn"), 202)
+    """A run with a consumed grant and a pending request, and a canary wherever somebody may write."""
+    at.prepare()
+    at.must(at.post(f"{at.world.contract}/pause", {"reason": CANARY["reason"]}, who="owner"), 200)
+    at.enable()
+    at.error(2)
+    at.issue()
+    at.must(at.claim(), 201)
+    at.must(at.start(), 201)
+    at.must(at.act("usage", {"turns": 1, "label": CANARY["label"]}), 200)
+    question = {"action": "draft_pr", "summary": CANARY["summary"], "evidence": {"seen": CANARY["evidence"]}}
+    asked = at.must(at.act("approvals", question), 201)
+    decision = {"decision": "approve", "reason": CANARY["decision"]}
+    at.must(at.post(f"/v1/automation-approvals/{asked['approval_id']}/decide", decision, who="owner"), 200)
+    grant = at.must(at.authorize(title=CANARY["title"]), 201)
+    at.must(at.consume(grant["grant_id"]), 200)
+    write_about_cases(at)
+    at.must(at.post("/v1/deploys/", {"version": "1", "branch": CANARY["branch"]}, who="ci"), 202)
+    at.must(at.post(f"{at.project}/credentials", {"kind": "ci_deploy", "name": CANARY["name"]}, who="owner"), 200)
+    at.must(at.post("/v1/analytics/", {"event": CANARY["event"], "distinct_id": CANARY["user"]}, who="dsn"), 202)
+
+
+def write_about_cases(at: HttpScene) -> None:
+    """An error with its person, in a case of its own, and what members say of it."""
+    healed = at.case_id
+    who = {"id": CANARY["user"], "email": f"{CANARY['user']}@example.com"}
+    at.error(1, message=CANARY["message"], user=who)
+    assert at.case_id != healed
+    case, at.case_id = f"/v1/cases/{at.case_id}", healed
+    comment = {"case_revision": 1, "text": CANARY["comment"]}
+    at.must(at.post(f"{case}/comments", comment, who="member"))
+    at.must(at.post(f"{case}/runs", {"status": "escalated", "summary_md": CANARY["outcome"]}, who="member"))
+    rule = {"fingerprint_pattern": CANARY["pattern"], "action": "prompt_hint", "hint_text": CANARY["hint"]}
+    at.must(at.post(f"{at.project}/suppressions", rule, who="member"))
+    source = {"version": 3, "sources": [CANARY["source"]], "names": [], "mappings": "AAAA"}
+    path = f"{at.project}/source-maps?release={CANARY['source']}&source_url=~/a.js"
+    at.must(at.call("PUT", path, msgspec.json.encode(source), who="member"))
 
 
 def export(at: HttpScene) -> list[dict[str, Any]]:
@@ -70,8 +105,10 @@ def test_a_project_goes_with_everything_and_the_log_still_proves_it(at: HttpScen
     fill(at)
     url = at.server.database_url
     assert url is not None
-    before = holding(url, *CANARIES)
-    assert set(before) == set(CANARIES), "each canary is somewhere"
+    before = holding(url, *CANARY.values())
+    assert set(before) == set(CANARY.values()), "each canary is somewhere"
+    holders = {table for tables in before.values() for table in tables}
+    assert holders >= {"events", "idempotency", "case_stats", "case_comments", "approvals", "grants", "suppressions"}
     proof = verify_proof.load(at.call("GET", f"{at.path}/proof", who="heal").content)
     older = export(at)
     assert len({event["stream_id"] for event in older}) > 10
@@ -118,10 +155,9 @@ def test_a_project_goes_with_everything_and_the_log_still_proves_it(at: HttpScen
     assert at.call("GET", f"{at.project}/cases", who="owner").status_code == 404
     for who in ("heal", "ci", "dsn"):
         assert at.post("/v1/deploys/", {"version": "3"}, who=who).status_code == 401
-    assert holding(url, *CANARIES) == {}
+    assert holding(url, *CANARY.values()) == {}
     assert left_of(url, at.world.project_id).keys() <= {"usage_days", "usage_deploys"}
-    for canary in CANARIES:
-        assert canary not in at.server.log()
+    assert "canary-8d1f" not in at.server.log()
     assert problems(url) == []
     # What was taken away before still verifies, and is the history that the log goes on proving without its contents.
     verify_proof.check(proof)

@@ -17,6 +17,7 @@ from psycopg.types.json import Jsonb
 
 from service.auth.principals import PrincipalKind
 from service.auth.secrets import SecretKind, make
+from service.billing.notices import Notices
 from service.http.edge.app import create_app
 from service.http.edge.operations import Operation
 from service.http.edge.routes import built_endpoints
@@ -24,7 +25,7 @@ from service.process.assembly import make_services
 from service.settings import load_settings
 from statemachines.credentials.credential import RUNNER
 from tests.service.http.edge.toy_api import running
-from tests.support.api import Api, World, without_request_id
+from tests.support.api import Api, World, ok, without_request_id
 
 OPERATIONS = [
     endpoint.operation for endpoint in built_endpoints() if getattr(endpoint.operation, "subject", None) is not None
@@ -37,7 +38,7 @@ class Asked:
     """The service in this process, what its reads were, and callers of a project of their own."""
 
     def __init__(self, world: World, services: Any, callers: dict[PrincipalKind, Api]) -> None:
-        self.world, self.callers = world, callers
+        self.world, self.services, self.callers = world, services, callers
         self.reads: list[tuple[str, int]] = []
         for reader in services.store.reads, services.store.doors:
             reader.fetch = self._recorded(reader.fetch)
@@ -143,3 +144,24 @@ async def test_every_project(asked: Asked) -> None:
             seen.append((without_request_id(answer), list(asked.reads)))
         assert seen[0] == seen[1]
         assert seen[0][0][0] == 404
+
+
+async def test_what_is_said_of_the_quota_is_read_by_no_request(asked: Asked) -> None:
+    """It stands beside the answers of a key whose account is over its quota, from a memory of half a minute (G-072)."""
+    person = asked.callers[PrincipalKind.KEY]
+    user_id = ok(await person.get("/v1/billing/status"))["user_id"]
+    await asked.world.sql(
+        "insert into usage_days (project_id, account_id, day, errors, analytics, suppressed, scrubbed, "
+        "last_received_at) select 'proj_used0000', %s, "
+        "floor(extract(epoch from service_now()) / 86400)::bigint * 86400, 100000, 0, 0, 0, 1",
+        user_id,
+    )
+    asked.services.notices = Notices(asked.services.store, asked.services.settings.plans)  # it has heard of nothing yet
+    statements = []
+    for _ in range(5):
+        asked.reads.clear()
+        assert ok(await person.get("/v1/keys"))["billing_notice"]["client_payload"]["kind"] == "quota_over"
+        statements.append([query for query, _ in asked.reads])
+    assert any("usage_days" in query for query in statements[0])
+    assert not any("usage_days" in query or "subscriptions" in query for later in statements[1:] for query in later)
+    assert len(statements[1]) < len(statements[0])

@@ -155,10 +155,40 @@ async def test_one_off_and_one_smaller_over_http(server_factory: ServerFactory) 
 def test_many_tokens_are_taken_together_or_not_at_all() -> None:
     """A batch costs a token an item; what it is refused, smaller ones still get (G-143)."""
     limiter = RateLimiter({"ingest": 10})
+    limiter.take("ingest", "a")
     with pytest.raises(RateLimited) as refused:
         limiter.take("ingest", "a", count=11)
     assert 1 <= int(refused.value.headers["retry-after"]) <= 60
-    assert limiter.take("ingest", "a", count=9)["ratelimit-remaining"] == "1"
+    assert limiter.take("ingest", "a", count=8)["ratelimit-remaining"] == "1"
     with pytest.raises(RateLimited):
         limiter.take("ingest", "a", count=2)
     assert limiter.take("ingest", "a")["ratelimit-remaining"] == "0"
+
+
+def test_who_waits_as_long_as_it_is_told_gets_in() -> None:
+    """Each attempt takes the token of its request, so the records have to wait for one more."""
+    clock = Clock()
+    limiter = RateLimiter({"ingest": 60}, clock=clock)
+    limiter.take("ingest", "a", count=60)
+    for records in (3, 40, 59):
+        for attempt in range(3):
+            try:
+                limiter.take("ingest", "a")
+                limiter.take("ingest", "a", count=records, taken=1)
+                break
+            except RateLimited as refusal:
+                assert attempt < 2
+                clock.now += int(refusal.headers["retry-after"])
+
+
+def test_what_is_more_than_a_minute_holds_passes_a_full_bucket() -> None:
+    """It would never pass otherwise; the bucket is in debt for it, so that the rate is kept."""
+    clock = Clock()
+    limiter = RateLimiter({"ingest": 60}, clock=clock)
+    limiter.take("ingest", "a")
+    assert limiter.take("ingest", "a", count=179, taken=1)["ratelimit-remaining"] == "0"
+    with pytest.raises(RateLimited) as refused:
+        limiter.take("ingest", "a")
+    assert refused.value.headers["retry-after"] == "121"
+    clock.now += 121
+    assert limiter.take("ingest", "a")["ratelimit-reset"] == "60"

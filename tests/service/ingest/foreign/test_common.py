@@ -150,3 +150,45 @@ def test_whatever_an_sdk_sends_becomes_a_log_event(event: ForeignEvent) -> None:
     """Of the declared form, with a text that says the same."""
     log = to_log(event)
     assert msgspec.json.decode(log.raw, type=LogEvent) == log.body
+
+
+_TEXTS = st.text(max_size=12)
+_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | _TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_TEXTS, inner, max_size=3),
+    max_leaves=8,
+)
+_FRAMES = st.builds(Frame, _TEXTS | st.none(), _TEXTS | st.none(), lineno=st.integers(0, 9) | st.none())
+_ERRORS = st.builds(ForeignError, _TEXTS | st.none(), _TEXTS | st.none(), st.lists(_FRAMES, max_size=3))
+
+
+@given(
+    event=st.builds(
+        ForeignEvent,
+        _TEXTS | st.none(),
+        _TEXTS | st.none(),
+        st.lists(_ERRORS, max_size=3),
+        environment=_TEXTS | st.none(),
+        release=_TEXTS | st.none(),
+        user=st.dictionaries(st.sampled_from(["id", "email", "name", "x"]), _VALUES) | st.none(),
+        tags=st.dictionaries(_TEXTS | st.just(PROOF_PROPERTY), _VALUES, max_size=4),
+        images=st.lists(st.dictionaries(_TEXTS, _TEXTS, max_size=2), max_size=2),
+        more=st.dictionaries(_TEXTS.filter(lambda name: name not in {"exception", "debug_meta"}), _VALUES, max_size=4),
+    )
+)
+def test_the_text_is_that_of_the_event(event: ForeignEvent) -> None:
+    """Whoever reads the text finds the event, as if it had come by itself."""
+    body, raw = to_log(event)
+    assert msgspec.json.decode(raw, type=LogEvent) == body
+
+
+def test_what_is_shown_of_a_frame_is_each_events_own() -> None:
+    """Frames are remembered; what is hidden in one event is not in another."""
+    event = ForeignEvent("error", errors=[ForeignError("E", "v", [Frame("a.py", "f")])])
+    first, second = (to_log(event).body.extra or {} for _ in range(2))
+    first["exception"]["frames"][0]["file"] = "hidden"
+    assert second["exception"]["frames"][0]["file"] == "a.py"

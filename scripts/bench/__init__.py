@@ -1,0 +1,1 @@
+"""`make bench`: what each part measures and promises (`python -m scripts.bench`)."""

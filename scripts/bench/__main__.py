@@ -1,0 +1,87 @@
+"""`make bench`: every number that the service promises, as ratios within one run on one machine.
+
+Each figure stands beside its yardstick, measured minutes apart on the same PostgreSQL: the stock library, an echo
+route of the same server, the library's own ProjectionRunner, a DBOS workflow, another tracker of errors; or beside a
+plain number, where that is what was promised. Prints a table; exits 1 when a ratio falls short.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import NamedTuple
+
+from scripts import worlds
+from scripts.bench import commands, history, processes, readings, telemetry
+from scripts.bench.figures import Figures, console
+
+
+class Part(NamedTuple):
+    """A part of the run: what measures it, a database of its own if it has one, whether an API process is up."""
+
+    measure: Callable[[Figures, worlds.World, argparse.Namespace], None]
+    database: str = ""
+    served: bool = True
+
+
+PARTS = {
+    "transitions": Part(
+        lambda figures, world, asked: commands.measure_transitions(figures, world, asked.seconds), served=False
+    ),
+    "ingest": Part(lambda figures, world, asked: telemetry.measure_ingest(figures, world, asked.seconds)),
+    "large": Part(lambda figures, world, asked: telemetry.measure_large_events(figures, world, asked.seconds)),
+    "bugsink": Part(lambda figures, world, asked: telemetry.measure_trackers(figures, world, asked.seconds), "bugsink"),
+    "batches": Part(lambda figures, world, asked: telemetry.measure_batches(figures, world, asked.seconds)),
+    "scrubbing": Part(lambda figures, world, asked: telemetry.measure_scrubbing(figures, world, asked.seconds)),
+    "chains": Part(
+        lambda figures, world, asked: commands.measure_chains(figures, world, asked.seconds), "chains", served=False
+    ),
+    "claims": Part(lambda figures, world, _: commands.measure_claims(figures, world), "claims"),
+    "rebuild": Part(lambda figures, world, _: history.measure_rebuilds(figures, world, 100_000), "log", served=False),
+    "growth": Part(
+        lambda figures, world, asked: history.measure_growth(figures, world, asked.seconds, asked.growth_events),
+        served=False,
+    ),
+    "loads": Part(lambda figures, world, _: history.measure_loads(figures, world), "loads", served=False),
+    "control": Part(lambda figures, world, asked: readings.measure_control(figures, world, asked.seconds), "control"),
+    "backtest": Part(lambda figures, world, _: readings.measure_backtest(figures, world), "backtest"),
+    "deletion": Part(
+        lambda figures, world, asked: readings.measure_deletion(figures, world, asked.deletion_rows), "deletion"
+    ),
+    "lists": Part(lambda figures, world, asked: readings.measure_lists(figures, world, asked.lists_share), "caselists"),
+    "unmangling": Part(
+        lambda figures, world, asked: telemetry.measure_unmangling(figures, world, asked.seconds), "unmangling"
+    ),
+    "start": Part(lambda figures, *_: processes.measure_start(figures), served=False),
+    "neighbours": Part(lambda figures, _, asked: processes.measure_neighbours(figures, asked.seconds), served=False),
+}
+
+
+def main() -> int:
+    """Run all or the named parts."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", help=f"{' '.join(PARTS)} (default: all)")
+    parser.add_argument("--seconds", type=float, default=8.0, help="length of each load")
+    parser.add_argument("--growth-events", type=int, default=1_000_000)
+    parser.add_argument("--lists-share", type=float, default=1.0, help="of the promised number of cases and errors")
+    parser.add_argument("--deletion-rows", type=int, default=1_000_000)
+    asked = parser.parse_args()
+    if unknown := set(asked.parts) - PARTS.keys():
+        parser.error(f"no such part: {', '.join(sorted(unknown))}")
+    figures = Figures()
+    with worlds.World() as world:
+        for name, part in PARTS.items():
+            if asked.parts and name not in asked.parts:
+                continue
+            if part.database:
+                world.use_database(part.database)
+            with world.api() if part.served else nullcontext():
+                part.measure(figures, world, asked)
+    console.print(figures.table)
+    return 1 if figures.short else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

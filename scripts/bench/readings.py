@@ -1,0 +1,50 @@
+"""Figures of large projects: what reads, tries and deletes the most that a project may hold."""
+
+from __future__ import annotations
+
+from scripts import backtests, caselists, controls, endings, worlds
+from scripts.bench.figures import Figures, console
+
+
+def measure_control(figures: Figures, world: worlds.World, seconds: float) -> None:
+    """Read control of a project with 1,000 live runs and 10,000 entries in its ledger."""
+    found = controls.measure(world, seconds)
+    console.print(f"  control: {dict(found.statuses)}, p50 {found.percentile(0.5):.1f} ms")
+    slow = found.percentile(0.95)
+    figures.add("p95 of control, 1,000 runs, 10,000 entries", slow, "ms", yardstick=50, promised=1, most=True)
+
+
+def measure_backtest(figures: Figures, world: worlds.World) -> None:
+    """Try a contract on ninety days in which looks considered 100,000 cases, over HTTP."""
+    found = backtests.measure(world)
+    told = found.told
+    console.print(f"  {told['looks']:,} looks, {told['considered']:,} considered, {len(told['decisions']):,} decisions")
+    figures.add(
+        "a back-test of 90 days, 100,000 considered cases", found.seconds, "s", yardstick=5, promised=1, most=True
+    )
+
+
+def measure_deletion(figures: Figures, world: worlds.World, rows: int) -> None:
+    """Delete a project with so many rows of telemetry, and a fifth as many events, beside another tenant."""
+    ended = endings.measure(world, rows, rows // 5)
+    figures.add(f"rows deleted, of {rows + rows // 5:,}", ended.rate, "/s", yardstick=30_000, promised=1)
+    figures.add(
+        "p95 of another tenant meanwhile", ended.meanwhile, "ms", yardstick=ended.alone, promised=1.5, most=True
+    )
+
+
+def measure_lists(figures: Figures, world: worlds.World, share: float) -> None:
+    """Read pages of the list of cases by each of its filters, in a project with very many cases and errors."""
+    found = caselists.measure(world, share)
+    for timed in found:
+        console.print(f"  {timed.name}: p95 {timed.p95:.1f} ms, most {timed.most:.1f} ms")
+    slowest = max(found, key=lambda timed: timed.p95)
+    size = f"{int(caselists.CASES * share):,} cases and {int(caselists.EVENTS * share):,} errors"
+    figures.add(
+        f"p95 of a page of {size} ({slowest.name})",
+        slowest.p95,
+        "ms",
+        yardstick=caselists.PROMISED,
+        promised=1,
+        most=True,
+    )

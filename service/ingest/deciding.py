@@ -1,0 +1,273 @@
+"""What becomes of each record of a flush that holds its locks: refused, repeated, held, or stored and in its case.
+
+A case that stays as it is, is only counted; one that opens or regresses gets a unit of its own, together with the rules
+of its project. An error whose case was merged into another is taken in by that one (G-145): both heads are locked, and
+where it goes is as their states say under these locks. What is not locked yet because it was not known is remembered
+for the next flush.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import Any
+
+from service.auth.refusals import Unauthenticated
+from service.eventstore.cache import StreamName
+from service.eventstore.commands import Answer, Command, KeyReused, Origin, Outcome
+from service.eventstore.faults import StreamFault
+from service.eventstore.idempotency import Record, replay
+from service.eventstore.loading import Footprint, Loaded
+from service.eventstore.unit import Batch, UnitOfWork
+from service.ingest.attempt import NO_HEADERS, REPEATED, Attempt, Stored
+from service.ingest.grouping import Evidence, Grouping
+from service.ingest.items import STORED, Assignment, Item, LogRow
+from service.ingest.locking import Project
+from service.ingest.memory import Memory, overflow_of, rules_of
+from service.ingest.newcases import Room
+from service.ingest.releases import Question
+from service.ingest.tally import Assigned, Tally
+from statemachines.cases import case, suppressions
+from statemachines.kernel.machine import Stream
+from statemachines.projects.project import ProjectDeletionInProgress
+
+OVERFLOW = Evidence(
+    None,
+    None,
+    "More kinds of errors were new in this hour than get cases of their own\n\n"
+    "This case counts the others. Each of them gets its own case when it comes again in an hour with room.",
+)
+"""What an overflow case is called, and says, in the place of a first error."""
+
+
+@dataclass(slots=True)
+class Work:
+    """What the steps of one flush share.
+
+    `closed` are the projects whose gate was not got; `counted` the cases that stay as they are, with their states;
+    `outdated` says which releases had been replaced when their cases were resolved.
+    """
+
+    footprint: Footprint
+    loaded: Loaded
+    batch: Batch
+    projects: Mapping[str, Project]
+    closed: AbstractSet[str]
+    memory: Memory
+    counted: dict[StreamName, case.Case] = field(default_factory=dict)
+    rooms: Mapping[str, Room] = field(default_factory=dict)
+    outdated: AbstractSet[Question] = frozenset()
+    tally: Tally = field(default_factory=Tally)
+
+    def state_of(self, name: StreamName) -> case.Case | None:
+        """How a case stands in the flush; None when it is not in it."""
+        known = self.counted.get(name)
+        if known is not None:
+            return known
+        working = self.batch.streams.get(name)
+        return None if working is None else working.state
+
+    def newcomers(self) -> set[str]:
+        """Projects of which an error may open a case: they have a stream in the batch that does not exist yet."""
+        return {
+            project_id
+            for (project_id, _), working in self.batch.streams.items()
+            if working.stream.machine is case.MACHINE and not working.revision
+        }
+
+    def questions(self, items: Sequence[Item]) -> Iterator[Question]:
+        """What has to be known of releases: of each error, for each resolved case that may take it in."""
+        for item in items:
+            for offered in item.offered:
+                state = self.state_of((item.sender.project_id, offered.case_id))
+                if state is not None and state.merged_into is not None:
+                    state = self.state_of((item.sender.project_id, state.merged_into))
+                question = None if state is None else _question(item, state)
+                if question is not None:
+                    yield question
+
+
+def take(item: Item, work: Work, attempt: Attempt) -> None:
+    """Decide what becomes of a record: refused, answered from the record of its key, held, or stored.
+
+    Raises StreamFault when its case cannot be read here.
+    """
+    sender = item.sender
+    if sender.project_id in work.closed:
+        attempt.held.append(item)
+        return
+    project = work.projects.get(sender.project_id)
+    if project is None or project.dsn_hash != sender.dsn_hash:
+        attempt.settled.append((item, Unauthenticated()))
+        return
+    if not project.active:
+        attempt.settled.append((item, ProjectDeletionInProgress("The project is being deleted.")))
+        return
+    if item.key_record is not None:
+        if item.key_name not in work.loaded.names:
+            attempt.held.append(item)
+            return
+        repeated = _repeat(item, work)
+        if repeated is not None:
+            attempt.settled.append((item, repeated))
+            return
+    try:
+        assigned = _assign(item, work) if item.offered else None
+    except StreamFault as fault:
+        attempt.settled.append((item, fault))
+    else:
+        if assigned is None and item.offered:
+            attempt.held.append(item)
+        else:
+            attempt.stored.append(_store(item, assigned, project.account_id, work))
+
+
+def _repeat(item: Item, work: Work) -> Outcome | Exception | None:
+    """Answer a record from that of its key; None when it is new. Its answer, if it has one, is final."""
+    assert item.key_record is not None
+    record = work.loaded.records.get(item.key_record)
+    if item.part is not None:
+        if work.tally.has_part(item) or (record is not None and item.part.is_in(record.body)):
+            return REPEATED
+        return None
+    try:
+        return replay(record, item.sender.request_hash)
+    except KeyReused as refusal:
+        return refusal
+
+
+def _store(item: Item, assigned: Assigned | None, account_id: str, work: Work) -> Stored:
+    """Put a record into the tally, and its answer with it if the record of its key has to hold that."""
+    suppressed = work.tally.add(item, assigned, account_id)
+    if item.key_record is not None:
+        received_at = work.batch.now
+        work.tally.remember(item, received_at)
+        if item.part is None:
+            made = Record(item.sender.request_hash, item.row.id, STORED, item.answer(received_at), NO_HEADERS)
+            work.loaded.records[item.key_record] = made
+    return Stored(item, suppressed)
+
+
+def _assign(item: Item, work: Work) -> Assigned | None:
+    """Find the case of an error, opening or reopening it if need be; None while something it needs is held.
+
+    Raises StreamFault when that is the case, or what it needs to move: whether it is open is not known.
+    """
+    project_id = item.sender.project_id
+    chosen = _choose(item, work)
+    name = None if chosen is None else _follow((project_id, chosen.case_id), work)
+    if chosen is None or name is None:
+        return None
+    known = work.counted.get(name)
+    if known is not None:
+        return Assigned(name[1], chosen.grouping, known.status)
+    working = work.batch.streams.get(name)
+    if working is None:
+        return None
+    if not working.revision and not work.rooms[project_id].left:
+        return _assign_to_overflow(item, chosen.grouping, work)
+    if case.moves_on_error(working.state) and not _move(item, name, chosen.grouping, work):
+        return None
+    return Assigned(name[1], chosen.grouping, work.batch.streams[name].state.status, item.evidence)
+
+
+def _choose(item: Item, work: Work) -> Assignment | None:
+    """Find the grouping that an error keeps; None while a case that says so is held.
+
+    An old grouping that knows the error keeps it; only what none knows opens a case, under the newest.
+    """
+    chosen = item.offered[-1]
+    if len(item.offered) > 1:
+        for offered in reversed(item.offered):
+            name = (item.sender.project_id, offered.case_id)
+            if name in work.counted or name in work.batch.faults:
+                chosen = offered
+            elif name not in work.batch.streams:
+                return None
+            elif work.batch.streams[name].revision:
+                chosen = offered
+    return chosen
+
+
+def _follow(name: StreamName, work: Work) -> StreamName | None:
+    """Where the errors of a case go: into itself, or into the one that it was merged into.
+
+    None while that is not in the flush. Raises StreamFault when either cannot be read.
+    """
+    _readable(work.batch, name)
+    state = work.state_of(name)
+    if state is None or state.merged_into is None:
+        return name
+    target = (name[0], state.merged_into)
+    _readable(work.batch, target)
+    if work.state_of(target) is not None:
+        return target
+    work.memory.learn_route(name, state.merged_into)
+    return None
+
+
+def _move(item: Item, name: StreamName, grouping: Grouping, work: Work) -> bool:
+    """Run the unit of a case that may open or regress; False while the rules of its project are held."""
+    project_id = item.sender.project_id
+    stream, rules = case.stream(*name), rules_of(project_id)
+    _readable(work.batch, rules.name)
+    if rules.name not in work.batch.streams:
+        return False
+    unit = _unit(item, [stream], [rules], work)
+    fingerprint, state = grouping.fingerprint, unit.state(stream)
+    if state.status is case.Status.ABSENT:
+        work.rooms[project_id].opened += 1
+    rule = suppressions.settling_rule(unit.state(rules).rules, fingerprint)
+    outdated = _question(item, state) in work.outdated
+    events = case.decide_error(state, fingerprint, grouping.version, rule, unit.now, outdated=outdated)
+    unit.append(stream, events)
+    unit.accept()
+    return True
+
+
+def _assign_to_overflow(item: Item, grouping: Grouping, work: Work) -> Assigned | None:
+    """Count an error that is too new into the overflow case of the hour (G-136); None until that is locked."""
+    project_id = item.sender.project_id
+    hour = work.rooms[project_id].hour
+    stream = overflow_of(project_id, hour)
+    _readable(work.batch, stream.name)
+    known = work.counted.get(stream.name)
+    if known is not None:
+        return Assigned(stream.id, grouping, known.status)
+    working = work.batch.streams.get(stream.name)
+    if working is None:
+        work.memory.learn_full(project_id, hour)
+        return None
+    if not working.revision:
+        unit = _unit(item, [stream], [], work)
+        unit.append(stream, case.decide_overflow(unit.state(stream), hour, unit.now))
+        unit.accept()
+    status = work.batch.streams[stream.name].state.status
+    return Assigned(stream.id, grouping, status, OVERFLOW)
+
+
+def _readable(batch: Batch, name: StreamName) -> None:
+    """Raise the fault of a stream that cannot be read."""
+    if name in batch.faults:
+        raise batch.faults[name]
+
+
+def _question(item: Item, state: case.Case) -> Question | None:
+    """What has to be known of an error's release when its case is resolved; None when there is nothing to ask."""
+    row = item.row
+    if not isinstance(row, LogRow) or row.release is None or state.resolved_at is None:
+        return None
+    return Question(row.project_id, row.environment, row.release, state.resolved_at)
+
+
+def _unit(item: Item, streams: Sequence[Stream], reads: Sequence[Stream], work: Work) -> UnitOfWork:
+    """Begin the unit of work that a record causes."""
+    project_id = item.sender.project_id
+    origin = Origin("dsn", project_id, item.operation, item.sender.request_id)
+    return UnitOfWork(work.batch, Command(origin=origin, decide=_decided, streams=streams, reads=reads), item.row.id)
+
+
+def _decided(_unit: Any) -> Answer:
+    """Stand in for the decision of a command: a flush decides by itself and answers its records one by one."""
+    return Answer(STORED, None)

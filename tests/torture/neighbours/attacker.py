@@ -1,0 +1,99 @@
+"""The attacker of P25: what it has, how it sends, and what it counts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from scripts.loadgen import Request, Response
+from tests.torture.neighbours.wire import Wire
+
+PAUSE = 0.05  # seconds after an answer that refuses more
+
+
+class Holdings(msgspec.Struct, frozen=True):
+    """What the attacker has: an account with one key, projects with long histories and many cases."""
+
+    host: str
+    port: int
+    seconds: float
+    scale: float  # share of the full number of connections
+    key: str
+    dsn: str
+    shop: str  # the project with automation, the many cases and the long history of its contract
+    automation: str
+    long: list[str]  # projects with long histories of plans
+    rival: str  # a project whose plan everybody replaces
+    plan: dict[str, Any]  # the smallest one
+
+
+class Tally(msgspec.Struct):
+    """What the attacker got: answers by status, and how often there was none."""
+
+    statuses: dict[int, int] = {}
+    lost: int = 0
+    opened: int = 0  # connections that were let in and say nothing
+
+    @property
+    def through(self) -> int:
+        """Requests that the service carried out, or refused for what they were and not for their number."""
+        return self.opened + sum(number for status, number in self.statuses.items() if status != 429)
+
+
+class Attacker:
+    """Sends requests until its time is over, and counts what comes back."""
+
+    def __init__(self, holdings: Holdings) -> None:
+        self.holdings = holdings
+        self.until = time.monotonic() + holdings.seconds
+        self.counted: Counter[int] = Counter()
+        self.tally = Tally()
+
+    def many(self, number: int) -> int:
+        """How many of something, at the scale of this run."""
+        return max(4, round(number * self.holdings.scale))
+
+    def post(self, path: str, body: object, secret: str = "", **headers: str) -> Request:
+        """A request with a body; by default with the attacker's key."""
+        raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+        sent = {"content-type": "application/json"} | {name.replace("_", "-"): text for name, text in headers.items()}
+        if secret != "none":
+            sent["authorization"] = f"Bearer {secret or self.holdings.key}"
+        return "POST", path, sent, raw
+
+    def get(self, path: str) -> Request:
+        """A reading request with the attacker's key."""
+        return "GET", path, {"authorization": f"Bearer {self.holdings.key}"}, b""
+
+    async def repeat(
+        self,
+        make: Callable[[int], Request],
+        clients: int,
+        hear: Callable[[Request, Response], None] = lambda _, __: None,
+    ) -> None:
+        """Let so many clients send what `make` makes of a running number, each as soon as it was answered."""
+        numbers = iter(range(1 << 60))
+        wire = Wire(self.holdings.host, self.holdings.port)
+
+        async def client() -> None:
+            while time.monotonic() < self.until:
+                try:
+                    request = make(next(numbers))
+                    answer = await wire.send(request)
+                except (OSError, TimeoutError, EOFError):
+                    self.tally.lost += 1
+                    await asyncio.sleep(PAUSE)
+                    continue
+                self.counted[answer[0]] += 1
+                hear(request, answer)
+                if answer[0] in {429, 503}:
+                    await asyncio.sleep(PAUSE)
+
+        await asyncio.gather(*(client() for _ in range(clients)))
+        await wire.close()
