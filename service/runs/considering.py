@@ -77,7 +77,7 @@ _PICKED = (
     "cross join lateral (select event_count, last_seen_at from case_stats "
     "where project_id = c.project_id and id = c.id offset 0) s where not n.many) union all "
     "(select s.id, s.event_count, s.last_seen_at from case_stats s where n.many and s.project_id = p.id "
-    "and (select c.status from cases c where c.project_id = s.project_id and c.id = s.id) = 'open' "
+    "and (select c.status = 'open' from cases c where c.project_id = s.project_id and c.id = s.id) "
     f"order by s.frequency desc fetch first {LOOKED_AT} rows with ties)) o "
     "order by o.event_count desc, o.last_seen_at desc, o.id limit %s)"
 )
