@@ -93,19 +93,14 @@ class EventStore:
         waiter: asyncio.Future[Outcome] = running.create_future()
         queue = self._queue_of(command)
         entry = queue.submit(command, waiter)
-        watches = (
-            running.call_later(DEADLINE + WATCH_SECONDS, _give_up_waiting, queue, entry),
-            running.call_later(DEADLINE + SILENCE, _give_up_silent, entry),
-            running.call_later(LONGEST, _give_up, waiter),
-        )
+        watch = _Watch(running, queue, entry)
         try:
             return await waiter
         finally:
-            for watch in watches:
-                watch.cancel()
+            watch.cancel()
             # A refusal's traceback leads to this frame: what holds the refusal must not be in it, or the command with
             # all that it was made from stays until the collector of cycles comes by.
-            del waiter, entry
+            del waiter, entry, watch
 
     def execute_sync(self, command: Command) -> Outcome:
         """Carry out a command from a thread without an event loop. Raises as `execute`."""
@@ -187,18 +182,34 @@ class EventStore:
         return int(seconds)
 
 
-def _give_up_waiting(queue: CommandLoop | FenceLane, entry: Entry) -> None:
-    """Tell the caller of a command that nobody has begun, because its thread waits for a silent database."""
-    if not queue.begun(entry):
-        tell(entry.waiter, entry.given_up)
+class _Watch:
+    """Tells a caller what became of a command that nothing is heard of, at three moments.
 
+    One timer goes from each to the next: nearly every command has ended before the first.
+    """
 
-def _give_up_silent(entry: Entry) -> None:
-    """Tell the caller of a command whose server has neither answered nor gone: nobody pursues its outcome yet."""
-    if not entry.in_doubt:
-        tell(entry.waiter, OutcomeUnknown())
+    __slots__ = ("_began", "_entry", "_queue", "_running", "_timer")
 
+    def __init__(self, running: asyncio.AbstractEventLoop, queue: CommandLoop | FenceLane, entry: Entry) -> None:
+        self._running, self._queue, self._entry = running, queue, entry
+        self._began = running.time()
+        self._timer = running.call_later(min(DEADLINE + WATCH_SECONDS, LONGEST), self._look)
 
-def _give_up(waiter: asyncio.Future[Outcome]) -> None:
-    if not waiter.done():
-        waiter.set_exception(OutcomeUnknown())
+    def cancel(self) -> None:
+        """Watch no more."""
+        self._timer.cancel()
+
+    def _look(self) -> None:
+        """Tell the caller when it has waited for too long, and look again at the next moment.
+
+        First comes a command that nobody has begun, because its thread waits for a silent database; then one whose
+        server has neither answered nor gone, unless its outcome is pursued; last any.
+        """
+        entry, waited, silent = self._entry, self._running.time() - self._began, DEADLINE + SILENCE
+        if waited >= LONGEST or (waited >= silent and not entry.in_doubt):
+            tell(entry.waiter, OutcomeUnknown())
+        elif not self._queue.begun(entry):
+            tell(entry.waiter, entry.given_up)
+        if not entry.waiter.done():
+            after = LONGEST if waited >= silent else min(silent, LONGEST)
+            self._timer = self._running.call_at(self._began + after, self._look)

@@ -294,12 +294,14 @@ def _remember(
     marks: Mapping[StreamName, Mark],
     snapshots: Mapping[StreamName, Mark],
 ) -> None:
-    """Fill the cache from a committed batch."""
+    """Fill the cache from a committed batch; what was only read, and is kept as it stands, stays as it is."""
     known = {}
     for name, working in batch.streams.items():
         if name not in chains and name not in loaded.heads:
             continue  # Still absent.
         before = cache.get(name)
+        if before is not None and name not in chains and _stands(working, loaded.heads[name], before, cache.peek(name)):
+            continue
         weight = NOTHING if before is None else before.weight
         rows = dict(working.rows)
         known[name] = Known(
@@ -312,3 +314,9 @@ def _remember(
         )
     for name, entry in known.items():
         cache.put(name, entry)
+
+
+def _stands(working: Working, head: Head, before: Known, kept: Known | None) -> bool:
+    """Whether a stream that was not written is what the cache keeps of it (what it only lends, it gives up)."""
+    at = (head.revision, head.bytes, head.chain)
+    return kept is before and working.state is before.state and (*before.mark, before.chain) == at

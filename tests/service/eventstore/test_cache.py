@@ -107,6 +107,17 @@ def test_streams_that_are_only_read_are_remembered_too(bench: Bench):
     assert bench.cache.get(("proj_a", "toy_absent")) is None
 
 
+def test_what_was_only_read_and_stands_is_not_laid_out_again(bench: Bench):
+    bench.run(simple_bump(1), simple_bump(2))
+    before, other = bench.cache.get(NAME), bench.cache.get(("proj_a", "toy_2"))
+    bench.run(command(lambda unit: Answer(200, None), toy_stream(1), reads=(toy_stream(2),)))
+    assert bench.cache.get(NAME) is before
+    assert bench.cache.get(("proj_a", "toy_2")) is other
+    bench.run(simple_bump(1))
+    assert bench.cache.get(NAME).revision == before.revision + 1
+    assert bench.cache.get(("proj_a", "toy_2")) is other
+
+
 def known(size: int, revision: int = 1) -> Known:
     return Known(Mark(revision), b"", None, {}, Weight(size))
 
