@@ -17,7 +17,7 @@ from service.eventstore.commands import ReadNotDone
 SHORT = 0.005
 """Seconds for which a place may be held by anybody as often as they like."""
 ABOUT = 1.0
-"""Seconds after which a tenant counts as gone that has given back its last place."""
+"""Seconds after which a tenant counts as gone."""
 LONGEST = 0.5
 """Seconds that a tenant rests at most, however long it held what it held: within its next request's deadline."""
 MANY = 1000
@@ -32,6 +32,27 @@ def fair_shares(wanted: Iterable[tuple[str, int]], size: int) -> dict[str, int]:
         shares[tenant] = min(count, -(-size // (len(ordered) - number)))
         size -= shares[tenant]
     return shares
+
+
+class Company:
+    """Who is about: whether anybody else has been, in the last ABOUT seconds, than who was last."""
+
+    __slots__ = ("_at", "_last", "_other_at")
+
+    def __init__(self) -> None:
+        self._last = ""
+        self._at = self._other_at = -ABOUT
+
+    def note(self, tenant: str) -> None:
+        """Say that a tenant is about."""
+        if tenant != self._last:
+            self._last, self._other_at = tenant, self._at
+        self._at = time.monotonic()
+
+    @property
+    def several(self) -> bool:
+        """Whether more than one tenant is about."""
+        return time.monotonic() - self._other_at <= ABOUT
 
 
 class Turns:
@@ -50,8 +71,7 @@ class Turns:
         self._running: dict[str, int] = {}
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}  # in the order of their next turns
         self._resting: dict[str, float] = {}  # until when
-        self._last: tuple[str, float] = ("", 0.0)  # who was about last, and when
-        self._last_other = 0.0  # when somebody else was
+        self._company = Company()
 
     @property
     def waiting(self) -> int:
@@ -123,16 +143,13 @@ class Turns:
 
     def note(self, tenant: str) -> None:
         """Say that a tenant is about, also when it needs no place."""
-        last, at = self._last
-        if last != tenant:
-            self._last_other = at
-        self._last = (tenant, time.monotonic())
+        self._company.note(tenant)
 
     def _let_rest(self, tenant: str, held: float) -> None:
         self.note(tenant)
-        now = time.monotonic()
-        if held < SHORT or now - self._last_other > ABOUT:
+        if held < SHORT or not self._company.several:
             return
+        now = time.monotonic()
         if len(self._resting) >= MANY:
             self._resting = {name: until for name, until in self._resting.items() if until > now}
         until = max(self._resting.get(tenant, now), now) + held * self._rest

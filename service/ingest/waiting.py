@@ -13,13 +13,15 @@ import time
 from collections.abc import Callable, Iterable
 
 from service.eventstore.inturn import Lines
+from service.eventstore.turns import Company
 from service.ingest.items import Item
 
 CAPACITY = 8192
 CAPACITY_BYTES = 64 * 1024 * 1024
 BATCH_BYTES = 4 * 1024 * 1024
 SHARED_BYTES = 1024 * 1024
-"""Bytes of a flush while several accounts wait: what one of them sends does not hold up the others for long."""
+"""Bytes of a flush while several accounts wait: what one of them sends does not hold up the others for long. Half of
+it, while only one waits but others are about: who comes next waits for the end of the flush that has begun."""
 
 FIRST_BACKOFF = 0.001
 LAST_BACKOFF = 0.032
@@ -40,6 +42,7 @@ class Waiting:
         self._queued = 0
         self._count = 0
         self._bytes = 0
+        self._company = Company()
 
     @property
     def count(self) -> int:
@@ -75,6 +78,7 @@ class Waiting:
         if lines is None:
             lines = self._fresh[tenant] = Lines()
         lines.add(project_id, item)
+        self._company.note(tenant)
         self._queued += 1
         self._use(item, 1)
         return True
@@ -111,7 +115,8 @@ class Waiting:
         """Choose the next batch: (runnable, overdue). Held ones that are due fill at most half of it.
 
         The batch ends with the record that reaches `max_bytes`: what one transaction writes is bounded too. While
-        several accounts wait it ends at SHARED_BYTES, of which each has an equal part, and at least one record.
+        several accounts wait it ends at SHARED_BYTES, of which each has an equal part, and at least one record; at half
+        of that when others are only about.
         """
         now = time.monotonic()
         batch: list[Item] = []
@@ -132,8 +137,7 @@ class Waiting:
                 else:
                     stay.append(item)
             self._held = stay
-        if len(self._fresh) > 1:
-            max_bytes = min(max_bytes, SHARED_BYTES)
+        max_bytes = min(max_bytes, self._shared())
         while self._fresh and len(batch) < size and taken < max_bytes:
             # One turn for every account; who has been served goes to the end.
             turn = max(1, (size - len(batch)) // len(self._fresh))
@@ -155,6 +159,12 @@ class Waiting:
                 if queue:
                     self._fresh[tenant] = queue
         return batch, overdue
+
+    def _shared(self) -> int:
+        """Bytes that a flush may have for the sake of others."""
+        if len(self._fresh) > 1:
+            return SHARED_BYTES
+        return SHARED_BYTES // 2 if self._company.several else BATCH_BYTES
 
     def expire(self) -> list[Item]:
         """Take out what is overdue, without choosing a batch."""

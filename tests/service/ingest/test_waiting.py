@@ -63,7 +63,18 @@ def test_a_flush_is_shared_by_cost_not_by_number():
     assert projects(batch).count("light") == 100
     assert 1 <= projects(batch).count("heavy") <= 4
     assert sum(found.size for found in batch) <= 2 * SHARED_BYTES
-    assert len(waiting.take(256)[0]) == BATCH_BYTES // (SHARED_BYTES // 4)
+
+
+def test_a_flush_of_one_account_is_short_while_others_are_about(monkeypatch: pytest.MonkeyPatch):
+    """Whoever comes next waits for the end of it; an account that is alone has whole ones."""
+    waiting = Waiting()
+    waiting.admit(item("light", size=100))
+    for _ in range(40):
+        waiting.admit(item("heavy", size=SHARED_BYTES // 4))
+    assert len(projects(waiting.take(256)[0])) == 5
+    assert projects(waiting.take(256)[0]) == ["heavy"] * 2
+    monkeypatch.setattr("service.eventstore.turns.ABOUT", -1.0)
+    assert projects(waiting.take(256)[0]) == ["heavy"] * (BATCH_BYTES // (SHARED_BYTES // 4))
 
 
 def test_more_projects_than_fit_take_turns_too():
