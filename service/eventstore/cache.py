@@ -18,7 +18,9 @@ StreamName = tuple[str, str]
 
 MEBIBYTE: Final = 1024 * 1024
 KEPT_BYTES: Final = 32 * MEBIBYTE
-"""Memory of the states that one loop keeps."""
+"""Memory of the states that a loop keeps."""
+KEPT_DOCUMENTS_BYTES: Final = 16 * MEBIBYTE
+"""The same of the loop for documents: whose are large and rarely written, a process does not stay larger for."""
 ENTRY: Final = 1024
 """Bytes of memory that a stream costs beside its state and rows: names, hashes, and its places in the maps."""
 PER_BYTE: Final = 6

@@ -15,7 +15,7 @@ from concurrent.futures import Future
 import psycopg
 import structlog
 
-from service.eventstore.cache import Known, StateCache, StreamName
+from service.eventstore.cache import KEPT_BYTES, Known, StateCache, StreamName
 from service.eventstore.commands import Command, CommandNotDone, Outcome
 from service.eventstore.entry import DEADLINE, Entry, tell
 from service.eventstore.faults import Fault, Meaning, judge
@@ -65,7 +65,10 @@ def _deliver(results: Iterable[tuple[asyncio.Future[Outcome], Outcome | Exceptio
 
 
 class CommandLoop:
-    """Accepts commands from any thread; its own thread commits them in rounds."""
+    """Accepts commands from any thread; its own thread commits them in rounds.
+
+    `kept_bytes` is the memory of the states that it keeps.
+    """
 
     def __init__(
         self,
@@ -73,9 +76,10 @@ class CommandLoop:
         registry: Registry,
         *,
         application: str = "service-loop",
+        kept_bytes: int = KEPT_BYTES,
         make_round: Callable[[Registry, StateCache], Round] = Round,
     ) -> None:
-        self._cache = StateCache()
+        self._cache = StateCache(max_bytes=kept_bytes)
         self._session = WritingSession(conninfo, application, cache=self._cache)
         self._round = make_round(registry, self._cache)
         self._warmer = Warmer(conninfo, registry, f"{application}-warm")

@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from projections.kernel.projection import Table
+from service.eventstore.cache import KEPT_DOCUMENTS_BYTES
 from service.eventstore.clock import NOW_SECONDS
 from service.eventstore.commands import Command, Outcome, OutcomeUnknown
 from service.eventstore.entry import DEADLINE, DOUBT_DEADLINE, SILENCE, Entry, tell
@@ -46,7 +47,9 @@ class EventStore:
         self.conninfo = conninfo
         self.registry = registry
         self.loop = CommandLoop(conninfo, registry)
-        self.documents = CommandLoop(conninfo, registry, application="service-documents")
+        self.documents = CommandLoop(
+            conninfo, registry, application="service-documents", kept_bytes=KEPT_DOCUMENTS_BYTES
+        )
         self.lane = FenceLane(conninfo, registry)
         self.reads = Reader(conninfo, "service-read", connections=READ_CONNECTIONS, per_tenant=READS_PER_TENANT)
         self.doors = Reader(conninfo, "service-door", connections=DOOR_CONNECTIONS, per_tenant=1)

@@ -18,6 +18,8 @@ SHORT = 0.005
 """Seconds for which a place may be held by anybody as often as they like."""
 ABOUT = 1.0
 """Seconds after which a tenant counts as gone that has given back its last place."""
+LONGEST = 0.5
+"""Seconds that a tenant rests at most, however long it held what it held: within its next request's deadline."""
 MANY = 1000
 """Tenants that have rested, from which on those are forgotten whose rest is over."""
 
@@ -133,7 +135,8 @@ class Turns:
             return
         if len(self._resting) >= MANY:
             self._resting = {name: until for name, until in self._resting.items() if until > now}
-        self._resting[tenant] = max(self._resting.get(tenant, now), now) + held * self._rest
+        until = max(self._resting.get(tenant, now), now) + held * self._rest
+        self._resting[tenant] = min(until, now + LONGEST)
         if tenant in self._waiting:
             self._wake(tenant)
 

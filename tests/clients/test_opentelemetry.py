@@ -92,14 +92,23 @@ def test_what_an_sdk_logs_is_in_the_case_of_its_like(
     assert answer.json()["case_id"] == case["id"]
 
 
-def test_a_restart_loses_and_doubles_nothing(server: ServerHandle, caller: httpx2.Client) -> None:
-    """The exporter tries again while the service is away."""
+@pytest.mark.parametrize("packing", ["none", "gzip"])
+@pytest.mark.parametrize(
+    ("program", "protocol", "minute"),
+    [
+        ((SCRIPTS / "python", HERE / "src" / "otel_logs.py"), "http/protobuf", "60"),
+        (("node", HERE / "src" / "otel_logs.cjs"), "http/json", "60000"),
+    ],
+)
+def test_a_restart_loses_and_doubles_nothing(
+    server: ServerHandle, caller: httpx2.Client, program: Any, protocol: str, minute: str, packing: str
+) -> None:
+    """The exporter tries again while the service is away; for a minute, for by default it ends before the restart."""
     made = make_project(caller)
-    command = [SCRIPTS / "python", HERE / "src" / "otel_logs.py", str(RECORDS), "wait"]
-    variables = {**os.environ, **environment(server, made["dsn"], "http/protobuf", "gzip")}
-    variables["OTEL_EXPORTER_OTLP_TIMEOUT"] = "60"  # seconds that it tries for; by default they end before the restart
+    variables = {**os.environ, **environment(server, made["dsn"], protocol, packing)}
+    variables["OTEL_EXPORTER_OTLP_TIMEOUT"] = minute
     with subprocess.Popen(
-        [str(part) for part in command],
+        [str(part) for part in (*program, RECORDS, "wait")],
         env=variables,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -20,6 +20,7 @@ from schemas.kernel.errors import CATALOGUE
 from service.ingest.outcomes import KINDS, outcome_of
 from service.jobs.declared import declared
 from tests.deploy.programs import program
+from tests.support.rounds import wait_until
 from tests.support.server import ServerHandle, free_port
 
 MONITORING = Path(__file__).parents[2] / "deploy" / "monitoring"
@@ -63,6 +64,8 @@ def shown(server: ServerHandle) -> dict[str, list[dict[str, str]]]:
     """What a scrape shows: labels of the samples by name."""
     with server.client() as client:
         client.get("/v1/projects")
+        # The worker begins after the first answer, and reads the log a moment later.
+        wait_until(lambda: "service_reader_lag_seconds{" in client.get("/metrics").text, 20)
         text = client.get("/metrics").text
     found: dict[str, list[dict[str, str]]] = {name: [dict.fromkeys(labels, "")] for name, labels in COMES_LATER.items()}
     for family in parsed(text):

@@ -2,11 +2,12 @@
 
 import datetime as dt
 import re
+import socket
 import ssl
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import httpx2
@@ -95,5 +96,26 @@ def test_the_interface_is_whole_behind_it(server: ServerHandle, proxied: httpx2.
 
 def test_what_it_keeps_away(proxied: httpx2.Client) -> None:
     """Bodies beyond every limit never reach the service; metrics are not for the outside."""
-    assert proxied.post("/v1/projects", content=b"x" * (3 << 20)).status_code == 413
+    large = proxied.post("/v1/projects", content=b"x" * (3 << 20))
+    assert (large.status_code, "x-service-request-id" in large.headers) == (413, False)
     assert proxied.get("/metrics").status_code == 404
+
+
+def test_one_address_holds_a_bounded_number_of_connections(proxied: httpx2.Client) -> None:
+    """Requests whose bodies do not come hold as many as may be; one more is refused, and welcome once they are gone."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    address = (proxied.base_url.host, proxied.base_url.port)
+    with ExitStack() as held:
+        for _ in range(64):
+            connection = held.enter_context(context.wrap_socket(socket.create_connection(address, timeout=10)))
+            connection.sendall(b"POST /v1/projects HTTP/1.1\r\nhost: here\r\ncontent-length: 9\r\n\r\n{")
+        give_up = time.monotonic() + 5
+        while proxied.get("/health/live").status_code != 429:
+            assert time.monotonic() < give_up
+            time.sleep(0.02)
+    give_up = time.monotonic() + 5
+    while proxied.get("/health/live").status_code != 200:
+        assert time.monotonic() < give_up
+        time.sleep(0.02)

@@ -54,7 +54,7 @@ async def record_export(call: Call[Any, None]) -> Outcome:
     for start in range(0, count, AT_ONCE):
         items: list[Item] = []
         for group in groups_of([piece.raw for piece in found.pieces[start : start + AT_ONCE]], start):
-            await call.turn(group.size)
+            await call.turn(group.size, foreign=True)
             for index in group.indexes:
                 try:
                     items.append(await _item_of(call, export, index))

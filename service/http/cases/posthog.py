@@ -102,7 +102,7 @@ async def _record(call: Call[bytes, None]) -> int:
     items: list[Item] = []
     refused = 0
     for group in groups_of(sent.events):
-        await call.turn(group.size)
+        await call.turn(group.size, foreign=True)
         for index in group.indexes:
             try:
                 taken = await _item_of(call, sent, sent.events[index])

@@ -25,6 +25,7 @@ from service.http.edge.errors import MethodNotAllowed, encode_failure, failure_o
 from service.http.edge.headers import HEAD_KEY, head_of, is_plain_path, read_head
 from service.http.edge.in_flight import InFlight
 from service.http.edge.measured import measure
+from service.http.edge.memory import give_back
 from service.http.edge.metrics import Metrics
 from service.http.edge.pipeline import Pipeline
 from service.http.edge.rate_limit import RateLimiter
@@ -161,9 +162,10 @@ def create_app(services_factory: Callable[[], Services], endpoints: Iterable[End
             pipeline.access.on = services.settings.access_log and services.settings.log_level in {"debug", "info"}
             pipeline.services = services
             stack.callback(setattr, pipeline, "services", None)
-            fresh = asyncio.create_task(metrics.keep_fresh())
+            tasks = [asyncio.create_task(metrics.keep_fresh()), asyncio.create_task(give_back())]
             stack.callback(metrics.refresh)
-            stack.callback(fresh.cancel)
+            for task in tasks:
+                stack.callback(task.cancel)
             yield
 
     edge = Edge(pipeline, metrics, routes)

@@ -20,7 +20,7 @@ from service.http.edge.apart import Apart
 from service.http.edge.forms import Form
 from service.http.edge.headers import conditional, head_of
 from service.http.edge.operations import Operation
-from service.http.edge.turns import Shares
+from service.http.edge.turns import FOREIGN, SMALL, Shares
 from service.ingest.items import AS_SENT, Adjustments, Sender
 from service.services import Services
 from statemachines.kernel.machine import Rejection
@@ -120,9 +120,10 @@ class Call(Generic[B, Q]):
         """
         return await self._tools.decode_one(self.principal.tenant, raw)
 
-    async def turn(self, size: int) -> None:
-        """Wait until so many bytes may be worked on in the event loop (P25)."""
-        await self._tools.turns.take(self.principal.tenant, size)
+    async def turn(self, size: int, *, foreign: bool = False) -> None:
+        """Wait until so many bytes may be worked on in the event loop (P25); those of a `foreign` form are dearer."""
+        cost = FOREIGN * size if foreign and size > SMALL else size
+        await self._tools.turns.take(self.principal.tenant, cost)
 
     async def work_on_body(self, work: Callable[[], T]) -> T:
         """Carry out a pure piece of work on the body: apart when the body is large (P25). Raises what it raises."""

@@ -13,6 +13,8 @@ from service.eventstore.inturn import Lines
 
 SMALL = 2048
 """Bytes of a body that never waits."""
+FOREIGN = 4
+"""Times that a byte of an SDK's record costs one of ours: it is read, turned into one of ours, and that written."""
 AT_ONCE = 128 * 1024
 """Bytes that are parsed before the loop turns to its other connections; one body may exceed it."""
 

@@ -26,25 +26,34 @@ function charge(number) {
   throw new PaymentError(`Payment ${number} failed`);
 }
 
-async function main() {
-  for (let number = 0; number < Number(process.argv[2]); number++) {
-    logger.emit({ severityNumber: SeverityNumber.INFO, body: `order ${number}` });
-    try {
-      charge(number);
-    } catch (error) {
-      logger.emit({
-        severityNumber: SeverityNumber.ERROR,
-        severityText: "ERROR",
-        body: "charging failed",
-        attributes: {
-          "exception.type": error.name,
-          "exception.message": error.message,
-          "exception.stacktrace": error.stack,
-        },
-      });
-    }
+function report(number) {
+  logger.emit({ severityNumber: SeverityNumber.INFO, body: `order ${number}` });
+  try {
+    charge(number);
+  } catch (error) {
+    logger.emit({
+      severityNumber: SeverityNumber.ERROR,
+      severityText: "ERROR",
+      body: "charging failed",
+      attributes: {
+        "exception.type": error.name,
+        "exception.message": error.message,
+        "exception.stacktrace": error.stack,
+      },
+    });
   }
+}
+
+async function main() {
+  for (let number = 0; number < Number(process.argv[2]); number++) report(number);
   await provider.forceFlush();
+  if (process.argv[3]) {
+    console.log("flushed");
+    await require("node:events").once(process.stdin, "data");
+    for (let number = 0; number < Number(process.argv[2]); number++) report(number);
+    await provider.forceFlush();
+    process.stdin.destroy();
+  }
   await provider.shutdown();
 }
 

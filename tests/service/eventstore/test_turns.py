@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.eventstore.commands import ReadNotDone
-from service.eventstore.turns import SHORT, Turns, fair_shares
+from service.eventstore.turns import LONGEST, SHORT, Turns, fair_shares
 
 
 class Work:
@@ -150,15 +151,22 @@ async def test_who_held_a_place_for_long_rests_while_others_are_about():
 
 async def test_rests_add_up():
     """Two places held at once count twice."""
-    work = Work(Turns(2, 2, 10, rest=20))
+    work = Work(Turns(2, 2, 10, rest=5))
     work.turns.note("b")
     first, second = work.begin("a1"), work.begin("a2")
     await asyncio.sleep(2 * SHORT)
     await work.end("a1")
     until = work.turns._resting["a"]
     await work.end("a2")
-    assert work.turns._resting["a"] >= until + 20 * 2 * SHORT
+    assert work.turns._resting["a"] >= until + 5 * 2 * SHORT
     await drain(work, [first, second])
+
+
+async def test_nobody_rests_for_longer_than_a_request_may_wait():
+    work = Work(Turns(1, 1, 10, rest=1000))
+    work.turns.note("b")
+    await hold_for_long(work, "a1")
+    assert work.turns._resting["a"] <= time.monotonic() + LONGEST
 
 
 async def test_who_waits_while_its_tenant_begins_to_rest_is_served_after_it():

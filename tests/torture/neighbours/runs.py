@@ -25,7 +25,9 @@ async def _attacked(theatre: Theatre, size: Size, shapes: Iterable[str]) -> list
             verdict = await built.attack(shape, idle, marks)
             if verdict.wrong:
                 theatre.say(f"once more, after {verdict}: {'; '.join(verdict.wrong)}")
-                verdict = await built.attack(shape, idle, marks)
+                # What an account may bring in an hour, the first attempt has had.
+                left = replace(marks, through=max(0, marks.through - verdict.tally.through))
+                verdict = await built.attack(shape, idle, left)
             theatre.say(f"{'WRONG ' if verdict.wrong else ''}{verdict}{'' if verdict.built else ' (not built)'}")
             wrong += [f"{shape}: {problem}" for problem in verdict.wrong]
     return wrong

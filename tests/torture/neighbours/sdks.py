@@ -21,6 +21,8 @@ UNPACKED_MOST = 4 << 20
 MOST_ITEMS = 1000
 MOST_VALUES = 5000
 MOST_EXPORTED = 10_000
+FEW_EXPORTED = 512
+MOSTLY = 8  # one in so many requests is of the worst kind: it may be one of few that are let in
 CLIENTS = 8
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
     "gzip": lambda raw: gzip.compress(raw, 6),
@@ -78,11 +80,13 @@ def captures_of_most(key: str) -> list[tuple[str, bytes]]:
 
 
 async def captures(attacker: Attacker) -> None:
-    """PostHog's batches, packed: a thousand events with as many properties as fit in."""
+    """PostHog's batches, packed: a thousand events with as many properties as fit in; and between them one alone."""
     bodies = captures_of_most(attacker.holdings.dsn)
+    wide = {"event": "attack", "distinct_id": "u", "properties": {f"{n:03x}": n for n in range(MOST_VALUES - 10)}}
+    alone = "gzip", gzip.compress(json.dumps({"api_key": attacker.holdings.dsn, "batch": [wide]}).encode())
 
     def make(number: int) -> Request:
-        coding, body = bodies[number % len(bodies)]
+        coding, body = alone if number % MOSTLY else bodies[number // MOSTLY % len(bodies)]
         return attacker.post("/batch/", body, attacker.holdings.dsn, content_encoding=coding)
 
     await attacker.repeat(make, CLIENTS)
@@ -106,10 +110,10 @@ def export_of(records: list[bytes]) -> bytes:
     return _field(1, _field(2, b"".join(_field(2, record) for record in records)))
 
 
-def many_records() -> bytes:
-    """An export of as many errors as are taken, each of another kind than the one before, of four megabytes."""
+def many_records(number_of: int = MOST_EXPORTED) -> bytes:
+    """An export of errors, by default of as many as are taken, in which case it has four megabytes."""
     text = b"x" * (UNPACKED_MOST // MOST_EXPORTED - 60)
-    body = [_field(5, _field(1, text + b"%06d" % number)) for number in range(MOST_EXPORTED)]
+    body = [_field(5, _field(1, text + b"%06d" % number)) for number in range(number_of)]
     return export_of([_time(number + 1) + b"\x10\x11" + told for number, told in enumerate(body)])
 
 
@@ -120,18 +124,18 @@ def large_records() -> bytes:
 
 
 async def exports(attacker: Attacker) -> None:
-    """OpenTelemetry's exports: ten thousand records as often as they are let in, else few with the most attributes.
+    """OpenTelemetry's exports: ten thousand records, or few with the most attributes; between them usual ones.
 
     Each is another export than all before, by a resource that says nothing else.
     """
     path = "/v1/logs"
-    bodies = [many_records(), large_records()]
+    bodies = [many_records(), large_records(), many_records(FEW_EXPORTED)]
     packed = [gzip.compress(body, 6) for body in bodies]
 
     def make(number: int) -> Request:
         name = _field(1, b"attack") + _field(2, _field(1, secrets.token_hex(8).encode()))
         told = _field(1, _field(1, _field(1, name)))
-        which = 0 if number % 16 == 0 else 1
+        which = 0 if number % (2 * MOSTLY) == 0 else 1 if number % MOSTLY == 0 else 2
         body = gzip.compress(told, 1) + packed[which] if number % 2 else told + bodies[which]
         coding = {"content_encoding": "gzip"} if number % 2 else {}
         headers = {"content_type": "application/x-protobuf", **coding}

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from service.eventstore.turns import Turns
+from service.http.edge.call import Call
 from service.http.edge.pipeline import MAX_RUNNING
 from service.http.edge.turns import SMALL, Shares
 
@@ -85,3 +88,20 @@ async def test_one_at_a_time_in_turn():
         task.cancel()
     await asyncio.gather(*gone, return_exceptions=True)
     await asyncio.wait_for(work("b"), 1)
+
+
+@pytest.mark.parametrize(
+    ("size", "foreign", "cost"), [(16_000, False, 16_000), (16_000, True, 64_000), (900, True, 900)]
+)
+async def test_what_is_dear_to_read_takes_more_of_a_turn(size: int, foreign: bool, cost: int) -> None:
+    """A record of an SDK is read, turned into one of ours, and that written; what is small never waits."""
+    taken: list[tuple[str, int]] = []
+
+    async def take(tenant: str, size: int) -> None:
+        taken.append((tenant, size))
+
+    call: Any = SimpleNamespace(
+        _tools=SimpleNamespace(turns=SimpleNamespace(take=take)), principal=SimpleNamespace(tenant="t")
+    )
+    await Call.turn(call, size, foreign=foreign)
+    assert taken == [("t", cost)]

@@ -1,0 +1,42 @@
+"""What a process has freed goes back to the system, so that its size follows what it holds (P25).
+
+What was freed between pieces that are still held stays with the process: an attack that was over for long could be told
+by its size. The allocator gives such pages back when it is asked to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+from collections.abc import Callable
+from pathlib import Path
+
+LOOK_SECONDS = 10.0
+GROWN_BYTES = 8 * 1024 * 1024
+"""How much a process has to have grown since it was last asked; each time costs some milliseconds of one thread."""
+
+_STATM = Path("/proc/self/statm")
+_PAGE_BYTES = 4096
+
+Trim = Callable[[int], int]
+
+
+async def give_back() -> None:
+    """Give back what is free, for ever, in a thread whenever the process has grown; nothing where that is not known."""
+    trim: Trim | None = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is None:  # another C library than glibc
+        return
+    least = resident_bytes()
+    while True:
+        await asyncio.sleep(LOOK_SECONDS)
+        now = resident_bytes()
+        if now >= least + GROWN_BYTES:
+            await asyncio.to_thread(trim, 0)
+            now = resident_bytes()
+            least = now
+        least = min(least, now)
+
+
+def resident_bytes() -> int:
+    """How much memory the process has."""
+    return int(_STATM.read_text().split()[1]) * _PAGE_BYTES
