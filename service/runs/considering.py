@@ -42,12 +42,12 @@ CASE = (
     "'lease', row_to_json(l), 'receipt', t.state, 'claim', k.state, 'run', case when r.live then r.state end"
 )
 CHAIN = (
-    "cross join lateral (select * from case_stats where project_id = c.project_id and id = c.id offset 0) s "
     "left join leases l on l.project_id = c.project_id and l.case_id = c.id "
     "left join trigger_receipts t on t.project_id = c.project_id and t.id = l.receipt_id "
     "left join claims k on k.project_id = c.project_id and k.id = l.claim_id "
     "left join automation_runs r on r.project_id = c.project_id and r.id = l.run_id"
 )
+COUNTED = "cross join lateral (select * from case_stats where project_id = c.project_id and id = c.id offset 0) s"
 _LAST = (
     "(select json_build_object('id', d.id, 'outcome', d.outcome) from automation_decisions d "
     "where d.project_id = c.project_id and d.case_id = c.id and d.automation_id = %s order by -d.seq limit 1)"
@@ -62,29 +62,36 @@ _SEEN_IN = (
     "select from (select e.environment from log_events e where e.project_id = s.project_id and e.case_id = s.id "
     "order by e.received_at desc limit 1000) e where e.environment = {0})))"
 )
-KEPT_WHERE_MAPPED = f"'seen_where_mapped', coalesce({_KEPT_IN.format(_ENVIRONMENT_OF_MAP)}, false)"
-SEEN_WHERE_MAPPED = f"'seen_where_mapped', coalesce({_SEEN_IN.format(_ENVIRONMENT_OF_MAP)}, false)"
+# Whether one of so many has an error elsewhere tells the telemetry, which is rarely asked: all its partitions would be
+# planned for and opened with each look.
+SEEN_WHERE_MAPPED = (
+    f"'seen_where_mapped', case when {_KEPT_IN.format(_ENVIRONMENT_OF_MAP)} then true "
+    f"when cardinality(s.environments) < {ENVIRONMENTS_KEPT} then false end"
+)
 _OBSERVED = f"select s.id from case_stats s where s.project_id = %s and s.id = any(%s) and {_SEEN_IN.format('%s')}"  # noqa: S608 - constants
-# Which cases a look is about is told by counts alone; everything else is read of those only. Of few open cases all are
-# compared, of many the most frequent are walked through: `frequency` orders them roughly, so all that are as frequent
-# as the last one are compared, too. (`offset 0` and the question for one status keep the planner, which knows little of
-# a young database, from turning the order round.)
+_COUNTS = "event_count, last_seen_at, first_seen_at, unmarked, environments"
+# Which cases a look is about is told by counts alone; all that is read beside it is read of those only. Of few open
+# cases all are compared, of many the most frequent are walked through: `frequency` orders them roughly, so all that are
+# as frequent as the last one are compared, too. What was read to pick a case is not looked up again. (`offset 0` and
+# the question for one status keep the planner, which knows little of a young database, from turning the order round.)
 _PICKED = (
-    f"(select o.id from (select count(*) > {FEW_OPEN} as many from "  # noqa: S608 - constants
+    f"(select o.* from (select count(*) > {FEW_OPEN} as many from "  # noqa: S608 - constants
     f"(select from cases where project_id = p.id and status = 'open' limit {FEW_OPEN + 1}) c) n cross join lateral ("
-    "(select c.id, s.event_count, s.last_seen_at from "
-    "(select project_id, id from cases where project_id = p.id and status = 'open' offset 0) c "
-    "cross join lateral (select event_count, last_seen_at from case_stats "
+    "(select c.project_id, c.id, c.case_revision, s.* from "
+    "(select project_id, id, case_revision from cases where project_id = p.id and status = 'open' offset 0) c "
+    f"cross join lateral (select {_COUNTS} from case_stats "
     "where project_id = c.project_id and id = c.id offset 0) s where not n.many) union all "
-    "(select s.id, s.event_count, s.last_seen_at from case_stats s where n.many and s.project_id = p.id "
+    "(select s.project_id, s.id, "
+    f"(select case_revision from cases where project_id = s.project_id and id = s.id), {_COUNTS} "
+    f"from (select project_id, id, {_COUNTS} from case_stats s where n.many and s.project_id = p.id "
     "and (select c.status = 'open' from cases c where c.project_id = s.project_id and c.id = s.id) "
-    f"order by s.frequency desc fetch first {LOOKED_AT} rows with ties)) o "
+    f"order by s.frequency desc fetch first {LOOKED_AT} rows with ties) s)) o "
     "order by o.event_count desc, o.last_seen_at desc, o.id limit %s)"
 )
 _CASES = (
-    f"select json_build_object({CASE}, {SEEN_WHERE_MAPPED.format('p.id')}, 'last', {_LAST}) as bundle from {_PICKED} o "  # noqa: S608 - constants
-    f"cross join lateral (select * from cases where project_id = p.id and id = o.id offset 0) c {CHAIN} "
-    "order by s.event_count desc, s.last_seen_at desc, c.id"
+    f"select json_build_object({CASE}, {SEEN_WHERE_MAPPED.format('p.id')}, 'last', {_LAST}) as bundle from {_PICKED} s "  # noqa: S608 - constants
+    "cross join lateral (select s.project_id, s.id, s.case_revision, 'open' as status) c "
+    f"{CHAIN} order by s.event_count desc, s.last_seen_at desc, s.id"
 )
 _OPEN = (
     f"select {RECEIPT_BUNDLE} as bundle from trigger_receipts t where t.project_id = p.id and t.automation_id = %s "  # noqa: S608 - constants
@@ -113,7 +120,8 @@ class ConsideredCase(NamedTuple):
 class CaseFound(msgspec.Struct, frozen=True, kw_only=True):
     """A case with what is counted of it, without its texts, and the latest chain of its lease.
 
-    `seen_where_mapped` says whether it had an error in the environment of the signal map.
+    `seen_where_mapped` says whether it had an error in the environment of the signal map; None when only its errors
+    tell, for it had them in more environments than are kept.
     """
 
     id: str
@@ -127,7 +135,7 @@ class CaseFound(msgspec.Struct, frozen=True, kw_only=True):
     receipt: Receipt | None
     claim: Claim | None
     run: Run | None
-    seen_where_mapped: bool
+    seen_where_mapped: bool | None
 
     @property
     def facts(self) -> CaseFacts:
@@ -159,8 +167,8 @@ class Look(msgspec.Struct, frozen=True):
     """What an automation finds: the contract, open cases and its own open receipts, as of one statement.
 
     `mapped` is the environment of the approved signal map. `observed` are the cases with errors in the environment
-    that the automation heals, None when that names none: when it is not that of the map, read after the rest, for it
-    only grows.
+    that the automation heals, None when that names none: as far as the rest does not tell, read after it, for they only
+    grow.
     """
 
     now: int
@@ -235,8 +243,11 @@ async def look_for_work(store: EventStore, project_id: str, automation_id: str) 
         return look
     if place == look.mapped:
         found = frozenset(case.id for case in look.cases if case.seen_where_mapped)
+        asked = [case.id for case in look.cases if case.seen_where_mapped is None]
     else:
-        found = await observed_in(store, project_id, [case.id for case in look.cases], place)
+        found, asked = frozenset(), [case.id for case in look.cases]
+    if asked:
+        found |= await observed_in(store, project_id, asked, place)
     return msgspec.structs.replace(look, observed=found)
 
 

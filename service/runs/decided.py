@@ -12,7 +12,16 @@ from service.eventstore.clock import NOW_SECONDS
 from service.eventstore.pages import Place
 from service.eventstore.store import EventStore
 from service.runs.bundles import CONTRACT, contract_of
-from service.runs.considering import CASE, CHAIN, ENVIRONMENTS_KEPT, KEPT_WHERE_MAPPED, MAPPED, CaseFound, observed_in
+from service.runs.considering import (
+    CASE,
+    CHAIN,
+    COUNTED,
+    ENVIRONMENTS_KEPT,
+    MAPPED,
+    SEEN_WHERE_MAPPED,
+    CaseFound,
+    observed_in,
+)
 from service.runs.recording import outcome_of
 from statemachines.contracts.authority import authority_of
 from statemachines.contracts.contract import Contract
@@ -27,11 +36,11 @@ _LAST = (
 )
 _STANDING = (
     f"json_build_object('now', {NOW_SECONDS}, {CONTRACT.format('c.project_id')}, 'case', json_build_object({CASE}, "  # noqa: S608 - constants
-    f"{KEPT_WHERE_MAPPED.format('c.project_id')}), 'environments', s.environments, {MAPPED.format('c.project_id')}, "
+    f"{SEEN_WHERE_MAPPED.format('c.project_id')}), 'environments', s.environments, {MAPPED.format('c.project_id')}, "
     "'fenced', exists (select from projects p where p.project_id = c.project_id and p.status <> 'active'), "
     f"'last', (select coalesce(json_agg(row_to_json(d)), '[]') from ({_LAST}) d))::text"
 )
-_CASE = f"select {_STANDING} from cases c {CHAIN} where c.project_id = %s and c.id = %s"  # noqa: S608 - constants
+_CASE = f"select {_STANDING} from cases c {COUNTED} {CHAIN} where c.project_id = %s and c.id = %s"  # noqa: S608 - constants
 
 
 class DecisionFilter(NamedTuple):
