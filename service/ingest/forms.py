@@ -199,7 +199,8 @@ FORMS: tuple[Form, ...] = (
                 | (?<=/webhooks/)\d{{17,20}}/[\w-]{{40,}}
             )"""
         ),
-        ("hooks.slack.com", "webhooks/", "webhooks\\/"),  # the last as JSON may write it
+        # An id follows, where in the paths of sources a name does; the slash as JSON may write it, too.
+        ("hooks.slack.com", *(f"webhooks{slash}{digit}" for slash in ("/", "\\/") for digit in range(10))),
         ("xox", "xapp-", ":AA"),
     ),
     BEARER,

@@ -268,6 +268,16 @@ def test_pieces_alone_are_no_reason_to_walk_an_event(escape):
         assert scrubbed(value) == (value, {})
 
 
+def test_a_folder_of_webhooks_is_no_reason_to_walk_every_event_of_a_product():
+    """However many frames are in it; the address of a webhook has an id there."""
+    frames = [{"file": f"shop/webhooks/step{number}.py", "abs_path": "/srv/webhooks/step.py"} for number in range(200)]
+    for written in (json.dumps(frames), json.dumps(frames).replace("/", "\\/")):
+        assert SCRUBBER.look(written.encode()) == NOTHING
+    secret = f"https://chat.example/api/webhooks/{'7' * 18}/{'aB3-' * 16}"
+    for written in (json.dumps([secret]), json.dumps([secret]).replace("/", "\\/")):
+        assert "chat_key" in [form.kind for form in SCRUBBER.look(written.encode()).forms]
+
+
 def test_of_very_many_pieces_not_all_are_looked_at():
     """Then the event is walked, which takes time for each of its values once."""
     value = {f"member {number}": "task-sk-runner-of-everything" for number in range(500)}
