@@ -22,6 +22,7 @@ from psycopg import sql
 
 from projections.accounts.person import PROJECTION as PEOPLE
 from projections.deletion.removal import DELETIONS, DeletionRow
+from service.eventstore.partitioned import TELEMETRY, partitions_of
 from service.eventstore.steps import alone, leave_room, prepare
 from service.registry import read_models
 
@@ -36,7 +37,6 @@ PAYLOADS = 500
 BLOCKS = 256
 """Pages of the idempotency records that one transaction looks through."""
 
-TELEMETRY = ("log_events", "analytics_events")
 FACTS = (
     "case_stats",
     "case_users",
@@ -64,9 +64,6 @@ FACTS = (
 KEPT = ("events", "stream_heads", "snapshots", "usage_days", "usage_deploys", "rebuilds", DELETIONS.name)
 """Tables with such rows that go another way, or stay: see the module's docstring."""
 
-_PARTITIONS = (
-    "select c.relname::text from pg_inherits i join pg_class c on c.oid = i.inhrelid where i.inhparent = %s::regclass"
-)
 _PHASE = "select phase from deletions where project_id = %s and id = %s"
 _DROP_HALVES = "select drop_rebuild_halves(read_model => %s)"
 _ERASE = (
@@ -190,8 +187,7 @@ async def _tables(connection: Connection) -> list[str]:
     """Every table that holds rows of a scope under its name: telemetry by partition, facts, read models."""
     found = []
     for telemetry in TELEMETRY:
-        cursor = await connection.execute(_PARTITIONS, (telemetry,))
-        found += sorted(name for (name,) in await cursor.fetchall())
+        found += await partitions_of(connection, telemetry)
     models = [name for name in read_models() if name not in {DELETIONS.name, PEOPLE.table.name}]
     return [*found, *models, *FACTS]
 

@@ -12,21 +12,16 @@ from typing import Any, NamedTuple
 import psycopg
 
 from service.eventstore.clock import DAY, TODAY
+from service.eventstore.partitioned import TELEMETRY, partitions_of
 
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 
-TELEMETRY = ("log_events", "analytics_events")
 DAYS_AHEAD = 7
 DDL_WAIT = "500ms"
 # Who waits to drop a partition has everybody wait behind who comes meanwhile: briefly, and rather once more.
 DROP_WAIT = "100ms"
 DROP_TRIES = 10
 DROP_PAUSE = 0.5
-
-_NAMES = (
-    "select c.relname::text from pg_inherits i join pg_class c on c.oid = i.inhrelid "
-    "where i.inhparent = %s::regclass order by c.relname"
-)
 
 
 class Partition(NamedTuple):
@@ -73,10 +68,8 @@ async def ensure_partitions(connection: Connection, days_ahead: int = DAYS_AHEAD
 
 async def partitions(connection: Connection, telemetry: str) -> list[Partition]:
     """All partitions of a telemetry table, oldest day first, the default one last."""
-    cursor = await connection.execute(_NAMES, (telemetry,))
-    return [
-        Partition(telemetry, name, _day_of(name.removeprefix(f"{telemetry}_"))) for (name,) in await cursor.fetchall()
-    ]
+    names = await partitions_of(connection, telemetry)
+    return [Partition(telemetry, name, _day_of(name.removeprefix(f"{telemetry}_"))) for name in names]
 
 
 def _day_of(label: str) -> int | None:

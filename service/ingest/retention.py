@@ -22,8 +22,9 @@ from psycopg import sql
 
 from service.billing.plans import Retention
 from service.eventstore.clock import DAY
+from service.eventstore.partitioned import TELEMETRY
 from service.eventstore.steps import alone, leave_room, prepare
-from service.ingest.partitions import TELEMETRY, Partition, drop_ended, partitions, today_of
+from service.ingest.partitions import Partition, drop_ended, partitions, today_of
 
 log = structlog.get_logger()
 

@@ -18,9 +18,10 @@ from service.auth.system import carry_out
 from service.auth.uses import Uses
 from service.deletion import commands, purging, reads
 from service.deletion.advancing import Advancer
-from service.deletion.purging import FACTS, KEPT, TELEMETRY, Purge
+from service.deletion.purging import FACTS, KEPT, Purge
 from service.deletion.sweeping import in_turn, sweep
 from service.eventstore import statements
+from service.eventstore.partitioned import TELEMETRY
 from service.eventstore.rebuild import rebuild
 from service.eventstore.store import EventStore
 from service.ids import new_id

@@ -1,0 +1,20 @@
+"""The tables of telemetry, which have a partition for each day."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+
+TELEMETRY = ("log_events", "analytics_events")
+
+_NAMES = (
+    "select c.relname::text from pg_inherits i join pg_class c on c.oid = i.inhrelid "
+    "where i.inhparent = %s::regclass order by c.relname"
+)
+
+
+async def partitions_of(connection: psycopg.AsyncConnection[tuple[Any, ...]], table: str) -> list[str]:
+    """Names of all partitions of a table, oldest day first, the default one last."""
+    cursor = await connection.execute(_NAMES, (table,))
+    return [name for (name,) in await cursor.fetchall()]
