@@ -24,7 +24,7 @@ from service.registry import registry
 from service.settingvalues import PLANS, plans
 from tests.support.cluster import TestCluster
 from tests.support.payments import KEY, SECRET
-from tests.support.server import ServerHandle, free_port
+from tests.support.server import ServerHandle, free_port, running_server
 
 INSTALLED = Path(__file__).parents[2] / ".clients"  # by `make clients`
 SECONDS = 30
@@ -76,15 +76,10 @@ def server(
         "SERVICE_PAYMENT_WEBHOOK_SECRET": SECRET,
         "NO_PROXY": "127.0.0.1",
     }
-    with cluster.database() as url:
-        handle = ServerHandle(tmp_path_factory.mktemp("selling"), database_url=url, env=env)
-        try:
-            handle.start()
-            hook = {"url": f"{handle.base_url}/v1/billing/webhook", "secret": SECRET}
-            provider.post("/_config/webhooks/service", data=hook).raise_for_status()
-            yield handle
-        finally:
-            handle.stop()
+    with running_server(tmp_path_factory.mktemp("selling"), cluster, env) as handle:
+        hook = {"url": f"{handle.base_url}/v1/billing/webhook", "secret": SECRET}
+        provider.post("/_config/webhooks/service", data=hook).raise_for_status()
+        yield handle
 
 
 def sign_in(server: ServerHandle, name: str) -> tuple[str, httpx2.Client]:

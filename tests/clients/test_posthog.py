@@ -13,7 +13,7 @@ import pytest
 from tests.clients.test_generators import HERE, MODULES, SCRIPTS, pytestmark, run
 from tests.support.accounts import create_project, sign_in
 from tests.support.cluster import TestCluster
-from tests.support.server import ServerHandle
+from tests.support.server import ServerHandle, running_server
 
 __all__ = ["pytestmark"]
 
@@ -27,13 +27,8 @@ FILES = {"posthog": "posthog_python.py", "posthog-node": "posthog_node.cjs"}
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, cluster: TestCluster) -> Iterator[ServerHandle]:
     """A server of its own: it is started again on the way."""
-    with cluster.database() as url:
-        handle = ServerHandle(tmp_path_factory.mktemp("posthog"), database_url=url)
-        try:
-            handle.start()
-            yield handle
-        finally:
-            handle.stop()
+    with running_server(tmp_path_factory.mktemp("posthog"), cluster) as handle:
+        yield handle
 
 
 def report(project: dict[str, Any], program: str, folder: Path, *, packed: bool) -> None:

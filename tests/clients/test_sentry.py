@@ -14,7 +14,7 @@ from service.packing import unpack
 from tests.clients.test_generators import HERE, INSTALLED, MODULES, SCRIPTS, run
 from tests.support.accounts import create_project, sign_in
 from tests.support.cluster import TestCluster
-from tests.support.server import ServerHandle
+from tests.support.server import ServerHandle, running_server
 
 pytestmark = [
     pytest.mark.clients,
@@ -31,13 +31,8 @@ PROGRAMS: dict[str, list[str | Path]] = {
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, cluster: TestCluster) -> Iterator[ServerHandle]:
     """A server of its own: it is started again on the way."""
-    with cluster.database() as url:
-        handle = ServerHandle(tmp_path_factory.mktemp("sentry"), database_url=url)
-        try:
-            handle.start()
-            yield handle
-        finally:
-            handle.stop()
+    with running_server(tmp_path_factory.mktemp("sentry"), cluster) as handle:
+        yield handle
 
 
 def report(project: dict[str, Any], program: str, folder: Path, *, packed: bool) -> None:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import httpx2
@@ -212,10 +212,11 @@ class ServerFactory:
         return server
 
 
-def _running(directory: Path, cluster: TestCluster) -> Iterator[ServerHandle]:
-    """A running server on a database of its own."""
+@contextmanager
+def running_server(directory: Path, cluster: TestCluster, env: dict[str, str] | None = None) -> Iterator[ServerHandle]:
+    """A running server on a database of its own, with settings as ServerHandle has them."""
     with cluster.database() as url:
-        handle = ServerHandle(directory, database_url=url)
+        handle = ServerHandle(directory, database_url=url, env=env)
         try:
             handle.start()
             yield handle
@@ -230,7 +231,8 @@ def shared_server(tmp_path_factory: pytest.TempPathFactory, cluster: TestCluster
     Its clock is ahead by what other tests moved it, never back, and their people and projects are there: a test makes
     its own, takes the time from the service and counts nothing but what is its own. No test ends one of its processes.
     """
-    yield from _running(tmp_path_factory.mktemp("shared"), cluster)
+    with running_server(tmp_path_factory.mktemp("shared"), cluster) as handle:
+        yield handle
 
 
 @pytest.fixture(scope="module")
@@ -241,7 +243,8 @@ def server(
     if request.node.get_closest_marker("shares_server"):
         yield request.getfixturevalue("shared_server")
     else:
-        yield from _running(tmp_path_factory.mktemp("server"), cluster)
+        with running_server(tmp_path_factory.mktemp("server"), cluster) as handle:
+            yield handle
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from tests.support.automation_world import EVENTS, closed
 from tests.support.cluster import TestCluster
 from tests.support.loop.http_scene import open_scene
 from tests.support.provider import FakeProvider, running_provider
-from tests.support.server import ServerHandle
+from tests.support.server import ServerHandle, running_server
 from tests.support.weekly import Weekly, gap, metric, report_on
 
 
@@ -30,13 +30,8 @@ def connected(
         "SERVICE_PROVIDER_US_URL": provider.url,
         "NO_PROXY": "127.0.0.1",
     }
-    with cluster.database() as url:
-        server = ServerHandle(tmp_path_factory.mktemp("connected"), database_url=url, env=env)
-        try:
-            server.start()
-            yield server
-        finally:
-            server.stop()
+    with running_server(tmp_path_factory.mktemp("connected"), cluster, env) as handle:
+        yield handle
 
 
 @pytest.fixture

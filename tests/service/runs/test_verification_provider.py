@@ -11,7 +11,7 @@ from tests.support.automation_world import closed
 from tests.support.cluster import TestCluster
 from tests.support.loop.http_scene import HttpScene, open_scene
 from tests.support.provider import FakeProvider, running_provider
-from tests.support.server import ServerHandle
+from tests.support.server import running_server
 
 
 @pytest.fixture
@@ -28,14 +28,8 @@ def at(tmp_path: Path, cluster: TestCluster, provider: FakeProvider) -> Iterator
         "SERVICE_PROVIDER_US_URL": provider.url,
         "NO_PROXY": "127.0.0.1",
     }
-    with cluster.database() as url:
-        server = ServerHandle(tmp_path, database_url=url, env=env)
-        try:
-            server.start()
-            with open_scene(server) as scene:
-                yield scene
-        finally:
-            server.stop()
+    with running_server(tmp_path, cluster, env) as server, open_scene(server) as scene:
+        yield scene
 
 
 def test_the_provider_counts_and_a_failed_read_is_not_silence(at: HttpScene, provider: FakeProvider) -> None:

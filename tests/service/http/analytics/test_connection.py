@@ -14,7 +14,7 @@ from tests.support.cluster import TestCluster
 from tests.support.onboarding import Onboarding, onboard
 from tests.support.plans import history_body, plan_body
 from tests.support.provider import FakeProvider, running_provider
-from tests.support.server import ServerHandle
+from tests.support.server import ServerHandle, running_server
 
 START, POLL = "/v1/auth/provider", "/v1/auth/provider/poll"
 
@@ -37,13 +37,8 @@ def server(
         "SERVICE_PROVIDER_EU_URL": running.url + "/eu",
         "NO_PROXY": "127.0.0.1",
     }
-    with cluster.database() as url:
-        handle = ServerHandle(tmp_path_factory.mktemp("connected"), database_url=url, env=env)
-        try:
-            handle.start()
-            yield handle
-        finally:
-            handle.stop()
+    with running_server(tmp_path_factory.mktemp("connected"), cluster, env) as handle:
+        yield handle
 
 
 @pytest.fixture(scope="module")

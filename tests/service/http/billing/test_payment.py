@@ -32,7 +32,7 @@ from tests.support.payments import (
     signature,
     subscription,
 )
-from tests.support.server import ServerHandle
+from tests.support.server import ServerHandle, running_server
 
 STATUS, CHECKOUT, PORTAL, WEBHOOK = (f"/v1/billing/{name}" for name in ("status", "checkout", "portal", "webhook"))
 UPDATED, DELETED = "customer.subscription.updated", "customer.subscription.deleted"
@@ -55,13 +55,8 @@ def server(
         "SERVICE_PAYMENT_WEBHOOK_SECRET": SECRET,
         "NO_PROXY": "127.0.0.1",
     }
-    with cluster.database() as url:
-        handle = ServerHandle(tmp_path_factory.mktemp("paid"), database_url=url, env=env)
-        try:
-            handle.start()
-            yield handle
-        finally:
-            handle.stop()
+    with running_server(tmp_path_factory.mktemp("paid"), cluster, env) as handle:
+        yield handle
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from service.packing import unpack
 from tests.support.api import World, at_once, ok, refused, without_request_id
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
 from tests.support.cluster import TestCluster
-from tests.support.server import ServerHandle
+from tests.support.server import ServerHandle, running_server
 
 pytestmark = pytest.mark.shares_server
 
@@ -301,13 +301,8 @@ async def test_what_is_sent_after_the_clock_was_moved_has_the_new_time(world: Wo
 def adjusted(cluster: TestCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerHandle]:
     """A server with the operator's settings of ingest, and two processes."""
     env = {"SERVICE_SCRUB_NAMES": "card-number,plate", "SERVICE_NEW_CASES_PER_HOUR": "2", "SERVICE_WORKERS": "2"}
-    with cluster.database() as url:
-        handle = ServerHandle(tmp_path_factory.mktemp("adjusted"), database_url=url, env=env)
-        try:
-            handle.start()
-            yield handle
-        finally:
-            handle.stop()
+    with running_server(tmp_path_factory.mktemp("adjusted"), cluster, env) as handle:
+        yield handle
 
 
 async def test_an_operator_may_hide_more_names(adjusted: ServerHandle):

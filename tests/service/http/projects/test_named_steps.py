@@ -27,7 +27,7 @@ from tests.support.cluster import TestCluster
 from tests.support.ending import held_at_the_fence
 from tests.support.payments import KEY, SECRET, FakePayments, notification, running_payments, signature, subscription
 from tests.support.provider import FakeProvider, running_provider
-from tests.support.server import ServerHandle
+from tests.support.server import ServerHandle, running_server
 from tests.support.walking import Walker
 
 LASTING = {"ask_a_question"}
@@ -67,13 +67,8 @@ def server(
         "SERVICE_NEW_CASES_PER_HOUR": "3",
         "NO_PROXY": "127.0.0.1",
     }
-    with cluster.database() as url:
-        handle = ServerHandle(tmp_path_factory.mktemp("equipped"), database_url=url, env=env)
-        try:
-            handle.start()
-            yield handle
-        finally:
-            handle.stop()
+    with running_server(tmp_path_factory.mktemp("equipped"), cluster, env) as handle:
+        yield handle
 
 
 @pytest_asyncio.fixture
