@@ -6,7 +6,7 @@ import asyncio
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Self
 
@@ -32,6 +32,8 @@ NOTICE_SILENCE: dict[str, Any] = {
     "tcp_user_timeout": 5000,
 }
 CONNECT_SECONDS = 2
+KEPT_CURSORS = 50  # of a connection for reading
+KEPT_TEXT = 4096  # characters of text that a kept cursor may hold
 CANCEL_SECONDS = 0.7  # a server that has not ended a cancelled statement by then is stopped, or nobody hears it
 TRANSACTION_TIMEOUT_FROM = 170000  # the first server version that has transaction_timeout
 
@@ -75,6 +77,24 @@ class ReadingConnection(psycopg.AsyncConnection[Row]):
     """
 
     _cutting: asyncio.TimerHandle | None = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._kept: dict[str, psycopg.AsyncCursor[Row]] = {}
+
+    async def fetch(self, query: str, params: Sequence[Any], *, prepare: bool | None) -> list[Row]:
+        """Run a statement and return its rows; `prepare` as psycopg has it. Raises psycopg.Error.
+
+        The cursor of a statement that brought back little is kept: to make one takes a quarter of its time. It holds
+        on to its rows until it is used again, so one that brought back much is not.
+        """
+        cursor = self._kept.pop(query, None) or self.cursor()
+        await cursor.execute(query.encode(), params, prepare=prepare)
+        rows = await cursor.fetchall()
+        size = sum(len(value) for row in rows for value in row if isinstance(value, str))
+        if size < KEPT_TEXT and len(self._kept) < KEPT_CURSORS:
+            self._kept[query] = cursor
+        return rows
 
     @classmethod
     async def connect(cls, conninfo: str = "", **more: Any) -> Self:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from contextvars import ContextVar
 from functools import cache
 from types import TracebackType
@@ -17,9 +17,11 @@ from typing import Any, TypeVar
 
 import msgspec
 import psycopg
+from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool
 
 from projections.kernel.projection import Table
+from service.deadlines import Deadlines
 from service.eventstore.commands import CommandNotDone, ReadNotDone
 from service.eventstore.connection import CONNECT_SECONDS, NOTICE_SILENCE, ReadingConnection
 from service.eventstore.turns import Turns
@@ -27,6 +29,7 @@ from service.eventstore.turns import Turns
 R = TypeVar("R", bound=msgspec.Struct)
 Row = tuple[Any, ...]
 AsyncConnection = psycopg.AsyncConnection[Row]
+Pool = AsyncConnectionPool[ReadingConnection]
 
 POOL_TIMEOUT = 1.0  # seconds a read waits for a connection; then psycopg_pool.PoolTimeout, a 503
 POOL_WAITING = 512
@@ -34,6 +37,9 @@ RECONNECT_SECONDS = 4.0  # a lost connection is tried again, less and less often
 OWN_SECONDS = 5.0  # what a process reads for itself takes at most, waiting included
 REST = 1.0  # a tenant whose statement took long leaves the database to others for as long, while others read
 TENANT_WAITING = 128  # reads of one tenant that wait for their turn; the in-flight bound of a credential is above it
+
+
+_NO_TURN: AbstractAsyncContextManager[None] = nullcontext()
 
 
 class Caller:
@@ -84,7 +90,9 @@ class Reader:
         self._application = application
         self._connections = connections
         self._turns = Turns(connections, per_tenant, TENANT_WAITING, REST)
-        self._pool: AsyncConnectionPool[AsyncConnection] | None = None
+        self._deadlines = Deadlines()
+        self._pool: Pool | None = None
+        self._idle: list[ReadingConnection] = []
 
     async def start(self) -> None:
         """Open the pool. Raises psycopg_pool.PoolTimeout when there is no database."""
@@ -111,6 +119,8 @@ class Reader:
     async def stop(self) -> None:
         """Close the pool."""
         if self._pool is not None:
+            while self._idle:
+                await self._pool.putconn(self._idle.pop())
             await self._pool.close()
 
     @asynccontextmanager
@@ -120,39 +130,48 @@ class Reader:
         A statement that is still running then is cancelled in the server too. Each statement is a transaction of its
         own, so nothing is left to end when the connection is given back.
         """
-        if self._pool is None:
-            raise CommandNotDone
         caller = _CALLER.get()
-        if caller is None:
-            try:
-                async with asyncio.timeout(OWN_SECONDS):
-                    connection = await self._pool.getconn()
-                    try:
-                        yield connection
-                    finally:
-                        await self._pool.putconn(connection)
-            except TimeoutError:
-                raise ReadNotDone from None
-            return
-        running = asyncio.get_running_loop()
-        began = running.time()
-        try:
-            async with asyncio.timeout_at(began + caller.left), self._turns.place(caller.tenant):
-                connection = await self._pool.getconn()
+        with _Time(self._deadlines, caller):
+            async with self._turn(caller):
+                connection = await self._take()
                 try:
                     yield connection
                 finally:
-                    await self._pool.putconn(connection)
-        except TimeoutError:
-            raise ReadNotDone from None
-        finally:
-            caller.left -= running.time() - began
+                    await self._give_back(connection)
 
     async def fetch(self, query: str, *params: Any, prepare: bool | None = None) -> list[Row]:
-        """Run a read and return its rows as tuples; `prepare` as psycopg has it. Raises as `connection`."""
-        async with self.connection() as connection:
-            cursor = await connection.execute(query.encode(), params, prepare=prepare)
-            return await cursor.fetchall()
+        """Run a read and return its rows as tuples; `prepare` as psycopg has it. Raises as `connection`.
+
+        It does what that does without its generator: nearly all reads are one statement.
+        """
+        caller = _CALLER.get()
+        with _Time(self._deadlines, caller):
+            async with self._turn(caller):
+                connection = await self._take()
+                try:
+                    return await connection.fetch(query, params, prepare=prepare)
+                finally:
+                    await self._give_back(connection)
+
+    async def _take(self) -> ReadingConnection:
+        """Take the connection that was used last. Raises CommandNotDone, and what the pool raises.
+
+        The pool lends them in turn, which wakes another process of the server each time, whose memory is the coldest.
+        """
+        if self._pool is None:
+            raise CommandNotDone
+        return self._idle.pop() if self._idle else await self._pool.getconn()
+
+    async def _give_back(self, connection: ReadingConnection) -> None:
+        """Keep a connection for the next read; one that is broken or busy goes to the pool, which replaces it."""
+        assert self._pool is not None
+        if connection.pgconn.transaction_status == TransactionStatus.IDLE:
+            self._idle.append(connection)
+        else:
+            await self._pool.putconn(connection)
+
+    def _turn(self, caller: Caller | None) -> AbstractAsyncContextManager[None]:
+        return _NO_TURN if caller is None else self._turns.place(caller.tenant)
 
     async def find(
         self, table: Table[R], where: str, *params: Any, order_by: str = "", limit: int | None = None
@@ -171,6 +190,34 @@ class Reader:
     def waiting(self) -> int:
         """Reads that wait for their turn."""
         return self._turns.waiting
+
+
+class _Time:
+    """The time of a caller, or that of a read of the process's own, for a block. Raises ReadNotDone when it is over."""
+
+    __slots__ = ("_began", "_caller", "_deadline")
+
+    def __init__(self, deadlines: Deadlines, caller: Caller | None) -> None:
+        self._caller = caller
+        self._began = asyncio.get_running_loop().time()
+        self._deadline = deadlines.at(self._began + (OWN_SECONDS if caller is None else caller.left))
+
+    def __enter__(self) -> None:
+        if self._caller is not None and self._caller.left <= 0:
+            raise ReadNotDone
+        self._deadline.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._caller is not None:
+            self._caller.left -= asyncio.get_running_loop().time() - self._began
+        try:
+            self._deadline.__exit__(kind, error, trace)
+        except TimeoutError:
+            raise ReadNotDone from None
+        if isinstance(error, TimeoutError):
+            raise ReadNotDone from None
 
 
 @cache

@@ -57,7 +57,7 @@ async def test_the_time_is_that_of_all_reads_of_a_request(store: EventStore):
         await asyncio.sleep(0.3)
         await store.fetch("select 1")
         with pytest.raises(ReadNotDone):
-            await store.fetch("select pg_sleep(0.3)")
+            await store.fetch(SLOW)
         with pytest.raises(ReadNotDone):
             await store.fetch("select 1")
 
