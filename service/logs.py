@@ -12,6 +12,7 @@ import logging.config
 import sys
 import traceback
 from collections.abc import Mapping, MutableMapping
+from contextvars import ContextVar
 from typing import Any
 
 import structlog
@@ -20,13 +21,14 @@ QUIET = ("procrastinate", "httpx2", "httpcore2", "asyncio", "_granian")
 REMOVED = "[removed]"
 SECRET_NAMES = ("authorization", "secret", "password", "token", "api_key", "dsn", "cookie", "payload", "body")
 
+_REQUEST_ID: ContextVar[str] = ContextVar("request_id", default="")
+
 EventDict = MutableMapping[str, Any]
 
 
 def bind_request(request_id: str) -> None:
     """Begin a request: its id stands in every line logged in this context from now on."""
-    structlog.contextvars.clear_contextvars()
-    structlog.contextvars.bind_contextvars(request_id=request_id)
+    _REQUEST_ID.set(request_id)
 
 
 def configure(level: str, process: str) -> None:
@@ -76,12 +78,20 @@ def _shared(process: str) -> list[Any]:
 
     return [
         structlog.contextvars.merge_contextvars,
+        name_request,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         name_process,
         show_exception,
         remove_secrets,
     ]
+
+
+def name_request(_: Any, __: str, event: EventDict) -> EventDict:
+    """Say during which request something was logged: found when a line is written, for most requests write none."""
+    if request_id := _REQUEST_ID.get():
+        event["request_id"] = request_id
+    return event
 
 
 def show_exception(_: Any, __: str, event: EventDict) -> EventDict:

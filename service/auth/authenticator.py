@@ -22,7 +22,7 @@ from service.auth.authority import fence_reaches
 from service.auth.principals import ANONYMOUS, Principal, PrincipalKind
 from service.auth.refusals import NotFound, OwnerRequired, PrincipalNotAllowed, ScopeMissing, Unauthenticated
 from service.auth.sdk_keys import sent_keys
-from service.auth.secrets import SecretKind
+from service.auth.secrets import Dsn, SecretKind
 from service.auth.uses import Uses
 from service.eventstore.clock import NOW_SECONDS
 from service.eventstore.store import EventStore
@@ -100,10 +100,15 @@ class Authenticator:
         self._standings.clear()
 
     async def authenticate(
-        self, access: Access, headers: Mapping[str, str], query: Mapping[str, str | Sequence[str]]
+        self,
+        access: Access,
+        headers: Mapping[str, str],
+        query: Mapping[str, str | Sequence[str]],
+        shown: Dsn | None = None,
     ) -> Principal:
         """Find who sends a request. `headers` by lower-case name; `query` holds the values of each parameter.
 
+        `shown` is what `presented` says of the same request, where somebody has asked already.
         Raises Unauthenticated, PrincipalNotAllowed, ScopeMissing, and NotFound for a test route without a test token.
         """
         allowed = access.principals
@@ -113,14 +118,14 @@ class Authenticator:
             raise NotFound
         try:
             check_places(access, headers, query)
-            secret = presented(access, headers, query)
+            shown = shown or presented(access, headers, query)
             # What is remembered may let somebody through to the second check; a refusal rests on a fresh look, so that
             # a secret that has just ended is nobody's everywhere, and not of the wrong kind here and there.
             # Repeats of a deletion are answered without a command, so they have no second check either.
             remembered = access.mutation and access.group != DELETION_GROUP
-            principal = await self._identify(secret, remembered=remembered)
+            principal = await self._identify(shown, remembered=remembered)
             if remembered and _refusal(access, principal) is not None:
-                principal = await self._identify(secret, remembered=False)
+                principal = await self._identify(shown, remembered=False)
         except Unauthenticated as refused:
             if access.path == SELF_DELETE_PATH and (former := await self._former(headers)) is not None:
                 return former
@@ -201,7 +206,7 @@ class Authenticator:
         if standing.fenced and fence_reaches(principal, access):
             raise ProjectDeletionInProgress("The project is being deleted.")
 
-    async def _identify(self, secret: str, *, remembered: bool) -> Principal:
+    async def _identify(self, dsn: Dsn, *, remembered: bool) -> Principal:
         """Find the principal of a secret.
 
         Only operations whose commands prove the principal again may use what is `remembered`: a read has no second
@@ -211,9 +216,8 @@ class Authenticator:
             (self._settings.internal_token, PrincipalKind.INTERNAL),
             (self._settings.test_token, PrincipalKind.TEST),
         ):
-            if token is not None and secrets.equal(secret, token):
+            if token is not None and dsn.project_id is None and secrets.equal(dsn.key, token):
                 return Principal(kind, kind.value)
-        dsn = secrets.parse_dsn(secret)
         digest = secrets.digest(dsn.key)  # also for what is not looked up, so that garbage takes as long
         moment = time.monotonic()
         until, principal = self._known.get(digest, (0.0, ANONYMOUS))
@@ -330,8 +334,11 @@ def how_to_present(access: Access) -> str:
     return f"Send {', or '.join(ways)}; one value only."
 
 
-def presented(access: Access, headers: Mapping[str, str], query: Mapping[str, str | Sequence[str]]) -> str:
-    """Return the one secret of a request. Raises Unauthenticated for none, and for two that differ."""
+def presented(access: Access, headers: Mapping[str, str], query: Mapping[str, str | Sequence[str]]) -> Dsn:
+    """Return the one secret of a request. Raises Unauthenticated for none, and for two that differ.
+
+    Of two spellings of one DSN the one that names a project counts: that is checked too.
+    """
     sent = []
     authorization = headers.get("authorization", "")
     if authorization[: len(_BEARER)].lower() == _BEARER:
@@ -343,11 +350,12 @@ def presented(access: Access, headers: Mapping[str, str], query: Mapping[str, st
         sent.extend([values] if isinstance(values, str) else values)
     if access.sdk:
         sent += sent_keys(access.sdk, headers, query)
+    if len(sent) == 1:
+        return secrets.parse_dsn(sent[0])
     read = [secrets.parse_dsn(value) for value in sent]
     named = {dsn.project_id for dsn in read} - {None}
     if len({dsn.key for dsn in read}) > 1 or len(named) > 1:
         raise Unauthenticated("The request carries two credentials that differ.")
     if not read:
         raise Unauthenticated
-    # Of two spellings of one DSN the one that names a project counts: that is checked too.
-    return max(sent, key=len)
+    return Dsn(read[0].key, next(iter(named), None))

@@ -26,6 +26,7 @@ USER_CODE_LENGTH = 8
 ALIAS_DIGITS = 13  # hexadecimal ones: 52 bits, which every SDK's numbers hold
 
 PROJECT_ID = r"[A-Za-z0-9][A-Za-z0-9._:-]{7,199}"
+_SCHEMES = ("http://", "https://")
 _DSN = re.compile(rf"https?://(?P<key>[^/@\s]*)@[^/@\s]+/(?P<project>{PROJECT_ID})")
 
 
@@ -116,7 +117,7 @@ def make_sentry_dsn(base_url: str, dsn_key: str, project_id: str) -> str:
 
 def parse_dsn(text: str) -> Dsn:
     """Read a DSN or a bare DSN key; what is neither becomes a key that no look-up finds."""
-    found = _DSN.fullmatch(text)
+    found = _DSN.fullmatch(text) if text.startswith(_SCHEMES) else None
     return Dsn(found["key"], found["project"]) if found else Dsn(text, None)
 
 

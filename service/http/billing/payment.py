@@ -107,7 +107,7 @@ async def open_billing_portal(call: Call[PortalRequest, None]) -> Outcome:
 async def receive_billing_webhook(call: Call[bytes, None]) -> Answer:
     """Check the signature over the bytes as they came, then record what they say of a subscription."""
     services, plans = call.services, call.services.settings.plans
-    head = head_of(call.request.scope)
+    head = head_of(call.scope)
     given = [head.headers[name] for name in SIGNATURE_HEADERS if name in head.headers]
     if (
         len(given) != 1

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
+from litestar import Litestar
+
 from schemas.discovery.health import Live, Ready
 from service.auth.principals import PrincipalKind
 from service.discovery.figures import figures
@@ -57,7 +59,7 @@ async def get_ready(call: Call[None, None]) -> Answer:
 )
 async def get_metrics(call: Call[None, None]) -> Outcome:
     """Render what all processes of this machine count, and what the database tells."""
-    metrics = call.request.app.state.metrics
+    metrics = Litestar.from_scope(call.scope).state.metrics
     await metrics.look(partial(figures, call.services.store, call.services.settings))
     metrics.refresh()
     body: bytes = await asyncio.to_thread(metrics.render)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from service.auth.access import DELETION_GROUP
 from service.auth.principals import ANONYMOUS, Principal
 from service.auth.refusals import Unauthenticated, refusal
-from service.auth.secrets import alias_of
+from service.auth.secrets import Dsn, alias_of
 from service.eventstore.reader import read_as
 from service.http.edge.bound import Bound, is_id, is_project_id
 from service.http.edge.headers import Head, check_credential_headers
@@ -34,13 +34,18 @@ class Admitted(NamedTuple):
     subject: Any
 
 
-async def admit(services: Services, bound: Bound, head: Head, query: Query, path: Mapping[str, str]) -> Admitted:
-    """Find out who asks, for which project, and whether it may. Raises a Rejection of the first check that fails."""
+async def admit(
+    services: Services, bound: Bound, head: Head, query: Query, path: Mapping[str, str], shown: Dsn | None
+) -> Admitted:
+    """Find out who asks, for which project, and whether it may. `shown` is the secret in the head, where it is one.
+
+    Raises a Rejection of the first check that fails.
+    """
     operation = bound.past if AS_OF in query else bound.operation
     principal = ANONYMOUS
     if not bound.public:
         check_credential_headers(head)
-        principal = await services.authenticator.authenticate(operation, head.headers, query)
+        principal = await services.authenticator.authenticate(operation, head.headers, query, shown)
         read_as(principal.tenant)
     subject, named = None, path.get("project_id")
     if operation.subject is not None:

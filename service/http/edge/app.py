@@ -16,7 +16,7 @@ from litestar.enums import ScopeType
 from litestar.exceptions import ClientException, MethodNotAllowedException, NotFoundException
 from litestar.handlers import HTTPRouteHandler
 from litestar.plugins import PluginProtocol
-from litestar.types import ASGIApp, Method, Receive, Scope, Send
+from litestar.types import HTTPScope, Method, Receive, Scope, Send
 
 from service.auth.refusals import InvalidPayload, NotFound
 from service.http.edge.bound import Bound
@@ -246,27 +246,34 @@ def _handler(pipeline: Pipeline, route: Route) -> HTTPRouteHandler:
     """Bind a path to Litestar's router; a GET answers HEAD too (G-016).
 
     One handler answers for all methods: to register one takes a millisecond of the start, and to find the operation by
-    its method next to nothing of a request.
+    its method next to nothing of a request. What answers stands where a middleware would: between that and a function
+    Litestar makes a request and a response of its own, which took a fifth of all time of a small request.
     """
     operations = {b.operation.method: b for b in route.operations}
     if "GET" in operations:
         operations["HEAD"] = operations["GET"]
 
-    async def handle(request: Request[Any, Any, Any]) -> ASGIApp:
-        bound = operations.get(request.method)
-        return _answer_options(pipeline, route, request) if bound is None else await pipeline.run(bound, request)
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        asked = cast("HTTPScope", scope)
+        bound = operations.get(asked["method"])
+        reply = _answer_options(pipeline, route, asked) if bound is None else await pipeline.run(bound, asked, receive)
+        await reply(scope, receive, send)
 
     return HTTPRouteHandler(
         _litestar_paths(route.template),
         http_method=cast("list[Method]", [*operations, HttpMethod.OPTIONS.value]),
         name=route.template,
-        status_code=200,
-    )(handle)
+        middleware=[lambda app: answer],  # noqa: ARG005 - Litestar names it
+    )(_not_reached)
 
 
-def _answer_options(pipeline: Pipeline, route: Route, request: Request[Any, Any, Any]) -> Reply:
+async def _not_reached() -> None:
+    """The function of a route, whose middleware answers."""
+
+
+def _answer_options(pipeline: Pipeline, route: Route, scope: HTTPScope) -> Reply:
     """Answer OPTIONS: a preflight on the routes for browsers, 405 elsewhere; Litestar would answer 204 everywhere."""
-    request_id = head_of(request.scope).request_id
+    request_id = head_of(scope).request_id
     if not route.cors:
         raise MethodNotAllowedException
     pipeline.access.answered(request_id, "OPTIONS", route.template, 204, 0.0)

@@ -14,6 +14,7 @@ from typing import Any
 from litestar.types import Receive
 
 from service.auth.refusals import InvalidPayload
+from service.deadlines import Deadlines
 from service.http.edge.body_room import Room
 from service.http.edge.errors import PayloadTooLarge
 from service.http.edge.forms import TOLD_BY, most_of
@@ -47,8 +48,10 @@ class ArrivingBody:
         limit: int,
         most: int = 0,
         limit_of: Callable[[bytes], int] | None = None,
+        deadlines: Deadlines | None = None,
     ) -> None:
         self._receive = receive
+        self._deadlines = Deadlines() if deadlines is None else deadlines
         self._limit = limit
         self._most = max(limit, most)
         self._limit_of = limit_of
@@ -73,7 +76,7 @@ class ArrivingBody:
             return b""
         room.expect(self._announced or 0)
         try:
-            async with asyncio.timeout(seconds):
+            with self._deadlines.within(seconds):
                 return await self._receive_all(room)
         except TimeoutError:
             raise _too_slow(f"the body must arrive within {seconds:g} seconds") from None
@@ -87,7 +90,7 @@ class ArrivingBody:
         while more and total != self._announced:
             held = bytearray()
             try:
-                async with asyncio.timeout(seconds):
+                with self._deadlines.within(seconds):
                     while more and total != self._announced and len(held) < size:
                         chunk, more = await self._next()
                         total += len(chunk)
@@ -154,14 +157,14 @@ class ArrivingBody:
             size += len(chunk)
 
 
-def arriving(operation: Operation, receive: Receive, headers: Mapping[str, str]) -> ArrivingBody:
-    """The body of a request, with the limit of the form that its first bytes tell."""
+def arriving(operation: Operation, receive: Receive, headers: Mapping[str, str], deadlines: Deadlines) -> ArrivingBody:
+    """The body of a request, with the limit of the form that its first bytes tell; `deadlines` are the process's."""
 
     def limit_of(begin: bytes) -> int:
         return most_of(operation.forms, headers, begin, operation.max_body)
 
     tell = limit_of if operation.forms else None
-    return ArrivingBody(receive, headers, operation.max_body, operation.largest_form, tell)
+    return ArrivingBody(receive, headers, operation.max_body, operation.largest_form, tell, deadlines)
 
 
 def _too_slow(reason: str) -> InvalidPayload:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from litestar import Request
+from litestar.types import HTTPScope
 
 from schemas.kernel.errors import CATALOGUE
 from service.auth.authority import authority
@@ -47,7 +47,7 @@ class Tools(NamedTuple):
 class Call(Generic[B, Q]):
     """One request after the pipeline: authenticated, visible, not fenced, validated."""
 
-    request: Request[Any, Any, Any]
+    scope: HTTPScope  # of ASGI
     operation: Operation
     services: Services
     _apart: Apart
@@ -99,7 +99,7 @@ class Call(Generic[B, Q]):
 
     def header(self, name: str) -> str | None:
         """The value of a request header by its lower-case name."""
-        return head_of(self.request.scope).headers.get(name)
+        return head_of(self.scope).headers.get(name)
 
     @property
     def sender(self) -> Sender:
@@ -176,12 +176,12 @@ class Call(Generic[B, Q]):
         """Put the intent under its gates and its principal's authority."""
         shown = authority(self.principal, self.scope_id, self.operation)
         exclusive = (self._gate(intent.fence),) if intent.fence else ()
-        _, malformed = conditional(head_of(self.request.scope), self.operation.if_match)
+        _, malformed = conditional(head_of(self.scope), self.operation.if_match)
         fault = malformed or self.locked
         origin = Origin(
             actor_kind=self.principal.kind.value,
             actor_id=self.principal.id,
-            operation=f"{self.operation.method} {self.request.scope['path']}",
+            operation=f"{self.operation.method} {self.scope['path']}",
             request_id=self.request_id,
             correlation_id=self.request_id,
         )

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from service.auth.authenticator import presented
 from service.auth.refusals import Unauthenticated
-from service.auth.secrets import parse_dsn
+from service.auth.secrets import Dsn
 from service.http.edge.errors import RateLimited
 from service.http.edge.operations import Operation
 
@@ -45,11 +45,9 @@ class InFlight:
             del self._running[credential]
 
 
-def credential_of(
-    operation: Operation, headers: Mapping[str, str], query: Mapping[str, str | Sequence[str]]
-) -> str | None:
-    """The secret that a request presents, in one spelling; None when there is none, or more than one."""
+def shown_in(operation: Operation, headers: Mapping[str, str], query: Mapping[str, str | Sequence[str]]) -> Dsn | None:
+    """The secret that a request presents; None when there is none, or more than one."""
     try:
-        return parse_dsn(presented(operation, headers, query)).key
+        return presented(operation, headers, query)
     except Unauthenticated:
         return None

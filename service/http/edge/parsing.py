@@ -80,10 +80,10 @@ def parse_head(call: Call[Any, Any], head: Head) -> None:
     operation = call.operation
     call.key = idempotency_key(head, operation.idempotency)
     call.if_match, _ = conditional(head, operation.if_match)  # what is wrong with it comes after existence
-    if not operation.as_of and AS_OF in query_for_credential(call.request.scope["query_string"]):
+    if not operation.as_of and AS_OF in query_for_credential(call.scope["query_string"]):
         raise InvalidPayload("A parameter is not acceptable.", invalid=[(AS_OF, "is not taken by this operation")])
     if operation.query is not None:
-        call.query = _checked_query(call.request.scope["query_string"], operation.query)
+        call.query = _checked_query(call.scope["query_string"], operation.query)
 
 
 def decode_body(bound: Bound, raw: bytes) -> tuple[Any, Any]:

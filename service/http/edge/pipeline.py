@@ -16,9 +16,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Protocol
 
-from litestar import Request
+from litestar.types import HTTPScope, Receive
 
 from service.auth.refusals import NotFound, ServiceUnavailable
+from service.auth.secrets import Dsn
+from service.deadlines import Deadlines
 from service.eventstore.commands import Answer, Outcome
 from service.eventstore.loop import CAPACITY
 from service.eventstore.reader import Caller, read_as, reading_for
@@ -35,7 +37,7 @@ from service.http.edge.client_address import Networks, client_address
 from service.http.edge.errors import failure_of, log_failure
 from service.http.edge.forms import TOLD_BY, form_of
 from service.http.edge.headers import Head, check_content, check_repeated_headers, head_of
-from service.http.edge.in_flight import InFlight, credential_of
+from service.http.edge.in_flight import InFlight, shown_in
 from service.http.edge.operations import Operation
 from service.http.edge.parsing import Query, adjusted, decode_body, parse, parse_head, query_for_credential
 from service.http.edge.quota import behind_quota, notice_beside
@@ -88,6 +90,7 @@ class Pipeline:
         self.operations: Mapping[str, Operation] = {}
         self.reading = 0
         self.running = 0
+        self._deadlines = Deadlines()
         self._turns = Shares()
         self._apart = Apart(waiting=MAX_RUNNING)
         # A piece of each is in memory; what is large takes its sender's time, so one account gets few places.
@@ -95,21 +98,21 @@ class Pipeline:
         # A document takes ten times its bytes once it is parsed, and is copied several times until it is stored.
         self._documents = Turns(places=MOST_DOCUMENTS, per_tenant=MOST_DOCUMENTS // 2, waiting=MAX_RUNNING)
 
-    async def run(self, bound: Bound, request: Request[Any, Any, Any]) -> Reply:
+    async def run(self, bound: Bound, scope: HTTPScope, receive: Receive) -> Reply:
         """Answer one request; never raises for what the request or its handler does."""
         started = time.perf_counter()
-        head = head_of(request.scope)
+        head = head_of(scope)
         added: dict[str, str] = dict(bound.cors)
         code: str | None = None
         standing: list[Call[Any, Any]] = []
-        body = arriving(bound.operation, request.receive, head.headers) if bound.reads_body else None
+        body = arriving(bound.operation, receive, head.headers, self._deadlines) if bound.reads_body else None
         try:
-            with reading_for(Caller(self._address(request, head), READING[bound.operation.mutation])):
-                outcome = await self._carry_out(bound, request, head, body, added, standing)
+            with reading_for(Caller(self._address(scope, head), READING[bound.operation.mutation])):
+                outcome = await self._carry_out(bound, scope, head, body, added, standing)
                 notice = await notice_beside(standing[0])
             reply = render_success(outcome, bound.operation, added, head.request_id, notice)
         except Exception as error:  # noqa: BLE001 - this is the edge: whatever it is, the client gets an envelope
-            path = request.scope["path_params"]
+            path = scope["path_params"]
             failure = with_next_operations(failure_of(error), self.operations, path, standing)
             log_failure(error, failure, bound.name)
             code = failure.code
@@ -120,13 +123,13 @@ class Pipeline:
         records = standing[0].records if standing else None
         self.observer.answered(bound.name, reply.status, code, seconds, records)
         who = standing[0].principal.kind.value if standing else UNKNOWN
-        self.access.answered(head.request_id, request.method, bound.operation.path, reply.status, seconds, who)
+        self.access.answered(head.request_id, scope["method"], bound.operation.path, reply.status, seconds, who)
         return reply
 
     async def _carry_out(
         self,
         bound: Bound,
-        request: Request[Any, Any, Any],
+        scope: HTTPScope,
         head: Head,
         body: ArrivingBody | None,
         added: dict[str, str],
@@ -138,47 +141,54 @@ class Pipeline:
         if body is not None:
             check_repeated_headers(head)
             body.check_size()
-        query = {} if bound.public else query_for_credential(request.scope["query_string"])
-        credential = None if bound.public else credential_of(operation, head.headers, query)
-        if credential is not None:
-            read_as(credential)
-            self.in_flight.enter(credential)
-        address = self._address(request, head)
-        head = with_coding(operation, head, query)
+        query = {} if bound.public else query_for_credential(scope["query_string"])
+        shown = None if bound.public else self._count_in(operation, head, query)
+        address = self._address(scope, head)
         self.running += 1
         try:
+            head = with_coding(operation, head, query)
             with self.strangers.of(address) as strange:
                 raw: bytes | None = None
-                if credential is None and operation.sdk and body is not None:
+                if shown is None and operation.sdk and body is not None:
                     raw = await self._read(body, strange)
                     raw = await unpack(operation, address, head, raw, strange, self._apart)
-                    head, credential = await self._introduce(operation, address, head, query, raw)
-                call = await self._admit(services, bound, request, head, query, address, added)
+                    head, shown = await self._introduce(operation, address, head, query, raw)
+                call = await self._admit(services, bound, scope, head, query, address, added, shown=shown)
                 standing.append(call)
                 return await self._answer_in_room(call, bound, head, body, raw, address)
         finally:
             self.running -= 1
-            if credential is not None:
-                self.in_flight.leave(credential)
+            if shown is not None:
+                self.in_flight.leave(shown.key)
+
+    def _count_in(self, operation: Operation, head: Head, query: Query) -> Dsn | None:
+        """Find the secret of a request, and count it in by that; None without one. Raises as InFlight.enter."""
+        shown = shown_in(operation, head.headers, query)
+        if shown is not None:
+            read_as(shown.key)
+            self.in_flight.enter(shown.key)
+        return shown
 
     async def _admit(
         self,
         services: Services,
         bound: Bound,
-        request: Request[Any, Any, Any],
+        scope: HTTPScope,
         head: Head,
         query: Query,
         address: str,
         added: dict[str, str],
+        *,
+        shown: Dsn | None,
     ) -> Call[Any, Any]:
         """Let the caller in, and charge the request to it. Raises as `admit`, and RateLimited."""
-        path: Mapping[str, str] = request.scope["path_params"]
-        operation, principal, project_id, subject = await admit(services, bound, head, query, path)
+        path: Mapping[str, str] = scope["path_params"]
+        operation, principal, project_id, subject = await admit(services, bound, head, query, path, shown)
         self._apart.note(principal.tenant)
         charge = partial(take_token, self.limiter, operation.rate, principal, address, tuple(path.values()))
         added.update(charge())
         return Call(
-            request=request,
+            scope=scope,
             operation=operation,
             services=services,
             _apart=self._apart,
@@ -199,7 +209,7 @@ class Pipeline:
 
     async def _introduce(
         self, operation: Operation, address: str, head: Head, query: Query, raw: bytes
-    ) -> tuple[Head, str | None]:
+    ) -> tuple[Head, Dsn | None]:
         """Take the sender's key out of a body of an SDK's, as if it had come in the head (G-142).
 
         Until then the body has its place in a room for strangers, who so take none of those who are known.
@@ -208,11 +218,7 @@ class Pipeline:
         if key is None:
             return head, None
         head = head._replace(headers={**head.headers, "x-service-dsn": key})
-        credential = credential_of(operation, head.headers, query)
-        if credential is not None:
-            read_as(credential)
-            self.in_flight.enter(credential)
-        return head, credential
+        return head, self._count_in(operation, head, query)
 
     async def _answer_in_room(
         self,
@@ -307,7 +313,7 @@ class Pipeline:
             raise ServiceUnavailable
         return raw
 
-    def _address(self, request: Request[Any, Any, Any], head: Head) -> str:
+    def _address(self, scope: HTTPScope, head: Head) -> str:
         """The address that limits count a request to."""
-        client = request.scope.get("client")
+        client = scope.get("client")
         return client_address(client[0] if client else "", head.headers, self.trusted_proxies)

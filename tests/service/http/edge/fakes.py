@@ -12,6 +12,7 @@ import msgspec
 from service.auth.authenticator import Authenticator, Standing
 from service.auth.principals import ANONYMOUS, Principal, PrincipalKind
 from service.auth.refusals import PrincipalNotAllowed, ScopeMissing, Unauthenticated
+from service.auth.secrets import Dsn
 from service.billing.notices import Told
 from service.eventstore.commands import Answer, Command, Outcome
 from service.eventstore.store import COMMANDS, FENCES, READS
@@ -49,7 +50,11 @@ class FakeAuthenticator:
     admit = Authenticator.admit
 
     async def authenticate(
-        self, operation: Operation, headers: Mapping[str, str], query: Mapping[str, str | Sequence[str]]
+        self,
+        operation: Operation,
+        headers: Mapping[str, str],
+        query: Mapping[str, str | Sequence[str]],
+        shown: Dsn | None,
     ) -> Principal:
         if PrincipalKind.ANONYMOUS in operation.principals:
             return ANONYMOUS
