@@ -32,11 +32,25 @@ def canonical_sha256(value: Any) -> str:
 
 
 def _is_plain(value: Any) -> bool:
-    kind = type(value)
-    if kind is dict:
-        return all(type(key) is str and key.isascii() and _is_plain(item) for key, item in value.items())
-    if kind is list or kind is tuple:
-        return all(map(_is_plain, value))
-    if kind is int:
-        return bool(-(2**53) < value < 2**53)
-    return isinstance(value, str | bool | None)
+    """Whether a value is of what the short way is right for. Every body with a key is asked, so nothing is called."""
+    left = [value]
+    while left:
+        item = left.pop()
+        kind = type(item)
+        if kind is str or item is None:
+            continue
+        if kind is dict:
+            try:
+                if not "".join(item).isascii():
+                    return False
+            except TypeError:  # a key that is no text
+                return False
+            left += item.values()
+        elif kind is list or kind is tuple:
+            left += item
+        elif kind is int:
+            if not -(2**53) < item < 2**53:
+                return False
+        elif not isinstance(item, str | bool | None):
+            return False
+    return True
