@@ -1,8 +1,8 @@
 """Canonical JSON (RFC 8785): the one form of a value that hashes are taken of.
 
-The rfc8785 library is right for everything and slow for all of it. Over values without floats and without keys
-beyond the Basic Multilingual Plane (where order by UTF-16 and by code point part), msgspec's sorted encoding is byte
-for byte the same at a fiftieth of the cost; a property test holds the two together.
+The rfc8785 library is right for everything and slow for all of it. Over values whose keys are ASCII and whose floats
+are fractions that neither writes with an exponent (amounts of money, say), msgspec's sorted encoding is byte for byte
+the same at a fiftieth of the cost; a property test holds the two together.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from typing import Any
 
 import msgspec
 import rfc8785
+
+_SMALL, _LARGE = 1e-5, 1e15  # between them no fraction is written with an exponent
 
 _sorted = msgspec.json.Encoder(order="sorted")
 
@@ -50,6 +52,9 @@ def _is_plain(value: Any) -> bool:
             left += item
         elif kind is int:
             if not -(2**53) < item < 2**53:
+                return False
+        elif kind is float:
+            if not _SMALL < abs(item) < _LARGE or item.is_integer():
                 return False
         elif not isinstance(item, str | bool | None):
             return False

@@ -25,6 +25,17 @@ def test_the_form_is_the_librarys(value: Any) -> None:
     assert canonical(value) == rfc8785.dumps(value)
 
 
+@given(st.floats(-1e16, 1e16) | st.floats(-1, 1) | st.decimals(-(10**6), 10**6, places=6).map(float))
+def test_so_is_that_of_an_amount(amount: float) -> None:
+    """Most floats of requests are amounts: those take the fast way, beside others that have to be told apart."""
+    assert canonical({"amount": amount}) == rfc8785.dumps({"amount": amount})
+
+
+@pytest.mark.parametrize("amount", [0.0, -0.0, 1.0, 1e-5, 9.999e-6, 1e15, 1e21, 5e-324, 0.1 + 0.2, 123456789012345.6])
+def test_so_is_that_of_an_amount_on_the_edge(amount: float) -> None:
+    assert canonical([amount]) == rfc8785.dumps([amount])
+
+
 def test_order_is_by_utf_16() -> None:
     """A key beyond the basic plane sorts before one at its end, because its first code unit is lower."""
     value = {"\uffff": 1, "\U0001f600": 2}
