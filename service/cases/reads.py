@@ -70,7 +70,7 @@ select json_build_object('now', {NOW_SECONDS}, 'case', row_to_json(c), 'stats', 
     'runs', coalesce(({_RUNS}), '[]'), 'total', json_build_object(
         'events', s.event_count + coalesce(g.events, 0), 'people', {PEOPLE.format("s")},
         'first_seen_at', least(s.first_seen_at, g.first_at), 'last_seen_at', greatest(s.last_seen_at, g.last_at),
-        'unmarked', s.unmarked or coalesce(g.unmarked, false)))::text
+        'unmarked', s.unmarked or coalesce(g.unmarked, false)))::text, {{beside}}
 from cases c join case_stats s on s.project_id = c.project_id and s.id = c.id {MERGED}
 left join projects p on p.project_id = c.project_id and p.status = 'active'
 left join leases l on l.project_id = p.project_id and l.case_id = c.id
@@ -140,12 +140,16 @@ class CaseBundle(msgspec.Struct, frozen=True):
         return [TrendBucket(day, self.evidence.days.get(day, 0)) for day in days]
 
 
-async def read_case(store: EventStore, project_id: str, case_id: str, runner: Holder | None) -> CaseBundle:
+async def read_case(
+    store: EventStore, project_id: str, case_id: str, runner: Holder | None, beside: str
+) -> tuple[CaseBundle, str]:
     """Read a case in full; a runner sees it only while it holds the case (R-CASE-14).
 
+    `beside` is a column over case `c` and its counts `s`: what is read of the case by the same statement, as text.
     Raises `case_not_found` and ClaimRequired.
     """
-    rows = await store.fetch(_RECORD, suppressions.stream(project_id).id, project_id, case_id)
+    query = _RECORD.format(beside=beside)
+    rows = await store.fetch(query, suppressions.stream(project_id).id, project_id, case_id)
     if not rows:
         raise refusal("case_not_found")
     bundle = msgspec.json.decode(rows[0][0], type=CaseBundle)
@@ -156,7 +160,7 @@ async def read_case(store: EventStore, project_id: str, case_id: str, runner: Ho
             "The case is shown only to the runner that holds it.",
             next_action="Claim the case with a trigger receipt first.",
         )
-    return msgspec.structs.replace(bundle, evidence=await _evidence(store, bundle))
+    return msgspec.structs.replace(bundle, evidence=await _evidence(store, bundle)), rows[0][1]
 
 
 async def _evidence(store: EventStore, bundle: CaseBundle) -> Evidence:

@@ -35,11 +35,15 @@ FEW_OPEN = 1000
 SHOWN = 100
 """How many passed-over cases an answer lists."""
 
-# Of a chain only the states count, and of a run that is over not even that.
+# Of a chain only the states count: of a receipt whose run has begun only that it has, of a run only what ends it with
+# time, and of one that is over not even that. The rest of them is most of what a look would read.
 CASE = (
     "'id', c.id, 'revision', c.case_revision, 'status', c.status, 'unmarked', s.unmarked, "
     "'event_count', s.event_count, 'first_seen_at', s.first_seen_at, 'last_seen_at', s.last_seen_at, "
-    "'lease', row_to_json(l), 'receipt', t.state, 'claim', k.state, 'run', case when r.live then r.state end"
+    "'lease', row_to_json(l), 'receipt', case when t.run_id is null then t.state::json "
+    "else json_build_object('status', t.status, 'run_id', t.run_id) end, 'claim', k.state, "
+    "'run', case when r.live then json_build_object('status', r.state -> 'status', 'deadline_at', r.deadline_at, "
+    "'claim_id', r.claim_id, 'grants', r.state -> 'grants') end"
 )
 CHAIN = (
     "left join leases l on l.project_id = c.project_id and l.case_id = c.id "
@@ -47,7 +51,6 @@ CHAIN = (
     "left join claims k on k.project_id = c.project_id and k.id = l.claim_id "
     "left join automation_runs r on r.project_id = c.project_id and r.id = l.run_id"
 )
-COUNTED = "cross join lateral (select * from case_stats where project_id = c.project_id and id = c.id offset 0) s"
 _LAST = (
     "(select json_build_object('id', d.id, 'outcome', d.outcome) from automation_decisions d "
     "where d.project_id = c.project_id and d.case_id = c.id and d.automation_id = %s order by -d.seq limit 1)"

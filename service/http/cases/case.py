@@ -57,8 +57,8 @@ async def list_cases(call: Call[None, CaseQuery]) -> Answer:
 async def read_case(call: Call[None, None]) -> Answer:
     """Show a case in full and why it is or is not worked on; a runner sees it only while it holds it (R-CASE-14)."""
     store, project_id, case_id = call.services.store, call.project_id, call.subject.id
-    bundle = await reads.read_case(store, project_id, case_id, call.runner)
-    standing = await decided.case_standing(store, project_id, case_id)
+    bundle, beside = await reads.read_case(store, project_id, case_id, call.runner, decided.STANDING)
+    standing = await decided.standing_of(store, project_id, beside)
     return Answer(200, show.record(bundle, show_decision.case_work(standing)))
 
 
