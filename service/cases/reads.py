@@ -97,6 +97,14 @@ where c.project_id = %s and c.id = %s
 """  # noqa: S608 - constants
 
 
+def record_with(column: str) -> str:
+    """Make the query of a case's record and of one more column over case `c` and its counts `s`, for read_case.
+
+    Without its line breaks it is short enough for the driver to keep how it is written for the server.
+    """
+    return " ".join(_RECORD.format(beside=column).split())
+
+
 class CaseTotal(msgspec.Struct, frozen=True):
     """What a case has counted, with those that were merged into it."""
 
@@ -158,14 +166,13 @@ class CaseBundle(msgspec.Struct, frozen=True):
 
 
 async def read_case(
-    store: EventStore, project_id: str, case_id: str, runner: Holder | None, beside: str
+    store: EventStore, project_id: str, case_id: str, runner: Holder | None, query: str
 ) -> tuple[CaseBundle, str]:
     """Read a case in full; a runner sees it only while it holds the case (R-CASE-14).
 
-    `beside` is a column over case `c` and its counts `s`: what is read of the case by the same statement, as text.
-    Raises `case_not_found` and ClaimRequired.
+    `query` is of record_with; what its column has is returned beside the case. Raises `case_not_found` and
+    ClaimRequired.
     """
-    query = _RECORD.format(beside=beside)
     rows = await store.fetch(query, suppressions.stream(project_id).id, project_id, case_id)
     if not rows:
         raise refusal("case_not_found")

@@ -17,7 +17,6 @@ from service.runs.considering import (
     CHAIN,
     ENVIRONMENTS_KEPT,
     MAPPED,
-    SEEN_WHERE_MAPPED,
     CaseFound,
     observed_in,
 )
@@ -35,7 +34,7 @@ _LAST = (
 )
 STANDING = (
     f"(select json_build_object('now', {NOW_SECONDS}, {CONTRACT.format('c.project_id')}, 'case', "  # noqa: S608 - constants
-    f"json_build_object({CASE}, {SEEN_WHERE_MAPPED.format('c.project_id')}), 'environments', s.environments, "
+    f"json_build_object({CASE}), 'environments', s.environments, "
     f"{MAPPED.format('c.project_id')}, "
     "'fenced', exists (select from projects p where p.project_id = c.project_id and p.status <> 'active'), "
     f"'last', (select coalesce(json_agg(row_to_json(d)), '[]') from ({_LAST}) d))::text "

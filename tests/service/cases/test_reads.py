@@ -9,11 +9,13 @@ from contextlib import asynccontextmanager
 
 import msgspec
 import psycopg
+from psycopg._queries import MAX_CACHED_STATEMENT_LENGTH
 
 from service.cases import reads
 from service.eventstore.clock import DAY
 from service.eventstore.partitioned import partition_of
 from service.eventstore.store import EventStore
+from service.http.cases import case
 from service.registry import registry
 from tests.support.ingest import PROJECT, Sql, body, log_item, one, running, send
 
@@ -36,6 +38,10 @@ def test_evidence_is_looked_for_on_the_days_that_it_shows(database_url: str, sql
         assert opened(today - 30 * DAY, today - 40 * DAY) == 2
 
 
+def test_the_query_of_a_case_is_one_that_the_driver_keeps():
+    assert len(case._RECORD) <= MAX_CACHED_STATEMENT_LENGTH
+
+
 @asynccontextmanager
 async def reading(url: str) -> AsyncIterator[EventStore]:
     """A store that is only read."""
@@ -52,8 +58,9 @@ async def test_what_is_new_today_is_read_from_the_day_alone(database_url: str, s
     async with running(database_url) as intake:
         sent = [log_item(f"Payment {number} failed", tags={"n": str(number)}) for number in range(3)]
         [case_id] = {body(answer)["case_id"] for answer in await send(intake, *sent)}
+    query = reads.record_with("c.status")
     async with reading(database_url) as store:
-        bundle, beside = await reads.read_case(store, PROJECT, case_id, None, "c.status")
+        bundle, beside = await reads.read_case(store, PROJECT, case_id, None, query)
         moment, today = bundle.total.last_seen_at, bundle.today
         ids = [case_id]
         values = (ids, PROJECT, moment, PROJECT, case_id, moment, ids, PROJECT, today, moment)
@@ -64,8 +71,8 @@ async def test_what_is_new_today_is_read_from_the_day_alone(database_url: str, s
         sql.execute(f"alter table log_events detach partition {own}".encode())
         sql.execute(f"insert into log_events select * from {own}".encode())
         sql.execute(f"drop table {own}".encode())
-        assert (await reads.read_case(store, PROJECT, case_id, None, "c.status"))[0].evidence == bundle.evidence
+        assert (await reads.read_case(store, PROJECT, case_id, None, query))[0].evidence == bundle.evidence
         sql.execute("delete from log_events")
-        assert (await reads.read_case(store, PROJECT, case_id, None, "c.status"))[0].evidence == reads.Evidence()
+        assert (await reads.read_case(store, PROJECT, case_id, None, query))[0].evidence == reads.Evidence()
         sql.execute("select ensure_partition(telemetry => 'log_events', day => %s)", (today,))
-        assert (await reads.read_case(store, PROJECT, case_id, None, "c.status"))[0].evidence == reads.Evidence()
+        assert (await reads.read_case(store, PROJECT, case_id, None, query))[0].evidence == reads.Evidence()
