@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
@@ -18,3 +19,8 @@ async def partitions_of(connection: psycopg.AsyncConnection[tuple[Any, ...]], ta
     """Names of all partitions of a table, oldest day first, the default one last."""
     cursor = await connection.execute(_NAMES, (table,))
     return [name for (name,) in await cursor.fetchall()]
+
+
+def partition_of(table: str, day: int) -> str:
+    """Name the partition that a day (the epoch of its midnight) has once it is made; see ensure_partition."""
+    return f"{table}_{datetime.fromtimestamp(day, UTC):%Y%m%d}"

@@ -35,11 +35,15 @@ FEW_OPEN = 1000
 SHOWN = 100
 """How many passed-over cases an answer lists."""
 
-# Of a chain only the states count, and of a run that is over not even that.
+# Of a chain only the states count: of a receipt whose run has begun only that it has, of a run only what ends it with
+# time, and of one that is over not even that. The rest of them is most of what a look would read.
 CASE = (
     "'id', c.id, 'revision', c.case_revision, 'status', c.status, 'unmarked', s.unmarked, "
     "'event_count', s.event_count, 'first_seen_at', s.first_seen_at, 'last_seen_at', s.last_seen_at, "
-    "'lease', row_to_json(l), 'receipt', t.state, 'claim', k.state, 'run', case when r.live then r.state end"
+    "'lease', row_to_json(l), 'receipt', case when t.run_id is null then t.state::json "
+    "else json_build_object('status', t.status, 'run_id', t.run_id) end, 'claim', k.state, "
+    "'run', case when r.live then json_build_object('status', r.state -> 'status', 'deadline_at', r.deadline_at, "
+    "'claim_id', r.claim_id, 'grants', r.state -> 'grants') end"
 )
 CHAIN = (
     "left join leases l on l.project_id = c.project_id and l.case_id = c.id "
@@ -47,7 +51,6 @@ CHAIN = (
     "left join claims k on k.project_id = c.project_id and k.id = l.claim_id "
     "left join automation_runs r on r.project_id = c.project_id and r.id = l.run_id"
 )
-COUNTED = "cross join lateral (select * from case_stats where project_id = c.project_id and id = c.id offset 0) s"
 _LAST = (
     "(select json_build_object('id', d.id, 'outcome', d.outcome) from automation_decisions d "
     "where d.project_id = c.project_id and d.case_id = c.id and d.automation_id = %s order by -d.seq limit 1)"
@@ -64,10 +67,10 @@ _SEEN_IN = (
 )
 # Whether one of so many has an error elsewhere tells the telemetry, which is rarely asked: all its partitions would be
 # planned for and opened with each look.
-SEEN_WHERE_MAPPED = (
-    f"'seen_where_mapped', case when {_KEPT_IN.format(_ENVIRONMENT_OF_MAP)} then true "
+_SEEN_WHERE_MAPPED = (
+    f"'seen_where_mapped', case when {_KEPT_IN} then true "
     f"when cardinality(s.environments) < {ENVIRONMENTS_KEPT} then false end"
-)
+).format(_ENVIRONMENT_OF_MAP.format("p.id"))
 _OBSERVED = f"select s.id from case_stats s where s.project_id = %s and s.id = any(%s) and {_SEEN_IN.format('%s')}"  # noqa: S608 - constants
 _COUNTS = "event_count, last_seen_at, first_seen_at, unmarked, environments"
 # Which cases a look is about is told by counts alone; all that is read beside it is read of those only. Of few open
@@ -89,7 +92,7 @@ _PICKED = (
     "order by o.event_count desc, o.last_seen_at desc, o.id limit %s)"
 )
 _CASES = (
-    f"select json_build_object({CASE}, {SEEN_WHERE_MAPPED.format('p.id')}, 'last', {_LAST}) as bundle from {_PICKED} s "  # noqa: S608 - constants
+    f"select json_build_object({CASE}, {_SEEN_WHERE_MAPPED}, 'last', {_LAST}) as bundle from {_PICKED} s "  # noqa: S608 - constants
     "cross join lateral (select s.project_id, s.id, s.case_revision, 'open' as status) c "
     f"{CHAIN} order by s.event_count desc, s.last_seen_at desc, s.id"
 )
@@ -118,11 +121,7 @@ class ConsideredCase(NamedTuple):
 
 
 class CaseFound(msgspec.Struct, frozen=True, kw_only=True):
-    """A case with what is counted of it, without its texts, and the latest chain of its lease.
-
-    `seen_where_mapped` says whether it had an error in the environment of the signal map; None when only its errors
-    tell, for it had them in more environments than are kept.
-    """
+    """A case with what is counted of it, without its texts, and the latest chain of its lease."""
 
     id: str
     revision: int
@@ -135,7 +134,6 @@ class CaseFound(msgspec.Struct, frozen=True, kw_only=True):
     receipt: Receipt | None
     claim: Claim | None
     run: Run | None
-    seen_where_mapped: bool | None
 
     @property
     def facts(self) -> CaseFacts:
@@ -158,8 +156,13 @@ class CaseFound(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OpenCase(CaseFound, frozen=True, kw_only=True):
-    """An open case, and the last record of what the automation that looks made of it."""
+    """An open case, and the last record of what the automation that looks made of it.
 
+    `seen_where_mapped` says whether it had an error in the environment of the signal map; None when only its errors
+    tell, for it had them in more environments than are kept.
+    """
+
+    seen_where_mapped: bool | None
     last: LastDecision | None
 
 

@@ -15,10 +15,8 @@ from service.runs.bundles import CONTRACT, contract_of
 from service.runs.considering import (
     CASE,
     CHAIN,
-    COUNTED,
     ENVIRONMENTS_KEPT,
     MAPPED,
-    SEEN_WHERE_MAPPED,
     CaseFound,
     observed_in,
 )
@@ -34,13 +32,15 @@ _LAST = (
     "select distinct on (d.automation_id) d.automation_id, d.outcome, d.code, d.decided_at from automation_decisions d "
     "where d.project_id = c.project_id and d.case_id = c.id order by d.automation_id, -d.seq"
 )
-_STANDING = (
-    f"json_build_object('now', {NOW_SECONDS}, {CONTRACT.format('c.project_id')}, 'case', json_build_object({CASE}, "  # noqa: S608 - constants
-    f"{SEEN_WHERE_MAPPED.format('c.project_id')}), 'environments', s.environments, {MAPPED.format('c.project_id')}, "
+STANDING = (
+    f"(select json_build_object('now', {NOW_SECONDS}, {CONTRACT.format('c.project_id')}, 'case', "  # noqa: S608 - constants
+    f"json_build_object({CASE}), 'environments', s.environments, "
+    f"{MAPPED.format('c.project_id')}, "
     "'fenced', exists (select from projects p where p.project_id = c.project_id and p.status <> 'active'), "
-    f"'last', (select coalesce(json_agg(row_to_json(d)), '[]') from ({_LAST}) d))::text"
+    f"'last', (select coalesce(json_agg(row_to_json(d)), '[]') from ({_LAST}) d))::text "
+    f"from (select c.project_id, c.id, c.case_revision, c.status) c {CHAIN})"
 )
-_CASE = f"select {_STANDING} from cases c {COUNTED} {CHAIN} where c.project_id = %s and c.id = %s"  # noqa: S608 - constants
+"""Where case `c`, counted in `s`, stands with automation: a column for a query of cases. See standing_of."""
 
 
 class DecisionFilter(NamedTuple):
@@ -172,10 +172,9 @@ async def decisions(
     return [ListedDecision(msgspec.json.decode(text, type=DecisionRow), number) for text, number in rows]
 
 
-async def case_standing(store: EventStore, project_id: str, case_id: str) -> CaseStanding:
-    """Read where a case that is known to exist stands with automation."""
-    [(text,)] = await store.fetch(_CASE, project_id, case_id)
-    standing = msgspec.json.decode(text, type=CaseStanding)
+async def standing_of(store: EventStore, project_id: str, read: str) -> CaseStanding:
+    """Make out where a case stands with automation, of what STANDING read of it."""
+    standing = msgspec.json.decode(read, type=CaseStanding)
     places = [place for place in standing.places if await _seen_in(store, project_id, standing, place)]
     return msgspec.structs.replace(standing, observed=frozenset(places))
 

@@ -15,6 +15,7 @@ import structlog
 
 from projections.runs.decision import DecisionRow, LookKind
 from service.eventstore import names
+from service.eventstore.arrays import array, columns
 from service.eventstore.facts import NOT_WRITTEN, Facts
 from statemachines.kernel.machine import derived_id
 from statemachines.runs.issuing import CaseJudgement
@@ -156,10 +157,10 @@ async def record(facts: Facts, taken: Sequence[Taken]) -> int:
     """
     projects = sorted({one.project_id for one in taken})
     gates = [names.lock_number(names.gate(project_id)) for project_id in projects]
-    looks = ((one.project_id, one.automation_id, one.at, one.asked.look, one.asked.by) for one in taken)
+    looks = columns(((one.project_id, one.automation_id, one.at, one.asked.look, one.asked.by) for one in taken), 5)
     rows = [row for one in taken for row in one.rows]
     decisions = msgspec.json.encode(rows).decode() if rows else None
-    values = (projects, gates, *(list(column) for column in zip(*looks, strict=True)), decisions)
+    values = (array(projects), array(gates), *looks, decisions)
     try:
         async with facts.connection() as connection:
             cursor = await connection.execute(_NOTE_LOOKS.encode(), values, prepare=True)

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
+import msgspec
 import psycopg
+from psycopg._queries import MAX_CACHED_STATEMENT_LENGTH
 
 from service.cases import reads
 from service.eventstore.clock import DAY
-from tests.support.ingest import PROJECT, Sql, one
+from service.eventstore.partitioned import partition_of
+from service.eventstore.store import EventStore
+from service.http.cases import case
+from service.registry import registry
+from tests.support.ingest import PROJECT, Sql, body, log_item, one, running, send
 
 
 def test_evidence_is_looked_for_on_the_days_that_it_shows(database_url: str, sql: Sql):
@@ -28,3 +36,43 @@ def test_evidence_is_looked_for_on_the_days_that_it_shows(database_url: str, sql
         assert opened(today, today) == reads.TREND_DAYS
         assert opened(today, today - 40 * DAY) == reads.TREND_DAYS + 1
         assert opened(today - 30 * DAY, today - 40 * DAY) == 2
+
+
+def test_the_query_of_a_case_is_one_that_the_driver_keeps():
+    assert len(case._RECORD) <= MAX_CACHED_STATEMENT_LENGTH
+
+
+@asynccontextmanager
+async def reading(url: str) -> AsyncIterator[EventStore]:
+    """A store that is only read."""
+    store = EventStore(url, registry())
+    await store.reads.start()
+    try:
+        yield store
+    finally:
+        await store.reads.stop()
+
+
+async def test_what_is_new_today_is_read_from_the_day_alone(database_url: str, sql: Sql):
+    """It is told as any other case is told; and from the default partition, where its day has no own one."""
+    async with running(database_url) as intake:
+        sent = [log_item(f"Payment {number} failed", tags={"n": str(number)}) for number in range(3)]
+        [case_id] = {body(answer)["case_id"] for answer in await send(intake, *sent)}
+    query = reads.record_with("c.status")
+    async with reading(database_url) as store:
+        bundle, beside = await reads.read_case(store, PROJECT, case_id, None, query)
+        moment, today = bundle.total.last_seen_at, bundle.today
+        ids = [case_id]
+        values = (ids, PROJECT, moment, PROJECT, case_id, moment, ids, PROJECT, today, moment)
+        [[text]] = await store.fetch_planned(reads._EVIDENCE, *values)
+        assert bundle.evidence == msgspec.json.decode(text, type=reads.Evidence)
+        assert (beside, bundle.evidence.days, bundle.evidence.grouped_by) == ("open", {today: 3}, "v1:message")
+        own = partition_of("log_events", today)
+        sql.execute(f"alter table log_events detach partition {own}".encode())
+        sql.execute(f"insert into log_events select * from {own}".encode())
+        sql.execute(f"drop table {own}".encode())
+        assert (await reads.read_case(store, PROJECT, case_id, None, query))[0].evidence == bundle.evidence
+        sql.execute("delete from log_events")
+        assert (await reads.read_case(store, PROJECT, case_id, None, query))[0].evidence == reads.Evidence()
+        sql.execute("select ensure_partition(telemetry => 'log_events', day => %s)", (today,))
+        assert (await reads.read_case(store, PROJECT, case_id, None, query))[0].evidence == reads.Evidence()
