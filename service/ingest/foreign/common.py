@@ -254,9 +254,9 @@ def _error(error: ForeignError, most: int) -> dict[str, Any]:
 
 def _remembered_frame(frame: Frame) -> Mapping[str, Any]:
     """A frame as it is shown. Frames recur, as errors do; of one with long texts nothing is kept."""
-    texts = (frame.filename, frame.function, frame.abs_path, frame.module, frame.context_line)
-    known = sum(len(text) for text in texts if text) <= MAX_TEXT
-    return _known_frame(frame) if known else _frame(frame)
+    filename, function, abs_path, module, _, _, _, context_line = frame
+    texts = len(filename or "") + len(function or "") + len(abs_path or "") + len(module or "")
+    return _known_frame(frame) if texts + len(context_line or "") <= MAX_TEXT else _frame(frame)
 
 
 def _frame(frame: Frame) -> dict[str, Any]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from service.eventstore.commands import CommandNotDone
 from service.eventstore.turns import Turns
+from service.http.edge import turns as edge_turns
 from service.http.edge.call import Call
 from service.http.edge.pipeline import MAX_RUNNING
-from service.http.edge.turns import SMALL, Shares
+from service.http.edge.turns import REST, SMALL, UNTIRED, Shares
 
 
 async def test_small_bodies_never_wait():
@@ -66,6 +69,52 @@ async def test_who_goes_away_while_waiting_holds_up_nobody():
     await asyncio.wait_for(turns.take("b", 3_000), 1)
 
 
+async def _read_parts(turns: Shares, tenant: str, parts: int, busy: float) -> None:
+    """Read parts of bodies, each of which takes the loop so many seconds."""
+    for _ in range(parts):
+        await turns.take_part(tenant, 3_000)
+        until = time.monotonic() + busy
+        while time.monotonic() < until:
+            pass
+
+
+async def _seconds(turns: Shares, tenant: str) -> float:
+    began = time.monotonic()
+    await _read_parts(turns, tenant, 10, 0.002)
+    return time.monotonic() - began
+
+
+async def test_who_reads_much_leaves_the_loop_to_others():
+    """Work of 20 ms has rests of 80 ms in it, but for what is free; an account alone never rests."""
+    turns = Shares()
+    await _read_parts(turns, "flood", 10, 0.002)
+    assert not turns.rests("flood")
+    await turns.take("quiet", 100)
+    assert await _seconds(turns, "flood") > REST * 0.018 - UNTIRED
+    await turns.take("quiet", 100)
+    assert turns.rests("flood")
+    assert not turns.rests("quiet")
+
+
+async def test_only_what_it_does_itself_counts_as_an_accounts_work():
+    """The look of the loop at other connections ends it."""
+    turns = Shares()
+    await turns.take("quiet", 100)
+    await turns.take_part("flood", 3_000)
+    await asyncio.sleep(0.05)
+    assert not turns.rests("flood")
+
+
+async def test_who_cannot_rest_in_time_is_refused(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(edge_turns, "PATIENCE", 0)
+    turns = Shares()
+    await turns.take("quiet", 100)
+    await _read_parts(turns, "flood", 1, 0.02)
+    with pytest.raises(CommandNotDone):
+        await asyncio.gather(*(_read_parts(turns, "flood", 1, 0.02) for _ in range(3)))
+    await turns.take_part("quiet", 3_000)
+
+
 async def test_one_at_a_time_in_turn():
     one, inside, served = Turns(places=1, per_tenant=1, waiting=MAX_RUNNING), 0, []
 
@@ -101,7 +150,7 @@ async def test_what_is_dear_to_read_takes_more_of_a_turn(size: int, foreign: boo
         taken.append((tenant, size))
 
     call: Any = SimpleNamespace(
-        _tools=SimpleNamespace(turns=SimpleNamespace(take=take)), principal=SimpleNamespace(tenant="t")
+        _tools=SimpleNamespace(turns=SimpleNamespace(take_part=take)), principal=SimpleNamespace(tenant="t")
     )
     await Call.turn(call, size, foreign=foreign)
     assert taken == [("t", cost)]
