@@ -158,15 +158,17 @@ def is_own(frame: Frame) -> bool:
 
 def _message(event: ForeignEvent) -> str:
     """The text of the exception, or its type, as a hand-written report calls it; else what the event says."""
-    told = [event.errors[0].value, event.errors[0].type] if event.errors else []
-    return next((text for text in (*told, event.message) if text), NO_MESSAGE)
+    told = (event.errors[0].value or event.errors[0].type) if event.errors else None
+    return told or event.message or NO_MESSAGE
 
 
 def _user(user: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """The user with an id: what else names somebody stands in for one."""
-    names = [_plain(user.get(name)) for name in ("id", "email", "username", "ip_address")] if user else []
+    if not user:
+        return None
+    names = [_plain(user.get(name)) for name in ("id", "email", "username", "ip_address")]
     known = next((name for name in names if name), None)
-    if user is None or known is None:
+    if known is None:
         return None
     shown = {name: user[name][:MAX_EMAIL] for name in _OF_USER if isinstance(user.get(name), str) and user[name]}
     return {"id": known[:MAX_NAME], **shown}
