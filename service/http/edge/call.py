@@ -131,7 +131,7 @@ class Call(Generic[B, Q]):
         Raises CommandNotDone when the caller has too much of that.
         """
         cost = FOREIGN * size if foreign and size > SMALL else size
-        await self._tools.turns.take_part(self.principal.tenant, cost)
+        await self._tools.turns.take_part(self.principal.tenant, cost, self._apart.company)
 
     async def work_on_body(self, work: Callable[[], T]) -> T:
         """Carry out a pure piece of work on the body: apart when the body is large (P25). Raises what it raises."""

@@ -71,20 +71,18 @@ class _Rests:
 
     def __init__(self) -> None:
         self._until: dict[str, float] = {}
-        self._holder: tuple[str, float] | None = None  # who has the loop, and since when
-        self._company = Company()
-        self.note = self._company.note
+        self._holder: tuple[str, float, Company] | None = None  # who has the loop, since when, and in which company
 
-    def begin(self, tenant: str) -> None:
+    def begin(self, tenant: str, company: Company) -> None:
         """Say that a tenant has the loop from now on."""
-        self._holder = tenant, time.monotonic()
+        self._holder = tenant, time.monotonic(), company
 
     def end(self) -> None:
         """Say that whoever has the loop, if anybody, has it no longer."""
         if self._holder is None:
             return
-        (tenant, since), self._holder = self._holder, None
-        if not self._company.several:
+        (tenant, since, company), self._holder = self._holder, None
+        if not company.several:
             return
         now = time.monotonic()
         if len(self._until) >= MANY:
@@ -116,8 +114,8 @@ class Shares:
         self._rests.end()
         return self._rests.left(tenant) > 0
 
-    async def take_part(self, tenant: str, size: int) -> None:
-        """Wait as `take` does, and for the end of the tenant's rest; after it the tenant rests for what it then does.
+    async def take_part(self, tenant: str, size: int, company: Company) -> None:
+        """Wait as `take` does, and for the end of the tenant's rest; while several are about, it rests after this too.
 
         Raises CommandNotDone when it would take too long.
         """
@@ -128,13 +126,12 @@ class Shares:
                 raise CommandNotDone
             await asyncio.sleep(left)
         await self.take(tenant, size)
-        self._rests.begin(tenant)
+        self._rests.begin(tenant, company)
         self._tick_later()
 
     async def take(self, tenant: str, size: int) -> None:
         """Wait until a body of `size` bytes may be parsed, which the caller then does at once."""
         self._rests.end()
-        self._rests.note(tenant)
         if size <= SMALL:
             return
         if self._line or self._left <= 0:
