@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from service.eventstore.turns import Turns
+from service.eventstore.turns import Company, Turns
 
 T = TypeVar("T")
 
@@ -23,9 +23,15 @@ class Aside:
 
     def __init__(self, waiting: int, name: str, rest: float = 0) -> None:
         self._turns = Turns(places=1, per_tenant=1, waiting=waiting, rest=rest)
-        self.note = self._turns.note
+        self.company = Company()
+        """Who is about by what `note` was told: of a body that is read before its sender is known, not its address."""
         # A pool of its own bounds the work also when callers go away: what has begun is carried out to its end.
         self._thread = ThreadPoolExecutor(1, name)
+
+    def note(self, tenant: str) -> None:
+        """Say that a tenant is about, also when it has no work for the thread."""
+        self._turns.note(tenant)
+        self.company.note(tenant)
 
     async def run(self, tenant: str, work: Callable[[], T]) -> T:
         """Carry out a pure piece of work in the thread. Raises what it raises, and ReadNotDone when too many wait."""

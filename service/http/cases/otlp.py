@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -16,12 +16,13 @@ from service.http.edge.body_gate import Odd, check_written
 from service.http.edge.call import Call
 from service.http.edge.errors import PayloadTooLarge
 from service.http.edge.otlp import OTLP_PROTOBUF, export_answer
-from service.http.edge.several import groups_of, settle
+from service.http.edge.several import Parts, groups_of, settle
 from service.ingest.foreign import otlp_json, otlp_protobuf
 from service.ingest.foreign.common import to_log
 from service.ingest.foreign.otlp import Record, Scope, to_event
 from service.ingest.foreign.otlp_protobuf import Cut, Malformed, TooMany
 from service.ingest.items import Item, Part, Sender, check_extra
+from service.ingest.together import Result
 
 T = TypeVar("T")
 
@@ -29,8 +30,6 @@ OPERATION = "OpenTelemetry export"
 """How idempotency records call it."""
 MOST_RECORDS = 10_000
 """Log records of one export: more than a collector puts into one unless it is told to."""
-AT_ONCE = 1000
-"""Records that wait for their commit together; the deadline of each begins with them."""
 
 
 async def record_export(call: Call[Any, None]) -> Outcome:
@@ -49,20 +48,22 @@ async def record_export(call: Call[Any, None]) -> Outcome:
     digest = await call.work_on_body(lambda: hashlib.sha256(raw).hexdigest()[:40])
     call.records = Counter()
     refused, reason = 0, ""
-    count = len(found.pieces)
-    export = Export(reader, found, call.sender, f"{digest}:{count}")
-    for start in range(0, count, AT_ONCE):
-        items: list[Item] = []
-        for group in groups_of([piece.raw for piece in found.pieces[start : start + AT_ONCE]], start):
-            await call.turn(group.size, foreign=True)
-            for index in group.indexes:
-                try:
-                    items.append(await _item_of(call, export, index))
-                except (Malformed, InvalidPayload, RecursionError):
-                    refused, reason = refused + 1, "Some records are not of the form of a log record."
-                    call.records["logs", HTTPStatus.BAD_REQUEST] += 1
-        results = await call.services.intake.submit_all(items)
+    export = Export(reader, found, call.sender, f"{digest}:{len(found.pieces)}")
+
+    def hear(_: Sequence[None], results: Sequence[Result]) -> None:
+        nonlocal refused
         refused += settle(call, ["logs"] * len(results), results)
+
+    parts = Parts(call, hear, foreign=True)
+    for group in groups_of([piece.raw for piece in found.pieces]):
+        await parts.turn(group.size)
+        for index in group.indexes:
+            try:
+                parts.add(None, await _item_of(call, export, index))
+            except (Malformed, InvalidPayload, RecursionError):
+                refused, reason = refused + 1, "Some records are not of the form of a log record."
+                call.records["logs", HTTPStatus.BAD_REQUEST] += 1
+    await parts.store()
     return export_answer(form, refused, reason or ("Some records could not be stored." if refused else ""))
 
 

@@ -8,6 +8,7 @@ be taken is stored; an event with a uuid is stored once, however often it is sen
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 from http import HTTPStatus
 
@@ -30,10 +31,11 @@ from service.http.edge.apart import LARGE
 from service.http.edge.body_gate import Odd, check_body, check_values
 from service.http.edge.call import Call
 from service.http.edge.errors import PayloadTooLarge
-from service.http.edge.several import groups_of, settle
+from service.http.edge.several import Parts, groups_of, settle
 from service.ingest.foreign import posthog
 from service.ingest.foreign.posthog import Record, Sent
 from service.ingest.items import AS_SENT, Adjustments, Item
+from service.ingest.together import Result
 
 OPERATION = "PostHog event"
 """How idempotency records call it: an event is the same one, whichever of the routes it takes."""
@@ -98,11 +100,15 @@ async def _record(call: Call[bytes, None]) -> int:
     sent = await call.work_on_body(partial(_open, call.body))
     call.take_tokens(max(0, len(sent.events) - 1))
     call.records = Counter()
-    kinds: list[str] = []
-    items: list[Item] = []
     refused = 0
+
+    def hear(kinds: Sequence[str], results: Sequence[Result]) -> None:
+        nonlocal refused
+        refused += settle(call, kinds, results)
+
+    parts = Parts(call, hear, foreign=True)
     for group in groups_of(sent.events):
-        await call.turn(group.size, foreign=True)
+        await parts.turn(group.size)
         for index in group.indexes:
             try:
                 taken = await _item_of(call, sent, sent.events[index])
@@ -114,9 +120,9 @@ async def _record(call: Call[bytes, None]) -> int:
             else:
                 call.services.intake.sdks.items[POSTHOG, _EVENT if taken else _RECORDING] += 1
                 if taken is not None:
-                    kinds.append(taken[0])
-                    items.append(taken[1])
-    return refused + settle(call, kinds, await call.services.intake.submit_all(items))
+                    parts.add(*taken)
+    await parts.store()
+    return refused
 
 
 def _open(raw: bytes) -> Sent:

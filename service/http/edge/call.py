@@ -120,10 +120,18 @@ class Call(Generic[B, Q]):
         """
         return await self._tools.decode_one(self.principal.tenant, raw)
 
+    @property
+    def rests(self) -> bool:
+        """Whether `turn` would wait for the end of the caller's rest (P25)."""
+        return self._tools.turns.rests(self.principal.tenant)
+
     async def turn(self, size: int, *, foreign: bool = False) -> None:
-        """Wait until so many bytes may be worked on in the event loop (P25); those of a `foreign` form are dearer."""
+        """Wait until so many bytes may be worked on in the event loop (P25); those of a `foreign` form are dearer.
+
+        Raises CommandNotDone when the caller has too much of that.
+        """
         cost = FOREIGN * size if foreign and size > SMALL else size
-        await self._tools.turns.take(self.principal.tenant, cost)
+        await self._tools.turns.take_part(self.principal.tenant, cost, self._apart.company)
 
     async def work_on_body(self, work: Callable[[], T]) -> T:
         """Carry out a pure piece of work on the body: apart when the body is large (P25). Raises what it raises."""

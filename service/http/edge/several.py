@@ -1,8 +1,8 @@
 """Many records in one body, each taken as if it had come alone (G-143).
 
 The body is cut into its items before anything in it is looked at, so that one item that is no JSON, or odd, is a matter
-of that item. Items are read in the event loop a few at a time, as large bodies are (P25), and all that have the form
-of a record go into the intake together.
+of that item. Items are read in the event loop a few at a time, as large bodies are (P25), and those that have the form
+of a record go into the intake together, as many as a flush may hold.
 """
 
 from __future__ import annotations
@@ -10,26 +10,31 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from http import HTTPStatus
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
 from schemas.kernel.batch import MAX_BATCH_ITEMS, BatchAccepted, ItemName, ItemResult
 from schemas.kernel.errors import CATALOGUE, ErrorBody
 from service.auth.refusals import InvalidPayload
-from service.eventstore.commands import Answer, Outcome
+from service.eventstore.commands import Answer, CommandNotDone, Outcome
 from service.http.edge.call import Call
 from service.http.edge.errors import Failure, PayloadTooLarge, failure_of, log_failure
 from service.http.edge.forms import LINES
 from service.ingest.items import Adjustments, Item, Sender
 from service.ingest.together import Result
+from service.ingest.waiting import BATCH_BYTES
 from statemachines.kernel.canonical import canonical_sha256
 
+M = TypeVar("M")
 Take = Callable[[Sender, Any, bytes, Adjustments], Item]
 
 AT_ONCE = 16 * 1024
 """Bytes of items that are read before others have their turn."""
+BESIDE = 512
+"""Bytes that an item counts for beside its own: to read a small one takes time as well."""
 MOST_FAULTS = 5  # of each sort that the result of an item names
 NEXT_FOR_ALL = "Nothing has to be done."
 NEXT_FOR_SOME = "Repeat the refused items whose error is retryable; correct the others as their details say."
@@ -44,24 +49,62 @@ _told = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class Group(NamedTuple):
-    """Items that are read before others have their turn: their indexes, and how many bytes they are."""
+    """Items that are read before others have their turn: their indexes, and how many bytes they count for."""
 
     indexes: range
     size: int
 
 
-def groups_of(texts: Iterable[bytes], start: int = 0) -> Iterable[Group]:
-    """Put the texts of items together, a few at a time; the first has the index `start`."""
-    first = end = start
-    size = 0
+def groups_of(texts: Iterable[bytes]) -> Iterable[Group]:
+    """Put the texts of items together, a few at a time."""
+    first = end = size = 0
     for text in texts:
         end += 1
-        size += len(text)
+        size += BESIDE + len(text)
         if size >= AT_ONCE:
             yield Group(range(first, end), size)
             first, size = end, 0
     if first < end:
         yield Group(range(first, end), size)
+
+
+class Parts(Generic[M]):
+    """The items of a body, which go into the intake a part at a time.
+
+    So few of them are in memory at once, and none waits for its deadline while its sender rests. Each has a mark, and
+    `hear` is told of each part the marks and the results.
+    """
+
+    def __init__(
+        self, call: Call[Any, Any], hear: Callable[[Sequence[M], Sequence[Result]], None], *, foreign: bool = False
+    ) -> None:
+        self._call = call
+        self._hear = hear
+        self._foreign = foreign
+        self._marks: list[M] = []
+        self._items: list[Item] = []
+        self._size = 0
+
+    def add(self, mark: M, item: Item) -> None:
+        """Add an item to the part."""
+        self._marks.append(mark)
+        self._items.append(item)
+        self._size += item.size
+
+    async def turn(self, size: int) -> None:
+        """Wait until so many bytes of items may be read; what is there is stored first when it is much, or time to.
+
+        Raises as `Call.turn` and `hear`.
+        """
+        if self._items and (self._size >= BATCH_BYTES or self._call.rests):
+            await self.store()
+        await self._call.turn(size, foreign=self._foreign)
+
+    async def store(self) -> None:
+        """Store what is there, and wait for it. Raises as `hear`."""
+        marks, items = self._marks, self._items
+        self._marks, self._items, self._size = [], [], 0
+        self._hear(marks, await self._call.services.intake.submit_all(items))
 
 
 def cut(raw: bytes, form_name: str) -> Sequence[bytes]:
@@ -115,20 +158,22 @@ async def record_several(call: Call[Any, None], kind: str, take: Take) -> Answer
     texts = await call.work_on_body(lambda: cut(raw, form_name))
     call.take_tokens(len(texts) - 1)
     results: list[Result | None] = [None] * len(texts)
-    items: list[Item] = []
-    indexes: list[int] = []
-    for group in groups_of(texts):
-        await call.turn(group.size)
-        for index in group.indexes:
-            try:
-                items.append(await _read(call, index, texts[index], take))
-            except InvalidPayload as refusal:
-                results[index] = refusal
-            else:
-                indexes.append(index)
-    for index, result in zip(indexes, await call.services.intake.submit_all(items), strict=True):
-        results[index] = result
-    return answer_of(call, kind, [result for result in results if result is not None])
+
+    def hear(indexes: Sequence[int], told: Sequence[Result]) -> None:
+        for index, result in zip(indexes, told, strict=True):
+            results[index] = result
+
+    parts = Parts(call, hear)
+    with suppress(CommandNotDone):  # What has not had its turn by then is told so; the others may be stored.
+        for group in groups_of(texts):
+            await parts.turn(group.size)
+            for index in group.indexes:
+                try:
+                    parts.add(index, await _read(call, index, texts[index], take))
+                except InvalidPayload as refusal:
+                    results[index] = refusal
+    await parts.store()
+    return answer_of(call, kind, [CommandNotDone() if result is None else result for result in results])
 
 
 async def _read(call: Call[Any, None], index: int, text: bytes, take: Take) -> Item:

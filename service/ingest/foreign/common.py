@@ -158,15 +158,17 @@ def is_own(frame: Frame) -> bool:
 
 def _message(event: ForeignEvent) -> str:
     """The text of the exception, or its type, as a hand-written report calls it; else what the event says."""
-    told = [event.errors[0].value, event.errors[0].type] if event.errors else []
-    return next((text for text in (*told, event.message) if text), NO_MESSAGE)
+    told = (event.errors[0].value or event.errors[0].type) if event.errors else None
+    return told or event.message or NO_MESSAGE
 
 
 def _user(user: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """The user with an id: what else names somebody stands in for one."""
-    names = [_plain(user.get(name)) for name in ("id", "email", "username", "ip_address")] if user else []
+    if not user:
+        return None
+    names = [_plain(user.get(name)) for name in ("id", "email", "username", "ip_address")]
     known = next((name for name in names if name), None)
-    if user is None or known is None:
+    if known is None:
         return None
     shown = {name: user[name][:MAX_EMAIL] for name in _OF_USER if isinstance(user.get(name), str) and user[name]}
     return {"id": known[:MAX_NAME], **shown}
@@ -254,9 +256,9 @@ def _error(error: ForeignError, most: int) -> dict[str, Any]:
 
 def _remembered_frame(frame: Frame) -> Mapping[str, Any]:
     """A frame as it is shown. Frames recur, as errors do; of one with long texts nothing is kept."""
-    texts = (frame.filename, frame.function, frame.abs_path, frame.module, frame.context_line)
-    known = sum(len(text) for text in texts if text) <= MAX_TEXT
-    return _known_frame(frame) if known else _frame(frame)
+    filename, function, abs_path, module, _, _, _, context_line = frame
+    texts = len(filename or "") + len(function or "") + len(abs_path or "") + len(module or "")
+    return _known_frame(frame) if texts + len(context_line or "") <= MAX_TEXT else _frame(frame)
 
 
 def _frame(frame: Frame) -> dict[str, Any]:

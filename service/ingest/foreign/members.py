@@ -11,6 +11,7 @@ from typing import Any
 from service.ingest.foreign.common import ForeignError, Frame
 
 _MAX_NUMBER = 2**31 - 1
+_TEXTS = ("filename", "function", "abs_path", "module", "context_line")  # of a frame
 
 
 def text_of(value: Any) -> str | None:
@@ -36,16 +37,19 @@ def error_of(value: Mapping[str, Any]) -> ForeignError:
 
 
 def _frame(frame: Mapping[str, Any]) -> Frame:
-    in_app = frame.get("in_app")
+    filename, function, abs_path, module, context_line = [
+        value if isinstance(value, str) and value else None for value in map(frame.get, _TEXTS)
+    ]
+    lineno, colno, in_app = frame.get("lineno"), frame.get("colno"), frame.get("in_app")
     return Frame(
-        filename=text_of(frame.get("filename")),
-        function=text_of(frame.get("function")),
-        abs_path=text_of(frame.get("abs_path")),
-        module=text_of(frame.get("module")),
-        lineno=_number(frame.get("lineno")),
-        colno=_number(frame.get("colno")),
-        in_app=in_app if isinstance(in_app, bool) else None,
-        context_line=text_of(frame.get("context_line")),
+        filename,
+        function,
+        abs_path,
+        module,
+        None if lineno is None else _number(lineno),
+        None if colno is None else _number(colno),
+        in_app if isinstance(in_app, bool) else None,
+        context_line,
     )
 
 

@@ -80,7 +80,7 @@ def to_event(record: Record, scope: Scope) -> ForeignEvent:
     level = _level(record, is_error=error is not None)
     told = record.body if isinstance(record.body, str) else None
     known = attributes.get("user.id") or attributes.get("enduser.id") or None
-    user = {"id": known, "email": attributes.get("user.email"), "name": attributes.get("user.name")}
+    user = known and {"id": known, "email": attributes.get("user.email"), "name": attributes.get("user.name")}
     own = {"trace_id": record.trace_id or None, "span_id": record.span_id or None, "event_name": record.name or None}
     more = {
         "body": record.body if error is not None or told is None else None,
@@ -96,7 +96,7 @@ def to_event(record: Record, scope: Scope) -> ForeignEvent:
         errors=() if error is None else (error,),
         environment=scope.environment,
         release=scope.release,
-        user=None if known is None else user,
+        user=user,
         tags={**own, **scope.tags},
         more=more,
     )

@@ -13,6 +13,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 from uuid import UUID
@@ -198,11 +199,20 @@ def _known(payload: Mapping[str, Any], properties: Mapping[str, Any]) -> Iterato
 def _fitting(properties: Mapping[str, Any]) -> dict[str, Any]:
     """As many properties as an analytics event has room for, in their order; `$left_out` names some of the others."""
     room = MAX_INGEST_BYTES - ROOM_BESIDE
+    first = dict(islice(properties.items(), MAX_PROPERTIES - 1))
+    if len(_encode(first)) + len(first) <= room:  # Each has room when it is its turn.
+        others = islice(properties, len(first), len(first) + MAX_NAMED)
+        left_out = [name[:MAX_NAME] for name in others]
+        return {**first, LEFT_OUT: left_out} if left_out else first
+    return _one_by_one(properties, room)
+
+
+def _one_by_one(properties: Mapping[str, Any], room: int) -> dict[str, Any]:
+    """The same, each property measured by itself."""
     kept: dict[str, Any] = {}
     left_out: list[str] = []
     for name, value in properties.items():
-        size = len(_encode({name: value}))
-        if size > room or len(kept) >= MAX_PROPERTIES - 1:
+        if len(kept) >= MAX_PROPERTIES - 1 or (size := len(_encode({name: value}))) > room:
             left_out.append(name[:MAX_NAME])
             continue
         kept[name] = value

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from service.eventstore.turns import Turns
+from service.eventstore.commands import CommandNotDone
+from service.eventstore.turns import Company, Turns
+from service.http.edge import turns as edge_turns
 from service.http.edge.call import Call
 from service.http.edge.pipeline import MAX_RUNNING
-from service.http.edge.turns import SMALL, Shares
+from service.http.edge.turns import REST, SMALL, UNTIRED, Shares
 
 
 async def test_small_bodies_never_wait():
@@ -66,6 +69,58 @@ async def test_who_goes_away_while_waiting_holds_up_nobody():
     await asyncio.wait_for(turns.take("b", 3_000), 1)
 
 
+def _crowd() -> Company:
+    """Two tenants that are about."""
+    company = Company()
+    for tenant in ("quiet", "flood", "quiet"):
+        company.note(tenant)
+    return company
+
+
+async def _read_parts(turns: Shares, company: Company, parts: int, busy: float) -> None:
+    """Read parts of bodies, each of which takes the loop so many seconds."""
+    for _ in range(parts):
+        await turns.take_part("flood", 3_000, company)
+        until = time.monotonic() + busy
+        while time.monotonic() < until:
+            pass
+
+
+async def test_who_reads_much_leaves_the_loop_to_others():
+    """Work of 20 ms has rests of 80 ms in it, but for what is free."""
+    turns, company = Shares(), _crowd()
+    began = time.monotonic()
+    await _read_parts(turns, company, 10, 0.002)
+    assert time.monotonic() - began > REST * 0.018 - UNTIRED
+    assert not turns.rests("quiet")
+    await _read_parts(turns, company, 1, 0.02)
+    assert turns.rests("flood")
+
+
+async def test_alone_nobody_rests():
+    turns, company = Shares(), Company()
+    company.note("flood")
+    await _read_parts(turns, company, 10, 0.002)
+    assert not turns.rests("flood")
+
+
+async def test_only_what_it_does_itself_counts_as_an_accounts_work():
+    """The look of the loop at other connections ends it."""
+    turns = Shares()
+    await turns.take_part("flood", 3_000, _crowd())
+    await asyncio.sleep(0.05)
+    assert not turns.rests("flood")
+
+
+async def test_who_cannot_rest_in_time_is_refused(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(edge_turns, "PATIENCE", 0)
+    turns, company = Shares(), _crowd()
+    await _read_parts(turns, company, 1, 0.02)
+    with pytest.raises(CommandNotDone):
+        await asyncio.gather(*(_read_parts(turns, company, 1, 0.02) for _ in range(3)))
+    await turns.take_part("quiet", 3_000, company)
+
+
 async def test_one_at_a_time_in_turn():
     one, inside, served = Turns(places=1, per_tenant=1, waiting=MAX_RUNNING), 0, []
 
@@ -97,11 +152,13 @@ async def test_what_is_dear_to_read_takes_more_of_a_turn(size: int, foreign: boo
     """A record of an SDK is read, turned into one of ours, and that written; what is small never waits."""
     taken: list[tuple[str, int]] = []
 
-    async def take(tenant: str, size: int) -> None:
+    async def take(tenant: str, size: int, _: Company) -> None:
         taken.append((tenant, size))
 
     call: Any = SimpleNamespace(
-        _tools=SimpleNamespace(turns=SimpleNamespace(take=take)), principal=SimpleNamespace(tenant="t")
+        _tools=SimpleNamespace(turns=SimpleNamespace(take_part=take)),
+        _apart=SimpleNamespace(company=Company()),
+        principal=SimpleNamespace(tenant="t"),
     )
     await Call.turn(call, size, foreign=foreign)
     assert taken == [("t", cost)]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from schemas.analytics.event import AnalyticsEvent
 from schemas.cases.log import MAX_INGEST_BYTES, LogEvent
+from service.ingest.foreign import posthog
 from service.ingest.foreign.posthog import LEFT_OUT, Malformed, Sent, TooMany, cut, key_of, to_record
 from tests.support.posthog import CAPTURED, EXCEPTION, form
 
@@ -35,6 +36,20 @@ def test_any_object_is_an_event_or_malformed(members: dict[str, Any], like: dict
     if record is not None:
         decoded = msgspec.json.decode(record.raw, type=LogEvent if record.kind == "logs" else AnalyticsEvent)
         assert decoded == record.body
+
+
+@given(
+    properties=st.dictionaries(st.text(max_size=3), st.one_of(st.integers(0, 9), st.text(max_size=8)), max_size=30),
+    room=st.integers(1, 300),
+    most=st.integers(2, 25),
+)
+def test_what_fits_is_the_same_measured_at_once_or_one_by_one(properties: dict[str, Any], room: int, most: int) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(posthog, "MAX_INGEST_BYTES", posthog.ROOM_BESIDE + room)
+        patched.setattr(posthog, "MAX_PROPERTIES", most)
+        patched.setattr(posthog, "MAX_NAMED", 3)
+        found = posthog._fitting(properties)
+        assert list(found.items()) == list(posthog._one_by_one(properties, room).items())
 
 
 @given(raw=st.one_of(st.binary(max_size=200), JSON.map(lambda value: json.dumps(value).encode())))

@@ -1,0 +1,82 @@
+"""Items of one body are read a few at a time, and go into the intake a part at a time (P25)."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from service.http.edge.several import AT_ONCE, BESIDE, Parts, groups_of
+from service.ingest.waiting import BATCH_BYTES
+
+
+class _Stage:
+    """A call whose sender rests when it is told to; keeps what was stored together."""
+
+    def __init__(self) -> None:
+        self.rests = False
+        self.stored: list[list[str]] = []
+        self.turns: list[tuple[int, bool]] = []
+        self.services = SimpleNamespace(intake=self)
+
+    async def turn(self, size: int, *, foreign: bool) -> None:
+        self.turns.append((size, foreign))
+
+    async def submit_all(self, items: list[Any]) -> list[str]:
+        self.stored.append([item.name for item in items])
+        return [f"{item.name} is stored" for item in items]
+
+
+def _item(name: str, size: int) -> Any:
+    return SimpleNamespace(name=name, size=size)
+
+
+@pytest.fixture
+def stage() -> _Stage:
+    return _Stage()
+
+
+@pytest.fixture
+def heard() -> list[tuple[Any, Any]]:
+    return []
+
+
+@pytest.fixture
+def parts(stage: Any, heard: list[tuple[Any, Any]]) -> Parts[str]:
+    return Parts(stage, lambda marks, results: heard.extend(zip(marks, results, strict=True)), foreign=True)
+
+
+async def test_what_a_flush_may_hold_is_stored_before_more_is_read(
+    stage: _Stage, parts: Parts[str], heard: list[tuple[Any, Any]]
+) -> None:
+    for name in "abcd":
+        await parts.turn(100)
+        parts.add(name.upper(), _item(name, BATCH_BYTES // 2))
+    await parts.store()
+    assert stage.stored == [["a", "b"], ["c", "d"]]
+    assert stage.turns == [(100, True)] * 4
+    assert heard == [(name.upper(), f"{name} is stored") for name in "abcd"]
+
+
+async def test_nothing_waits_in_memory_while_its_sender_rests(stage: _Stage, parts: Parts[str]) -> None:
+    for name in "abc":
+        stage.rests = name == "c"
+        await parts.turn(100)
+        parts.add(name, _item(name, 1))
+    assert stage.stored == [["a", "b"]]
+    await parts.store()
+    assert stage.stored == [["a", "b"], ["c"]]
+
+
+async def test_a_rest_alone_stores_nothing(stage: _Stage, parts: Parts[str]) -> None:
+    stage.rests = True
+    await parts.turn(100)
+    assert stage.stored == []
+
+
+@pytest.mark.parametrize(("size", "together"), [(0, AT_ONCE // BESIDE), (BESIDE, AT_ONCE // BESIDE // 2), (AT_ONCE, 1)])
+def test_a_small_item_counts_for_the_time_that_any_takes(size: int, together: int) -> None:
+    groups = list(groups_of([b"x" * size] * (together + 1)))
+    assert [group.indexes for group in groups] == [range(together), range(together, together + 1)]
+    assert groups[0].size == together * (BESIDE + size)
