@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from service.eventstore.weighing import weigh
 from service.weighted import Weighted
@@ -59,8 +60,7 @@ class Weight(NamedTuple):
 NOTHING: Final = Weight(ENTRY)
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(msgspec.Struct, frozen=True):
     """A stream as it stood at `mark`: its chain, its state, and its read-model rows by table name."""
 
     mark: Mark

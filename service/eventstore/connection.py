@@ -8,15 +8,15 @@ import socket
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import psycopg
 from psycopg import sql
-from psycopg.abc import Params, QueryNoTemplate
 from psycopg.pq import TransactionStatus
 from psycopg.types.numeric import Int8Dumper
 
 from service.eventstore.outage import OUTAGE
+from service.eventstore.pipeline import Pipeline
 
 Row = tuple[Any, ...]
 Connection = psycopg.Connection[Row]
@@ -39,15 +39,18 @@ TRANSACTION_TIMEOUT_FROM = 170000  # the first server version that has transacti
 
 
 class WritingConnection(psycopg.Connection[Row]):
-    """A connection that keeps the cursor of each prepared statement: to make one costs as much as to run it.
+    """A connection whose prepared statements go past the driver's cursors, which cost more than most statements do.
 
-    It runs no template strings. What a statement brought back is gone when the same statement runs again. `ended_by` is
-    the SQLSTATE with which the server has ended the session.
+    One thread uses it, and it runs no template strings. `ended_by` is the SQLSTATE with which the server has ended the
+    session.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._kept: dict[QueryNoTemplate, psycopg.Cursor[Row]] = {}
+        self._together = Pipeline(self)
+        # The driver prepares nothing itself: what it did not prepare it does not throw away after a ROLLBACK, which
+        # would take along what was prepared here.
+        self.prepare_threshold = None
         self.ended_by = ""
         # What the server says while nothing is asked of it comes as a notice; whoever asks next only finds the
         # connection closed.
@@ -58,15 +61,20 @@ class WritingConnection(psycopg.Connection[Row]):
             self.ended_by = notice.sqlstate or ""
 
     def execute(  # type: ignore[override]
-        self, query: QueryNoTemplate, params: Params | None = None, *, prepare: bool | None = None, binary: bool = False
+        self, query: str | bytes | sql.SQL | sql.Composed, params: Sequence[Any] = (), *, prepare: bool = False
     ) -> psycopg.Cursor[Row]:
-        """Run a statement. Raises psycopg.Error."""
+        """Run a statement. Raises psycopg.Error.
+
+        One that is prepared is a text with places `%s`, and its answer, an `Answer`, has what callers use of a cursor.
+        """
         if not prepare:
-            return super().execute(query, params, prepare=prepare, binary=binary)
-        cursor = self._kept.get(query)
-        if cursor is None:
-            cursor = self._kept[query] = self.cursor(binary=binary)
-        return cursor.execute(query, params, prepare=True)
+            return super().execute(query, params or None)
+        assert not isinstance(query, sql.SQL | sql.Composed)
+        return cast("psycopg.Cursor[Row]", self._together.execute(query, params))
+
+    def pipeline(self) -> Pipeline:  # type: ignore[override]
+        """Open a block of prepared statements, which are sent at its end; their answers are there after it."""
+        return self._together
 
 
 class ReadingConnection(psycopg.AsyncConnection[Row]):

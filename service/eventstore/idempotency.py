@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from service.eventstore.commands import KeyReused, Outcome
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(msgspec.Struct, frozen=True):
     """An idempotency record. Without a status it binds key and request only: each repeat is decided again."""
 
     request_hash: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import structlog
@@ -27,6 +27,7 @@ log = structlog.get_logger()
 
 
 _NO_ROWS: Mapping[str, Any] = {}
+ASK_MOMENT: Final = (statements.MOMENT, ())
 TailRow = tuple[int, str, str | None, Any, str]  # revision, topic, payload, recorded_at, actor
 
 
@@ -57,6 +58,7 @@ class Loaded:
     snapshots: dict[StreamName, tuple[Mark, str]] = field(default_factory=dict)
     read: dict[StreamName, int] = field(default_factory=dict)
     rows: dict[RowName, Any] = field(default_factory=dict)
+    told: tuple[Any, ...] = ()  # the answer of the last statement
 
 
 class Footprint:
@@ -127,8 +129,12 @@ class Footprint:
         )
 
 
-def lock_and_load(connection: Connection, footprint: Footprint, wait_ms: int | None) -> Loaded:
+def lock_and_load(
+    connection: Connection, footprint: Footprint, wait_ms: int | None, last: tuple[str, Sequence[Any]] = ASK_MOMENT
+) -> Loaded:
     """Run the pipeline. `wait_ms` bounds every wait in it (None: heads are tried); only heads and fences wait.
+
+    `last` is asked after everything else, when all locks are held: by default the clock.
 
     While a read model is swapped, and when one was since its rows were cached, nothing is got: the batch is busy, and
     the next one finds an empty cache.
@@ -170,11 +176,13 @@ def lock_and_load(connection: Connection, footprint: Footprint, wait_ms: int | N
         ]
         if footprint.tables:
             cursors["tables"] = execute(statements.TABLES, (array(footprint.tables),), prepare=True)
+        answer = execute(*last, prepare=True)
     loaded = _collect(cursors)
+    loaded.told = answer.fetchone() or ()
     locked = [(n, shared) for n, shared, *_, ok in cursors["locks"] if ok]
     loaded.gates = {*footprint.exclusive, *(gates[n] for n, shared in locked if shared)}
     if names.READ_MODELS not in loaded.gates or not footprint.cache.keeps_to(dict(cursors.get("tables", ()))):
-        return Loaded()
+        return Loaded(told=loaded.told)
     loaded.names = {wanted[n] for n, shared in locked if not shared}
     for table, ids, cursor in rows:
         loaded.rows.update({(table.name, *name): None for name in ids})

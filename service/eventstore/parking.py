@@ -40,7 +40,7 @@ class Parking:
         self._fresh_count = 0
         self._parked: deque[Entry] = deque()
         self._backoffs: dict[str, _Backoff] = {}
-        self._waiting: Counter[StreamName] = Counter()
+        self._waiting: dict[StreamName, int] = {}
         self._of_tenant: dict[str, int] = {}
         self._capacity = capacity
         self._per_tenant = per_tenant
@@ -55,7 +55,7 @@ class Parking:
         if (
             len(self) >= self._capacity
             or self._of_tenant.get(entry.tenant, 0) >= self._per_tenant
-            or any(self._waiting[name] >= self._per_stream for name in entry.writes)
+            or any(self._waiting.get(name, 0) >= self._per_stream for name in entry.writes)
         ):
             return False
         line = self._fresh.get(entry.tenant)
@@ -67,19 +67,24 @@ class Parking:
         return True
 
     def _count_in(self, entry: Entry) -> None:
-        self._waiting.update(entry.writes)
+        waiting = self._waiting
+        for name in entry.writes:
+            waiting[name] = waiting.get(name, 0) + 1
         self._of_tenant[entry.tenant] = self._of_tenant.get(entry.tenant, 0) + 1
 
     def _count_out(self, entries: Iterable[Entry]) -> None:
+        waiting = self._waiting
         for entry in entries:
-            self._waiting.subtract(entry.writes)
+            for name in entry.writes:
+                if waiting[name] > 1:
+                    waiting[name] -= 1
+                else:
+                    del waiting[name]
             left = self._of_tenant[entry.tenant] - 1
             if left:
                 self._of_tenant[entry.tenant] = left
             else:
                 del self._of_tenant[entry.tenant]
-        if len(self._waiting) > 4 * self._capacity:
-            self._waiting = +self._waiting
 
     def put_back(self, held: Sequence[tuple[Entry, Iterable[str]]]) -> None:
         """Park commands of one batch that found names held, and lengthen the back-off of these (1 to 32 ms, jitter).

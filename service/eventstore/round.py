@@ -8,8 +8,9 @@ The order of the statements is the point of this file:
 * what is read is read in a later statement than the lock that protects it, idempotency records too. A connection may
   break, the batch run again, and the first attempt commit meanwhile; its locks make the second run busy, and once
   they are free its record is visible.
-* service_now() is a plain statement between the two pipelines. PostgreSQL arms the idle-in-transaction timer when a
-  Sync is answered, and the Flush that ends a psycopg pipeline disarms it again; a plain statement arms it for good.
+* service_now() is the last statement of the first pipeline: the clock is read after every wait. PostgreSQL arms the
+  idle-in-transaction timer when it answers the Sync of a pipeline, and any message disarms it again: none may follow
+  (the driver's own pipeline sends a Flush).
 * the tag of COMMIT must read COMMIT: an aborted transaction answers ROLLBACK without an error.
 """
 
@@ -21,7 +22,7 @@ from datetime import datetime
 
 import msgspec
 
-from service.eventstore import names, statements
+from service.eventstore import names
 from service.eventstore.cache import StateCache, StreamName
 from service.eventstore.commands import Answer, KeyReused, Outcome, Refused, StoredAnswer
 from service.eventstore.connection import Connection
@@ -65,7 +66,7 @@ class Round:
         loaded = lock_and_load(
             connection, Footprint.of_commands(self._registry, self._cache, entries, exclusive), wait_ms
         )
-        [moment] = connection.execute(statements.MOMENT, prepare=True).fetchone() or (None,)
+        [moment] = loaded.told
         assert isinstance(moment, datetime)
         result = RoundResult()
         runnable = self._sort_out_busy(entries, loaded, result)

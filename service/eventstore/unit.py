@@ -38,8 +38,7 @@ class NewEvent(NamedTuple):
     event: Event
 
 
-@dataclass(frozen=True, slots=True)
-class Working:
+class Working(msgspec.Struct, frozen=True):
     """A stream as the batch has it: where it was loaded, and where it stands now."""
 
     stream: Stream
@@ -64,11 +63,10 @@ class Batch:
     faults: dict[StreamName, StreamFault] = field(default_factory=dict)
     events: list[NewEvent] = field(default_factory=list)
     written_rows: dict[RowName, tuple[Table[Any], Any]] = field(default_factory=dict)
+    now: int = field(init=False)  # epoch seconds of the batch's clock
 
-    @property
-    def now(self) -> int:
-        """Epoch seconds of the batch's clock."""
-        return int(self.moment.timestamp())
+    def __post_init__(self) -> None:
+        self.now = int(self.moment.timestamp())
 
 
 class UnitOfWork:
@@ -90,8 +88,9 @@ class UnitOfWork:
         return self._batch.now
 
     def _working(self, stream: Stream) -> Working:
-        assert stream.name in self._readable, f"{stream.id} was not declared"
-        return self._stream(stream.name)
+        name = stream.name
+        assert name in self._readable, f"{stream.id} was not declared"
+        return self._stream(name)
 
     def _stream(self, name: StreamName) -> Working:
         """The stream as this unit has it. Raises its StreamFault if it cannot be read."""
@@ -112,20 +111,21 @@ class UnitOfWork:
 
         Raises the machine's conflict, and TooManyDocuments for a document beyond its stream's rate (G-140).
         """
-        assert stream.name in self._declared, f"{stream.id} was not declared for writing"
-        working = self._working(stream)
+        name = stream.name
+        assert name in self._declared, f"{stream.id} was not declared for writing"
+        working = self._stream(name)
         revision, state, rows, documents = working.revision, working.state, working.rows, working.documents
-        actor = f"{self._command.origin.actor_kind}:{self._command.origin.actor_id}"
+        actor, now = f"{self._command.origin.actor_kind}:{self._command.origin.actor_id}", self.now
         for event in events:
             state = apply(stream.machine, state, event)
             if event.DOCUMENT:
-                documents = take_document(documents, len(canonical(event)), self.now)
+                documents = take_document(documents, len(canonical(event)), now)
             revision += 1
-            recorded = Recorded(stream.id, revision, event, stream.project_id, self.now, actor)
+            recorded = Recorded(stream.id, revision, event, stream.project_id, now, actor)
             rows = fold_rows(self._batch.registry, stream.machine.kind, rows, recorded)
             self._events.append(NewEvent(self._command, self._command_id, stream, revision, event))
         if events:
-            self._streams[stream.name] = Working(stream, revision, state, rows, working.read, documents)
+            self._streams[name] = Working(stream, revision, state, rows, working.read, documents)
         return state
 
     def row(self, table: Table[R], project_id: str, id: str) -> R | None:  # noqa: A002

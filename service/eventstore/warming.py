@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from functools import cache as memoized
 from queue import SimpleQueue
 from typing import Any, NamedTuple
@@ -122,7 +121,7 @@ def _keep_snapshot(connection: Connection, stream: Stream, known: Known) -> Know
     values = (*stream.name, mark.revision, mark.bytes, stream.machine.snapshot_version, state.decode(), len(state))
     if connection.execute(statements.KEEP_SNAPSHOT, values, prepare=True).fetchone() is None:
         return known
-    return replace(known, mark=mark, snapshot=mark)
+    return msgspec.structs.replace(known, mark=mark, snapshot=mark)
 
 
 def load_into(connection: Connection, registry: Registry, cache: StateCache, streams: Iterable[Stream]) -> None:

@@ -29,6 +29,7 @@ from service.eventstore.loading import Head, Loaded
 from service.eventstore.unit import Batch, NewEvent, Working
 from service.ids import new_id
 
+SALT_BYTES = 16
 SNAPSHOT_EVENTS = 100
 """Events after which a stream gets a new snapshot (G-140)."""
 SNAPSHOT_BYTES = 256 * 1024
@@ -146,10 +147,11 @@ def _assemble(batch: Batch, loaded: Loaded) -> _Written:
     """Hash and lay out the accepted events."""
     written = _Written([], {}, {})
     at = microseconds(batch.moment)
-    for new in batch.events:
+    salts = os.urandom(SALT_BYTES * len(batch.events))
+    for place, new in enumerate(batch.events):
         name = new.stream.name
         payload = canonical(new.event)
-        salt = os.urandom(16)
+        salt = salts[SALT_BYTES * place : SALT_BYTES * (place + 1)]
         payload_hash = hash_payload(salt, payload)
         envelope = _envelope(new, at, payload_hash)
         leaf = hash_leaf(envelope)
@@ -242,7 +244,7 @@ def _snapshots_due(
     due = []
     for name, working in changed.items():
         mark = marks[name]
-        if outgrown(mark, _last_snapshot(name, loaded, cache)):
+        if outgrown(mark, _last_snapshot(name, loaded, cache.get(name))):
             state = _encode(working.state)
             version = working.stream.machine.snapshot_version
             counted = max(0, mark.bytes)
@@ -250,8 +252,7 @@ def _snapshots_due(
     return due
 
 
-def _last_snapshot(name: StreamName, loaded: Loaded, cache: StateCache) -> Mark:
-    known = cache.get(name)
+def _last_snapshot(name: StreamName, loaded: Loaded, known: Known | None) -> Mark:
     if known is not None:
         return known.snapshot
     return loaded.snapshots[name][0] if name in loaded.snapshots else Mark()
@@ -310,7 +311,7 @@ def _remember(
             state=working.state,
             rows=rows,
             weight=weight.grown(working.read + added.get(name, 0), working.state, rows),
-            snapshot=snapshots.get(name) or _last_snapshot(name, loaded, cache),
+            snapshot=snapshots.get(name) or _last_snapshot(name, loaded, before),
         )
     for name, entry in known.items():
         cache.put(name, entry)

@@ -84,10 +84,8 @@ def lock(connection: Connection, footprint: Footprint, project_ids: Sequence[str
 
 
 def _lock_to_move(connection: Connection, footprint: Footprint, project_ids: Sequence[str]) -> Locked:
-    loaded = lock_and_load(connection, footprint, None)
-    row = connection.execute(statements.FACTS, (array(project_ids),), prepare=True).fetchone()
-    assert row is not None
-    moment, found = row
+    loaded = lock_and_load(connection, footprint, None, (statements.FACTS, (array(project_ids),)))
+    moment, found = loaded.told
     return Locked(loaded, moment, _by_id(_senders(found) if found else ()))
 
 
@@ -95,7 +93,7 @@ def _lock_to_count(connection: Connection, footprint: Footprint, project_ids: Se
     gates = {names.lock_number(name): name for name in footprint.gates}
     wanted = {names.lock_number(name): name for name in footprint.names}
     records = [dict(zip(_RECORD, record, strict=True)) for record in footprint.records]
-    connection.execute("begin")
+    connection.execute("begin", prepare=True)
     row = connection.execute(
         statements.LOCK,
         (

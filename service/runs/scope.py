@@ -210,12 +210,17 @@ class RunScope:
 
     def intent(self, act: Callable[[Book, int], tuple[T, Effects]]) -> Intent[Ran[T]]:
         """Make an intent that opens the book, decides with `act` at the time of the unit, and appends all of it."""
+        streams = self.streams
 
         def decide(unit: Unit) -> Ran[T]:
-            result, effects = act(self.open(unit), unit.now)
-            return Ran(result, self.carry_out(unit, effects), bool(effects))
+            book = self.open(unit)
+            result, effects = act(book, unit.now)
+            if not effects:
+                return Ran(result, book, changed=False)
+            append_all(unit, streams, effects)
+            return Ran(result, self.open(unit), changed=True)
 
-        return Intent(self.streams, decide, reads=self.reads)
+        return Intent(streams, decide, reads=self.reads)
 
 
 def _with(known: list[str], new: str | None) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from service.eventstore.cache import StateCache
 from service.eventstore.commands import Answer, Outcome, Unit
 from service.eventstore.connection import connect
 from service.eventstore.entry import Entry
-from service.eventstore.faults import CommitNotConfirmed, StreamDamaged
+from service.eventstore.faults import CommitNotConfirmed, Meaning, StreamDamaged, judge
 from service.eventstore.loading import Loaded, fold_stream, fold_tail
 from service.eventstore.round import Round
 from tests.support import toy
@@ -59,7 +59,7 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 
 
 def test_locks_come_in_one_order_and_what_they_protect_is_read_later(bench: Bench):
-    """Gates, names, heads, reads; then streams seen, records, tails, rows; the clock alone; the writes.
+    """Gates, names, heads, reads; then streams seen, records, tails, rows, the clock; the writes.
 
     Only one statement waits. Each of these places is the guard of something: a reading that moves before its lock
     is a check before an act.
@@ -82,8 +82,8 @@ def test_locks_come_in_one_order_and_what_they_protect_is_read_later(bench: Benc
         statements.load_light_rows(TOYS.table),
         statements.load_light_rows(toy.LIVE_TOYS.table),
         statements.TABLES,
-        "]",
         statements.MOMENT,
+        "]",
         "[",
         statements.INSERT_EVENTS,
         statements.INSERT_HEADS,
@@ -137,7 +137,7 @@ def test_nothing_to_write_is_rolled_back(bench: Bench, sql: Sql):
 
     spy = Spy(bench.connection)
     bench.round.run(spy, [entry_of(command(refuse, toy_stream()))], wait_ms=200)
-    assert spy.said[-2:] == [statements.MOMENT, "rollback"]
+    assert spy.said[-3:] == [statements.MOMENT, "]", "rollback"]
     assert bench.connection.info.transaction_status is TransactionStatus.IDLE
 
 
@@ -461,7 +461,7 @@ def test_two_rounds_over_the_same_streams_never_lock_each_other_out(toys_url: st
 
 
 def test_a_client_that_stops_between_its_statements_is_ended(any_cluster: TestCluster):
-    """The idle timer fires after a pipeline, because service_now() is a plain statement.
+    """The idle timer fires after a pipeline, because nothing follows the Sync that ends it.
 
     On 15, which has no transaction_timeout, nothing else would free the locks of a stopped peer.
     """
@@ -481,8 +481,9 @@ def test_a_client_that_stops_between_its_statements_is_ended(any_cluster: TestCl
             unit.append(toy_stream(), [ToyBumped(1)])
             return Answer(200, None)
 
-        with pytest.raises(psycopg.OperationalError):
+        with pytest.raises(psycopg.Error) as raised:
             bench.run(command(stopped, toy_stream()))
+        assert judge(raised.value, bench.connection).meaning is Meaning.OUT_OF_TIME
         assert 0.9 < ended[0] < 1.5
         assert bench.connection.broken
         assert len(history(sql)) == 2
