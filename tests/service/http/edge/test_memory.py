@@ -10,7 +10,7 @@ import pytest
 from service.http.edge import memory
 from service.http.edge.memory import GROWN_BYTES, give_back, resident_bytes
 
-PIECES = 30_000
+PIECES = 10_000
 
 
 async def test_what_was_freed_between_pieces_that_are_held_goes_back(monkeypatch: pytest.MonkeyPatch):
@@ -20,13 +20,12 @@ async def test_what_was_freed_between_pieces_that_are_held_goes_back(monkeypatch
     await asyncio.sleep(0.1)
     before = resident_bytes()
     held, freed = list[bytes](), list[bytes]()
-    for number in range(PIECES):
-        (freed if number % 20 else held).append(bytes(random.randrange(600, 8000)))
-    most = resident_bytes()
-    assert most > before + 8 * GROWN_BYTES
+    while (most := resident_bytes()) <= before + 8 * GROWN_BYTES:  # It may have had some left of what came before.
+        for number in range(PIECES):
+            (freed if number % 20 else held).append(bytes(random.randrange(600, 8000)))
     freed.clear()
     async with asyncio.timeout(10):
         while resident_bytes() > before + (most - before) // 2:  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.02)
-    assert len(held) == PIECES // 20
+    assert len(held) >= PIECES // 20
     task.cancel()
