@@ -93,6 +93,7 @@ class Reader:
         self._deadlines = Deadlines()
         self._pool: Pool | None = None
         self._idle: list[ReadingConnection] = []
+        self._asking = 0  # reads that wait for the pool
 
     async def start(self) -> None:
         """Open the pool. Raises psycopg_pool.PoolTimeout when there is no database."""
@@ -160,12 +161,18 @@ class Reader:
         """
         if self._pool is None:
             raise CommandNotDone
-        return self._idle.pop() if self._idle else await self._pool.getconn()
+        if self._idle:
+            return self._idle.pop()
+        self._asking += 1
+        try:
+            return await self._pool.getconn()
+        finally:
+            self._asking -= 1
 
     async def _give_back(self, connection: ReadingConnection) -> None:
-        """Keep a connection for the next read; one that is broken or busy goes to the pool, which replaces it."""
+        """Keep a connection for the next read. The pool has it while others wait there, and replaces a broken one."""
         assert self._pool is not None
-        if connection.pgconn.transaction_status == TransactionStatus.IDLE:
+        if not self._asking and connection.pgconn.transaction_status == TransactionStatus.IDLE:
             self._idle.append(connection)
         else:
             await self._pool.putconn(connection)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -22,7 +22,6 @@ from service.ingest.foreign.common import to_log
 from service.ingest.foreign.otlp import Record, Scope, to_event
 from service.ingest.foreign.otlp_protobuf import Cut, Malformed, TooMany
 from service.ingest.items import Item, Part, Sender, check_extra
-from service.ingest.together import Result
 
 T = TypeVar("T")
 
@@ -49,21 +48,17 @@ async def record_export(call: Call[Any, None]) -> Outcome:
     call.records = Counter()
     refused, reason = 0, ""
     export = Export(reader, found, call.sender, f"{digest}:{len(found.pieces)}")
-
-    def hear(_: Sequence[None], results: Sequence[Result]) -> None:
-        nonlocal refused
-        refused += settle(call, ["logs"] * len(results), results)
-
-    parts = Parts(call, hear, foreign=True)
+    parts = Parts[str](call, partial(settle, call), foreign=True)
     for group in groups_of([piece.raw for piece in found.pieces]):
         await parts.turn(group.size)
         for index in group.indexes:
             try:
-                parts.add(None, await _item_of(call, export, index))
+                parts.add("logs", await _item_of(call, export, index))
             except (Malformed, InvalidPayload, RecursionError):
                 refused, reason = refused + 1, "Some records are not of the form of a log record."
                 call.records["logs", HTTPStatus.BAD_REQUEST] += 1
     await parts.store()
+    refused += parts.refused
     return export_answer(form, refused, reason or ("Some records could not be stored." if refused else ""))
 
 

@@ -8,7 +8,6 @@ be taken is stored; an event with a uuid is stored once, however often it is sen
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from functools import partial
 from http import HTTPStatus
 
@@ -35,7 +34,6 @@ from service.http.edge.several import Parts, groups_of, settle
 from service.ingest.foreign import posthog
 from service.ingest.foreign.posthog import Record, Sent
 from service.ingest.items import AS_SENT, Adjustments, Item
-from service.ingest.together import Result
 
 OPERATION = "PostHog event"
 """How idempotency records call it: an event is the same one, whichever of the routes it takes."""
@@ -102,11 +100,7 @@ async def _record(call: Call[bytes, None]) -> int:
     call.records = Counter()
     refused = 0
 
-    def hear(kinds: Sequence[str], results: Sequence[Result]) -> None:
-        nonlocal refused
-        refused += settle(call, kinds, results)
-
-    parts = Parts(call, hear, foreign=True)
+    parts = Parts[str](call, partial(settle, call), foreign=True)
     for group in groups_of(sent.events):
         await parts.turn(group.size)
         for index in group.indexes:
@@ -122,7 +116,7 @@ async def _record(call: Call[bytes, None]) -> int:
                 if taken is not None:
                     parts.add(*taken)
     await parts.store()
-    return refused
+    return refused + parts.refused
 
 
 def _open(raw: bytes) -> Sent:

@@ -71,13 +71,14 @@ def groups_of(texts: Iterable[bytes]) -> Iterable[Group]:
 class Parts(Generic[M]):
     """The items of a body, which go into the intake a part at a time.
 
-    So few of them are in memory at once, and none waits for its deadline while its sender rests. Each has a mark, and
-    `hear` is told of each part the marks and the results.
+    So few of them are in memory at once, and none waits for its deadline while its sender rests. Each has a mark;
+    `hear` is told of each part the marks and the results, and says how many of them were refused.
     """
 
     def __init__(
-        self, call: Call[Any, Any], hear: Callable[[Sequence[M], Sequence[Result]], None], *, foreign: bool = False
+        self, call: Call[Any, Any], hear: Callable[[Sequence[M], Sequence[Result]], int], *, foreign: bool = False
     ) -> None:
+        self.refused = 0
         self._call = call
         self._hear = hear
         self._foreign = foreign
@@ -104,7 +105,7 @@ class Parts(Generic[M]):
         """Store what is there, and wait for it. Raises as `hear`."""
         marks, items = self._marks, self._items
         self._marks, self._items, self._size = [], [], 0
-        self._hear(marks, await self._call.services.intake.submit_all(items))
+        self.refused += self._hear(marks, await self._call.services.intake.submit_all(items))
 
 
 def cut(raw: bytes, form_name: str) -> Sequence[bytes]:
@@ -159,9 +160,10 @@ async def record_several(call: Call[Any, None], kind: str, take: Take) -> Answer
     call.take_tokens(len(texts) - 1)
     results: list[Result | None] = [None] * len(texts)
 
-    def hear(indexes: Sequence[int], told: Sequence[Result]) -> None:
+    def hear(indexes: Sequence[int], told: Sequence[Result]) -> int:
         for index, result in zip(indexes, told, strict=True):
             results[index] = result
+        return sum(isinstance(result, Exception) for result in told)
 
     parts = Parts(call, hear)
     with suppress(CommandNotDone):  # What has not had its turn by then is told so; the others may be stored.

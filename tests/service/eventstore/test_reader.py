@@ -50,6 +50,12 @@ async def test_a_read_ends_with_its_time_in_the_server_too(store: EventStore, sq
     assert await read(store, "slow", 1.0) == [(1,)]
 
 
+async def test_reads_of_the_processs_own_wait_for_each_other(store: EventStore):
+    """They take no turn, so more of them than there are connections come at once; each gets the next one given back."""
+    answers = await asyncio.gather(*(store.fetch("select 1 from pg_sleep(0.02)") for _ in range(60)))
+    assert answers == [[(1,)]] * 60
+
+
 async def test_the_time_is_that_of_all_reads_of_a_request(store: EventStore):
     """Neither two slow ones after another nor the time that something else took in between is what counts."""
     with reading_for(Caller("one", 0.5)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -44,7 +45,11 @@ def heard() -> list[tuple[Any, Any]]:
 
 @pytest.fixture
 def parts(stage: Any, heard: list[tuple[Any, Any]]) -> Parts[str]:
-    return Parts(stage, lambda marks, results: heard.extend(zip(marks, results, strict=True)), foreign=True)
+    def hear(marks: Sequence[str], results: Sequence[Any]) -> int:
+        heard.extend(zip(marks, results, strict=True))
+        return len(marks)
+
+    return Parts(stage, hear, foreign=True)
 
 
 async def test_what_a_flush_may_hold_is_stored_before_more_is_read(
