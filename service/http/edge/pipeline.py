@@ -52,6 +52,7 @@ from service.services import Services
 
 MAX_RUNNING = 1024  # requests carried out at once
 MOST_DOCUMENTS = 4  # large bodies that are more than bytes at once; the others wait for their turn
+MOST_TELEMETRY = 16  # likewise of telemetry
 STRANGERS_BYTES = 16 * 1024 * 1024  # of bodies that have to be read before their sender is known
 MOST_UPLOADS = 16  # bodies that are stored while they arrive
 MAX_READING = 4096  # bodies still arriving at once; each has its own deadline
@@ -97,6 +98,8 @@ class Pipeline:
         self._uploads = Turns(places=MOST_UPLOADS, per_tenant=MOST_UPLOADS // 4, waiting=MOST_UPLOADS)
         # A document takes ten times its bytes once it is parsed, and is copied several times until it is stored.
         self._documents = Turns(places=MOST_DOCUMENTS, per_tenant=MOST_DOCUMENTS // 2, waiting=MAX_RUNNING)
+        # A large body of telemetry may hold thousands of records, each of which waits for its commit.
+        self._telemetry = Turns(places=MOST_TELEMETRY, per_tenant=MOST_TELEMETRY // 4, waiting=MAX_RUNNING)
 
     async def run(self, bound: Bound, scope: HTTPScope, receive: Receive) -> Reply:
         """Answer one request; never raises for what the request or its handler does."""
@@ -239,9 +242,12 @@ class Pipeline:
             if raw is None:
                 raw = b"" if body is None else await self._read(body, room)
                 raw = await unpack(operation, who.tenant, head, raw, room, self._apart)
-            if len(raw) <= LARGE or operation.adjusts:
+            if len(raw) <= LARGE:
                 return await self._answer(call, bound, head, raw)
-            async with self._documents.place(who.tenant):
+            if not operation.adjusts:
+                async with self._documents.place(who.tenant):
+                    return await self._answer(call, bound, head, raw)
+            async with self._telemetry.place(who.tenant):
                 return await self._answer(call, bound, head, raw)
 
     async def _answer(self, call: Call[Any, Any], bound: Bound, head: Head, raw: bytes) -> Outcome | Answer:

@@ -33,6 +33,8 @@ Take = Callable[[Sender, Any, bytes, Adjustments], Item]
 
 AT_ONCE = 16 * 1024
 """Bytes of items that are read before others have their turn."""
+MOST_AT_ONCE = 1000
+"""Items that go into the intake together: read, each of them is several times what it was in the body."""
 BESIDE = 512
 """Bytes that an item counts for beside its own: to read a small one takes time as well."""
 MOST_FAULTS = 5  # of each sort that the result of an item names
@@ -97,7 +99,7 @@ class Parts(Generic[M]):
 
         Raises as `Call.turn` and `hear`.
         """
-        if self._items and (self._size >= BATCH_BYTES or self._call.rests):
+        if self._items and (len(self._items) >= MOST_AT_ONCE or self._size >= BATCH_BYTES or self._call.rests):
             await self.store()
         await self._call.turn(size, foreign=self._foreign)
 

@@ -11,7 +11,7 @@ import pytest
 
 from service.http.edge import pipeline
 from service.http.edge.apart import LARGE, Apart
-from service.http.edge.pipeline import MOST_DOCUMENTS
+from service.http.edge.pipeline import MOST_DOCUMENTS, MOST_TELEMETRY
 from tests.service.http.edge.toy_api import THING, Toy
 
 MANY = [{"count": 1} for _ in range(4000)]
@@ -67,6 +67,34 @@ async def test_documents_wait_for_their_turn_before_they_are_parsed(toy: Toy, pa
     assert len(parsed_in) == MOST_DOCUMENTS // 2 + 1
     gate.set()
     assert {answer.status_code for answer in await asyncio.gather(other, *flood)} == {201}
+
+
+async def test_large_bodies_of_telemetry_wait_for_those_before_them(toy: Toy) -> None:
+    """Each may hold thousands of records that wait for their commit; a small one, and another's, come between."""
+    gate, execute, begun = asyncio.Event(), toy.store.execute, asyncio.Semaphore(0)
+    running = 0
+
+    async def slow(command: Any) -> Any:
+        nonlocal running
+        running += 1
+        begun.release()
+        await gate.wait()
+        return await execute(command)
+
+    toy.store.execute = slow  # type: ignore[method-assign]
+    large, most = {"text": "x" * 2 * LARGE}, MOST_TELEMETRY // 4
+    flood = [asyncio.create_task(toy.send_as("dsn", "POST", "/v1/telemetry", json=large)) for _ in range(2 * most)]
+    for _ in range(most):
+        await begun.acquire()
+    others = [
+        asyncio.create_task(toy.send_as("dsn", "POST", "/v1/telemetry", json={})),
+        asyncio.create_task(toy.send_as("ci", "POST", "/v1/telemetry", json=large)),
+    ]
+    for _ in others:
+        await begun.acquire()
+    assert running == most + len(others)
+    gate.set()
+    assert {answer.status_code for answer in await asyncio.gather(*flood, *others)} == {202}
 
 
 async def test_one_thread_does_it_for_all_in_turn() -> None:

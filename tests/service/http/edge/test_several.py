@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from service.http.edge.several import AT_ONCE, BESIDE, Parts, groups_of
+from service.http.edge.several import AT_ONCE, BESIDE, MOST_AT_ONCE, Parts, groups_of
 from service.ingest.waiting import BATCH_BYTES
 
 
@@ -62,6 +62,14 @@ async def test_what_a_flush_may_hold_is_stored_before_more_is_read(
     assert stage.stored == [["a", "b"], ["c", "d"]]
     assert stage.turns == [(100, True)] * 4
     assert heard == [(name.upper(), f"{name} is stored") for name in "abcd"]
+
+
+async def test_many_small_ones_go_in_a_thousand_at_a_time(stage: _Stage, parts: Parts[str]) -> None:
+    for _ in range(2 * MOST_AT_ONCE + 1):
+        await parts.turn(100)
+        parts.add("a", _item("a", 1))
+    await parts.store()
+    assert list(map(len, stage.stored)) == [MOST_AT_ONCE, MOST_AT_ONCE, 1]
 
 
 async def test_nothing_waits_in_memory_while_its_sender_rests(stage: _Stage, parts: Parts[str]) -> None:

@@ -150,6 +150,11 @@ async def log(call: Call[dict[str, Any], None]) -> Answer:
     return Answer(202, {"project_id": call.project_id, "size": len(call.body)})
 
 
+@declare("POST", "/v1/telemetry", "record", principals=frozenset({Kind.DSN, Kind.CI}), rate="ingest", adjusts=True)
+async def record(call: Call[dict[str, Any], None]) -> Outcome:
+    return await call.carry_out(Intent([], lambda _: Answer(202, {})), _as_it_is)
+
+
 @declare("POST", "/v1/raw", "raw", principals=frozenset({Kind.ANONYMOUS}), rate="device_start")
 async def raw(call: Call[bytes, None]) -> Outcome:
     return Outcome(200, call.body, {"content-type": "application/octet-stream"})
@@ -183,6 +188,7 @@ ENDPOINTS: list[Endpoint] = [
     cancel,
     read_run,
     log,
+    record,
     unfold,
     raw,
     broken,
