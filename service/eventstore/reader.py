@@ -125,7 +125,7 @@ class Reader:
             await self._pool.close()
 
     @asynccontextmanager
-    async def connection(self) -> AsyncIterator[AsyncConnection]:
+    async def connection(self) -> AsyncIterator[ReadingConnection]:
         """Lend a connection. Raises CommandNotDone while it is not started, ReadNotDone when the time is over.
 
         A statement that is still running then is cancelled in the server too. Each statement is a transaction of its
@@ -133,7 +133,7 @@ class Reader:
         """
         caller = _CALLER.get()
         with _Time(self._deadlines, caller):
-            async with self._turn(caller):
+            async with _NO_TURN if caller is None else self._turns.place(caller.tenant):
                 connection = await self._take()
                 try:
                     yield connection
@@ -141,18 +141,9 @@ class Reader:
                     await self._give_back(connection)
 
     async def fetch(self, query: str, *params: Any, prepare: bool | None = None) -> list[Row]:
-        """Run a read and return its rows as tuples; `prepare` as psycopg has it. Raises as `connection`.
-
-        It does what that does without its generator: nearly all reads are one statement.
-        """
-        caller = _CALLER.get()
-        with _Time(self._deadlines, caller):
-            async with self._turn(caller):
-                connection = await self._take()
-                try:
-                    return await connection.fetch(query, params, prepare=prepare)
-                finally:
-                    await self._give_back(connection)
+        """Run a read and return its rows as tuples; `prepare` as psycopg has it. Raises as `connection`."""
+        async with self.connection() as connection:
+            return await connection.fetch(query, params, prepare=prepare)
 
     async def _take(self) -> ReadingConnection:
         """Take the connection that was used last. Raises CommandNotDone, and what the pool raises.
@@ -170,15 +161,13 @@ class Reader:
             self._asking -= 1
 
     async def _give_back(self, connection: ReadingConnection) -> None:
-        """Keep a connection for the next read. The pool has it while others wait there, and replaces a broken one."""
+        """Keep a connection for the next read. The pool has a broken one, and any while others wait or it is closed."""
         assert self._pool is not None
-        if not self._asking and connection.pgconn.transaction_status == TransactionStatus.IDLE:
+        fit = connection.pgconn.transaction_status == TransactionStatus.IDLE
+        if fit and not self._asking and not self._pool.closed:
             self._idle.append(connection)
         else:
             await self._pool.putconn(connection)
-
-    def _turn(self, caller: Caller | None) -> AbstractAsyncContextManager[None]:
-        return _NO_TURN if caller is None else self._turns.place(caller.tenant)
 
     async def find(
         self, table: Table[R], where: str, *params: Any, order_by: str = "", limit: int | None = None

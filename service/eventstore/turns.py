@@ -55,6 +55,30 @@ class Company:
         return time.monotonic() - self._other_at <= ABOUT
 
 
+class Rests:
+    """Until when tenants leave something scarce to others."""
+
+    def __init__(self) -> None:
+        self._until: dict[str, float] = {}
+
+    def left(self, tenant: str) -> float:
+        """For how many seconds a tenant rests still; none if it is not positive."""
+        until = self._until.get(tenant)
+        if until is None:
+            return 0
+        left = until - time.monotonic()
+        if left <= 0:
+            del self._until[tenant]
+        return left
+
+    def add(self, tenant: str, seconds: float) -> None:
+        """Let a tenant rest for so many seconds more, LONGEST in all at most."""
+        now = time.monotonic()
+        if len(self._until) >= MANY:
+            self._until = {name: until for name, until in self._until.items() if until > now}
+        self._until[tenant] = min(max(self._until.get(tenant, now), now) + seconds, now + LONGEST)
+
+
 class Turns:
     """Places of one event loop: at most `per_tenant` of them for one tenant, of which at most `waiting` wait.
 
@@ -70,7 +94,7 @@ class Turns:
         self._rest = rest
         self._running: dict[str, int] = {}
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}  # in the order of their next turns
-        self._resting: dict[str, float] = {}  # until when
+        self._rests = Rests()
         self._company = Company()
 
     @property
@@ -90,17 +114,7 @@ class Turns:
             await self._wait(tenant)
 
     def _may(self, tenant: str) -> bool:
-        return self._running.get(tenant, 0) < self._per_tenant and self._rests(tenant) <= 0
-
-    def _rests(self, tenant: str) -> float:
-        """For how many seconds a tenant rests still."""
-        until = self._resting.get(tenant)
-        if until is None:
-            return 0
-        left = until - time.monotonic()
-        if left <= 0:
-            del self._resting[tenant]
-        return left
+        return self._running.get(tenant, 0) < self._per_tenant and self._rests.left(tenant) <= 0
 
     async def _wait(self, tenant: str) -> None:
         line = self._waiting.setdefault(tenant, deque())
@@ -109,7 +123,7 @@ class Turns:
         loop = asyncio.get_running_loop()
         turn = loop.create_future()
         line.append(turn)
-        if (left := self._rests(tenant)) > 0:
+        if (left := self._rests.left(tenant)) > 0:
             loop.call_later(left, self._wake, tenant)  # nobody may give a place back just then
         try:
             await turn
@@ -149,16 +163,12 @@ class Turns:
         self.note(tenant)
         if held < SHORT or not self._company.several:
             return
-        now = time.monotonic()
-        if len(self._resting) >= MANY:
-            self._resting = {name: until for name, until in self._resting.items() if until > now}
-        until = max(self._resting.get(tenant, now), now) + held * self._rest
-        self._resting[tenant] = min(until, now + LONGEST)
+        self._rests.add(tenant, held * self._rest)
         if tenant in self._waiting:
             self._wake(tenant)
 
     def _wake(self, tenant: str) -> None:
-        if (left := self._rests(tenant)) > 0:
+        if (left := self._rests.left(tenant)) > 0:
             if tenant in self._waiting:
                 asyncio.get_running_loop().call_later(left, self._wake, tenant)
             return

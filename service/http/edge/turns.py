@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from service.eventstore.commands import CommandNotDone
 from service.eventstore.inturn import Lines
-from service.eventstore.turns import LONGEST, MANY, Company
+from service.eventstore.turns import Company, Rests
 
 SMALL = 2048
 """Bytes of a body that never waits."""
@@ -66,11 +66,11 @@ class _Line:
         return None
 
 
-class _Rests:
+class _Held:
     """Who has had the loop for long while others were about, and until when they leave it to those."""
 
     def __init__(self) -> None:
-        self._until: dict[str, float] = {}
+        self._rests = Rests()
         self._holder: tuple[str, float, Company] | None = None  # who has the loop, since when, and in which company
 
     def begin(self, tenant: str, company: Company) -> None:
@@ -84,27 +84,18 @@ class _Rests:
         (tenant, since, company), self._holder = self._holder, None
         if not company.several:
             return
-        now = time.monotonic()
-        if len(self._until) >= MANY:
-            self._until = {name: until for name, until in self._until.items() if until > now}
-        self._until[tenant] = min(max(self._until.get(tenant, now), now) + REST * (now - since), now + LONGEST)
+        self._rests.add(tenant, REST * (time.monotonic() - since))
 
     def left(self, tenant: str) -> float:
         """For how many seconds a tenant has to rest still; none if it is not positive."""
-        until = self._until.get(tenant)
-        if until is None:
-            return 0
-        left = until - time.monotonic()
-        if left <= 0:
-            del self._until[tenant]
-        return left - UNTIRED
+        return self._rests.left(tenant) - UNTIRED
 
 
 class Shares:
     """Shares what the loop parses before it looks up. One per process, used from its event loop."""
 
     def __init__(self, at_once: int = AT_ONCE) -> None:
-        self._rests = _Rests()
+        self._rests = _Held()
         self._at_once = self._left = at_once
         self._line = _Line(self._tick_later)
         self._ticking = False

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from service.eventstore.commands import ReadNotDone
-from service.eventstore.reader import Caller, read_as, reading_for
+from service.eventstore.reader import Caller, Reader, read_as, reading_for
 from service.eventstore.store import LONG_WAITING, EventStore
 
 Sql = psycopg.Connection[Any]
@@ -54,6 +54,19 @@ async def test_reads_of_the_processs_own_wait_for_each_other(store: EventStore):
     """They take no turn, so more of them than there are connections come at once; each gets the next one given back."""
     answers = await asyncio.gather(*(store.fetch("select 1 from pg_sleep(0.02)") for _ in range(60)))
     assert answers == [[(1,)]] * 60
+
+
+async def test_a_read_that_outlives_the_pool_leaves_no_connection(store: EventStore, sql: Sql):
+    reader = Reader(store.conninfo, "outliving", connections=2, per_tenant=1)
+    await reader.start()
+    last = asyncio.create_task(reader.fetch("select 1 from pg_sleep(0.3)"))
+    await asyncio.sleep(0.1)
+    await reader.stop()
+    assert await last == [(1,)]
+    query = "select count(*) from pg_stat_activity where application_name = 'outliving'"
+    async with asyncio.timeout(10):
+        while sql.execute(query).fetchall() != [(0,)]:  # noqa: ASYNC110 - the server tells nobody
+            await asyncio.sleep(0.05)
 
 
 async def test_the_time_is_that_of_all_reads_of_a_request(store: EventStore):

@@ -156,9 +156,9 @@ async def test_rests_add_up():
     first, second = work.begin("a1"), work.begin("a2")
     await asyncio.sleep(2 * SHORT)
     await work.end("a1")
-    until = work.turns._resting["a"]
+    until = work.turns._rests._until["a"]
     await work.end("a2")
-    assert work.turns._resting["a"] >= until + 5 * 2 * SHORT
+    assert work.turns._rests._until["a"] >= until + 5 * 2 * SHORT
     await drain(work, [first, second])
 
 
@@ -166,7 +166,7 @@ async def test_nobody_rests_for_longer_than_a_request_may_wait():
     work = Work(Turns(1, 1, 10, rest=1000))
     work.turns.note("b")
     await hold_for_long(work, "a1")
-    assert work.turns._resting["a"] <= time.monotonic() + LONGEST
+    assert work.turns._rests._until["a"] <= time.monotonic() + LONGEST
 
 
 async def test_who_waits_while_its_tenant_begins_to_rest_is_served_after_it():
