@@ -33,6 +33,7 @@ from service.eventstore.folding import (
     keep_to_the_index,
     newer_among,
     row_values,
+    uncollected,
 )
 from service.eventstore.intents import Intent, system_command
 from service.eventstore.roles import copy_rights
@@ -344,7 +345,8 @@ def rebuild(conninfo: str, projection: AnyProjection, progress: Progress = lambd
         work = _Rebuild(connection, projection, progress)
         _drop_leftover(connection, work)
         work.open()
-        work.fold_everything()
+        with uncollected():
+            work.fold_everything()
         work.count_events()
         work.catch_up()
         work.swap()

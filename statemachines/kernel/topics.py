@@ -125,26 +125,29 @@ def schemas(events: Mapping[str, type[msgspec.Struct]] | None = None) -> dict[st
     return {topic: msgspec.json.schema(event) for topic, event in sorted(declared.items())}
 
 
-_Reader = Callable[[Sequence[str | bytes]], list[Any]]
+_Stored = str | bytes
+_Lifting = Callable[[Sequence[_Stored]], list[Any]]
 
 
 @cache
-def _reader(topic: str) -> _Reader:
-    """How payloads of one topic are read: directly, or by the steps that lead to the class. Raises UnknownTopic."""
+def _direct(topic: str) -> Callable[[_Stored], Any] | None:
+    """How a payload of a latest version is read; None for any other topic."""
+    return msgspec.json.Decoder(EVENTS[topic]).decode if topic in EVENTS else None
+
+
+@cache
+def _lifting_from(topic: str) -> _Lifting:
+    """How payloads of an older version are read, by the steps that lead to the class. Raises UnknownTopic."""
     latest = latest_topic(topic)
-    event = EVENTS[latest]
-    if latest == topic:
-        direct = msgspec.json.Decoder(event).decode
-        return lambda payloads: [direct(payload) for payload in payloads]
     (name, version), (_, reached) = parse_topic(topic), parse_topic(latest)
-    return _lifting([LIFTS[f"{name}.v{older}"] for older in range(version, reached)], event)
+    return _lifting([LIFTS[f"{name}.v{older}"] for older in range(version, reached)], EVENTS[latest])
 
 
-def _lifting(steps: Sequence[Lift], event: type[msgspec.Struct]) -> _Reader:
+def _lifting(steps: Sequence[Lift], event: type[msgspec.Struct]) -> _Lifting:
     """Read by lifting. What was lifted is checked against the class as one list: one by one costs twice as much."""
     decode = msgspec.json.Decoder(dict[str, Any]).decode
 
-    def read(payloads: Sequence[str | bytes]) -> list[Any]:
+    def read(payloads: Sequence[_Stored]) -> list[Any]:
         values = [decode(payload) for payload in payloads]
         for step in steps:
             values = [step(value) for value in values]
@@ -155,28 +158,36 @@ def _lifting(steps: Sequence[Lift], event: type[msgspec.Struct]) -> _Reader:
 
 def decode_event(topic: str, payload: str | bytes) -> Any:
     """Decode a stored payload into the event of its topic, lifted to the latest version. Raises UnknownTopic."""
-    [event] = _reader(topic)((payload,))
-    return event
+    decode = _direct(topic)
+    return decode(payload) if decode is not None else _lifting_from(topic)((payload,))[0]
 
 
 def decode_events(topics: Sequence[str], payloads: Sequence[str | bytes | None]) -> list[Any]:
     """Decode many stored payloads, each into the event of its topic, in their order.
 
     In the place of an erased payload (None) stands None, and in that of an event of a later release its UnknownTopic.
-    A rebuild reads all of history by this, so the payloads of one topic are read together, with one look for how.
+    A rebuild reads all of history by this, so those of one older topic are lifted together.
     """
-    stored: dict[str, tuple[list[int], list[str | bytes]]] = {}
-    for place, (topic, payload) in enumerate(zip(topics, payloads, strict=True)):
+    events: list[Any] = []
+    lifted: dict[str, tuple[list[int], list[_Stored]]] = {}
+    for topic, payload in zip(topics, payloads, strict=True):
+        decode = _direct(topic)
+        if decode is not None and payload is not None:
+            events.append(decode(payload))
+            continue
         if payload is not None:
-            places, texts = stored.get(topic) or stored.setdefault(topic, ([], []))
-            places.append(place)
+            places, texts = lifted.setdefault(topic, ([], []))
+            places.append(len(events))
             texts.append(payload)
-    events: list[Any] = [None] * len(topics)
-    for topic, (places, texts) in stored.items():
-        try:
-            decoded = _reader(topic)(texts)
-        except UnknownTopic as unknown:
-            decoded = [unknown] * len(texts)
-        for place, event in zip(places, decoded, strict=True):
+        events.append(None)
+    for topic, (places, texts) in lifted.items():
+        for place, event in zip(places, _lifted(topic, texts), strict=True):
             events[place] = event
     return events
+
+
+def _lifted(topic: str, texts: Sequence[_Stored]) -> list[Any]:
+    try:
+        return _lifting_from(topic)(texts)
+    except UnknownTopic as unknown:
+        return [unknown] * len(texts)

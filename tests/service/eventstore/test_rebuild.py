@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +21,7 @@ from service.eventstore.audit import Difference, check_projection
 from service.eventstore.commands import Answer, Unit
 from service.eventstore.connection import connect
 from service.eventstore.fold_digest import fold_digest, source_of
-from service.eventstore.folding import RowDigest, fold_history
+from service.eventstore.folding import RowDigest, fold_history, uncollected
 from service.eventstore.rebuild import RebuildRunning, rebuild, receipt_command
 from service.eventstore.sequencer import Sequencer, sequence_all
 from service.eventstore.store import EventStore
@@ -434,6 +435,18 @@ async def test_a_rebuild_leaves_a_receipt_in_the_log(database_url: str):
 
 
 # ---- folding ------------------------------------------------------------------------------------------------------
+
+
+def test_the_collector_rests_while_history_is_folded(bench: Bench, toys_url: str):
+    """It walked over the whole process for a third of a rebuild's time, and found nothing."""
+    fill(bench, 3)
+    found: list[bool] = []
+    rebuild(toys_url, TOYS, lambda *_: found.append(gc.isenabled()))
+    assert found == [False]
+    assert gc.isenabled()
+    with pytest.raises(RuntimeError), uncollected():
+        raise RuntimeError
+    assert gc.isenabled()
 
 
 def test_folding_in_pages_is_folding(bench: Bench, sql: Sql, monkeypatch: pytest.MonkeyPatch):
