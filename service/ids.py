@@ -7,17 +7,14 @@ import time
 from functools import lru_cache
 
 MADE_AT_ONCE = 256  # random parts
+RANDOM_DIGITS = 16  # of five bits each
 _DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
-_PAIRS = [first + second for first in _DIGITS for second in _DIGITS]  # ten bits at a time: ids are made on hot paths
-
-
-def _text(number: int, bits: int) -> str:
-    return "".join([_PAIRS[number >> shift & 1023] for shift in range(bits - 10, -10, -10)])
+_DIGIT_OF_BYTE = bytes(ord(_DIGITS[byte % 32]) for byte in range(256))  # each digit is as likely as every other
 
 
 @lru_cache(maxsize=4)  # of a millisecond: many ids are made in one
 def _time_part(milliseconds: int) -> str:
-    return _text(milliseconds, 50)
+    return "".join([_DIGITS[milliseconds >> shift & 31] for shift in range(45, -5, -5)])
 
 
 _random_parts: list[str] = []  # made in advance: each is used once, and by the process that made it
@@ -28,8 +25,8 @@ def _random_part() -> str:
     try:
         return _random_parts.pop()
     except IndexError:
-        drawn = os.urandom(10 * MADE_AT_ONCE)
-        parts = [_text(int.from_bytes(drawn[n : n + 10], "big"), 80) for n in range(0, len(drawn), 10)]
+        drawn = os.urandom(RANDOM_DIGITS * MADE_AT_ONCE).translate(_DIGIT_OF_BYTE).decode()
+        parts = [drawn[n : n + RANDOM_DIGITS] for n in range(0, len(drawn), RANDOM_DIGITS)]
         _random_parts.extend(parts[1:])
         return parts[0]
 

@@ -77,11 +77,11 @@ class Flush:
         tried: two records have one key, or a case or a project is not known or has to move.
         """
         projects: dict[str, Project] = {}
-        for item in attempt.items:
-            project = self._memory.projects.get(item.sender.project_id)
-            if project is None or not project.active or project.dsn_hash != item.sender.dsn_hash:
+        for project_id, dsn_hash in dict.fromkeys([item.sender[:2] for item in attempt.items]):
+            project = self._memory.projects.get(project_id)
+            if project is None or not project.active or project.dsn_hash != dsn_hash:
                 return None
-            projects[item.sender.project_id] = project
+            projects[project_id] = project
         footprint = self._memory.footprint(self._name, attempt.items)
         if footprint.writes:
             return None

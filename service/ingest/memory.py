@@ -85,14 +85,12 @@ class Memory:
         """What has to be locked and loaded for these records, by all that is known; `flusher` is a name to lock."""
         writes: dict[StreamName, Stream] = {}
         counted: dict[StreamName, Stream] = {}
-        for item in items:
-            project_id = item.sender.project_id
-            for name in self._names_of(item):
-                if name in counted or name in writes:
-                    continue
-                known = self.cache.get(name)
-                stays = known is not None and name not in self.moved and not case.moves_on_error(known.state)
-                (counted if stays else writes)[name] = case.stream(*name)
+        for name in self._names_of(items):
+            if name in counted or name in writes:
+                continue
+            known = self.cache.get(name)
+            stays = known is not None and name not in self.moved and not case.moves_on_error(known.state)
+            (counted if stays else writes)[name] = case.stream(*name)
         reads = []
         for project_id in {project_id for project_id, _ in writes}:
             if project_id in self._full:
@@ -116,12 +114,11 @@ class Memory:
             counted=counted.values(),
         )
 
-    def _names_of(self, item: Item) -> Iterable[StreamName]:
-        """The cases that may take an error in: those on offer, and those that they are known to lead to."""
-        for offered in item.offered:
-            name = (item.sender.project_id, offered.case_id)
+    def _names_of(self, items: Iterable[Item]) -> Iterable[StreamName]:
+        """The cases that may take errors in: those on offer, and those that they are known to lead to."""
+        for name in dict.fromkeys([(item.sender.project_id, case_id) for item in items for case_id, _ in item.offered]):
             yield name
             known = self.cache.get(name)
             for target in (self._routes.get(name), None if known is None else known.state.merged_into):
                 if target is not None:
-                    yield item.sender.project_id, target
+                    yield name[0], target

@@ -27,6 +27,15 @@ FIRST_BACKOFF = 0.001
 LAST_BACKOFF = 0.032
 
 
+class _Use:
+    """What somebody takes of the bounds: records and their bytes."""
+
+    __slots__ = ("count", "size")
+
+    def __init__(self) -> None:
+        self.count = self.size = 0
+
+
 class Waiting:
     """One line per account, emptied in turn, and the records put back because something they need was held.
 
@@ -38,7 +47,8 @@ class Waiting:
         self._capacity_bytes = capacity_bytes
         self._fresh: dict[str, Lines[Item]] = {}  # of each account its projects, in turn
         self._held: list[Item] = []
-        self._usage: dict[tuple[str, str], list[int]] = {}  # (account, project), (account, "") -> [records, bytes]
+        self._accounts: dict[str, _Use] = {}
+        self._projects: dict[str, _Use] = {}
         self._queued = 0
         self._count = 0
         self._bytes = 0
@@ -68,11 +78,11 @@ class Waiting:
         """
         tenant, project_id = item.sender.tenant, item.sender.project_id
         free, free_bytes = self._capacity - self._count, self._capacity_bytes - self._bytes
-        count, size = self._usage.get((tenant, ""), (0, 0))
-        if count + 1 > free or size + item.size > free_bytes:
+        size = item.size
+        account, project = self._accounts.get(tenant) or _Use(), self._projects.get(project_id) or _Use()
+        if account.count + 1 > free or account.size + size > free_bytes:
             return False
-        count, size = self._usage.get((tenant, project_id), (0, 0))
-        if count and (4 * (count + 1) > 3 * free or 4 * (size + item.size) > 3 * free_bytes):
+        if project.count and (4 * (project.count + 1) > 3 * free or 4 * (project.size + size) > 3 * free_bytes):
             return False
         lines = self._fresh.get(tenant)
         if lines is None:
@@ -80,28 +90,27 @@ class Waiting:
         lines.add(project_id, item)
         self._company.note(tenant)
         self._queued += 1
-        self._use(item, 1)
-        return True
-
-    def _use(self, item: Item, sign: int) -> None:
-        """Count a record in (1) or out (-1)."""
-        size = sign * item.size
-        tenant = item.sender.tenant
-        for name in ((tenant, ""), (tenant, item.sender.project_id)):
-            usage = self._usage.get(name)
-            if usage is None:
-                usage = self._usage[name] = [0, 0]
-            usage[0] += sign
-            usage[1] += size
-            if not usage[0]:
-                del self._usage[name]
-        self._count += sign
+        self._accounts[tenant], self._projects[project_id] = account, project
+        account.count += 1
+        account.size += size
+        project.count += 1
+        project.size += size
+        self._count += 1
         self._bytes += size
+        return True
 
     def done(self, items: Iterable[Item]) -> None:
         """Let go of records that have their answer."""
         for item in items:
-            self._use(item, -1)
+            size, sender = item.size, item.sender
+            for name, users in ((sender.tenant, self._accounts), (sender.project_id, self._projects)):
+                use = users[name]
+                use.count -= 1
+                use.size -= size
+                if not use.count:
+                    del users[name]
+            self._count -= 1
+            self._bytes -= size
 
     def put_back(self, items: Iterable[Item]) -> None:
         """Keep records whose case, key or gate was held; each waits a little longer every time (1 to 32 ms)."""
