@@ -8,6 +8,8 @@ create or replace function ingest_store(
 declare
     seconds  constant bigint := floor(extract(epoch from moment));
     midnight constant bigint := seconds - seconds % 86400;
+    fresh_projects text[];  -- of each person who is new to a case
+    fresh_cases    text[];
 begin
     if new_logs is not null then
         insert into log_events (project_id, received_at, id, level, message, environment, release, user_id, user_data,
@@ -61,7 +63,8 @@ begin
     end if;
 
     if new_users is not null then
-        -- xmax is 0 only in a row that was inserted, so each person counts once.
+        -- xmax is 0 only in a row that was inserted, so each person counts once. Most flushes bring nobody new, and to
+        -- begin an update takes as long as some rows of it.
         with seen as (
             insert into case_users as t (project_id, case_id, user_id, user_email, error_count, first_seen_at,
                 last_seen_at)
@@ -73,11 +76,16 @@ begin
                 error_count = t.error_count + excluded.error_count,
                 last_seen_at = greatest(t.last_seen_at, excluded.last_seen_at)
             returning t.project_id, t.case_id, t.xmax = 0 as fresh
-        ), fresh as (
-            select s.project_id, s.case_id, count(*) as people from seen s where s.fresh group by 1, 2
         )
-        update case_stats t set users_affected = t.users_affected + f.people
-        from fresh f where t.project_id = f.project_id and t.id = f.case_id;
+        select array_agg(s.project_id), array_agg(s.case_id) into fresh_projects, fresh_cases from seen s where s.fresh;
+        if fresh_cases is not null then
+            update case_stats t set users_affected = t.users_affected + f.people
+            from (
+                select s.project_id, s.case_id, count(*) as people
+                from unnest(fresh_projects, fresh_cases) as s(project_id, case_id) group by 1, 2
+            ) f
+            where t.project_id = f.project_id and t.id = f.case_id;
+        end if;
     end if;
 
     -- The release before names no kinds.
