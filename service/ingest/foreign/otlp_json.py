@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from service.ingest.foreign.otlp import Record, plain_number
-from service.ingest.foreign.otlp_protobuf import MAX_RESOURCE, Cut, Malformed, Piece, TooMany, check_size
+from service.ingest.foreign.otlp_cut import MAX_RESOURCE, Cut, Malformed, check_size
 
 
 class _Value(msgspec.Struct, rename="camel"):
@@ -75,20 +75,37 @@ _record = msgspec.json.Decoder(_Record).decode
 _FAULTS = (ValueError, RecursionError)  # msgspec's are the former, and so is a broken UTF-8
 
 
+class _Texts(Cut):
+    """A request by the texts of its records, none of which is a copy."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(most)
+        self._records: list[msgspec.Raw] = []
+
+    def record(self, number: int) -> bytes:
+        """The text of a record: a copy."""
+        return bytes(self._records[number])
+
+    def add(self, records: list[msgspec.Raw]) -> None:
+        """Add the records of the scope that has begun. Raises TooMany."""
+        self.end_scope(len(records))
+        self._records.extend(records)
+        self.sizes.extend(map(len, records))
+
+
 def cut(raw: bytes, most: int) -> Cut:
     """Cut a request into at most `most` records, and as many scopes. Raises Malformed and TooMany."""
     try:
         request = _request(raw)
     except _FAULTS:
         raise Malformed from None
-    found = Cut([], [], [])
+    found = _Texts(most)
     for resource_logs in request.resource_logs or ():
-        found.resources.append(bytes(resource_logs.resource))
+        found.resources.write(resource_logs.resource)
+        found.end_resource()
         for scope_logs in resource_logs.scope_logs or ():
-            found.scopes.append((len(found.resources) - 1, bytes(scope_logs.scope)))
-            found.pieces.extend(Piece(len(found.scopes) - 1, bytes(text)) for text in scope_logs.log_records or ())
-            if max(len(found.pieces), len(found.scopes), len(found.resources)) > most:
-                raise TooMany
+            found.scopes.write(scope_logs.scope)
+            found.add(scope_logs.log_records or [])
     return found
 
 
