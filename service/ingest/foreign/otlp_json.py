@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
 
 from service.ingest.foreign.otlp import Record, plain_number
-from service.ingest.foreign.otlp_cut import MAX_RESOURCE, Cut, Malformed, check_size
+from service.ingest.foreign.otlp_cut import MAX_RESOURCE, Cut, Malformed, TooMany, check_size
+
+MOST_PARTS = 350_000
+"""Commas outside of texts: a request of four megabytes has fewer unless it holds next to nothing, and its parts, which
+exist at once before they can be counted, take up to sixty bytes each."""
 
 
 class _Value(msgspec.Struct, rename="camel"):
@@ -72,6 +77,7 @@ _resource = msgspec.json.Decoder(_Resource | None).decode
 _scope = msgspec.json.Decoder(_Scope | None).decode
 _record = msgspec.json.Decoder(_Record).decode
 
+_TEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _FAULTS = (ValueError, RecursionError)  # msgspec's are the former, and so is a broken UTF-8
 
 
@@ -95,6 +101,7 @@ class _Texts(Cut):
 
 def cut(raw: bytes, most: int) -> Cut:
     """Cut a request into at most `most` records, and as many scopes. Raises Malformed and TooMany."""
+    _check_parts(raw)
     try:
         request = _request(raw)
     except _FAULTS:
@@ -107,6 +114,12 @@ def cut(raw: bytes, most: int) -> Cut:
             found.scopes.write(scope_logs.scope)
             found.add(scope_logs.log_records or [])
     return found
+
+
+def _check_parts(raw: bytes) -> None:
+    """Raise TooMany for a request of nothing but parts."""
+    if raw.count(b",") > MOST_PARTS and _TEXT.sub(b"", raw).count(b",") > MOST_PARTS:
+        raise TooMany
 
 
 def read_resource(raw: bytes) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from service.ingest.foreign.otlp_cut import MAX_RESOURCE, Cut, Malformed, Texts,
 
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 _FIRST, _SECOND = 1, 2
+_MORE = 0x80  # of a byte of a number that is not its last one
 
 
 class _Places(Cut):
@@ -70,7 +71,11 @@ def _level(raw: bytes, begin: int, size: int, first: Texts, most: int) -> tuple[
 def _fields(raw: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
     """The length-delimited fields of a message: their numbers, where they begin, and their sizes. Raises Malformed."""
     while at < end:
-        tag, at = _varint(raw, at)
+        tag = raw[at]
+        if tag < _MORE:
+            at += 1
+        else:
+            tag, at = _varint(raw, at)
         kind = tag & 7
         if kind == _LENGTH:
             size, at = _varint(raw, at)
@@ -98,7 +103,7 @@ def _varint(raw: bytes, at: int) -> tuple[int, int]:
         byte = raw[at]
         at += 1
         value |= (byte & 0x7F) << shift
-        if byte < 0x80:  # noqa: PLR2004 - the mark of a last byte
+        if byte < _MORE:
             return value, at
         shift += 7
 

@@ -12,6 +12,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 
 from service.ingest.foreign import otlp_json, otlp_protobuf
 from service.ingest.foreign.otlp_cut import MAX_RECORD, Malformed, TooMany, check_size
+from service.ingest.foreign.otlp_json import MOST_PARTS
 
 MOST = 10_000
 MEGABYTE = 1_000_000
@@ -68,9 +69,30 @@ def _fails(reader: Any, raw: bytes) -> None:
         reader.cut(raw, MOST)
 
 
-def test_a_million_records_take_nothing_in_protobuf():
-    raw = _export("protobuf", b"", 1_000_000)
-    assert _memory(lambda: _fails(otlp_protobuf, raw))[1] < MEGABYTE
+@pytest.mark.parametrize("wanted", ["records", "scopes", "resources"])
+@pytest.mark.parametrize("form", READERS)
+def test_a_million_parts_take_little(form: str, wanted: str):
+    """They are too many, whatever they are; JSON is looked over before anything is made of it."""
+    parts = b"{}," * 999_999 + b"{}" if form == "json" else _field(1 if wanted == "resources" else 2, b"") * 1_000_000
+    if form == "json":
+        scopes = b'{"logRecords":[' + parts + b"]}" if wanted == "records" else parts
+        logs = parts if wanted == "resources" else b'{"scopeLogs":[' + scopes + b"]}"
+        raw = b'{"resourceLogs":[' + logs + b"]}"
+    else:
+        raw = _field(2, parts) if wanted == "records" else parts
+        raw = raw if wanted == "resources" else _field(1, raw)
+    assert _memory(lambda: _fails(READERS[form], raw))[1] < 12 * MEGABYTE
+
+
+def test_a_text_of_many_commas_is_one_part():
+    text = ",".join(["1"] * 2 * MOST_PARTS) + '\\",\\\\'
+    raw = b'{"resourceLogs":[{"scopeLogs":[{"logRecords":[{"body":{"stringValue":"' + text.encode() + b'"}}]}]}]}'
+    assert len(otlp_json.cut(raw, MOST)) == 1
+
+
+def test_no_more_parts_than_are_allowed_take_what_is_in_bounds():
+    raw = b'{"resourceLogs":[{"scopeLogs":[{"logRecords":[' + b"{}," * MOST_PARTS + b"{}]}]}]}"
+    assert _memory(lambda: _fails(otlp_json, raw))[1] < 25 * MEGABYTE
 
 
 def test_a_message_in_a_million_pieces_is_merged_where_it_is():
