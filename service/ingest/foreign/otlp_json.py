@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import msgspec
@@ -77,7 +76,8 @@ _resource = msgspec.json.Decoder(_Resource | None).decode
 _scope = msgspec.json.Decoder(_Scope | None).decode
 _record = msgspec.json.Decoder(_Record).decode
 
-_TEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_NEITHER = bytes(set(range(256)) - {*b'",'})
+_AT_ONCE = 64 * 1024
 _FAULTS = (ValueError, RecursionError)  # msgspec's are the former, and so is a broken UTF-8
 
 
@@ -118,8 +118,19 @@ def cut(raw: bytes, most: int) -> Cut:
 
 def _check_parts(raw: bytes) -> None:
     """Raise TooMany for a request of nothing but parts."""
-    if raw.count(b",") > MOST_PARTS and _TEXT.sub(b"", raw).count(b",") > MOST_PARTS:
+    if raw.count(b",") > MOST_PARTS and _commas(raw) > MOST_PARTS:
         raise TooMany
+
+
+def _commas(raw: bytes) -> int:
+    """How many commas a well-formed text has outside of strings; for any other a number that need not mean much."""
+    bare = raw.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _NEITHER)
+    count = inside = 0
+    for begin in range(0, len(bare), _AT_ONCE):
+        parts = bare[begin : begin + _AT_ONCE].split(b'"')
+        count += sum(map(len, parts[inside::2]))
+        inside = (inside + len(parts) - 1) % 2
+    return count
 
 
 def read_resource(raw: bytes) -> dict[str, Any]:
