@@ -164,9 +164,9 @@ def _members(attributes: Any) -> dict[str, Any]:
 
 
 def _value(value: Any) -> Any:
+    if text := value.string_value:  # as nearly all are; of any other kind it is empty
+        return text
     kind = value.WhichOneof("value")
-    if kind == "string_value":
-        return value.string_value
     if kind is None:
         return None
     held = getattr(value, kind)
