@@ -213,7 +213,7 @@ def let_go(error: BaseException) -> None:
     """Part an exception that was answered, and those behind it, from where they were raised.
 
     A frame that holds the exception that went through it is held by it in turn, with all of the request, its body
-    first of all, until the collector of cycles comes by: of large bodies that is after dozens.
+    first of all, until the collector of cycles comes by, which may be minutes later.
     """
     left: list[BaseException | None] = [error]
     while left:
