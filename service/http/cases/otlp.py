@@ -20,7 +20,7 @@ from service.http.edge.several import Parts, groups_of, settle
 from service.ingest.foreign import otlp_json, otlp_protobuf
 from service.ingest.foreign.common import to_log
 from service.ingest.foreign.otlp import Record, Scope, to_event
-from service.ingest.foreign.otlp_protobuf import Cut, Malformed, TooMany
+from service.ingest.foreign.otlp_cut import Cut, Malformed, TooMany
 from service.ingest.items import Item, Part, Sender, check_extra
 
 T = TypeVar("T")
@@ -43,13 +43,13 @@ async def record_export(call: Call[Any, None]) -> Outcome:
     form, raw = call.form, call.raw_body
     reader = otlp_protobuf if form is OTLP_PROTOBUF else otlp_json
     found = await call.work_on_body(lambda: _cut(reader, raw))
-    call.take_tokens(max(0, len(found.pieces) - 1))
+    call.take_tokens(max(0, len(found) - 1))
     digest = await call.work_on_body(lambda: hashlib.sha256(raw).hexdigest()[:40])
     call.records = Counter()
     refused, reason = 0, ""
-    export = Export(reader, found, call.sender, f"{digest}:{len(found.pieces)}")
+    export = Export(reader, found, call.sender, f"{digest}:{len(found)}")
     parts = Parts[str](call, partial(settle, call), foreign=True)
-    for group in groups_of([piece.raw for piece in found.pieces]):
+    for group in groups_of(found.sizes):
         await parts.turn(group.size)
         for index in group.indexes:
             try:
@@ -74,30 +74,35 @@ def _cut(reader: Any, raw: bytes) -> Cut:
 
 
 class Scopes:
-    """The resources and scopes of an export, each read once."""
+    """The resources and scopes of an export, of which those that were asked for last are kept as they were read.
+
+    Records of one scope stand together, and so do scopes of one resource: each is read once.
+    """
 
     def __init__(self, reader: Any, found: Cut) -> None:
         self._reader = reader
         self._found = found
-        self._resources: dict[int, Mapping[str, Any] | None] = {}
-        self._scopes: dict[int, Scope | None] = {}
+        self._resource: tuple[int, Mapping[str, Any] | None] = (-1, None)
+        self._scope: tuple[int, Scope | None] = (-1, None)
 
-    def of(self, number: int) -> Scope:
-        """The scope of a number. Raises Malformed, for each of its records, when it or its resource is that."""
-        if number not in self._scopes:
-            resource_number, raw = self._found.scopes[number]
-            resource = self._resource(resource_number)
-            name = _none_if_malformed(self._reader.read_scope, raw)
-            self._scopes[number] = None if resource is None or name is None else Scope(resource, name)
-        scope = self._scopes[number]
-        if scope is None:
+    def of(self, record: int) -> Scope:
+        """The scope of a record. Raises Malformed, for each of its records, when it or its resource is that."""
+        number = self._found.scope_of(record)
+        if self._scope[0] != number:
+            self._scope = number, self._read(number)
+        if (scope := self._scope[1]) is None:
             raise Malformed
         return scope
 
-    def _resource(self, number: int) -> Mapping[str, Any] | None:
-        if number not in self._resources:
-            self._resources[number] = _none_if_malformed(self._reader.read_resource, self._found.resources[number])
-        return self._resources[number]
+    def _read(self, number: int) -> Scope | None:
+        resource = self._read_resource(self._found.resource_of(number))
+        name = _none_if_malformed(self._reader.read_scope, self._found.scopes[number])
+        return None if resource is None or name is None else Scope(resource, name)
+
+    def _read_resource(self, number: int) -> Mapping[str, Any] | None:
+        if self._resource[0] != number:
+            self._resource = number, _none_if_malformed(self._reader.read_resource, self._found.resources[number])
+        return self._resource[1]
 
 
 def _none_if_malformed(read: Callable[[bytes], T], raw: bytes) -> T | None:
@@ -111,28 +116,31 @@ class Export:
     """An export under its key, cut into its records."""
 
     def __init__(self, reader: Any, found: Cut, sender: Sender, key: str) -> None:
-        self.pieces = found.pieces
+        self._found = found
         self._reader = reader
         self._scopes = Scopes(reader, found)
         self._named = sender._replace(key=key, request_hash="")
         self._nameless = sender._replace(key=None, request_hash="")
+
+    def is_large(self, index: int) -> bool:
+        """Whether a record is read apart."""
+        return self._found.sizes[index] > LARGE
 
     def read(self, index: int) -> Item:
         """Read a record as an item of the intake. Raises Malformed.
 
         It is a part of the export, unless it has no time: then nothing tells a repeat of it from another event.
         """
-        scope, raw = self.pieces[index]
-        record: Record = self._reader.read_record(raw)
-        body, text = to_log(to_event(record, self._scopes.of(scope)))
+        record: Record = self._reader.read_record(self._found.record(index))
+        body, text = to_log(to_event(record, self._scopes.of(index)))
         if record.time or record.observed:
-            return Item(OPERATION, self._named, body, text, part=Part(index, len(self.pieces)))
+            return Item(OPERATION, self._named, body, text, part=Part(index, len(self._found)))
         return Item(OPERATION, self._nameless, body, text)
 
 
 async def _item_of(call: Call[Any, None], export: Export, index: int) -> Item:
     """Read a record, a large one apart, and adjust what is odd in it. Raises Malformed and InvalidPayload."""
-    if len(export.pieces[index].raw) > LARGE:
+    if export.is_large(index):
         item = await call.work_apart(partial(export.read, index))
     else:
         item = export.read(index)

@@ -101,7 +101,7 @@ async def _record(call: Call[bytes, None]) -> int:
     refused = 0
 
     parts = Parts[str](call, partial(settle, call), foreign=True)
-    for group in groups_of(sent.events):
+    for group in groups_of(map(len, sent.events)):
         await parts.turn(group.size)
         for index in group.indexes:
             try:

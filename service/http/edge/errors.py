@@ -207,3 +207,17 @@ def log_failure(error: Exception, failure: Failure, operation: str) -> None:
     elif failure.status >= HTTPStatus.INTERNAL_SERVER_ERROR and not isinstance(error, Rejection):
         say = log.debug if OUTAGE.lasts or FULL_DISK.lasts else log.warning  # one line tells of that already
         say("request_not_served", operation=operation, cause=type(error).__name__)
+
+
+def let_go(error: BaseException) -> None:
+    """Part an exception that was answered, and those behind it, from where they were raised.
+
+    A frame that holds the exception that went through it is held by it in turn, with all of the request, its body
+    first of all, until the collector of cycles comes by, which may be minutes later.
+    """
+    left: list[BaseException | None] = [error]
+    while left:
+        told = left.pop()
+        if told is not None and told.__traceback__ is not None:
+            told.__traceback__ = None
+            left += [told.__cause__, told.__context__]

@@ -34,7 +34,7 @@ from service.http.edge.body_room import BodyRoom, Room
 from service.http.edge.bound import TEST_CLOCK_PATH, Bound
 from service.http.edge.call import Call, Tools
 from service.http.edge.client_address import Networks, client_address
-from service.http.edge.errors import failure_of, log_failure
+from service.http.edge.errors import failure_of, let_go, log_failure
 from service.http.edge.forms import TOLD_BY, form_of
 from service.http.edge.headers import Head, check_content, check_repeated_headers, head_of
 from service.http.edge.in_flight import InFlight, shown_in
@@ -118,6 +118,7 @@ class Pipeline:
             path = scope["path_params"]
             failure = with_next_operations(failure_of(error), self.operations, path, standing)
             log_failure(error, failure, bound.name)
+            let_go(error)
             code = failure.code
             if body is not None:
                 await body.discard(self.discarding)

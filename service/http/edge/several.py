@@ -57,12 +57,12 @@ class Group(NamedTuple):
     size: int
 
 
-def groups_of(texts: Iterable[bytes]) -> Iterable[Group]:
-    """Put the texts of items together, a few at a time."""
+def groups_of(sizes: Iterable[int]) -> Iterable[Group]:
+    """Put items of so many bytes together, a few at a time."""
     first = end = size = 0
-    for text in texts:
+    for own in sizes:
         end += 1
-        size += BESIDE + len(text)
+        size += BESIDE + own
         if size >= AT_ONCE:
             yield Group(range(first, end), size)
             first, size = end, 0
@@ -169,7 +169,7 @@ async def record_several(call: Call[Any, None], kind: str, take: Take) -> Answer
 
     parts = Parts(call, hear)
     with suppress(CommandNotDone):  # What has not had its turn by then is told so; the others may be stored.
-        for group in groups_of(texts):
+        for group in groups_of(map(len, texts)):
             await parts.turn(group.size)
             for index in group.indexes:
                 try:

@@ -41,6 +41,7 @@ _BY_TEXT = {
 _ENVIRONMENTS = ("deployment.environment.name", "deployment.environment")
 _USED = frozenset({*_ENVIRONMENTS, "service.version"})
 _SEVERITIES = 4
+_EXCEPTION = frozenset({"exception.type", "exception.message", "exception.stacktrace"})
 
 
 class Scope:
@@ -104,6 +105,8 @@ def to_event(record: Record, scope: Scope) -> ForeignEvent:
 
 def _error_of(attributes: Mapping[str, Any]) -> tuple[ForeignError | None, Mapping[str, Any]]:
     """The exception of a record, and its attributes with the stack trace cut."""
+    if attributes.keys().isdisjoint(_EXCEPTION):
+        return None, attributes
     kind = _text_in(attributes, "exception.type")
     value, stack = _text_in(attributes, "exception.message"), _text_in(attributes, "exception.stacktrace")
     if kind is None and value is None and stack is None:

@@ -7,7 +7,11 @@ from typing import Any
 import msgspec
 
 from service.ingest.foreign.otlp import Record, plain_number
-from service.ingest.foreign.otlp_protobuf import MAX_RESOURCE, Cut, Malformed, Piece, TooMany, check_size
+from service.ingest.foreign.otlp_cut import MAX_RESOURCE, Cut, Malformed, TooMany, check_size
+
+MOST_PARTS = 350_000
+"""Commas outside of texts: a request of four megabytes has fewer unless it holds next to nothing, and its parts, which
+exist at once before they can be counted, take up to sixty bytes each."""
 
 
 class _Value(msgspec.Struct, rename="camel"):
@@ -72,24 +76,61 @@ _resource = msgspec.json.Decoder(_Resource | None).decode
 _scope = msgspec.json.Decoder(_Scope | None).decode
 _record = msgspec.json.Decoder(_Record).decode
 
+_NEITHER = bytes(set(range(256)) - {*b'",'})
+_AT_ONCE = 64 * 1024
 _FAULTS = (ValueError, RecursionError)  # msgspec's are the former, and so is a broken UTF-8
+
+
+class _Texts(Cut):
+    """A request by the texts of its records, none of which is a copy."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(most)
+        self._records: list[msgspec.Raw] = []
+
+    def record(self, number: int) -> bytes:
+        """The text of a record: a copy."""
+        return bytes(self._records[number])
+
+    def add(self, records: list[msgspec.Raw]) -> None:
+        """Add the records of the scope that has begun. Raises TooMany."""
+        self.end_scope(len(records))
+        self._records.extend(records)
+        self.sizes.extend(map(len, records))
 
 
 def cut(raw: bytes, most: int) -> Cut:
     """Cut a request into at most `most` records, and as many scopes. Raises Malformed and TooMany."""
+    _check_parts(raw)
     try:
         request = _request(raw)
     except _FAULTS:
         raise Malformed from None
-    found = Cut([], [], [])
+    found = _Texts(most)
     for resource_logs in request.resource_logs or ():
-        found.resources.append(bytes(resource_logs.resource))
+        found.resources.write(resource_logs.resource)
+        found.end_resource()
         for scope_logs in resource_logs.scope_logs or ():
-            found.scopes.append((len(found.resources) - 1, bytes(scope_logs.scope)))
-            found.pieces.extend(Piece(len(found.scopes) - 1, bytes(text)) for text in scope_logs.log_records or ())
-            if max(len(found.pieces), len(found.scopes), len(found.resources)) > most:
-                raise TooMany
+            found.scopes.write(scope_logs.scope)
+            found.add(scope_logs.log_records or [])
     return found
+
+
+def _check_parts(raw: bytes) -> None:
+    """Raise TooMany for a request of nothing but parts."""
+    if raw.count(b",") > MOST_PARTS and _commas(raw) > MOST_PARTS:
+        raise TooMany
+
+
+def _commas(raw: bytes) -> int:
+    """How many commas a well-formed text has outside of strings; for any other a number that need not mean much."""
+    bare = raw.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _NEITHER)
+    count = inside = 0
+    for begin in range(0, len(bare), _AT_ONCE):
+        parts = bare[begin : begin + _AT_ONCE].split(b'"')
+        count += sum(map(len, parts[inside::2]))
+        inside = (inside + len(parts) - 1) % 2
+    return count
 
 
 def read_resource(raw: bytes) -> dict[str, Any]:

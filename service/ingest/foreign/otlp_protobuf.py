@@ -8,74 +8,80 @@ matter of that record. The library is loaded with the first request: many a serv
 from __future__ import annotations
 
 import base64
+from array import array
 from collections.abc import Iterator
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from service.ingest.foreign.otlp import Record, plain_number
-
-MAX_RECORD = 256 * 1024
-"""Bytes of one record or resource: as many as a log event may have alone."""
-MAX_RESOURCE = 128
-"""Attributes of a resource that are read: what an SDK keeps unless it is told otherwise."""
+from service.ingest.foreign.otlp_cut import MAX_RESOURCE, Cut, Malformed, Texts, check_size
 
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 _FIRST, _SECOND = 1, 2
+_MORE = 0x80  # of a byte of a number that is not its last one
 
 
-class Malformed(ValueError):
-    """Bytes that are no such message."""
+class _Places(Cut):
+    """A request by the places of its records."""
 
+    def __init__(self, raw: bytes, most: int) -> None:
+        super().__init__(most)
+        self._raw = raw
+        self._begins = array("I")
 
-class TooMany(ValueError):
-    """More records, or parts around them, than a request may have."""
+    def record(self, number: int) -> bytes:
+        """The bytes of a record: a copy."""
+        begin = self._begins[number]
+        return self._raw[begin : begin + self.sizes[number]]
 
-
-class Piece(NamedTuple):
-    """The bytes of a record, and the number of its scope."""
-
-    scope: int
-    raw: bytes
-
-
-class Cut(NamedTuple):
-    """A request: its records, of each scope the number of its resource and its bytes, and the bytes of resources."""
-
-    pieces: list[Piece]
-    scopes: list[tuple[int, bytes]]
-    resources: list[bytes]
+    def add(self, begins: array[int], sizes: array[int]) -> None:
+        """Add the records of the scope that has begun. Raises TooMany."""
+        self.end_scope(len(begins))
+        self._begins.extend(begins)
+        self.sizes.extend(sizes)
 
 
 def cut(raw: bytes, most: int) -> Cut:
     """Cut a request into at most `most` records, and as many scopes. Raises Malformed and TooMany."""
-    found = Cut([], [], [])
-    for resource_logs in _parts(raw, _FIRST):
-        found.resources.append(b"".join(_parts(resource_logs, _FIRST)))  # Messages that come twice are merged.
-        if len(found.resources) > most:
-            raise TooMany
-        for scope_logs in _parts(resource_logs, _SECOND):
-            found.scopes.append((len(found.resources) - 1, b"".join(_parts(scope_logs, _FIRST))))
-            if len(found.scopes) > most:
-                raise TooMany
-            for record in _parts(scope_logs, _SECOND):
-                found.pieces.append(Piece(len(found.scopes) - 1, record))
-                if len(found.pieces) > most:
-                    raise TooMany
+    found = _Places(raw, most)
+    for number, begin, size in _fields(raw, 0, len(raw)):
+        if number == _FIRST:
+            scopes = _level(raw, begin, size, found.resources, most)
+            found.end_resource()
+            for scope in zip(*scopes, strict=True):
+                found.add(*_level(raw, *scope, found.scopes, most))
     return found
 
 
-def _parts(raw: bytes, wanted: int) -> Iterator[bytes]:
-    """The length-delimited fields of a number in a message; all others are passed over. Raises Malformed."""
-    at, end = 0, len(raw)
+def _level(raw: bytes, begin: int, size: int, first: Texts, most: int) -> tuple[array[int], array[int]]:
+    """Write the first field of a message to `first`; returns where the second ones begin, and their sizes.
+
+    Messages that come twice are merged. No more places are returned than are too many. Raises Malformed.
+    """
+    begins, sizes = array("I"), array("I")
+    for number, at, length in _fields(raw, begin, begin + size):
+        if number == _SECOND and len(begins) <= most:
+            begins.append(at)
+            sizes.append(length)
+        elif number == _FIRST:
+            first.write(raw[at : at + length])
+    return begins, sizes
+
+
+def _fields(raw: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """The length-delimited fields of a message: their numbers, where they begin, and their sizes. Raises Malformed."""
     while at < end:
-        tag, at = _varint(raw, at)
+        tag = raw[at]
+        if tag < _MORE:
+            at += 1
+        else:
+            tag, at = _varint(raw, at)
         kind = tag & 7
         if kind == _LENGTH:
             size, at = _varint(raw, at)
             if size > end - at:
                 raise Malformed
-            if tag >> 3 == wanted:
-                yield raw[at : at + size]
+            yield tag >> 3, at, size
             at += size
         elif kind == _VARINT:
             _, at = _varint(raw, at)
@@ -97,7 +103,7 @@ def _varint(raw: bytes, at: int) -> tuple[int, int]:
         byte = raw[at]
         at += 1
         value |= (byte & 0x7F) << shift
-        if byte < 0x80:  # noqa: PLR2004 - the mark of a last byte
+        if byte < _MORE:
             return value, at
         shift += 7
 
@@ -132,12 +138,6 @@ def read_scope(raw: bytes) -> str:
         raise Malformed from None
 
 
-def check_size(raw: bytes) -> None:
-    """Raise Malformed for a part that is larger than a log event may be."""
-    if len(raw) > MAX_RECORD:
-        raise Malformed
-
-
 def read_record(raw: bytes) -> Record:
     """Read a record. Raises Malformed, also for one that nests deeper than the library goes, or is too large."""
     record_type, _, _, error = _messages()
@@ -164,9 +164,9 @@ def _members(attributes: Any) -> dict[str, Any]:
 
 
 def _value(value: Any) -> Any:
+    if text := value.string_value:  # as nearly all are; of any other kind it is empty
+        return text
     kind = value.WhichOneof("value")
-    if kind == "string_value":
-        return value.string_value
     if kind is None:
         return None
     held = getattr(value, kind)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest, ExportLogsServiceResponse
 
+from service.http.cases.otlp import Scopes
+from service.ingest.foreign import otlp_protobuf
 from tests.service.http.cases.test_ingest import LOG, figures, stored
 from tests.service.http.cases.test_ingest import project as project  # noqa: PLC0414 (a fixture is found by name)
 from tests.support.api import World, ok, refused
@@ -271,6 +274,39 @@ async def test_only_a_dsn_exports_and_errors_are_told_in_kind(world: World, proj
     fenced = await dsn.post("/v1/logs", content=raw, headers=AS_PROTOBUF)
     assert (fenced.status_code, fenced.content[:2]) == (409, b"\x08\x09")
     refused(await world.post("/v1/analytics", content=raw, headers=AS_PROTOBUF), 401, "unauthenticated")
+
+
+class _Reader:
+    """Counts the resources that it reads."""
+
+    def __init__(self) -> None:
+        self.resources = 0
+
+    def read_resource(self, raw: bytes) -> Any:
+        self.resources += 1
+        return otlp_protobuf.read_resource(raw)
+
+    def read_scope(self, raw: bytes) -> str:
+        return otlp_protobuf.read_scope(raw)
+
+
+def test_of_very_many_resources_the_last_one_is_kept_as_it_was_read():
+    """And one that all records share is read once."""
+    names = [{f"{name}.{n}": "x" * 10 for n in range(20)} for name in range(500)]
+    request = ExportLogsServiceRequest()
+    for resource in names:
+        request.MergeFrom(export(ERROR, ERROR, resource=resource))
+    found = otlp_protobuf.cut(request.SerializeToString(), 10_000)
+    reader = _Reader()
+    scopes = Scopes(reader, found)
+    tracemalloc.start()
+    try:
+        seen = [len(scopes.of(number).tags) for number in range(len(found))]
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (seen, reader.resources) == ([21] * 1000, 500)
+    assert held < 100_000
 
 
 async def test_an_empty_export_is_taken(project):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 
 import msgspec
@@ -13,6 +14,7 @@ from schemas.kernel.errors import CATALOGUE, ClosedErrorEnvelope, ErrorEnvelope
 from service.auth.refusals import refusal
 from service.eventstore.commands import CommandFailed, CommandNotDone, KeyInProgress, KeyReused, OutcomeUnknown
 from service.eventstore.faults import StreamDamaged, StreamIsNewer
+from service.http.edge.call import Call
 from service.http.edge.errors import encode_failure, failure_of
 from statemachines.kernel.if_match import PreconditionFailed
 from statemachines.kernel.machine import Rejection
@@ -143,3 +145,21 @@ async def test_early_failures_of_closed_routes_are_closed(
     assert answer.status_code >= 400
     msgspec.json.decode(answer.content, type=ClosedErrorEnvelope)
     assert answer.headers["x-service-request-id"]
+
+
+async def test_what_failed_leaves_nothing_of_its_request(toy: Toy) -> None:
+    """Without the collector of cycles, and though somebody holds the exception: also what it came from is let go."""
+    gc.collect()
+    gc.disable()
+    try:
+        try:
+            raise KeyError  # noqa: TRY301 - for its traceback
+        except KeyError as first:
+            toy.store.error = CommandNotDone()
+            toy.store.error.__cause__ = first
+        answer = await toy.send_as("owner", "POST", "/v1/broken", json={"note": "x"})
+        assert answer.status_code == 503
+        assert not [held for held in gc.get_objects() if isinstance(held, Call)]
+        assert toy.store.error.__cause__.__traceback__ is None
+    finally:
+        gc.enable()

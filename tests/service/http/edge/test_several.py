@@ -90,6 +90,6 @@ async def test_a_rest_alone_stores_nothing(stage: _Stage, parts: Parts[str]) -> 
 
 @pytest.mark.parametrize(("size", "together"), [(0, AT_ONCE // BESIDE), (BESIDE, AT_ONCE // BESIDE // 2), (AT_ONCE, 1)])
 def test_a_small_item_counts_for_the_time_that_any_takes(size: int, together: int) -> None:
-    groups = list(groups_of([b"x" * size] * (together + 1)))
+    groups = list(groups_of([size] * (together + 1)))
     assert [group.indexes for group in groups] == [range(together), range(together, together + 1)]
     assert groups[0].size == together * (BESIDE + size)
