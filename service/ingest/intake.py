@@ -38,7 +38,8 @@ log = structlog.get_logger()
 
 BATCH = 256
 NEW_CASES_PER_HOUR = 500  # of a project
-LINGER = 0.001  # seconds that a flush waits for company while requests come in crowds
+LINGER = 0.004  # seconds that a flush waits at most for the event loop to have nothing else to do
+IDLE = 0.00005  # seconds that a pass of an event loop takes at most that has nothing to do
 STOP_SECONDS = 4.0
 WATCH_SECONDS = 0.25
 PREPARED_AT_ONCE = 1 << 18  # bytes of records as Item.size has it; then others have their turn
@@ -72,7 +73,6 @@ class Intake:
         self._waiting = Waiting() if waiting is None else waiting
         self._wake = asyncio.Event()
         self._stopping = False
-        self._crowd = 0
         self._flying: Sequence[Item] = ()
         self._counting = False
         self._tasks: list[asyncio.Task[None]] = []
@@ -167,15 +167,27 @@ class Intake:
             with suppress(TimeoutError):
                 async with asyncio.timeout(due):
                     await self._wake.wait()
-        if self._crowd > 1 and self._waiting.fresh < self._crowd and not self._stopping:
-            # Many came at once last time, so more are on their way: one flush for all costs less.
-            await asyncio.sleep(LINGER)
+        await self._let_in()
         if self._stopping and not self._waiting.count:
             return None
         batch, overdue = self._waiting.take(self._batch)
-        self._crowd = len(batch) // 2
         self._answer([(item, CommandNotDone()) for item in overdue])
         return batch
+
+    async def _let_in(self) -> None:
+        """Let records in for as long as the event loop has other things to do, which are mostly further records.
+
+        One flush for many costs less, and while it is sent the loop may stand still: the database, woken by that, often
+        goes first where there are few processors.
+        """
+        now = time.monotonic()
+        until = now + LINGER
+        while now < until and self._waiting.fresh < self._batch and not self._stopping:
+            began = now
+            await asyncio.sleep(0)
+            now = time.monotonic()
+            if now - began < IDLE:
+                return
 
     async def _prepare(self, batch: Sequence[Item]) -> list[Item]:
         """Prepare what is new, and return what can be stored; a record that this fails on is answered by its error."""
