@@ -123,8 +123,9 @@ class Turns:
         loop = asyncio.get_running_loop()
         turn = loop.create_future()
         line.append(turn)
-        if (left := self._rests.left(tenant)) > 0:
-            loop.call_later(left, self._wake, tenant)  # nobody may give a place back just then
+        left = self._rests.left(tenant)
+        if left > 0 or self._free:  # Nobody may give a place back just then, and its rest be over by now.
+            loop.call_later(max(0, left), self._wake, tenant)
         try:
             await turn
         except asyncio.CancelledError:

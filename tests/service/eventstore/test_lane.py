@@ -127,9 +127,8 @@ async def test_a_fence_does_not_queue_behind_the_loop(toys_url: str, store: Even
     with holding(toys_url, head("toy_1")) as peer:
         stuck = [asyncio.ensure_future(store.execute(simple_bump(1))) for _ in range(32)]
         await asyncio.sleep(0.1)
-        began = time.monotonic()
         await store.execute(lower_flag("proj_b"))
-        assert time.monotonic() - began < 0.3
+        assert not any(command.done() for command in stuck)
         peer.rollback()
         await asyncio.gather(*stuck)
 

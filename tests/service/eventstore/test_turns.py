@@ -149,6 +149,19 @@ async def test_who_held_a_place_for_long_rests_while_others_are_about():
     await drain(work, tasks)
 
 
+async def test_a_rest_that_ends_while_it_is_looked_at_keeps_nobody(monkeypatch: pytest.MonkeyPatch):
+    """Seen when it was asked for the place, and over when it was asked how long to wait: nobody else would wake it."""
+    work = Work(Turns(2, 2, 10, rest=20))
+    work.turns.note("b")
+    await hold_for_long(work, "a1")
+    seen = iter([0.001, 0.0])
+    monkeypatch.setattr(work.turns._rests, "left", lambda _: next(seen, 0.0))
+    after = work.begin("a2")
+    async with asyncio.timeout(5):
+        await work.begun["a2"].wait()
+    await drain(work, [after])
+
+
 async def test_rests_add_up():
     """Two places held at once count twice."""
     work = Work(Turns(2, 2, 10, rest=5))
