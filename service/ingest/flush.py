@@ -77,7 +77,8 @@ class Flush:
         tried: two records have one key, or a case or a project is not known or has to move.
         """
         projects: dict[str, Project] = {}
-        for project_id, dsn_hash in dict.fromkeys([item.sender[:2] for item in attempt.items]):
+        senders = dict.fromkeys([(item.sender.project_id, item.sender.dsn_hash) for item in attempt.items])
+        for project_id, dsn_hash in senders:
             project = self._memory.projects.get(project_id)
             if project is None or not project.active or project.dsn_hash != dsn_hash:
                 return None

@@ -14,6 +14,7 @@ import zstandard
 
 from scripts.loadgen import Request
 from service.auth.secrets import alias_of
+from tests.support.protobuf import field
 from tests.torture.neighbours.attacker import Attacker
 
 PACKED_MOST = 1 << 20
@@ -92,34 +93,25 @@ async def captures(attacker: Attacker) -> None:
     await attacker.repeat(make, CLIENTS)
 
 
-def _field(number: int, value: bytes) -> bytes:
-    """A length-delimited field of protobuf."""
-    size, length = len(value), b""
-    while size > 0x7F:
-        length += bytes([size & 0x7F | 0x80])
-        size >>= 7
-    return bytes([number << 3 | 2]) + length + bytes([size]) + value
-
-
 def _time(number: int) -> bytes:
     return b"\x09" + number.to_bytes(8, "little")
 
 
 def export_of(records: list[bytes]) -> bytes:
     """An export of records of one resource, in protobuf."""
-    return _field(1, _field(2, b"".join(_field(2, record) for record in records)))
+    return field(1, field(2, b"".join(field(2, record) for record in records)))
 
 
 def many_records(number_of: int = MOST_EXPORTED) -> bytes:
     """An export of errors, by default of as many as are taken, in which case it has four megabytes."""
     text = b"x" * (UNPACKED_MOST // MOST_EXPORTED - 60)
-    body = [_field(5, _field(1, text + b"%06d" % number)) for number in range(number_of)]
+    body = [field(5, field(1, text + b"%06d" % number)) for number in range(number_of)]
     return export_of([_time(number + 1) + b"\x10\x11" + told for number, told in enumerate(body)])
 
 
 def large_records() -> bytes:
     """An export of as few records as fit in, each with as many attributes as fit into it."""
-    attributes = b"".join(_field(6, _field(1, b"%04x" % number) + _field(2, b"")) for number in range(0x5000))
+    attributes = b"".join(field(6, field(1, b"%04x" % number) + field(2, b"")) for number in range(0x5000))
     return export_of([_time(number + 1) + attributes for number in range(UNPACKED_MOST // (len(attributes) + 20))])
 
 
@@ -133,8 +125,8 @@ async def exports(attacker: Attacker) -> None:
     packed = [gzip.compress(body, 6) for body in bodies]
 
     def make(number: int) -> Request:
-        name = _field(1, b"attack") + _field(2, _field(1, secrets.token_hex(8).encode()))
-        told = _field(1, _field(1, _field(1, name)))
+        name = field(1, b"attack") + field(2, field(1, secrets.token_hex(8).encode()))
+        told = field(1, field(1, field(1, name)))
         which = 0 if number % (2 * MOSTLY) == 0 else 1 if number % MOSTLY == 0 else 2
         body = gzip.compress(told, 1) + packed[which] if number % 2 else told + bodies[which]
         coding = {"content_encoding": "gzip"} if number % 2 else {}

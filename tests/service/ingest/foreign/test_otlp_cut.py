@@ -13,25 +13,18 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from service.ingest.foreign import otlp_json, otlp_protobuf
 from service.ingest.foreign.otlp_cut import MAX_RECORD, Malformed, TooMany, check_size
 from service.ingest.foreign.otlp_json import MOST_PARTS
+from tests.support.protobuf import field
 
 MOST = 10_000
 MEGABYTE = 1_000_000
 READERS: dict[str, Any] = {"protobuf": otlp_protobuf, "json": otlp_json}
 
 
-def _field(number: int, value: bytes) -> bytes:
-    size, length = len(value), bytearray()
-    while size > 0x7F:
-        length.append(size & 0x7F | 0x80)
-        size >>= 7
-    return bytes([number << 3 | 2, *length, size]) + value
-
-
 def _export(form: str, record: bytes, records: int, resources: int = 1) -> bytes:
     """An export of resources of a hundred bytes, each with so many records of one scope."""
     if form == "protobuf":
-        logs = _field(1, b"r" * 100) + _field(2, _field(1, b"") + _field(2, record) * records)
-        return _field(1, logs) * resources
+        logs = field(1, b"r" * 100) + field(2, field(1, b"") + field(2, record) * records)
+        return field(1, logs) * resources
     listed = b",".join([b'"' + record + b'"'] * records)
     logs = b'{"resource":"' + b"r" * 98 + b'","scopeLogs":[{"logRecords":[' + listed + b"]}]}"
     return b'{"resourceLogs":[' + b",".join([logs] * resources) + b"]}"
@@ -73,14 +66,14 @@ def _fails(reader: Any, raw: bytes) -> None:
 @pytest.mark.parametrize("form", READERS)
 def test_far_too_many_parts_take_little(form: str, wanted: str):
     """They are too many, whatever they are; JSON is looked over before anything is made of it."""
-    parts = b"{}," * 999_999 + b"{}" if form == "json" else _field(1 if wanted == "resources" else 2, b"") * 200_000
+    parts = b"{}," * 999_999 + b"{}" if form == "json" else field(1 if wanted == "resources" else 2, b"") * 200_000
     if form == "json":
         scopes = b'{"logRecords":[' + parts + b"]}" if wanted == "records" else parts
         logs = parts if wanted == "resources" else b'{"scopeLogs":[' + scopes + b"]}"
         raw = b'{"resourceLogs":[' + logs + b"]}"
     else:
-        raw = _field(2, parts) if wanted == "records" else parts
-        raw = raw if wanted == "resources" else _field(1, raw)
+        raw = field(2, parts) if wanted == "records" else parts
+        raw = raw if wanted == "resources" else field(1, raw)
     assert _memory(lambda: _fails(READERS[form], raw))[1] < 10 * MEGABYTE
 
 
@@ -101,7 +94,7 @@ def test_no_more_parts_than_are_allowed_take_what_is_in_bounds():
 
 
 def test_a_message_in_very_many_pieces_is_merged_where_it_is():
-    raw = _field(1, _field(1, b"x") * 200_000)
+    raw = field(1, field(1, b"x") * 200_000)
     _, most = _memory(lambda: otlp_protobuf.cut(raw, MOST))
     assert most < MEGABYTE
     assert otlp_protobuf.cut(raw, MOST).resources[0] == b"x" * 200_000
