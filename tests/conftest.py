@@ -11,6 +11,7 @@ from typing import Any
 
 import httpcore2
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.support.cluster import (  # noqa: F401 (fixtures are found by name)
     any_cluster,
@@ -43,6 +44,10 @@ ALONE = (
 
 # One for all clients of all tests: each would read every certificate of the machine again, in 25 ms, to speak HTTP.
 httpcore2.default_ssl_context = cache(httpcore2.default_ssl_context)
+
+# An example that a busy machine makes slow is no failure.
+settings.register_profile("untimed", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 
 def in_memory() -> str | None:

@@ -197,7 +197,6 @@ def test_the_service_agrees_with_the_model(server: ServerHandle) -> None:
         settings=settings(
             max_examples=5,
             stateful_step_count=25,
-            deadline=None,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
         ),
     )

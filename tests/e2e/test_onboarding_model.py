@@ -212,7 +212,6 @@ def test_random_walks(run: Any) -> None:
         settings=settings(
             max_examples=25,
             stateful_step_count=25,
-            deadline=None,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
         ),
     )

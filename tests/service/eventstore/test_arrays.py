@@ -27,7 +27,7 @@ def connection(cluster: TestCluster) -> Iterator[psycopg.Connection[tuple[Any, .
 def test_a_column_reads_back(connection: psycopg.Connection[tuple[Any, ...]], kind: str, values: Any):
     """Quotes, backslashes, braces, commas, NULL as a word, empty values and empty columns among them."""
 
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=200)
     @given(st.lists(values, max_size=8))
     def held(column: list[Any]) -> None:
         row = connection.execute(f"select %s::{kind}[]".encode(), (array(column),)).fetchone()

@@ -108,7 +108,7 @@ def test_the_routes_with_a_past_are_declared_and_documented(world: World) -> Non
     assert {document["paths"][path]["get"]["x-as-of"] for path in having} == {"owner"}
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(choices=st.lists(st.integers(0, 4), min_size=6, max_size=14))
 def test_each_revision_is_shown_as_it_was_answered(world: World, choices: list[int]) -> None:
     """As of each revision, and now by revision, position and second: bytes, tag and 404 alike."""

@@ -185,7 +185,6 @@ STEPS = st.one_of(
 
 @settings(
     max_examples=10,
-    deadline=None,
     phases=(Phase.explicit, Phase.generate),  # to make a failing history smaller takes minutes
     suppress_health_check=list(HealthCheck),
 )

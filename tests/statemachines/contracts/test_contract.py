@@ -422,7 +422,7 @@ class AnyHistory(RuleBasedStateMachine):
 
 
 TestAnyHistory = AnyHistory.TestCase
-TestAnyHistory.settings = settings(max_examples=80, stateful_step_count=25, deadline=None)
+TestAnyHistory.settings = settings(max_examples=80, stateful_step_count=25)
 
 
 # ---- stored shapes

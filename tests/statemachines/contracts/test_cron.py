@@ -174,7 +174,7 @@ DAYS = ["*", "1-7", "*/2", "29"]
 WEEKDAYS = ["*", "0", "1-5", "7"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.sampled_from(ZONES),
     st.builds(

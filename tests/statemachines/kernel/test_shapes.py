@@ -43,7 +43,7 @@ def bend(document: Any, place: tuple[Any, ...], value: Any) -> Any:
     return bent
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.sampled_from(PUBLISHED), st.data())
 def test_no_problem_means_the_decoder_takes_it(template: Any, data: st.DataObject) -> None:
     """Rendering converts what the check let through, so the check is never the laxer of the two."""

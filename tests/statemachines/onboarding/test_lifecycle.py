@@ -315,7 +315,7 @@ class OnboardingWalk(RuleBasedStateMachine):
             assert msgspec.json.decode(msgspec.json.encode(event), type=type(event)) == event
 
 
-OnboardingWalk.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+OnboardingWalk.TestCase.settings = settings(max_examples=150, stateful_step_count=40)
 TestOnboardingWalk = OnboardingWalk.TestCase
 
 

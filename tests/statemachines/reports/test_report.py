@@ -130,4 +130,4 @@ class Reporting(RuleBasedStateMachine):
 
 
 TestReporting = Reporting.TestCase
-TestReporting.settings = settings(max_examples=60, stateful_step_count=20, deadline=None)
+TestReporting.settings = settings(max_examples=60, stateful_step_count=20)

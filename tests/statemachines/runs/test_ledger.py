@@ -206,4 +206,4 @@ class Charges(RuleBasedStateMachine):
 
 
 TestCharges = Charges.TestCase
-TestCharges.settings = settings(max_examples=300, deadline=None)
+TestCharges.settings = settings(max_examples=300)

@@ -156,9 +156,7 @@ class Loop(RuleBasedStateMachine):
 
 
 TestLoop = Loop.TestCase
-TestLoop.settings = settings(
-    max_examples=40, stateful_step_count=60, deadline=None, suppress_health_check=list(HealthCheck)
-)
+TestLoop.settings = settings(max_examples=40, stateful_step_count=60, suppress_health_check=list(HealthCheck))
 
 
 def lost(first: int = 0, **how: Any) -> bool:

@@ -242,7 +242,7 @@ MOMENTS = st.integers(SLOT - 2, SLOT + WINDOW + 2)
 WISHES = st.sampled_from(["issue", "start", "settle", "stop", "go", "fence"])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(st.tuples(WISHES, st.integers(0, WINDOW // 3)), max_size=12), MOMENTS)
 def test_whatever_happens_in_whatever_order(steps: list[tuple[str, int]], now: int):
     """Every event is an edge of the table, a slot is issued and consumed once at most, and only inside its window."""

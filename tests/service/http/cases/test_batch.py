@@ -187,7 +187,7 @@ RECORDS = st.one_of(
 )
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(items=st.lists(RECORDS, min_size=1, max_size=12), form=st.sampled_from(["array", "lines"]))
 async def test_a_batch_is_what_its_items_are_one_by_one(world: World, items, form):
     """The same rows, cases and counts."""

@@ -322,7 +322,7 @@ async def test_a_native_body_keeps_its_answer(project):
     ok(await dsn.post("/v1/logs", {"message": "m", "extra": {"resourceLogs": []}}), 202)
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     texts=st.lists(st.text(max_size=20), min_size=1, max_size=8),
     severities=st.lists(st.integers(-3, 30), min_size=8, max_size=8),

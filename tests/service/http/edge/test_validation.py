@@ -141,7 +141,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=1000)
 @given(st.dictionaries(st.sampled_from([*Wide.__struct_encode_fields__, "x"]), JSON, max_size=6))
 def test_what_the_decoder_refuses_is_explained(value: dict[str, Any]) -> None:
     """Every refusal names at least one fault, and never by the decoder's own words."""
