@@ -38,8 +38,7 @@ log = structlog.get_logger()
 
 BATCH = 256
 NEW_CASES_PER_HOUR = 500  # of a project
-LINGER = 0.004  # seconds that a flush waits at most for the event loop to have nothing else to do
-IDLE = 0.00005  # seconds that a pass of an event loop takes at most that has nothing to do
+PASSES = 2  # of the event loop that let further records in before a flush begins
 STOP_SECONDS = 4.0
 WATCH_SECONDS = 0.25
 PREPARED_AT_ONCE = 1 << 18  # bytes of records as Item.size has it; then others have their turn
@@ -175,19 +174,12 @@ class Intake:
         return batch
 
     async def _let_in(self) -> None:
-        """Let records in for as long as the event loop has other things to do, which are mostly further records.
+        """Let in the records whose requests the event loop has already, for one flush of many costs less.
 
-        One flush for many costs less, and while it is sent the loop may stand still: the database, woken by that, often
-        goes first where there are few processors.
+        No longer: meanwhile the database would have nothing to do.
         """
-        now = time.monotonic()
-        until = now + LINGER
-        while now < until and self._waiting.fresh < self._batch and not self._stopping:
-            began = now
+        for _ in range(PASSES):
             await asyncio.sleep(0)
-            now = time.monotonic()
-            if now - began < IDLE:
-                return
 
     async def _prepare(self, batch: Sequence[Item]) -> list[Item]:
         """Prepare what is new, and return what can be stored; a record that this fails on is answered by its error."""
