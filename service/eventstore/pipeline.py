@@ -23,8 +23,9 @@ from psycopg.pq import ConnStatus, ExecStatus
 from psycopg.pq.abc import PGresult
 
 Row = tuple[Any, ...]
-# 0A000: its result type has changed; 26000: the server does not have it. It is prepared anew when it is asked again.
-_STALE = frozenset({"0A000", "26000"})
+STALE = frozenset({"0A000", "26000"})
+"""The result type of a prepared statement has changed; the server does not have it. It is prepared anew next time."""
+WENT_WELL = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK)
 
 
 class Answer:
@@ -53,6 +54,13 @@ class Answer:
         return iter(self._rows)
 
 
+def numbered(query: str) -> tuple[bytes, int]:
+    """Number the places `%s` of a statement as the server names them; returns its text and how many they are."""
+    first, *rest = query.split("%s")
+    assert "%" not in "".join((first, *rest)), "a percent sign that is not a place"
+    return (first + "".join(f"${number}{part}" for number, part in enumerate(rest, 1))).encode(), len(rest)
+
+
 class _Statement:
     """A statement as it is sent: its places numbered, and the name under which each list of types is prepared."""
 
@@ -61,17 +69,15 @@ class _Statement:
     def __init__(self, query: str | bytes, places: int) -> None:
         text = query.decode() if isinstance(query, bytes) else query
         if places:
-            first, *rest = text.split("%s")
-            assert len(rest) == places, f"{places} values for {len(rest)} places"
-            assert "%" not in "".join((first, *rest)), "a percent sign that is not a place"
-            text = first + "".join(f"${number}{part}" for number, part in enumerate(rest, 1))
-        self.text = text.encode()
+            self.text, found = numbered(text)
+            assert found == places, f"{places} values for {found} places"
+        else:
+            self.text = text.encode()
         self.formats = [PyFormat.AUTO] * places
         self.names: dict[tuple[int, ...], bytes] = {}
 
 
 _Sent = tuple[_Statement, tuple[int, ...], Answer | None]  # no answer: it is prepared
-_WENT_WELL = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK)
 
 
 class Pipeline:
@@ -151,13 +157,13 @@ class Pipeline:
             for statement, types, answer in sent:
                 [result] = yield from fetch_many(self._pgconn)
                 status = result.status
-                if status in _WENT_WELL:
+                if status in WENT_WELL:
                     if answer is not None:
                         self._take(answer, result)
                     continue
                 if failed is None:
                     failed = psycopg.errors.error_from_result(result, self._connection.info.encoding)
-                    if failed.sqlstate in _STALE:
+                    if failed.sqlstate in STALE:
                         statement.names.pop(types, None)
                 if answer is None:
                     statement.names.pop(types, None)  # It was not prepared, and has no name.

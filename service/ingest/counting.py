@@ -6,12 +6,10 @@ to: a thread that waits for the database would wait as long again for its turn o
 
 from __future__ import annotations
 
-import asyncio
 import select
 from collections.abc import Mapping
-from typing import Any
 
-import psycopg
+from psycopg.pq import ConnStatus
 
 from service.eventstore import names
 from service.eventstore.arrays import array, columns
@@ -19,6 +17,7 @@ from service.eventstore.cache import Known, StreamName
 from service.eventstore.connection import AsyncConnection, connect_async
 from service.eventstore.faults import Fault, judge
 from service.eventstore.loading import Footprint
+from service.eventstore.prepared import PreparedStatement
 from service.ingest import statements
 from service.ingest.locking import Project
 from service.ingest.tally import Tally
@@ -57,7 +56,7 @@ class CountingSession:
         self._conninfo = conninfo
         self._application = application
         self._connection: AsyncConnection | None = None
-        self._cursor: psycopg.AsyncCursor[Any] | None = None
+        self._statement: PreparedStatement | None = None
         self._news = select.poll()
         self.pid = 0  # of the last session
 
@@ -67,11 +66,11 @@ class CountingSession:
         A statement is then sent to a session that existed a moment ago, so that its outcome is rarely in doubt.
         Raises psycopg.OperationalError when the database is not there.
         """
-        if self._connection is not None and self._news.poll(0):
+        if self._connection is not None and (self._connection.pgconn.status != ConnStatus.OK or self._news.poll(0)):
             await self.reset()
         if self._connection is None:
             self._connection = await connect_async(self._conninfo, application=self._application)
-            self._cursor = self._connection.cursor()
+            self._statement = PreparedStatement(self._connection, statements.FLUSH)
             self.pid = self._connection.info.backend_pid
             self._news.register(self._connection.fileno(), select.POLLIN)
 
@@ -80,10 +79,9 @@ class CountingSession:
 
         Returns the time of receipt in epoch seconds, None when nothing was stored. Raises psycopg.Error.
         """
-        assert self._cursor is not None, "opened first"
-        await self._cursor.execute(statements.FLUSH, values, prepare=True)
-        [received_at] = await self._cursor.fetchone() or (None,)
-        return received_at
+        assert self._statement is not None, "opened first"
+        received_at = await self._statement.run(values)
+        return None if received_at is None else int(received_at)
 
     def judge(self, error: Exception) -> Fault:
         """Say what an error of `store` means."""
@@ -91,13 +89,15 @@ class CountingSession:
 
     def abort(self) -> None:
         """Close the socket at once, without ending the session, whatever runs on it."""
-        if self._connection is not None:
-            asyncio.get_running_loop().remove_reader(self._connection.fileno())
+        if self._connection is not None and self._statement is not None:
+            self._statement.close()
             self._connection.pgconn.finish()
 
     async def reset(self) -> None:
         """Close the connection."""
-        connection, self._connection, self._cursor = self._connection, None, None
-        if connection is not None:
+        connection, self._connection = self._connection, None
+        statement, self._statement = self._statement, None
+        if connection is not None and statement is not None:
             self._news = select.poll()
+            statement.close()
             await connection.close()
