@@ -41,7 +41,6 @@ begin
     end if;
 
     if new_cases is not null then
-        -- Who sends a new environment or release with every event does not make the row grow for ever.
         insert into case_stats as t (project_id, id, title, message, culprit, level, environment, release,
             environments, releases, unmarked, event_count, users_affected, first_seen_at, last_seen_at)
         select u.project_id, u.id, u.title, u.message, u.culprit, u.level, u.environment, u.release,
@@ -51,12 +50,10 @@ begin
             event_count bigint)
         on conflict (project_id, id) do update set
             level = excluded.level, environment = excluded.environment, release = excluded.release,
-            environments = case when t.environments @> excluded.environments then t.environments else
-                (t.environments || array(select v from unnest(excluded.environments) v
-                    where v <> all (t.environments)))[1:100] end,
-            releases = case when t.releases @> excluded.releases then t.releases else
-                (t.releases || array(select v from unnest(excluded.releases) v
-                    where v <> all (t.releases)))[1:100] end,
+            environments = case when t.environments @> excluded.environments then t.environments
+                else added_names(before => t.environments, more => excluded.environments) end,
+            releases = case when t.releases @> excluded.releases then t.releases
+                else added_names(before => t.releases, more => excluded.releases) end,
             unmarked = t.unmarked or excluded.unmarked,
             event_count = t.event_count + excluded.event_count,
             last_seen_at = greatest(t.last_seen_at, excluded.last_seen_at);
@@ -100,12 +97,8 @@ begin
         analytics = t.analytics + excluded.analytics,
         suppressed = t.suppressed + excluded.suppressed,
         scrubbed = t.scrubbed + excluded.scrubbed,
-        scrubbed_kinds = case when excluded.scrubbed_kinds = '{}' then t.scrubbed_kinds else (
-            select jsonb_object_agg(s.kind, s.total) from (
-                select k.kind, sum(k.count::bigint) as total from (
-                    select * from jsonb_each_text(t.scrubbed_kinds)
-                    union all select * from jsonb_each_text(excluded.scrubbed_kinds)) k(kind, count)
-                group by k.kind) s) end,
+        scrubbed_kinds = case when excluded.scrubbed_kinds = '{}' then t.scrubbed_kinds
+            else added_kinds(before => t.scrubbed_kinds, more => excluded.scrubbed_kinds) end,
         last_received_at = greatest(t.last_received_at, excluded.last_received_at);
 
     insert into ingest_flushers as t (id, batch, seen_at) values (flusher, number, seconds)
