@@ -32,6 +32,7 @@ class PreparedStatement:
         self._made = 0
         self._answer: asyncio.Future[PGresult] | None = None
         self._results: list[PGresult] = []
+        self._room: asyncio.Future[None] | None = None  # until the server takes more in
         self._loop.add_reader(self._socket, self._take_in)
         self._listens = True
 
@@ -51,13 +52,16 @@ class PreparedStatement:
         return (await self._hear()).get_value(0, 0)
 
     def close(self) -> None:
-        """Leave the connection to whoever closes it. A run that is under way never ends; a second call does nothing.
+        """Leave the connection to whoever closes it. A run that waits for its answer never ends; may be called twice.
 
         Once the socket is closed its number may be that of another.
         """
-        if self._listens:
-            self._listens = False
-            self._loop.remove_reader(self._socket)
+        if not self._listens:
+            return
+        self._listens = False
+        self._loop.remove_reader(self._socket)
+        if self._room is not None:
+            self._has_room()
 
     async def _hear(self) -> PGresult:
         """Send what was said and wait for the answer to it. Raises psycopg.Error."""
@@ -66,7 +70,10 @@ class PreparedStatement:
         self._answer = answer
         try:
             while not answer.done() and self._pgconn.flush():
-                await self._room()
+                # What the server says meanwhile is read, or neither would go on.
+                self._room = self._loop.create_future()
+                self._loop.add_writer(self._socket, self._has_room)
+                await self._room
         except BaseException:
             answer.cancel()
             raise
@@ -78,14 +85,11 @@ class PreparedStatement:
             self._name = b""
         raise error
 
-    async def _room(self) -> None:
-        """Wait until the server takes more in. What it says meanwhile is read, or neither would go on."""
-        ready = self._loop.create_future()
-        self._loop.add_writer(self._socket, _end, ready)
-        try:
-            await ready
-        finally:
-            self._loop.remove_writer(self._socket)
+    def _has_room(self) -> None:
+        room, self._room = self._room, None
+        self._loop.remove_writer(self._socket)
+        if room is not None and not room.done():
+            room.set_result(None)
 
     def _take_in(self) -> None:
         """Read what has come, and tell whoever waits once the answer is whole or the session lost.
@@ -103,15 +107,20 @@ class PreparedStatement:
                 return
         except psycopg.Error as lost:
             self.close()  # Else it would be called for ever.
-            if self._answer is not None and not self._answer.done():
-                self._answer.set_exception(lost)
-            return
+            self._tell(lost)
+        else:
+            self._tell(None)
+
+    def _tell(self, lost: psycopg.Error | None) -> None:
+        """Give what has come to whoever waits; why the server ended the session says more than that it is lost."""
         results, self._results = self._results, []
-        if results and self._answer is not None and not self._answer.done():
-            failed = (result for result in results if result.status not in WENT_WELL)
-            self._answer.set_result(next(failed, results[-1]))
-
-
-def _end(wait: asyncio.Future[None]) -> None:
-    if not wait.done():
-        wait.set_result(None)
+        answer = self._answer
+        if answer is None or answer.done():
+            return
+        failed = next((result for result in results if result.status not in WENT_WELL), None)
+        if failed is not None:
+            answer.set_result(failed)
+        elif lost is not None:
+            answer.set_exception(lost)
+        elif results:
+            answer.set_result(results[-1])

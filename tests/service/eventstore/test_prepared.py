@@ -88,3 +88,47 @@ async def test_a_session_that_ends_fails_what_waits(connection, sql):
     with pytest.raises(psycopg.OperationalError):
         await statement.run((0,))
     statement.close()
+
+
+async def test_why_the_server_ended_a_session_is_told(connection):
+    """A transaction that took too long is rolled back for certain; a lost session alone would leave that in doubt."""
+    await connection.execute("set transaction_timeout = '200ms'")
+    statement = PreparedStatement(connection, "select pg_sleep(%s)")
+    with pytest.raises(psycopg.Error) as refused:
+        await asyncio.wait_for(statement.run((30,)), 3)
+    assert refused.value.sqlstate == "25P04"
+    statement.close()
+
+
+async def test_a_session_that_is_lost_while_much_is_sent_fails_what_waits(proxy):
+    opened = await connect_async(proxy.url, application="test")
+    statement = PreparedStatement(opened, "select length(%s)")
+    assert await statement.run(("x",)) == b"1"
+    proxy.freeze()
+    waits = asyncio.create_task(statement.run(("x" * 30_000_000,)))
+    await asyncio.sleep(0.2)
+    assert statement._room is not None
+    proxy.cut()
+    with pytest.raises(psycopg.OperationalError):
+        await asyncio.wait_for(waits, 3)
+    assert statement._room is None
+    statement.close()
+    await opened.close()
+
+
+async def test_what_is_given_up_while_much_is_sent_leaves_no_one_waiting(proxy):
+    opened = await connect_async(proxy.url, application="test")
+    statement = PreparedStatement(opened, "select length(%s)")
+    assert await statement.run(("x",)) == b"1"
+    proxy.freeze()
+    waits = asyncio.create_task(statement.run(("x" * 30_000_000,)))
+    await asyncio.sleep(0.2)
+    assert statement._room is not None
+    waits.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waits
+    statement.close()
+    running = asyncio.get_running_loop()
+    assert not running.remove_reader(opened.fileno())
+    assert not running.remove_writer(opened.fileno())
+    await opened.close()
