@@ -100,7 +100,9 @@ async def test_why_the_server_ended_a_session_is_told(connection):
     statement.close()
 
 
-async def test_a_session_that_is_lost_while_much_is_sent_fails_what_waits(proxy):
+@pytest.fixture
+async def sending(proxy):
+    """A statement whose server takes in no more of what it is sent, its connection, and the run that waits."""
     opened = await connect_async(proxy.url, application="test")
     statement = PreparedStatement(opened, "select length(%s)")
     assert await statement.run(("x",)) == b"1"
@@ -108,22 +110,21 @@ async def test_a_session_that_is_lost_while_much_is_sent_fails_what_waits(proxy)
     waits = asyncio.create_task(statement.run(("x" * 30_000_000,)))
     await asyncio.sleep(0.2)
     assert statement._room is not None
-    proxy.cut()
-    with pytest.raises(psycopg.OperationalError):
-        await asyncio.wait_for(waits, 3)
-    assert statement._room is None
+    yield statement, opened, waits
     statement.close()
     await opened.close()
 
 
-async def test_what_is_given_up_while_much_is_sent_leaves_no_one_waiting(proxy):
-    opened = await connect_async(proxy.url, application="test")
-    statement = PreparedStatement(opened, "select length(%s)")
-    assert await statement.run(("x",)) == b"1"
-    proxy.freeze()
-    waits = asyncio.create_task(statement.run(("x" * 30_000_000,)))
-    await asyncio.sleep(0.2)
-    assert statement._room is not None
+async def test_a_session_that_is_lost_while_much_is_sent_fails_what_waits(sending, proxy):
+    statement, _, waits = sending
+    proxy.cut()
+    with pytest.raises(psycopg.OperationalError):
+        await asyncio.wait_for(waits, 3)
+    assert statement._room is None
+
+
+async def test_what_is_given_up_while_much_is_sent_leaves_no_one_waiting(sending):
+    statement, opened, waits = sending
     waits.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waits
@@ -131,4 +132,3 @@ async def test_what_is_given_up_while_much_is_sent_leaves_no_one_waiting(proxy):
     running = asyncio.get_running_loop()
     assert not running.remove_reader(opened.fileno())
     assert not running.remove_writer(opened.fileno())
-    await opened.close()
