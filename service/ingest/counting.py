@@ -6,10 +6,9 @@ to: a thread that waits for the database would wait as long again for its turn o
 
 from __future__ import annotations
 
+import asyncio
 import select
 from collections.abc import Mapping
-
-from psycopg.pq import ConnStatus
 
 from service.eventstore import names
 from service.eventstore.arrays import array, columns
@@ -66,7 +65,7 @@ class CountingSession:
         A statement is then sent to a session that existed a moment ago, so that its outcome is rarely in doubt.
         Raises psycopg.OperationalError when the database is not there.
         """
-        if self._connection is not None and (self._connection.pgconn.status != ConnStatus.OK or self._news.poll(0)):
+        if self._connection is not None and self._news.poll(0):
             await self.reset()
         if self._connection is None:
             self._connection = await connect_async(self._conninfo, application=self._application)
@@ -89,15 +88,13 @@ class CountingSession:
 
     def abort(self) -> None:
         """Close the socket at once, without ending the session, whatever runs on it."""
-        if self._connection is not None and self._statement is not None:
-            self._statement.close()
+        if self._connection is not None:
+            asyncio.get_running_loop().remove_reader(self._connection.fileno())
             self._connection.pgconn.finish()
 
     async def reset(self) -> None:
         """Close the connection."""
-        connection, self._connection = self._connection, None
-        statement, self._statement = self._statement, None
-        if connection is not None and statement is not None:
+        connection, self._connection, self._statement = self._connection, None, None
+        if connection is not None:
             self._news = select.poll()
-            statement.close()
             await connection.close()
