@@ -68,26 +68,31 @@ REMEMBERED_LENGTH = 1024
 """Characters of the longest text whose assignment is remembered: what is kept is bounded, whatever is sent."""
 
 
-def _assign(version: int, text: str, *, typed: bool, framed: bool) -> Grouping:
+_RESTS_ON = {
+    (False, False): "message",
+    (False, True): "frame+message",
+    (True, False): "type+message",
+    (True, True): "type+frame+message",
+}
+"""What an assignment rests on, by whether there is a type and a frame."""
+
+
+def _assign(version: int, text: str, rests_on: str) -> Grouping:
     """The assignment that a text stands for."""
-    parts = ["type"] * typed + ["frame"] * framed + ["message"]
-    return Grouping(version, hashlib.sha256(text.encode()).hexdigest()[:32], f"v{version}:{'+'.join(parts)}")
+    return Grouping(version, hashlib.sha256(text.encode()).hexdigest()[:32], f"v{version}:{rests_on}")
 
 
 _remembered = lru_cache(maxsize=4096)(_assign)  # Errors repeat themselves.
 
 
-def _grouping(version: int, text: str, *, typed: bool, framed: bool) -> Grouping:
-    assign = _remembered if len(text) <= REMEMBERED_LENGTH else _assign
-    return assign(version, text, typed=typed, framed=framed)
+def _grouping(version: int, text: str, rests_on: str) -> Grouping:
+    return (_remembered if len(text) <= REMEMBERED_LENGTH else _assign)(version, text, rests_on)
 
 
 def group(evidence: Evidence, groupings: Mapping[int, Callable[[Evidence], str]] = GROUPINGS) -> tuple[Grouping, ...]:
     """Offer the assignment of every version, oldest first."""
-    typed, framed = bool(evidence.exception_type), bool(evidence.frame)
-    return tuple(
-        [_grouping(version, text(evidence), typed=typed, framed=framed) for version, text in groupings.items()]
-    )
+    rests_on = _RESTS_ON[bool(evidence.exception_type), bool(evidence.frame)]
+    return tuple([_grouping(version, text(evidence), rests_on) for version, text in groupings.items()])
 
 
 def gather(message: str, extra: Mapping[str, Any] | None, see: Callable[[str], str] = str) -> Evidence:

@@ -28,9 +28,9 @@ class Settlement:
         """Take over what a flush has decided, after its commit if it had one."""
         self.flushes += 1
         self.stored += len(attempt.stored)
-        self.suppressed += sum(stored.suppressed for stored in attempt.stored)
         self.repeated += sum(isinstance(result, Outcome) for _, result in attempt.settled)
-        for item in (stored.item for stored in attempt.stored):
+        for item, suppressed in attempt.stored:
+            self.suppressed += suppressed
             self.adjusted += item.adjustments.changes
             if item.scrubbed:
                 self.scrubbed.update(item.scrubbed)

@@ -54,9 +54,10 @@ class ArrivingBody:
         self._deadlines = Deadlines() if deadlines is None else deadlines
         self._limit = limit
         self._most = max(limit, most)
-        self._limit_of = limit_of
         length = headers.get("content-length")
         self._announced = int(length) if length is not None and length.isdigit() else None
+        small = self._announced is not None and self._announced <= limit  # No form has a lower limit.
+        self._limit_of = None if small else limit_of
         # Without either header a request has no body (RFC 9112 §6.3).
         self._left = self._announced != 0 if length is not None else "transfer-encoding" in headers
         self._waits = headers.get("expect", "").lower() == "100-continue"  # its sender sends nothing unasked

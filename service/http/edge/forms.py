@@ -25,8 +25,8 @@ _PLAIN = frozenset({"", "identity"})
 class Form(NamedTuple):
     """A form: its name, the bytes that a body of it may have, and how it is told.
 
-    One of the `media` tells it, or a beginning that `begins` matches in a body of JSON. `write_failure` writes an error
-    for a request of this media type as its protocol has it, and says in which type; without, it is the envelope.
+    One of the `media` tells it, or `begins`, if it has that: a beginning of a body of JSON. `write_failure` writes an
+    error for a request of this media type as its protocol has it, and says in which type; without, it is the envelope.
     """
 
     name: str
@@ -70,7 +70,10 @@ def form_of(forms: Sequence[Form], headers: Mapping[str, str], begin: bytes) -> 
     content_type = headers.get("content-type", "")
     media, is_json = (_remembered if len(content_type) <= REMEMBERED_LENGTH else _read_type)(content_type)
     for form in forms:
-        if media in form.media or (is_json and form.begins is not None and form.begins.match(begin)):
+        if form.begins is None:
+            if media in form.media:
+                return form
+        elif is_json and form.begins.match(begin):
             return form
     return None
 
