@@ -49,6 +49,7 @@ class Attempt:
     what: str
     sent: Sent
     names: Mapping[Place, str]  # of the other tenant, as they stand in it
+    nobodys: Mapping[Place, str]  # those that stand in their places in the control
     got: Got
     control: Got | None
 
@@ -64,7 +65,7 @@ class Attempt:
             yield f"{where} failed: {self.got.status} {self.got.text}"
         if "idempotent-replayed" in self.got.headers:
             yield f"{where} was answered from somebody's record"
-        if self.control is not None and meaning(self.got, self) != meaning(self.control, self):
+        if self.control is not None and self.meaning(self.got, self.names) != self.meaning(self.control, self.nobodys):
             yield f"{where} is told from what never was:\n{self.got}\n{self.control}"
         if self.ids and (self.got.status < 400 or self.got.error["code"] not in ABSENT | WRONG_KIND):
             yield f"{where} was answered with {self.got.status} {self.got.text}"
@@ -74,15 +75,19 @@ class Attempt:
         known = [name for name in self.names.values() if not ID.fullmatch(name)]
         return [word for word in words if word in self.got.whole and not any(word in name for name in known)]
 
+    def meaning(self, got: Got, names: Mapping[Place, str]) -> tuple[Any, ...]:
+        """The content of an answer to a request with such names.
 
-def meaning(got: Got, attempt: Attempt) -> tuple[Any, ...]:
-    """The content of an answer, without the request's id and, for a success, what it created."""
-    text = got.text.replace(got.headers.get("x-service-request-id", "-"), "<request>")
-    headers = sorted((name, value) for name, value in got.headers.items() if name not in IDLE_HEADERS)
-    if got.status < 400 and not attempt.ids:
-        text = NUMBER.sub("<n>", RUN.sub("<v>", text))
-        headers = [name for name, _ in headers]
-    return got.status, headers, text
+        The names themselves are left out where it repeats them, so are the request's id and what a success created.
+        """
+        text = got.text.replace(got.headers.get("x-service-request-id", "-"), "<request>")
+        for name in names.values():
+            text = text.replace(name, "<name>")
+        headers = sorted((name, value) for name, value in got.headers.items() if name not in IDLE_HEADERS)
+        if got.status < 400 and not self.ids:
+            text = NUMBER.sub("<n>", RUN.sub("<v>", text))
+            headers = [name for name, _ in headers]
+        return got.status, headers, text
 
 
 def scrambled(value: str) -> str:
@@ -166,7 +171,7 @@ class Intruder(Recorder):
             return Got.of(response)
 
         nobodys = {place: scrambled(name) for place, name in names.items() if control}
-        made = Attempt(what, base, dict(names), ask(names), ask(nobodys) if nobodys else None)
+        made = Attempt(what, base, dict(names), nobodys, ask(names), ask(nobodys) if nobodys else None)
         self.attempts.append(made)
         return made
 
