@@ -12,6 +12,7 @@ from service.auth.refusals import InvalidPayload, ServiceUnavailable
 from service.http.edge.arriving import DISCARD_BYTES, ArrivingBody, Discarding
 from service.http.edge.body_room import BodyRoom
 from service.http.edge.errors import PayloadTooLarge, RateLimited
+from service.http.edge.routes import all_endpoints
 
 CHUNKED = {"transfer-encoding": "chunked"}
 
@@ -54,6 +55,20 @@ async def test_the_first_bytes_tell_the_limit() -> None:
                     await read(arriving)
                 told = 1024 if size > 4096 and head is not CHUNKED else limit  # Its beginning was not looked at.
                 assert refused.value.details == {"max_bytes": told}
+
+
+async def test_a_body_within_its_operations_limit_is_not_asked_for_its_form() -> None:
+    """No form of any operation has a lower limit than the operation, so it may be as large whatever it is."""
+    operations = [endpoint.operation for endpoint in all_endpoints()]
+    assert sum(len(one.forms) for one in operations) > 4
+    assert all(form.max_body >= one.max_body for one in operations for form in one.forms)
+
+    def asked(_: bytes) -> int:
+        raise AssertionError
+
+    assert await read(ArrivingBody(receiving(b"x" * 1024), announced(1024), 1024, 4096, asked)) == b"x" * 1024
+    with pytest.raises(AssertionError):
+        await read(ArrivingBody(receiving(b"x" * 1025), announced(1025), 1024, 4096, asked))
 
 
 async def unread() -> Any:
