@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import IntEnum
 from itertools import compress
 from typing import NamedTuple
@@ -42,6 +42,7 @@ _JUDGED_AT_ONCE = 128  # parts of one text; whoever sends thousands of new ones 
 
 _OWN_PIECE = b"service_"
 _ESCAPE = b"\\"
+_QUOTE = b'"'
 _ESCAPED_ASCII = re.compile(rb"\\u00[2-7]")
 _SPACE = b" \t\r\n"
 _ADDRESS = re.compile(rb"""://[^\s/?#"'<>]+@""")
@@ -49,15 +50,30 @@ _ANY_DIGIT = bytes.maketrans(b"123456789", b"0" * 9)
 _ANY_DIGIT_OF_NAMES = dict.fromkeys(map(ord, "123456789"), "0")
 
 
-def _both(pieces: Iterable[str]) -> list[bytes]:
-    """Pieces as they are, and as a text shows them whose digits are all 0."""
-    return sorted({form for piece in pieces for form in (piece.encode(), piece.encode().translate(_ANY_DIGIT))})
+class _Pieces:
+    """Pieces of forms as one kind of text shows them, all of them at once and those of each form."""
+
+    def __init__(self, pieces: Iterable[tuple[Form, tuple[str, ...]]], shown: Callable[[bytes], bytes]) -> None:
+        found = [(form, sorted({shown(piece.encode()) for piece in own})) for form, own in pieces if own]
+        self._of_forms = found
+        self._all = sorted({piece for _, own in found for piece in own})
+
+    def forms(self, text: bytes) -> list[Form]:
+        """The forms of which a text has a piece."""
+        if not any(map(text.__contains__, self._all)):  # All at once first: most events hold none.
+            return []
+        return [form for form, own in self._of_forms if any(map(text.__contains__, own))]
 
 
-_ANYWHERE = [(form, _both(form.pieces)) for form in FORMS if form.pieces]
-_IN_WORDS = [(form, _both(form.word_pieces)) for form in FORMS if form.word_pieces]
-_PIECES = [piece for _, pieces in _ANYWHERE for piece in pieces]
-_WORD_PIECES = [piece for _, pieces in _IN_WORDS for piece in pieces]
+def _zeroed(piece: bytes) -> bytes:
+    return piece.translate(_ANY_DIGIT)
+
+
+_ANYWHERE = [(form, form.pieces) for form in FORMS]
+_IN_WORDS = [(form, form.word_pieces) for form in FORMS]
+# Texts as they are, and those whose digits are all 0.
+_AS_IT_IS = _Pieces(_ANYWHERE, bytes), _Pieces(_IN_WORDS, bytes)
+_ZEROED = _Pieces(_ANYWHERE, _zeroed), _Pieces(_IN_WORDS, _zeroed)
 _OF_WORDS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 _WORDS = bytes(ord("a") if byte in _OF_WORDS else ord(" ") for byte in range(256))
 _LONG_WORD = b"a" * WORD
@@ -118,15 +134,14 @@ class Look:
         verdicts = list(map(known.get, parts))
         if None in verdicts:
             fresh = {part for part, verdict in zip(parts, verdicts, strict=True) if verdict is None}
-            if any(_quotes(part) % 2 for part in fresh):
+            if any([part.count(_QUOTE) & 1 for part in fresh] if _ESCAPE not in raw else map(_is_open, fresh)):
                 return self.at_all(raw)
             if len(known) > _KNOWN_PARTS:
                 known.clear()
             clean = self._judge(_BETWEEN_PARTS.join(fresh)) is _Verdict.HARMLESS
             short = [part for part in fresh if len(part) <= _MAX_PART]
             if clean:
-                known.update(dict.fromkeys(short, _Verdict.HARMLESS))
-                verdicts = [verdict or _Verdict.HARMLESS for verdict in verdicts]
+                known.update(dict.fromkeys(short, _Verdict.HARMLESS))  # None is as good as that below.
             else:
                 known.update((part, self._judge(part)) for part in short[:_JUDGED_AT_ONCE])
                 verdicts = [known.get(part, _Verdict.DOUBTFUL) for part in parts]
@@ -157,11 +172,10 @@ class Look:
 
     def _forms(self, raw: bytes, *, escapes: bool, digits: bool = True) -> list[Form]:
         """The forms of which a text has a piece; without `digits`, all of them are 0."""
-        forms: list[Form] = []
-        if any(map(raw.__contains__, _PIECES)):  # All at once first: most events hold none.
-            forms += [form for form, pieces in _ANYWHERE if any(map(raw.__contains__, pieces))]
-        if (words := _long_words(raw)) and any(map(words.__contains__, _WORD_PIECES)):
-            forms += [form for form, pieces in _IN_WORDS if any(map(words.__contains__, pieces))]
+        anywhere, in_words = _AS_IT_IS if digits else _ZEROED
+        forms = anywhere.forms(raw)
+        if words := _long_words(raw):
+            forms += in_words.forms(words)
         if not escapes and URL in forms and _ADDRESS.search(raw) is None:
             forms.remove(URL)
         if escapes and any(map(raw.__contains__, ESCAPED_ADDRESS)):
@@ -201,11 +215,9 @@ class Look:
         return self._find_with_any_digit(fold_name(name).translate(_ANY_DIGIT_OF_NAMES)) is not None
 
 
-def _quotes(part: bytes) -> int:
-    """Quotes that begin or end a string."""
-    if _ESCAPE in part:
-        part = part.replace(b"\\\\", b"").replace(b'\\"', b"")
-    return part.count(b'"')
+def _is_open(part: bytes) -> bool:
+    """Whether a part begins or ends within a string."""
+    return bool(part.replace(b"\\\\", b"").replace(b'\\"', b"").count(_QUOTE) & 1)
 
 
 def _long_words(raw: bytes) -> bytes:

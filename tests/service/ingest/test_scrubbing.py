@@ -255,6 +255,13 @@ def test_parts_that_were_looked_at_change_no_verdict(stack, compact):
     assert PARTED.look(raw) == Scrubber().look.at_all(raw), "and again, now that all of it was seen"
 
 
+@pytest.mark.parametrize("message", ["m", 'he said "no"', "a\\b"])
+def test_a_name_in_which_an_object_seems_to_end_tells_as_a_whole(message):
+    """A part of a text ends where an object does, and not where a string looks as if one did."""
+    raw = json.dumps({"message": message, "tags": {"password},region": "eu"}}).encode()
+    assert Scrubber().look(raw).names
+
+
 PIECES = sorted({piece for form in FORMS for piece in (*form.pieces, *form.word_pieces, form.scheme) if piece})
 
 
