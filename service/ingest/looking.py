@@ -42,7 +42,6 @@ _JUDGED_AT_ONCE = 128  # parts of one text; whoever sends thousands of new ones 
 
 _OWN_PIECE = b"service_"
 _ESCAPE = b"\\"
-_QUOTE = b'"'
 _ESCAPED_ASCII = re.compile(rb"\\u00[2-7]")
 _SPACE = b" \t\r\n"
 _ADDRESS = re.compile(rb"""://[^\s/?#"'<>]+@""")
@@ -72,7 +71,7 @@ def _zeroed(piece: bytes) -> bytes:
 _ANYWHERE = [(form, form.pieces) for form in FORMS]
 _IN_WORDS = [(form, form.word_pieces) for form in FORMS]
 # Texts as they are, and those whose digits are all 0.
-_AS_IT_IS = _Pieces(_ANYWHERE, bytes), _Pieces(_IN_WORDS, bytes)
+_AS_THEY_ARE = _Pieces(_ANYWHERE, bytes), _Pieces(_IN_WORDS, bytes)
 _ZEROED = _Pieces(_ANYWHERE, _zeroed), _Pieces(_IN_WORDS, _zeroed)
 _OF_WORDS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 _WORDS = bytes(ord("a") if byte in _OF_WORDS else ord(" ") for byte in range(256))
@@ -134,14 +133,14 @@ class Look:
         verdicts = list(map(known.get, parts))
         if None in verdicts:
             fresh = {part for part, verdict in zip(parts, verdicts, strict=True) if verdict is None}
-            if any([part.count(_QUOTE) & 1 for part in fresh] if _ESCAPE not in raw else map(_is_open, fresh)):
+            if any(map(_is_open, fresh)):
                 return self.at_all(raw)
             if len(known) > _KNOWN_PARTS:
                 known.clear()
             clean = self._judge(_BETWEEN_PARTS.join(fresh)) is _Verdict.HARMLESS
             short = [part for part in fresh if len(part) <= _MAX_PART]
             if clean:
-                known.update(dict.fromkeys(short, _Verdict.HARMLESS))  # None is as good as that below.
+                known.update(dict.fromkeys(short, _Verdict.HARMLESS))  # Below, no verdict counts as this one.
             else:
                 known.update((part, self._judge(part)) for part in short[:_JUDGED_AT_ONCE])
                 verdicts = [known.get(part, _Verdict.DOUBTFUL) for part in parts]
@@ -172,7 +171,7 @@ class Look:
 
     def _forms(self, raw: bytes, *, escapes: bool, digits: bool = True) -> list[Form]:
         """The forms of which a text has a piece; without `digits`, all of them are 0."""
-        anywhere, in_words = _AS_IT_IS if digits else _ZEROED
+        anywhere, in_words = _AS_THEY_ARE if digits else _ZEROED
         forms = anywhere.forms(raw)
         if words := _long_words(raw):
             forms += in_words.forms(words)
@@ -217,7 +216,9 @@ class Look:
 
 def _is_open(part: bytes) -> bool:
     """Whether a part begins or ends within a string."""
-    return bool(part.replace(b"\\\\", b"").replace(b'\\"', b"").count(_QUOTE) & 1)
+    if _ESCAPE in part:
+        part = part.replace(b"\\\\", b"").replace(b'\\"', b"")
+    return part.count(b'"') % 2 == 1
 
 
 def _long_words(raw: bytes) -> bytes:

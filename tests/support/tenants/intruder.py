@@ -72,22 +72,27 @@ class Attempt:
 
     def leaks(self, words: set[str]) -> list[str]:
         """Values of the other tenant in the answer, except those that the sender knew already."""
-        known = [name for name in self.names.values() if not ID.fullmatch(name)]
+        known = repeatable(self.names)
         return [word for word in words if word in self.got.whole and not any(word in name for name in known)]
 
     def meaning(self, got: Got, names: Mapping[Place, str]) -> tuple[Any, ...]:
         """The content of an answer to a request with such names.
 
-        The names themselves are left out where it repeats them, so are the request's id and what a success created.
+        Names that it may repeat are left out, so are the request's id and what a success created.
         """
         text = got.text.replace(got.headers.get("x-service-request-id", "-"), "<request>")
-        for name in names.values():
+        for name in repeatable(names):
             text = text.replace(name, "<name>")
         headers = sorted((name, value) for name, value in got.headers.items() if name not in IDLE_HEADERS)
         if got.status < 400 and not self.ids:
             text = NUMBER.sub("<n>", RUN.sub("<v>", text))
             headers = [name for name, _ in headers]
         return got.status, headers, text
+
+
+def repeatable(names: Mapping[Place, str]) -> list[str]:
+    """Those of the names in a request that its answer may repeat: its sender knew them. No answer repeats an id."""
+    return [name for name in names.values() if not ID.fullmatch(name)]
 
 
 def scrambled(value: str) -> str:
