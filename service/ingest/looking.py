@@ -132,8 +132,8 @@ class Look:
         known = self._known_parts
         verdicts = list(map(known.get, parts))
         if None in verdicts:
-            fresh = {part for part, verdict in zip(parts, verdicts, strict=True) if verdict is None}
-            if any(map(_is_open, fresh)):
+            fresh = set(parts).difference(known)
+            if _any_open(fresh, escapes=_ESCAPE in raw):
                 return self.at_all(raw)
             if len(known) > _KNOWN_PARTS:
                 known.clear()
@@ -214,11 +214,11 @@ class Look:
         return self._find_with_any_digit(fold_name(name).translate(_ANY_DIGIT_OF_NAMES)) is not None
 
 
-def _is_open(part: bytes) -> bool:
+def _any_open(parts: Iterable[bytes], *, escapes: bool) -> bool:
     """Whether a part begins or ends within a string."""
-    if _ESCAPE in part:
-        part = part.replace(b"\\\\", b"").replace(b'\\"', b"")
-    return part.count(b'"') % 2 == 1
+    if escapes:
+        parts = [part.replace(b"\\\\", b"").replace(b'\\"', b"") for part in parts]
+    return any(part.count(b'"') % 2 for part in parts)
 
 
 def _long_words(raw: bytes) -> bytes:
