@@ -6,9 +6,9 @@ They belong to the person whose key was used, whatever the path says: another ca
 from __future__ import annotations
 
 import hashlib
+import re
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from email.parser import BytesHeaderParser
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import BinaryIO, NamedTuple
 
@@ -27,6 +27,7 @@ MOST_HELD = 256 * 1024 * 1024
 """Bytes of one person's parts that wait to be named."""
 MOST_BOUNDARY = 70  # characters (RFC 2046)
 MOST_PARTS = 64  # of a request, those of other names included
+MOST_HEADER = 1024  # bytes of the headers of one part, and of the Content-Type of a form
 
 _HELD = "select coalesce(sum(c.size), 0)::bigint from upload_chunks c where c.project_id = %s"
 # The key is looked at again in the statement that writes: it may have ended since the request began. Both rows are
@@ -41,6 +42,15 @@ _STORE = (
 _THERE = "select c.id from upload_chunks c where c.project_id = %s and c.id = any(%s)"
 _ONE = "select c.content from upload_chunks c where c.project_id = %s and c.id = %s"
 _FORGET = "delete from upload_chunks c where c.project_id = %s and c.id = any(%s)"
+
+_BLANK = b"\r\n\r\n"
+# No repetition gives back what it took, so a header is gone over once: a stranger to the form pays for no more (P25).
+_PARAMETER = re.compile(
+    rb"[ \t]*+;[ \t]*+(?:"
+    rb"(?P<name>[!#$%&'*+.^_`|~0-9A-Za-z-]++)[ \t]*+=[ \t]*+"
+    rb'(?:"(?P<quoted>(?:[^"\\\r\n]|\\[^\r\n])*+)"|(?P<plain>[^\x00- ";\x7f]++)))?'
+)
+_ESCAPED = re.compile(rb"\\(.)")
 
 
 class Chunk(NamedTuple):
@@ -98,24 +108,48 @@ def _unpacked(part: bytes) -> bytes:
 
 def _parts(content_type: str, body: bytes) -> Iterator[_Part]:
     """The files of a multipart body (RFC 7578)."""
-    head = BytesHeaderParser().parsebytes(b"content-type: " + content_type.encode("latin-1", "replace"))
-    boundary = head.get_param("boundary")
-    if (
-        head.get_content_type() != "multipart/form-data"
-        or not isinstance(boundary, str)
-        or not 0 < len(boundary) <= MOST_BOUNDARY
-    ):
+    media, parameters = _header(content_type.encode("latin-1", "replace"))
+    boundary = parameters.get("boundary", "")
+    if media != "multipart/form-data" or not 0 < len(boundary) <= MOST_BOUNDARY:
         raise _bad("must be multipart/form-data")
-    pieces = (b"\r\n" + body).split(b"\r\n--" + boundary.encode("latin-1", "replace"), MOST_PARTS + 2)
+    pieces = (b"\r\n" + body).split(b"\r\n--" + boundary.encode("latin-1"), MOST_PARTS + 2)
     if len(pieces) > MOST_PARTS + 1 or len(pieces) < 2 or not pieces[-1].startswith(b"--"):  # noqa: PLR2004
         raise _bad("must be a whole form of few parts")
     for piece in pieces[1:-1]:
-        header, found, content = piece.removeprefix(b"\r\n").partition(b"\r\n\r\n")
-        described = BytesHeaderParser().parsebytes(header)
-        field = described.get_param("name", header="content-disposition")
-        name = described.get_param("filename", header="content-disposition")
-        if found and field in {"file", "file_gzip"} and isinstance(name, str):
-            yield _Part(name, field == "file_gzip", content)
+        begin = len(b"\r\n") if piece.startswith(b"\r\n") else 0
+        end = piece.find(_BLANK, begin, begin + MOST_HEADER + len(_BLANK))
+        if end < 0:
+            raise _bad(f"must have parts whose headers end within {MOST_HEADER} bytes")
+        _, described = _header(_disposition(piece[begin:end]))
+        field, name = described.get("name"), described.get("filename")
+        if field in {"file", "file_gzip"} and name is not None:
+            yield _Part(name, field == "file_gzip", piece[end + len(_BLANK) :])
+
+
+def _disposition(headers: bytes) -> bytes:
+    """What the headers of a part say of its place in the form."""
+    for line in headers.split(b"\r\n"):
+        name, _, value = line.partition(b":")
+        if name.strip().lower() == b"content-disposition":
+            return value
+    return b""
+
+
+def _header(value: bytes) -> tuple[str, Mapping[str, str]]:
+    """What a header says, and its parameters (RFC 9110); of two of a name the first. Raises InvalidPayload."""
+    if len(value) > MOST_HEADER:
+        raise _bad(f"must be described in at most {MOST_HEADER} bytes")
+    said, _, _ = value.partition(b";")
+    parameters: dict[str, str] = {}
+    at = len(said)
+    while (found := _PARAMETER.match(value, at)) is not None:
+        at = found.end()
+        if (name := found["name"]) is not None:
+            text = found["plain"] if found["quoted"] is None else _ESCAPED.sub(rb"\1", found["quoted"])
+            parameters.setdefault(name.decode("latin-1").lower(), text.decode("latin-1"))
+    if value[at:].strip(b" \t"):
+        raise _bad("must be described in headers of the form that RFC 7578 gives them")
+    return said.strip().decode("latin-1").lower(), parameters
 
 
 def _bad(reason: str) -> InvalidPayload:
