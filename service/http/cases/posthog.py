@@ -147,8 +147,8 @@ async def _item_of(call: Call[bytes, None], sent: Sent, text: bytes) -> tuple[st
 
 def _read(sent: Sent, text: bytes) -> Record | None:
     """Read an event. Raises Odd when it has to be adjusted first, and InvalidPayload. Pure."""
+    check_values(text)  # first, for a text of many is dear
     payload = check_body(text)
-    check_values(text)
     try:
         return posthog.to_record(payload, sent)
     except posthog.Malformed as fault:

@@ -108,8 +108,8 @@ async def _record(call: Call[bytes, None], text: bytes, envelope_id: str | None)
 
 def _read(text: bytes, envelope_id: str | None, adjustments: Adjustments = AS_SENT) -> ReadEvent:
     """Read an event. Raises Odd when it has to be adjusted first, and InvalidPayload. Pure but for a fresh id."""
+    check_values(text)  # first, for a text of many is dear
     payload = check_body(text)
-    check_values(text)
     if not isinstance(payload, dict):
         raise _unacceptable("an event must be a JSON object")
     own = sentry_event.event_id_of(payload.get("event_id"), envelope_id)

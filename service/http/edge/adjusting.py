@@ -8,7 +8,8 @@ the field at fault is named where there is one. Pure: it runs in a thread.
 - NUL and lone surrogates become U+FFFD, in names as well. Names that become equal by it are one member twice.
 - What nests deeper than 64 levels becomes "[cut]".
 - Of more than MAX_VALUES values those nearest to the top stay, in their order: an object or array keeps as many as
-  there is room for, and one below with no room at all becomes "[cut]".
+  there is room for, and one below with no room at all becomes "[cut]". A text of more than MOST_READ is refused: to
+  read it takes up to fifty times its bytes.
 """
 
 from __future__ import annotations
@@ -23,11 +24,21 @@ from typing import Any, NamedTuple, NoReturn
 import msgspec
 
 from service.auth.refusals import InvalidPayload
-from service.http.edge.body_gate import MAX_DEPTH, MAX_INTEGER, MAX_VALUES, fault, may_be_deep, may_hold_wide_integer
+from service.http.edge.body_gate import (
+    MAX_DEPTH,
+    MAX_INTEGER,
+    MAX_VALUES,
+    fault,
+    holds_more,
+    may_be_deep,
+    may_hold_wide_integer,
+)
 from service.ingest.items import Adjustments
 from statemachines.kernel.faults import join
 
 CUT = "[cut]"
+MOST_READ = 2**17
+"""Values of a text that is taken apart: as many as fit in a log event that comes alone."""
 MAX_NUMBER = 100  # characters of an odd number that are kept
 MAX_NAMED = 50  # places that a record names
 
@@ -63,6 +74,8 @@ class _Pairs(dict[str, Any]):
 
 def adjust(raw: bytes) -> Adjusted:
     """Take in a text that the gate refused for an oddity. Raises InvalidPayload for what cannot be adjusted."""
+    if holds_more(raw, MOST_READ):
+        raise fault(f"must hold at most {MOST_READ} values")
     mark = secrets.token_hex(16)
     try:
         [value, *_] = [_read(piece) for piece in _pieces(raw, mark)]

@@ -21,8 +21,9 @@ from schemas.kernel.errors import CATALOGUE, ErrorBody
 from service.auth.refusals import InvalidPayload
 from service.eventstore.commands import Answer, CommandNotDone, Outcome
 from service.http.edge.call import Call
-from service.http.edge.errors import Failure, PayloadTooLarge, failure_of, log_failure
+from service.http.edge.errors import Failure, PayloadTooLarge, failure_of, let_go, log_failure
 from service.http.edge.forms import LINES
+from service.ingest.foreign.arrays import first_items
 from service.ingest.items import Adjustments, Item, Sender
 from service.ingest.together import Result
 from service.ingest.waiting import BATCH_BYTES
@@ -45,7 +46,7 @@ _SPACE = b" \t\r\n"
 _TOKENS = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[\[{\]},]', re.DOTALL)
 _STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 
-_raw_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_LINE = re.compile(rb"[^ \t\r\n][^\n]*+")
 _name_of = msgspec.json.Decoder(ItemName).decode
 _told = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -115,29 +116,43 @@ def cut(raw: bytes, form_name: str) -> Sequence[bytes]:
     texts = _lines(raw) if form_name == LINES.name else _array(raw)
     if not texts:
         raise InvalidPayload("The batch is empty.", invalid=[("", "the body must hold at least one item")])
-    if len(texts) > MAX_BATCH_ITEMS:
-        raise PayloadTooLarge(max_items=MAX_BATCH_ITEMS)
     return texts
 
 
 def _lines(raw: bytes) -> Sequence[bytes]:
     """The lines that hold something."""
-    return [line for line in raw.split(b"\n") if line.strip(_SPACE)]
+    texts: list[bytes] = []
+    for line in _LINE.finditer(raw):
+        _check_number(len(texts) + 1)
+        texts.append(line[0])
+    return texts
+
+
+def _check_number(items: int) -> None:
+    """Raise PayloadTooLarge before more items are there than a body may hold: each takes more than its bytes."""
+    if items > MAX_BATCH_ITEMS:
+        raise PayloadTooLarge(max_items=MAX_BATCH_ITEMS)
 
 
 def _array(raw: bytes) -> Sequence[bytes]:
     try:
-        return [bytes(item) for item in _raw_items(raw)]
+        texts = first_items(raw, MAX_BATCH_ITEMS + 1)
     except (ValueError, RecursionError):  # One of the items may be at fault, and the others not.
         return _cut_slowly(raw.strip(_SPACE))
+    _check_number(len(texts))
+    return texts
 
 
 def _cut_slowly(raw: bytes) -> Sequence[bytes]:
-    """Cut a text that is no JSON where the commas of an array would be. Raises InvalidPayload when there is none."""
+    """Cut a text that is no JSON where the commas of an array would be.
+
+    Raises InvalidPayload when there is none, and PayloadTooLarge.
+    """
     depth, start, texts = 0, 1, list[bytes]()
     for token in _TOKENS.finditer(raw):
         first = raw[token.start()]
         if first == ord(",") and depth == 1:
+            _check_number(len(texts) + 2)
             texts.append(raw[start : token.start()])
             start = token.end()
         depth += _STEPS.get(first, 0)
@@ -175,6 +190,8 @@ async def record_several(call: Call[Any, None], kind: str, take: Take) -> Answer
                 try:
                     parts.add(index, await _read(call, index, texts[index], take))
                 except InvalidPayload as refusal:
+                    let_go(refusal)  # A thousand of them would hold all that was looked at for each.
+                    refusal.__context__ = None
                     results[index] = refusal
     await parts.store()
     return answer_of(call, kind, [CommandNotDone() if result is None else result for result in results])

@@ -12,8 +12,13 @@ import httpx2
 import pytest
 import zstandard
 
+from service.auth.refusals import InvalidPayload
 from service.auth.secrets import alias_of
+from service.http.cases import sentry
+from service.http.edge.adjusting import MOST_READ
+from service.http.edge.body_gate import Odd
 from service.ingest.foreign.envelope import MAX_ITEMS
+from tests.service.ingest.foreign.test_otlp_cut import memory_of
 from tests.support.api import World, at_once, ok, refused
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
 from tests.support.sentry import NATIVE_LOG, PYTHON_EVENT, envelope, of_event
@@ -225,3 +230,36 @@ async def test_browsers_may_ask_first(world: World, sdk: Sdk) -> None:
         assert "x-sentry-auth" in asked.headers["access-control-allow-headers"]
     answer = await sdk.send(of_event(event()), origin="https://shop.example")
     assert "x-sentry-rate-limits" in answer.headers["access-control-expose-headers"]
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b'{"extra":[' + b"[]," * 1_000_000 + b"0]}",
+        b'{"extra":' + b"[" * 2_000_000 + b"]" * 2_000_000 + b"}",
+        b"[" * 4_000_000,
+        b'{"extra":[' + b'{"a":1},' * 500_000 + b"0]}",
+        b'{"extra":[' + b'"","",' * 600_000 + b"0]}",
+        b'"["[]' * 200_000,
+    ],
+    ids=["empty", "deep", "open", "objects", "quotes", "no JSON"],
+)
+def test_values_of_an_event_are_counted_before_they_are_read(raw: bytes) -> None:
+    """Of one that holds next to nothing else each would take up to fifty times its bytes, some 300 MB."""
+
+    def read() -> None:
+        with pytest.raises(Odd):
+            sentry._read(raw, None)
+        with pytest.raises(InvalidPayload):
+            sentry._read_adjusted(raw, None)
+
+    _, most = memory_of(read)
+    assert most < 4 * len(raw)
+
+
+async def test_an_event_of_too_many_values_is_refused(sdk: Sdk) -> None:
+    """One of as many as are read is cut down to what a record may hold; more are an error of the sender."""
+    for number, status in ((MOST_READ - 100, 200), (MOST_READ + 100, 400)):
+        event = {**PYTHON_EVENT, "event_id": uuid4().hex, "extra": {"zeros": [0] * number}}
+        answer = await sdk.send(gzip.compress(of_event(event)), content_encoding="gzip")
+        assert answer.status_code == status, answer.text

@@ -13,6 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from service.auth.refusals import InvalidPayload
+from service.http.edge import body_gate
 from service.http.edge.body_gate import check_body, check_written
 from tests.service.http.edge import slow_json
 
@@ -213,3 +214,10 @@ def test_what_was_written_here_is_judged_alike(value: Any, depth: int) -> None:
         except InvalidPayload as refusal:
             verdicts.append(refusal.details["invalid_fields"])
     assert verdicts[0] == verdicts[1]
+
+
+@given(raw=st.binary(max_size=30) | st.text(alphabet='"[a', max_size=30).map(str.encode), block=st.integers(1, 9))
+def test_what_is_outside_of_quotes_is_the_same_a_block_at_a_time(raw: bytes, block: int) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(body_gate, "_BLOCK", block)
+        assert body_gate._outside_quotes(raw) == b"".join(raw.split(b'"')[::2])

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from service.http.edge.several import AT_ONCE, BESIDE, MOST_AT_ONCE, Parts, groups_of
+from service.auth.refusals import InvalidPayload
+from service.http.edge.adjusting import adjust
+from service.http.edge.body_gate import check_body
+from service.http.edge.errors import PayloadTooLarge
+from service.http.edge.forms import ARRAY, LINES
+from service.http.edge.several import AT_ONCE, BESIDE, MOST_AT_ONCE, Parts, cut, groups_of, record_several
 from service.ingest.waiting import BATCH_BYTES
+from tests.service.ingest.foreign.test_otlp_cut import memory_of
 
 
 class _Stage:
@@ -93,3 +102,77 @@ def test_a_small_item_counts_for_the_time_that_any_takes(size: int, together: in
     groups = list(groups_of([size] * (together + 1)))
     assert [group.indexes for group in groups] == [range(together), range(together, together + 1)]
     assert groups[0].size == together * (BESIDE + size)
+
+
+@pytest.mark.parametrize(
+    ("raw", "form"),
+    [
+        (b"[" + b"0," * 500_000 + b"0]", ARRAY),
+        (b"[" + b"xy," * 300_000 + b"0]", ARRAY),
+        (b"[" + b"xy," * 300_000, ARRAY),
+        (b"xy\n" * 300_000, LINES),
+        (b"\n" * 1_000_000 + b"0\n" * 1001, LINES),
+    ],
+    ids=["array", "no JSON", "open", "lines", "empty lines"],
+)
+def test_items_are_counted_before_they_are_cut_apart(raw: bytes, form: Any) -> None:
+    """A piece of each would take up to a hundred times its bytes."""
+
+    def attempt() -> None:
+        with pytest.raises(PayloadTooLarge):
+            cut(raw, form.name)
+
+    _, most = memory_of(attempt)
+    assert most < 600_000
+
+
+@given(st.text(alphabet="\n\r\t a", max_size=30).map(str.encode))
+def test_lines_are_those_that_hold_something(raw: bytes) -> None:
+    lines = [line.strip() for line in raw.split(b"\n") if line.strip()]
+    if lines:
+        assert [line.strip() for line in cut(raw, LINES.name)] == lines
+    else:
+        with pytest.raises(InvalidPayload):
+            cut(raw, LINES.name)
+
+
+class _Refusing(_Stage):
+    """A call whose items are all refused, in the way of the pipeline; knows what memory they hold at the end."""
+
+    def __init__(self, raw: bytes) -> None:
+        super().__init__()
+        self.raw_body, self.form = raw, ARRAY
+        self.sender = self.operation = SimpleNamespace(operation_id="record")
+        self.request_id = ""
+        self.held = 0
+
+    async def work_on_body(self, work: Any) -> Any:
+        return work()
+
+    def take_tokens(self, count: int) -> None:
+        pass
+
+    async def turn(self, size: int, *, foreign: bool) -> None:
+        pass
+
+    async def decode_one(self, raw: bytes) -> Any:
+        try:
+            return check_body(raw)
+        except InvalidPayload:
+            return adjust(raw)
+
+    async def submit_all(self, items: list[Any]) -> list[str]:
+        self.held, _ = tracemalloc.get_traced_memory()
+        return []
+
+
+async def test_refused_items_hold_nothing_of_how_they_were_read() -> None:
+    """A thousand of two bytes took five megabytes, and a connection each as many as there were."""
+    call: Any = _Refusing(b"[" + b",".join([b"x"] * 1000) + b"]")
+    tracemalloc.start()
+    try:
+        answer = await record_several(call, "logs", lambda *_: None)  # type: ignore[arg-type,return-value]
+    finally:
+        tracemalloc.stop()
+    assert answer.body.refused == 1000
+    assert 0 < call.held < 1_500_000

@@ -30,7 +30,7 @@ def _export(form: str, record: bytes, records: int, resources: int = 1) -> bytes
     return b'{"resourceLogs":[' + b",".join([logs] * resources) + b"]}"
 
 
-def _memory(work: Callable[[], object]) -> tuple[int, int]:
+def memory_of(work: Callable[[], object]) -> tuple[int, int]:
     """Bytes that the result of some work takes, and the most that were taken meanwhile."""
     tracemalloc.start()
     try:
@@ -45,7 +45,7 @@ def _memory(work: Callable[[], object]) -> tuple[int, int]:
 @pytest.mark.parametrize("form", READERS)
 def test_the_most_records_take_little_beside_their_body(form: str):
     raw = _export(form, b"x" * 400, MOST)
-    held, most = _memory(lambda: READERS[form].cut(raw, MOST))
+    held, most = memory_of(lambda: READERS[form].cut(raw, MOST))
     assert held < MEGABYTE
     assert most < 1.5 * MEGABYTE
 
@@ -53,7 +53,7 @@ def test_the_most_records_take_little_beside_their_body(form: str):
 @pytest.mark.parametrize("form", READERS)
 def test_the_most_resources_take_no_more_than_they_have(form: str):
     raw = _export(form, b"", 1, MOST)
-    held, _ = _memory(lambda: READERS[form].cut(raw, MOST))
+    held, _ = memory_of(lambda: READERS[form].cut(raw, MOST))
     assert held < MOST * 100 + MEGABYTE
 
 
@@ -74,7 +74,7 @@ def test_far_too_many_parts_take_little(form: str, wanted: str):
     else:
         raw = field(2, parts) if wanted == "records" else parts
         raw = raw if wanted == "resources" else field(1, raw)
-    assert _memory(lambda: _fails(READERS[form], raw))[1] < 10 * MEGABYTE
+    assert memory_of(lambda: _fails(READERS[form], raw))[1] < 10 * MEGABYTE
 
 
 def test_a_text_of_many_commas_is_one_part():
@@ -85,17 +85,17 @@ def test_a_text_of_many_commas_is_one_part():
 
 def test_texts_and_parts_in_turn_are_told_apart_in_little_memory():
     raw = b'{"resourceLogs":[{"scopeLogs":[{"logRecords":[' + b'",\\\\",[],"\\"",' * (MOST_PARTS // 3 + 1) + b"{}]}]}]}"
-    assert _memory(lambda: _fails(otlp_json, raw))[1] < 15 * MEGABYTE
+    assert memory_of(lambda: _fails(otlp_json, raw))[1] < 15 * MEGABYTE
 
 
 def test_no_more_parts_than_are_allowed_take_what_is_in_bounds():
     raw = b'{"resourceLogs":[{"scopeLogs":[{"logRecords":[' + b"{}," * MOST_PARTS + b"{}]}]}]}"
-    assert _memory(lambda: _fails(otlp_json, raw))[1] < 25 * MEGABYTE
+    assert memory_of(lambda: _fails(otlp_json, raw))[1] < 25 * MEGABYTE
 
 
 def test_a_message_in_very_many_pieces_is_merged_where_it_is():
     raw = field(1, field(1, b"x") * 200_000)
-    _, most = _memory(lambda: otlp_protobuf.cut(raw, MOST))
+    _, most = memory_of(lambda: otlp_protobuf.cut(raw, MOST))
     assert most < MEGABYTE
     assert otlp_protobuf.cut(raw, MOST).resources[0] == b"x" * 200_000
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
 import msgspec
 import pytest
@@ -14,6 +15,7 @@ from schemas.analytics.event import AnalyticsEvent
 from schemas.cases.log import MAX_INGEST_BYTES, LogEvent
 from service.ingest.foreign import posthog
 from service.ingest.foreign.posthog import LEFT_OUT, Malformed, Sent, TooMany, cut, key_of, to_record
+from tests.service.ingest.foreign.test_otlp_cut import memory_of
 from tests.support.posthog import CAPTURED, EXCEPTION, form
 
 ALONE = Sent("k", (), alone=True, each=True)
@@ -113,3 +115,33 @@ def test_an_old_form_of_exceptions() -> None:
     assert isinstance(record.body, LogEvent)
     assert record.body.extra is not None
     assert (record.body.message, record.body.extra["exception"]["type"]) == ("m", "E")
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"[" + b"0," * 2_000_000 + b"0]",
+        b'{"batch":[' + b"0," * 2_000_000 + b"0]}",
+        b"[" + b"0," * 2_000_000,
+        b"data=[" + b"%30," * 250_000,
+        b"data=" + b"%" * 500_000,
+    ],
+    ids=["list", "batch", "open", "escapes", "percents"],
+)
+def test_events_are_counted_before_they_are_cut_apart(raw: bytes) -> None:
+    """Who has shown no key yet has the body looked at for it, and for nothing else: here it took 260 to 780 MB."""
+
+    def attempt() -> None:
+        assert key_of(raw) is None
+        with pytest.raises((Malformed, TooMany)):
+            cut(raw, 1000)
+
+    _, most = memory_of(attempt)
+    assert most < 3 * len(raw) + 8_000_000
+
+
+@given(value=st.text(alphabet="%4aA+ ", max_size=40).map(str.encode), block=st.integers(3, 9))
+def test_escapes_are_read_the_same_a_block_at_a_time(value: bytes, block: int) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(posthog, "_BLOCK", block)
+        assert posthog._unescaped(value) == unquote_to_bytes(value)
