@@ -42,6 +42,11 @@ _READ = (
     "select p.content from source_map_pieces p where p.project_id = %s and p.blob_id = %s and p.number >= %s "
     "order by p.number limit 1"
 )
+_VERDICT = (
+    "select b.verdict from source_map_blobs b "
+    "where b.project_id = %s and b.id = %s and b.verdict is not null and b.verdict_with = %s"
+)
+_KEEP_VERDICT = "update source_map_blobs b set verdict = %s, verdict_with = %s where b.project_id = %s and b.id = %s"
 _DROP = """
 with over as (
     select b.project_id, b.id from source_map_blobs b
@@ -118,6 +123,19 @@ async def read(store: EventStore, project_id: str, blob_id: str) -> AsyncIterato
     while rows := await store.fetch(_READ, project_id, blob_id, number):
         yield rows[0][0]
         number += 1
+
+
+async def verdict(store: EventStore, project_id: str, blob_id: str, source_blob_id: str) -> str | None:
+    """Why a map cannot be taken apart with this minified file (empty: none); None when nobody has found that."""
+    rows = await store.fetch(_VERDICT, project_id, blob_id, source_blob_id)
+    return str(rows[0][0]) if rows else None
+
+
+async def keep_verdict(facts: Facts, project_id: str, blob_id: str, source_blob_id: str, found: str) -> None:
+    """Keep with a map why it cannot be taken apart; what the database cannot take now is found anew."""
+    with contextlib.suppress(*NOT_WRITTEN):
+        async with facts.connection() as connection:
+            await connection.execute(_KEEP_VERDICT.encode(), (found, source_blob_id, project_id, blob_id))
 
 
 def unpack(content: bytes, most: int) -> bytes:

@@ -20,7 +20,8 @@ ADVICE: Mapping[Verdict, str] = {
     "column_out_of_range": "The map knows nothing at this column: it is of another build, or the code was generated. "
     "Upload the map of the deployed file.",
     "map_corrupt": "What is stored is no source map that can be read: build it again and upload it.",
-    "map_too_complex": "The map has more tokens than are taken apart: split the bundle.",
+    "map_too_complex": "The map or its minified file holds more, or lies in deeper brackets, than is taken "
+    "apart: split the bundle.",
     "not_looked_at": "The error rests on more maps than are taken apart at once: repeat the request.",
 }
 _UNMAPPED = frozenset({"no_map", "no_release", "debug_id_mismatch", "map_corrupt", "map_too_complex"})

@@ -223,3 +223,52 @@ async def test_what_is_warm_is_weighed_and_bounded(world: World, project):
         assert weight < two.kept_bytes <= 2 * weight + 100
 
     await world.operate(work)
+
+
+async def test_a_file_that_ends_a_parser_ends_nothing_here(world: World, project, monkeypatch):
+    """The verdict stays with the map: another process answers it without a trial, until the file is another one."""
+    owner, project_id, dsn = project
+    for kind, content in (("source_map", MAP), ("minified_source", b"(" * 20_000)):
+        ok(await put(owner, project_id, content, release="r1", source_url="~/assets/shop.min.js", kind=kind))
+    case_id = await report(dsn, "Deep", frames=[{"file": URL, "line": 1, "column": 73}])
+    for _ in range(2):
+        found = await unmangle(owner, case_id)
+        assert verdicts(found) == ["map_too_complex"]
+        assert found["unmapped_source_urls"] == [URL]
+    kept = "select verdict from source_map_blobs where project_id = %s and verdict is not null"
+    assert await world.sql(kept, project_id) == [("map_too_complex",)]
+    frames = [unmangling.Frame(URL, 1, 73, None)]
+    tried = []
+
+    async def elsewhere(store: Any) -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(unmangling.trial, "verdict_of", lambda *sent: tried.append(sent))
+            led = await unmangling.Unmangler(store).lead(project_id, "r1", frames, "t")
+            assert [frame.verdict for frame in led.frames] == ["map_too_complex"]
+
+    await world.operate(elsewhere)
+    assert tried == []
+    ok(await put(owner, project_id, MINIFIED, release="r1", source_url="~/assets/shop.min.js", kind="minified_source"))
+    assert verdicts(await unmangle(owner, case_id)) == ["resolved"]
+
+
+async def test_a_trial_that_was_no_trial_is_repeated(world: World, project, monkeypatch):
+    """Nothing is kept, neither with the map nor in memory, when the machine had no process for it."""
+    owner, project_id, _ = project
+    ok(await put(owner, project_id, MAP, release="r1", source_url="~/assets/shop.min.js"))
+    frames = [unmangling.Frame(URL, 1, 73, None)]
+
+    async def work(store: Any) -> None:
+        one = unmangling.Unmangler(store)
+
+        def none(*_: bytes) -> None:
+            raise unmangling.trial.NotTried("none to be had")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(unmangling.trial, "verdict_of", none)
+            led = await one.lead(project_id, "r1", frames, "t")
+            assert [frame.verdict for frame in led.frames] == ["not_looked_at"]
+        led = await one.lead(project_id, "r1", frames, "t")
+        assert [frame.verdict for frame in led.frames] == ["resolved"]
+
+    await world.operate(work)
