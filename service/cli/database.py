@@ -63,9 +63,10 @@ def status(as_json: bool) -> None:
 def grant_auditor(role: str, as_json: bool) -> None:
     """Let ROLE, which exists, read what the reading commands need, and nothing else; prints its rights.
 
-    That is the history, the read models and the counters, with the hashes of secrets that they hold. It is not what
-    decides nothing: sealed copies, answers kept for repeated requests, the texts of telemetry, jobs. Run it again after
-    an upgrade. A role that serves, owns the tables or is a superuser is refused.
+    That is the history, the read models and the counters, with the titles of cases, the ids of users and the hashes of
+    secrets that they hold. It is not what decides nothing: sealed copies, answers kept for repeated requests, the texts
+    of telemetry, jobs. Run it again after an upgrade. A role that serves, owns the tables, is a superuser or is a member
+    of another role is refused.
     """
     import psycopg
 

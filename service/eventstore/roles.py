@@ -55,6 +55,16 @@ _ROLE = (
     "select r.rolsuper, pg_has_role(r.oid, c.relowner, 'member'), has_table_privilege(r.oid, c.oid, 'insert') "
     "from pg_roles r, pg_class c where r.rolname = %s and c.oid = 'events'::regclass"
 )
+_FREE = (
+    "select concat_ws(', ', case when rolsuper then 'superuser' end, case when rolbypassrls then 'bypassrls' end, "
+    "case when rolcreaterole then 'createrole' end, case when rolreplication then 'replication' end) "
+    "from pg_roles where rolname = %s"
+)
+_MEMBER_OF = (
+    "select string_agg(r.rolname, ', ' order by r.rolname) from pg_auth_members m "
+    "join pg_roles r on r.oid = m.roleid where m.member = %s::regrole"
+)
+_CONNECTS = "select has_database_privilege(%s, current_database(), 'connect')"
 _OPEN = (
     "select p.proname::text from pg_proc p where p.proname = any(%s) "
     "and p.pronamespace = current_schema()::regnamespace and has_function_privilege('public', p.oid, 'execute')"
@@ -133,7 +143,8 @@ def let_serve(owner: Connection, role: str) -> None:
 def let_read(owner: Connection, role: str, reader: Reader) -> list[str]:
     """Let a role read what the reading commands need and nothing else; returns what it may do, a table a line.
 
-    Raises RoleError for a role that is not there, that may write, or that could do anything anyhow.
+    Raises RoleError for a role that is not there, that may write, that could do anything anyhow, that is a member of
+    another one and would have its rights, or that cannot be let into the database.
     """
     if not owner.execute("select from pg_roles where rolname = %s", (role,)).fetchall():
         raise RoleError(f"There is no role {role}. Make it first: create role {role} login password '…';")
@@ -141,10 +152,12 @@ def let_read(owner: Connection, role: str, reader: Reader) -> list[str]:
     if superuser or owns or appends:
         why = "a superuser" if superuser else "the owner of the tables" if owns else "the role that serves"
         raise RoleError(f"{role} is {why}: it would not only read. Name another role.")
+    _check_bare(owner, role)
     name = sql.Identifier(role)
     with owner.transaction():
         _alone(owner)
         schema = _schema(owner)
+        _let_connect(owner, role)
         owner.execute(sql.SQL("revoke all on all tables in schema {} from {}").format(schema, name))
         owner.execute(sql.SQL("grant usage on schema {} to {}").format(schema, name))
         for table in sorted(reader.tables):
@@ -190,6 +203,31 @@ def _judged(owner: Connection, role: str) -> tuple[bool, bool, bool]:
     """Whether a role is a superuser, owns the tables, may append to the history."""
     [(superuser, owns, appends)] = owner.execute(_ROLE, (role,)).fetchall()
     return superuser, owns, appends
+
+
+def _check_bare(owner: Connection, role: str) -> None:
+    """Raise RoleError for a role that has rights beside those that it is granted: attributes, or another role's."""
+    [[free]] = owner.execute(_FREE, (role,)).fetchall()
+    if free:
+        raise RoleError(f"{role} has {free}: it would not only read. Name another role.")
+    [[others]] = owner.execute(_MEMBER_OF, (sql.Identifier(role).as_string(owner),)).fetchall()
+    if others:
+        raise RoleError(
+            f"{role} is a member of {others}, and would have those rights too. Name another role, or take them back: "
+            f"revoke {others} from {role};"
+        )
+
+
+def _let_connect(owner: Connection, role: str) -> None:
+    """Let a role into the database, where that is not everybody's right. Raises RoleError."""
+    if owner.execute(_CONNECTS, (role,)).fetchall() == [(True,)]:
+        return
+    name = sql.Identifier(owner.info.dbname)
+    # Who does not own the database is only warned that nothing was granted.
+    owner.execute(sql.SQL("grant connect on database {} to {}").format(name, sql.Identifier(role)))
+    if owner.execute(_CONNECTS, (role,)).fetchall() != [(True,)]:
+        grant = sql.SQL("grant connect on database {} to {};").format(name, sql.Identifier(role)).as_string(owner)
+        raise RoleError(f"{role} may not connect to the database. Let its owner or a superuser run: {grant}")
 
 
 def _role_of(connection: Connection) -> str:

@@ -52,6 +52,13 @@ def auditor(parted: Parted) -> Iterator[Sql]:
         yield connection
 
 
+@pytest.fixture
+def superuser(parted: Parted, cluster: TestCluster) -> Iterator[Sql]:
+    address = cluster.admin_url(parted.owner).replace(f"//{OWNER}@", "//postgres@")
+    with psycopg.connect(address, autocommit=True) as connection:
+        yield connection
+
+
 IMMUTABLE = (
     "create or replace function events_are_immutable() returns trigger language plpgsql as 'begin return new; end'"
 )
@@ -233,6 +240,48 @@ def test_the_rights_of_a_reader_are_given_again_and_taken_back(parted: Parted):
 def test_a_role_that_does_more_than_read_is_refused(parted: Parted, role: str, why: str):
     with psycopg.connect(parted.owner, autocommit=True) as owner, pytest.raises(RoleError, match=why):
         roles.let_read(owner, role, reader())
+
+
+@pytest.mark.parametrize(
+    ("given", "why", "back"),
+    [
+        (f"grant pg_read_all_data to {AUDITOR}", "member of pg_read_all_data", f"revoke pg_read_all_data from {AUDITOR}"),
+        (f"grant {SERVING} to {AUDITOR}", "role that serves", f"revoke {SERVING} from {AUDITOR}"),
+        (f"alter role {AUDITOR} bypassrls", "has bypassrls", f"alter role {AUDITOR} nobypassrls"),
+        (f"alter role {AUDITOR} createrole", "has createrole", f"alter role {AUDITOR} nocreaterole"),
+    ],
+)
+def test_a_role_that_would_inherit_more_is_refused(
+    parted: Parted, superuser: Sql, given: str, why: str, back: str
+) -> None:
+    """Whoever is in another role may read what that one may, also when it has to change to it first."""
+    superuser.execute(given.encode())
+    try:
+        with psycopg.connect(parted.owner, autocommit=True) as owner, pytest.raises(RoleError, match=why):
+            roles.let_read(owner, AUDITOR, reader())
+    finally:
+        superuser.execute(back.encode())
+
+
+def test_a_reader_is_let_into_a_database_that_is_not_everybodys(parted: Parted, superuser: Sql):
+    """As deploy/roles.sql leaves it. Where the owner of the tables may not do that, it says who has to."""
+    name = superuser.info.dbname
+    superuser.execute(f'revoke connect on database "{name}" from public'.encode())
+    try:
+        with pytest.raises(psycopg.OperationalError, match="permission denied for database"):
+            psycopg.connect(parted.auditor)
+        with psycopg.connect(parted.owner, autocommit=True) as owner:
+            roles.let_read(owner, AUDITOR, reader())
+            with psycopg.connect(parted.auditor) as auditor:
+                assert auditor.execute("select count(*) from log_state").fetchone() == (1,)
+            superuser.execute(f'revoke connect on database "{name}" from {AUDITOR}'.encode())
+            superuser.execute(f'alter database "{name}" owner to postgres'.encode())
+            superuser.execute(f'grant connect on database "{name}" to {SERVING}, {OWNER}'.encode())
+            with pytest.raises(RoleError, match=f'grant connect on database "{name}" to "{AUDITOR}"'):
+                roles.let_read(owner, AUDITOR, reader())
+    finally:
+        superuser.execute(f'alter database "{name}" owner to {OWNER}'.encode())
+        superuser.execute(f'grant connect on database "{name}" to public'.encode())
 
 
 # ---- the whole of it ----------------------------------------------------------------------------------------------
