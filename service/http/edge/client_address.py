@@ -15,7 +15,9 @@ Address = IPv4Address | IPv6Address
 Networks = Sequence[IPv4Network | IPv6Network]
 
 SUBSCRIBER_BITS = 64  # of an IPv6 address: a subscriber has at least this network to itself, and counts as one
-_FOR = re.compile(r'(?:^|;)\s*for\s*=\s*(?:"([^"]*)"|([^;"\s]*))', re.IGNORECASE)
+_PAIR = re.compile(r"[ \t]*([\w!#$%&'*+.^`|~-]+)[ \t]*=[ \t]*(?:\"((?:[^\"\\]|\\.)*)\"|([^;,\"\s]*))[ \t]*", re.ASCII)
+_NOTHING = re.compile(r"[ \t]*")
+_ESCAPED = re.compile(r"\\(.)")
 _WITH_PORT = re.compile(r"(?:\[([^\]]+)\]|([0-9.]+))(?::\d{1,5})?")
 
 
@@ -38,7 +40,7 @@ def _client(peer: str, forwarded_for: str | None, forwarded: str | None, trusted
     if forwarded_for is not None:
         said.append(_walk(own, forwarded_for.split(","), trusted))
     if forwarded is not None:
-        said.append(_walk(own, [_named(element) for element in forwarded.split(",")], trusted))
+        said.append(_walk(own, _named(forwarded), trusted))
     return str(said[0]) if said and all(address == said[0] for address in said) else peer
 
 
@@ -54,10 +56,27 @@ def _walk(address: Address, hops: Sequence[str], trusted: Networks) -> Address:
     return address
 
 
-def _named(element: str) -> str:
-    """The `for` of one element of a Forwarded header; empty without one (RFC 7239 §4)."""
-    found = _FOR.search(element)
-    return "" if found is None else found[1] or found[2] or ""
+def _named(forwarded: str) -> list[str]:
+    """The `for` of each element of a Forwarded header, "" where there is none (RFC 7239 §4).
+
+    Commas and semicolons within quotes are text: cut at each, a client could write an element that none of the proxies
+    has written. A header that is not well formed, or names two in one element, says nothing.
+    """
+    hops, at = [""], 0
+    while True:
+        pair = _PAIR.match(forwarded, at)
+        if pair is not None and pair[1].lower() == "for":
+            if hops[-1]:
+                return []
+            hops[-1] = pair[3] if pair[2] is None else _ESCAPED.sub(r"\1", pair[2])
+        at = (pair or _NOTHING.match(forwarded, at)).end()  # type: ignore[union-attr]
+        if at == len(forwarded):
+            return hops
+        if forwarded[at] not in ",;":
+            return []
+        if forwarded[at] == ",":
+            hops.append("")
+        at += 1
 
 
 @lru_cache(maxsize=4096)
