@@ -7,6 +7,7 @@ import binascii
 import re
 from collections.abc import Callable, Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_network
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -162,10 +163,21 @@ def plans(value: str) -> dict[str, Plan]:
     try:
         given = msgspec.json.decode(value, type=dict[str, Plan])
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise BadValue('must be JSON like {"pro": {"events": 1, "retention_days": 1, "price_cents": 0}}') from error
+        form = 'must be JSON like {"pro": {"events": 1, "retention_days": 1, "price_cents": 0}}'
+        raise BadValue(f"{form}{_lacking(value)}") from error
     if any(plan.events < 1 or plan.retention_days < 1 or plan.price_cents < 0 for plan in given.values()):
         raise BadValue("needs events and retention_days of 1 or more and a price_cents of 0 or more")
     return {**msgspec.json.decode(PLANS, type=dict[str, Plan]), **given}
+
+
+def _lacking(value: str) -> str:
+    """Which members the plans of a text lack, for a message; not which plans: what is wrong may be a secret."""
+    try:
+        given = msgspec.json.decode(value, type=dict[str, dict[str, Any]])
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return ""
+    lacked = [name for name in Plan.__struct_fields__ if any(name not in plan for plan in given.values())]
+    return f"; a plan lacks {', '.join(lacked)}" if lacked else ""
 
 
 def rate_limits(value: str) -> dict[str, int]:

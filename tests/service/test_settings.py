@@ -185,6 +185,18 @@ def test_a_bad_value_is_named_and_never_repeated(name: str, value: str):
     assert value not in problem
 
 
+def test_a_plan_that_lacks_something_is_told_what():
+    """Without its name, which may be anything."""
+    [problem] = problems({**EXTERNAL, "SERVICE_PLANS": '{"gold": {}}'})
+    assert problem.endswith("a plan lacks events, retention_days, price_cents")
+    [problem] = problems({**EXTERNAL, "SERVICE_PLANS": '{"gold": {"events": 1, "price_cents": 0}}'})
+    assert problem.endswith("a plan lacks retention_days")
+    [problem] = problems(
+        {**EXTERNAL, "SERVICE_PLANS": '{"gold": {"events": 1, "retention_days": 1, "price_cents": "x"}}'}
+    )
+    assert problem.endswith('"price_cents": 0}}')
+
+
 def test_all_problems_are_told_at_once():
     assert len(problems({**EXTERNAL, "SERVICE_PORT": "x", "SERVICE_WORKERS": "y", "SERVICE_LOG_LEVEL": "z"})) == 3
 
