@@ -50,12 +50,16 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except Exception as error:
+            from service.cli.common import printable
             from service.cli.failures import explain
 
+            if isinstance(error, click.ClickException):
+                error.__dict__["message"] = printable(error.message)  # final for type checkers
+                raise
             sentence = explain(error)
             if sentence is None:
                 raise
-            raise click.ClickException(sentence) from error
+            raise click.ClickException(printable(sentence)) from error
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

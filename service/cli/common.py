@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
@@ -31,6 +32,11 @@ COUNT = click.IntRange(min=0, max=MOST)
 json_option: Callable[[F], F] = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 
 
+# What moves a cursor, gives a terminal orders, or turns the direction of text: C0 but tabs and ends of lines, DEL, C1,
+# marks of direction, separators of lines, halves of pairs.
+_ORDERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
 class CannotLook(click.ClickException):
     """A check could not be carried out. Exit code 1 would say that it has found something."""
 
@@ -54,7 +60,7 @@ def database(*, current: bool = True, makes: bool = False, tells: bool = True) -
         require_database(settings)
     configure("warning" if settings.log_level == "info" else settings.log_level, "cli")
     if tells:
-        click.echo(f"Database: {place_of(settings)}", err=True)
+        say(f"Database: {place_of(settings)}", err=True)
     with attached(Layout(settings.data_dir)) if settings.embedded else nullcontext():
         if current:
             require_current(settings)
@@ -130,9 +136,22 @@ def with_store(work: Callable[[EventStore], Coroutine[Any, Any, T]]) -> T:
         return asyncio.run(run(settings))
 
 
+def printable(text: str) -> str:
+    r"""A text in which nothing is an order to a terminal: such characters as `\u001b`, which in JSON are the same text.
+
+    Names, titles and payloads are what strangers sent. Everything that a command prints goes through here.
+    """
+    return _ORDERS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Print a line that may hold stored text; `err` on stderr."""
+    click.echo(printable(text), err=err)
+
+
 def print_json(value: Any) -> None:
     """Print one JSON value on a line; named tuples as objects, times as ISO text, bytes as hex."""
-    sys.stdout.write(msgspec.json.encode(_plain(value)).decode() + "\n")
+    say(msgspec.json.encode(_plain(value)).decode())
 
 
 def print_table(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], *, empty: str) -> None:
@@ -142,7 +161,7 @@ def print_table(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], *, em
 
     listed = list(rows)
     if not listed:
-        click.echo(empty)
+        say(empty)
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
@@ -157,7 +176,7 @@ def _cell(column: str, value: Any) -> str:
     """A value as people read it: epoch seconds in a column `…_at` as a date in UTC."""
     if column.endswith("_at") and isinstance(value, int):
         return f"{datetime.fromtimestamp(value, UTC):%Y-%m-%d %H:%M:%SZ}"
-    return "" if value is None else str(value)
+    return "" if value is None else printable(str(value))
 
 
 def show(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], *, as_json: bool, empty: str = "None.") -> None:
@@ -185,13 +204,13 @@ def progress(what: str) -> Iterator[Callable[[int, int], None]]:
         return
     said = time.monotonic()
 
-    def say(done: int, total: int) -> None:
+    def tell(done: int, total: int) -> None:
         nonlocal said
         if time.monotonic() - said >= LOG_LINE_SECONDS:
             said = time.monotonic()
-            click.echo(f"{what}: {done} of {total}", err=True)
+            say(f"{what}: {done} of {total}", err=True)
 
-    yield say
+    yield tell
 
 
 def _plain(value: Any) -> Any:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from service.cli.common import as_owner, database, json_option, print_json, print_table, progress, show
+from service.cli.common import as_owner, database, json_option, print_json, print_table, progress, say, show
 from service.settings import load_settings
 
 
@@ -31,8 +31,8 @@ def migrate() -> None:
 
             roles.bring_forward(settings.database_url, settings.migration_database_url, applied)
     for name in done:
-        click.echo(f"applied {name}")
-    click.echo("The schema is up to date.")
+        say(f"applied {name}")
+    say("The schema is up to date.")
 
 
 @db.command()
@@ -65,8 +65,8 @@ def grant_auditor(role: str, as_json: bool) -> None:
 
     That is the history, the read models and the counters, with the titles of cases, the ids of users and the hashes of
     secrets that they hold. It is not what decides nothing: sealed copies, answers kept for repeated requests, the texts
-    of telemetry, jobs. Run it again after an upgrade. A role that serves, owns the tables, is a superuser or is a member
-    of another role is refused.
+    of telemetry, jobs. Run it again after an upgrade. A role that serves, owns the tables, is a superuser or belongs to
+    another role is refused.
     """
     import psycopg
 
@@ -84,8 +84,8 @@ def grant_auditor(role: str, as_json: bool) -> None:
         print_json(granted)
         return
     for line in granted:
-        click.echo(line)
-    click.echo(f"{role} reads, and may do nothing else. Let it connect by SERVICE_DATABASE_URL; it needs no secrets.")
+        say(line)
+    say(f"{role} reads, and may do nothing else. Let it connect by SERVICE_DATABASE_URL; it needs no secrets.")
 
 
 @db.command()
@@ -102,8 +102,8 @@ def backup(file: Path, *, force: bool) -> None:
 
     with database() as settings, progress("Tables") as report:
         extent = back_up(as_owner(settings), file, report, force=force)
-    click.echo(f"Wrote {file} ({file.stat().st_size} bytes) and read it back.")
-    click.echo(f"Log in it: {extent}")
+    say(f"Wrote {file} ({file.stat().st_size} bytes) and read it back.")
+    say(f"Log in it: {extent}")
 
 
 @db.command()
@@ -125,5 +125,5 @@ def restore(file: Path) -> None:
         done = roles.bring_forward(settings.database_url, settings.migration_database_url)
         extent = extent_of(settings)
     print_table([{"migration": name} for name in done], ("migration",), empty="The schema was up to date.")
-    click.echo(f"Restored {file}.")
-    click.echo(f"Log in it: {extent}")
+    say(f"Restored {file}.")
+    say(f"Log in it: {extent}")

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import click
 
+from service.cli.common import say
+
 
 @click.command()
 @click.option("--verbose", is_flag=True, help="Show every step, request and answer.")
@@ -29,5 +31,5 @@ def demo(verbose: bool, transcript: Path | None) -> None:
     except DemoFailed as failure:
         raise click.ClickException(str(failure)) from None
     except Interrupted as interrupted:
-        click.echo(f"\n{interrupted}", err=True)
+        say(f"\n{interrupted}", err=True)
         raise SystemExit(interrupted.code) from None

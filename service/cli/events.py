@@ -20,7 +20,9 @@ from service.cli.common import (
     json_option,
     looking,
     print_json,
+    printable,
     progress,
+    say,
     show,
 )
 
@@ -93,7 +95,7 @@ def show_(stream_id: str, as_json: bool) -> None:
     for event in found:
         _print_event(event, as_json=False)
         payload = "(erased)" if event.payload is None else event.payload
-        click.echo(f"    {payload}")
+        say(f"    {payload}")
 
 
 @events.command()
@@ -151,10 +153,12 @@ def export(out: Path | None, after: int, project: str | None) -> None:
         if after > size:
             raise click.ClickException(f"The log ends at position {size}.")
         file = sys.stdout.buffer if out is None else out.open("wb")
+        shown = out is None and sys.stdout.isatty()  # by a terminal, which takes orders
         try:
             for event in follow(opened, after):
                 if project is None or event.project_id == project:
-                    file.write(rfc8785.dumps(envelope(event)) + b"\n")
+                    line = rfc8785.dumps(envelope(event))
+                    file.write((printable(line.decode()).encode() if shown else line) + b"\n")
                 report((event.position or 0) - after, size - after)
             file.flush()
         finally:
@@ -211,10 +215,10 @@ def _say_more(erased: list[dict[str, Any]], newer: int) -> None:
     """What is no finding and yet has to be known, and what is not proven."""
     for project_id, count, deletion_id in (scope.values() for scope in erased):
         why = f"by deletion {deletion_id}" if deletion_id else "by no deletion"
-        click.echo(f"Erased: the payloads of {count} events of {project_id}, {why}; their hashes hold.")
+        say(f"Erased: the payloads of {count} events of {project_id}, {why}; their hashes hold.")
     if newer:
-        click.echo(f"Not read: the payloads of {newer} events of a later release; their hashes hold.")
-    click.echo(f"Not proven without signed checkpoints: {'; '.join(NOT_PROVEN)}.")
+        say(f"Not read: the payloads of {newer} events of a later release; their hashes hold.")
+    say(f"Not proven without signed checkpoints: {'; '.join(NOT_PROVEN)}.")
 
 
 @events.command("schemas")
@@ -269,4 +273,4 @@ def _print_event(event: StoredEvent, *, as_json: bool) -> None:
     at = event.recorded_at.strftime("%Y-%m-%d %H:%M:%S")
     place = "-" if event.position is None else event.position
     who = f"{event.actor_kind}:{event.actor_id}"
-    click.echo(f"{place:>8}  {at}  {event.topic:<40} {event.stream_id} r{event.revision}  {who}")
+    say(f"{place:>8}  {at}  {event.topic:<40} {event.stream_id} r{event.revision}  {who}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from schemas.kernel.patterns import MAIL_ADDRESS, words_for
-from service.cli.common import json_option, print_json, show, with_store
+from service.cli.common import json_option, print_json, say, show, with_store
 
 if TYPE_CHECKING:
     from service.accounts.reads import ListedKey
@@ -39,9 +39,9 @@ def create(email: str, name: str | None, as_json: bool) -> None:
     if as_json:
         print_json(made)
         return
-    click.echo(f"User  {made.user_id}{' (new)' if made.is_new else ''}", err=True)
-    click.echo(f"Key   {made.key_id}; shown once:", err=True)
-    click.echo(made.api_key)
+    say(f"User  {made.user_id}{' (new)' if made.is_new else ''}", err=True)
+    say(f"Key   {made.key_id}; shown once:", err=True)
+    say(made.api_key)
 
 
 @keys.command("list")
@@ -71,7 +71,7 @@ def revoke(key_id: str) -> None:
     from service.accounts import operator
 
     with_store(lambda store: operator.revoke_key(store, key_id))
-    click.echo(f"Revoked {key_id}.")
+    say(f"Revoked {key_id}.")
 
 
 @keys.command("sign-ins")
@@ -106,7 +106,7 @@ def authorize(user_code: str, email: str, name: str | None) -> None:
     user_id = with_store(
         lambda store: operator.authorize_sign_in(store, user_code, operator.email_identity(email, name))
     )
-    click.echo(f"The device signs in as {user_id}.")
+    say(f"The device signs in as {user_id}.")
 
 
 @keys.command()
@@ -116,7 +116,7 @@ def deny(user_code: str) -> None:
     from service.accounts import operator
 
     with_store(lambda store: operator.deny_sign_in(store, user_code))
-    click.echo("Refused.")
+    say("Refused.")
 
 
 async def _keys_of(store: EventStore, person: str | None) -> list[ListedKey]:

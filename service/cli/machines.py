@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from service.cli.common import json_option, show
+from service.cli.common import json_option, say, show
 
 if TYPE_CHECKING:
     from statemachines.kernel.machine import StateMachine
@@ -55,7 +55,7 @@ def diagram(names: tuple[str, ...], every: bool, out: Path | None, form: str) ->
     for name in found if every else names:
         text = mermaid(found[name]) if form == "mermaid" else dot(found[name])
         if out is None:
-            click.echo(text)
+            say(text)
             continue
         out.mkdir(parents=True, exist_ok=True)
         if form == "mermaid":

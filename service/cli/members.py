@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from service.cli.common import json_option, show, with_store
+from service.cli.common import json_option, say, show, with_store
 
 if TYPE_CHECKING:
     from service.eventstore.store import EventStore
@@ -24,7 +24,7 @@ def members() -> None:
 def add(project_id: str, person: str, role: str) -> None:
     """Add PERSON (user id or mail address) to a project, or change the role."""
     user_id = with_store(lambda store: _add(store, project_id, person, role))
-    click.echo(f"{user_id} is {role} of {project_id}.")
+    say(f"{user_id} is {role} of {project_id}.")
 
 
 @members.command("list")
@@ -44,7 +44,7 @@ def list_(project_id: str, as_json: bool) -> None:
 def remove(project_id: str, person: str) -> None:
     """End the membership of PERSON. When this returns, nothing that rests on it can be done any more."""
     user_id = with_store(lambda store: _remove(store, project_id, person))
-    click.echo(f"{user_id} is no member of {project_id} any more.")
+    say(f"{user_id} is no member of {project_id} any more.")
 
 
 async def _add(store: EventStore, project_id: str, person: str, role: str) -> str:

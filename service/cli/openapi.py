@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from service.cli.common import say
+
 
 @click.command()
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="File to write; stdout without it.")
@@ -18,6 +20,6 @@ def openapi(out: Path | None, base_url: str) -> None:
 
     text = json.dumps(build_document(bind(all_endpoints()), base_url), indent=2, ensure_ascii=False) + "\n"
     if out is None:
-        click.echo(text, nl=False)
+        say(text.removesuffix("\n"))
     else:
         out.write_text(text, encoding="utf-8")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from service.cli.common import as_owner, connection, database, json_option, looking, print_json, progress, show
+from service.cli.common import as_owner, connection, database, json_option, looking, print_json, progress, say, show
 
 if TYPE_CHECKING:
     import psycopg
@@ -83,7 +83,7 @@ def rebuild(names: tuple[str, ...], every: bool, as_json: bool) -> None:
         return
     for receipt in receipts:
         same = "unchanged" if receipt.old_digest == receipt.new_digest else "CHANGED"
-        click.echo(f"{receipt.projection}: {receipt.rows} rows from {receipt.events} events, {same}")
+        say(f"{receipt.projection}: {receipt.rows} rows from {receipt.events} events, {same}")
 
 
 @projections.command()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from service.cli.common import json_option, print_json, progress, with_store
+from service.cli.common import json_option, print_json, progress, say, with_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,16 +55,16 @@ async def _stop(store: EventStore, why: str, report: Callable[[int, int], None])
 
 def _print(tally: Tally, effects: list[StartedGrant]) -> None:
     """Say what was stopped, what had begun, and what could not be stopped."""
-    click.echo(f"Stopped. {len(tally.paused)} contracts were paused; none can be enabled until `service resume --all`.")
+    say(f"Stopped. {len(tally.paused)} contracts were paused; none can be enabled until `service resume --all`.")
     for effect in effects[:MOST_EFFECTS]:
-        click.echo(
+        say(
             f"Begun before, and not stopped: {effect.kind} of {effect.run_id} in {effect.project_id} "
             f"({effect.grant_id}, {effect.status}). Its proof by CI stays possible."
         )
     if len(effects) > MOST_EFFECTS:
-        click.echo(f"Only the first {MOST_EFFECTS} of what had begun are named.")
+        say(f"Only the first {MOST_EFFECTS} of what had begun are named.")
     for project_id, reason in tally.not_stopped:
-        click.echo(f"Not stopped: {project_id} ({reason}).", err=True)
+        say(f"Not stopped: {project_id} ({reason}).", err=True)
 
 
 @click.command()
@@ -78,4 +78,4 @@ def resume(everything: bool, as_json: bool) -> None:  # noqa: ARG001 - click req
     if as_json:
         print_json({"status": stop.status.value, "since": stop.since})
     else:
-        click.echo("Lifted. Each contract stays paused until its owner reviews and enables it.")
+        say("Lifted. Each contract stays paused until its owner reviews and enables it.")

@@ -245,7 +245,11 @@ def test_a_role_that_does_more_than_read_is_refused(parted: Parted, role: str, w
 @pytest.mark.parametrize(
     ("given", "why", "back"),
     [
-        (f"grant pg_read_all_data to {AUDITOR}", "member of pg_read_all_data", f"revoke pg_read_all_data from {AUDITOR}"),
+        (
+            f"grant pg_read_all_data to {AUDITOR}",
+            "member of pg_read_all_data",
+            f"revoke pg_read_all_data from {AUDITOR}",
+        ),
         (f"grant {SERVING} to {AUDITOR}", "role that serves", f"revoke {SERVING} from {AUDITOR}"),
         (f"alter role {AUDITOR} bypassrls", "has bypassrls", f"alter role {AUDITOR} nobypassrls"),
         (f"alter role {AUDITOR} createrole", "has createrole", f"alter role {AUDITOR} nocreaterole"),
