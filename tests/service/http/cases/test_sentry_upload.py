@@ -32,9 +32,11 @@ def sha1(content: bytes) -> str:
     return hashlib.sha1(content, usedforsecurity=False).hexdigest()
 
 
-def archive(files: dict[str, tuple[Any, bytes]], manifest: bytes | None = None) -> bytes:
+def archive(
+    files: dict[str, tuple[Any, bytes]], manifest: bytes | None = None, method: int = zipfile.ZIP_DEFLATED
+) -> bytes:
     written = io.BytesIO()
-    with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as opened:
+    with zipfile.ZipFile(written, "w", method) as opened:
         listed = {"files": {name: about for name, (about, _) in files.items() if about}}
         opened.writestr("manifest.json", json.dumps(listed) if manifest is None else manifest)
         for name, (_, content) in files.items():
@@ -102,6 +104,9 @@ async def test_what_is_no_bundle_is_told_and_not_stored(world: World, project, m
         (archive({}, b"{"), "manifest"),
         (archive({}, b"[]"), ""),
         (archive({}, b" " * (bundles.MOST_MANIFEST + 1)), "larger"),
+        (archive({"x": ({**SCRIPT, "type": ["minified_source"]}, b"")}), "manifest"),
+        (archive({"x": ({**SCRIPT, "url": "https://[x"}, b"")}), "manifest"),
+        (archive(FILES, method=zipfile.ZIP_BZIP2), "deflated"),
         (bomb, "larger"),
         (bytes(broken), "unpacked"),
     ):
