@@ -52,7 +52,8 @@ _TAIL = re.compile(r"[?#].*", re.DOTALL)
 # A bundler's mark of the content: letters and digits between two stops, of a script in its last extension.
 _CONTENT_HASH = re.compile(r"[.-](?=[A-Za-z_]*[0-9])[0-9A-Za-z_]{8,}(?=\.(?:[cm]?js|css)$)")
 _NAME_PREFIX = re.compile(r"^(?:async |new |get |set |static )+")
-_NAME_SUFFIX = re.compile(r" \[as [^\]]*\]$")
+# A bracket within it is none of a name: without one it would be looked for from each of many beginnings (P25).
+_NAME_SUFFIX = re.compile(r" \[as [^\[\]]*\]$")
 _OF_USER = ("email", "username", "ip_address", "name")
 _NAMELESS = frozenset({"", "?", "<anonymous>", "(anonymous)", "anonymous", "<unknown>"})
 
@@ -136,7 +137,7 @@ def to_log(event: ForeignEvent) -> TakenLog:
 def file_of(frame: Frame) -> str:
     """The base name of a frame's file, without what a bundler adds; "" where there is none."""
     path = _TAIL.sub("", frame.abs_path or frame.filename or "")
-    return _CONTENT_HASH.sub("", re.split(r"[/\\]", path)[-1])[:MAX_TEXT]
+    return _CONTENT_HASH.sub("", path[max(path.rfind("/"), path.rfind("\\")) + 1 :])[:MAX_TEXT]
 
 
 def function_of(frame: Frame) -> str:
