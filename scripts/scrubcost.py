@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any, NamedTuple
@@ -20,7 +19,7 @@ import psutil
 
 from scripts import loadgen, worlds
 from service.ingest.items import LOGS
-from service.ingest.scrubbing import Scrubber
+from service.ingest.scrubbing import Findings, Scrubber
 
 CLIENTS = 16
 TIMED = 1000
@@ -97,7 +96,7 @@ def _scrubbing(frames: int, *, fresh: bool) -> Iterator[float]:
         began = time.process_time()
         suspicion = scrubber.look(text)
         if suspicion:
-            counts = Counter[str]()
+            counts = Findings()
             scrubber.text(value["message"], suspicion, counts)
             for part in ("user", "tags", "extra"):
                 scrubber.tree(value.get(part, {}), suspicion, counts)

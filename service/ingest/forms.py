@@ -25,6 +25,19 @@ BEFORE_WORD = 6
 """Characters before such a word that its piece may begin in."""
 
 
+MOST_CANDIDATES = 500
+"""Texts of an event that look like a secret and are judged; where more of them stand, a text is hidden whole (P25)."""
+
+
+class Budget:
+    """How many candidates of an event may still be judged: counted and not timed, so that all see the same."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = MOST_CANDIDATES
+
+
 class Form(NamedTuple):
     """A form: its kind, how it looks, what every occurrence holds, and what else must be true of a match.
 
@@ -39,12 +52,19 @@ class Form(NamedTuple):
     scheme: str = ""
     holds: Callable[[str], bool] = bool
 
-    def find(self, text: str) -> list[tuple[int, int]]:
-        """Where in a text the secrets are."""
+    def find(self, text: str, budget: Budget) -> list[tuple[int, int]] | None:
+        """Where in a text the secrets are; None when it has a candidate beyond the budget."""
         pieces = self.pieces + self.word_pieces
         if (pieces and not any(map(text.__contains__, pieces))) or (self.scheme and self.scheme not in text.lower()):
             return []
-        return [match.span(1) for match in self.pattern.finditer(text) if self.holds(match[1])]
+        places = []
+        for match in self.pattern.finditer(text):
+            if not budget.left:
+                return None
+            budget.left -= 1
+            if self.holds(match[1]):
+                places.append(match.span(1))
+        return places
 
 
 def mark(kind: str) -> str:

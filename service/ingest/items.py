@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -27,7 +26,7 @@ from service.eventstore.commands import Outcome
 from service.eventstore.entry import RecordName, Waiter
 from service.ids import new_id
 from service.ingest.grouping import Evidence, Grouping, gather, group
-from service.ingest.scrubbing import KEPT_OF_OTHERS, KEPT_OF_USER, Scrubber, without_own
+from service.ingest.scrubbing import KEPT_OF_OTHERS, KEPT_OF_USER, Findings, Scrubber, without_own
 from service.packing import PACKED_FROM, pack
 from statemachines.cases import case
 
@@ -196,7 +195,7 @@ class Item:
             self.evidence = gather(message, extra, without_own if suspicion.own else str)
             self.offered = _offered(self.sender.project_id, group(self.evidence))
         if suspicion:
-            counts = Counter[str]()
+            counts = Findings()
             message = scrubber.text(message, suspicion, counts)
             environment = scrubber.kept_text(environment, suspicion, counts)
             release = release and scrubber.kept_text(release, suspicion, counts)
@@ -229,7 +228,7 @@ class Item:
         properties = body.properties or {}
         suspicion = scrubber.look(self.raw)
         if suspicion:
-            counts = Counter[str]()
+            counts = Findings()
             event = scrubber.kept_text(event, suspicion, counts)
             distinct_id = scrubber.kept_text(distinct_id, suspicion, counts)
             scrubber.tree(properties, suspicion, counts, KEPT_OF_OTHERS)

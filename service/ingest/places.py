@@ -14,10 +14,10 @@ from functools import partial
 
 import msgspec
 
-from service.ingest.forms import CARD, CARD_DIGITS, MAY_BE_CARD, URL, Form
+from service.ingest.forms import CARD, CARD_DIGITS, MAY_BE_CARD, URL, Budget, Form
 
 MOST_PLACES = 64
-"""Strings that are taken out of one text; of one with more of them it is not asked any further."""
+"""Strings that are taken out of one text; of one with more of them, or with too many candidates, no more is asked."""
 
 ESCAPED_ADDRESS = (b":\\/", b":/\\/")  # of one whose slashes are escaped
 _RUN_OF_DIGITS = re.compile(rb"[0-9][0-9 -]{11,}[0-9]")
@@ -31,14 +31,14 @@ _decode = msgspec.json.Decoder(str).decode
 
 def holds_any(raw: bytes, forms: Iterable[Form]) -> bool:
     """Whether some string of a JSON text may hold one of these forms; False is certain."""
-    left = MOST_PLACES
+    left, budget = MOST_PLACES, Budget()
     for form in forms:
         for find in _searches(raw, form):
             end = 0
             while (place := find(end)) >= 0:
                 start, end = _string_around(raw, place)
                 left -= 1
-                if left < 0 or form.find(_text(raw[start:end])):
+                if left < 0 or form.find(_text(raw[start:end]), budget) != []:
                     return True
     return False
 

@@ -14,13 +14,16 @@ from functools import lru_cache
 from typing import Any
 
 from schemas.onboarding.proof import PROOF_PROPERTY
-from service.ingest.forms import hide
+from service.ingest.forms import Budget, hide, mark
 from service.ingest.looking import MAX_REMEMBERED_NAME, Look, Suspicion, fold_name
 from statemachines.kernel.telling import SECRET_FRAGMENTS, holds_own_secret
 
 SCRUBBED = "[scrubbed]"
 NAME = "name"
 OWN_SECRET = "service_secret"  # noqa: S105 - a kind, not a secret
+
+TOO_MANY = "too_many"
+"""A text that was hidden whole, since its event has more that looks like a secret than is judged."""
 
 STRING_FRAGMENTS = (
     "authorization",
@@ -41,6 +44,14 @@ KEPT_OF_OTHERS = frozenset({PROOF_PROPERTY})
 """Members that are only searched for secrets of this service: what identifies a person, and the onboarding marker."""
 
 _REMEMBERED_NAMES = 8192
+
+
+class Findings(Counter[str]):
+    """What was hidden in one event, by kind, and what may still be judged of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.budget = Budget()
 
 
 class _Rule(Enum):
@@ -75,17 +86,20 @@ class Scrubber:
     def _rule(self, name: str) -> _Rule:
         return self._remembered(name) if len(name) <= MAX_REMEMBERED_NAME else self._judge(name)
 
-    def text(self, value: str, suspicion: Suspicion, counts: Counter[str]) -> str:
-        """Scrub one string, and count by kind what was hidden."""
+    def text(self, value: str, suspicion: Suspicion, counts: Findings) -> str:
+        """Scrub one string, and count by kind what was hidden. With candidates beyond the budget it is hidden whole."""
         shown = self.kept_text(value, suspicion, counts)
         for form in suspicion.forms:
-            places = form.find(shown)
+            places = form.find(shown, counts.budget)
+            if places is None:
+                counts[TOO_MANY] += 1
+                return mark(TOO_MANY)
             if places:
                 shown = hide(shown, form.kind, places)
                 counts[form.kind] += len(places)
         return shown
 
-    def kept_text(self, value: str, suspicion: Suspicion, counts: Counter[str]) -> str:
+    def kept_text(self, value: str, suspicion: Suspicion, counts: Findings) -> str:
         """Scrub a string that is never changed for its form: it is hidden whole when it holds a secret of ours."""
         if not suspicion.own:
             return value
@@ -95,7 +109,7 @@ class Scrubber:
         return shown
 
     def tree(
-        self, holder: dict[str, Any], suspicion: Suspicion, counts: Counter[str], kept: frozenset[str] = frozenset()
+        self, holder: dict[str, Any], suspicion: Suspicion, counts: Findings, kept: frozenset[str] = frozenset()
     ) -> None:
         """Scrub a decoded object at any depth, in place, and count by kind what was hidden.
 
@@ -113,7 +127,7 @@ class Scrubber:
             else:
                 self._items(node, suspicion, counts, open_nodes)
 
-    def _items(self, node: list[Any], suspicion: Suspicion, counts: Counter[str], open_nodes: list[Any]) -> None:
+    def _items(self, node: list[Any], suspicion: Suspicion, counts: Findings, open_nodes: list[Any]) -> None:
         for index, value in enumerate(node):
             kind = type(value)
             if kind is str:
@@ -125,7 +139,7 @@ class Scrubber:
         self,
         node: dict[str, Any],
         suspicion: Suspicion,
-        counts: Counter[str],
+        counts: Findings,
         open_nodes: list[Any],
         kept: frozenset[str],
     ) -> None:
@@ -147,7 +161,7 @@ class Scrubber:
             elif kind is dict or kind is list:
                 self._hide_strings(value, suspicion, counts)
 
-    def _hide_strings(self, top: dict[str, Any] | list[Any], suspicion: Suspicion, counts: Counter[str]) -> None:
+    def _hide_strings(self, top: dict[str, Any] | list[Any], suspicion: Suspicion, counts: Findings) -> None:
         """Hide every string in a value, and leave the numbers."""
         open_nodes: list[Any] = [top]
         while open_nodes:
@@ -161,7 +175,7 @@ class Scrubber:
             if type(node) is dict:
                 self._names(node, suspicion, counts)
 
-    def _names(self, node: dict[str, Any], suspicion: Suspicion, counts: Counter[str]) -> None:
+    def _names(self, node: dict[str, Any], suspicion: Suspicion, counts: Findings) -> None:
         """A name that holds a secret is a string like any other; no member is lost when two become equal."""
         shown = [self.text(name, suspicion, counts) for name in node]
         if shown != list(node):

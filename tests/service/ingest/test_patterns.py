@@ -6,7 +6,6 @@ import importlib
 import pkgutil
 import re
 import signal
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import ModuleType
@@ -185,7 +184,7 @@ UNITS = (
         ),
         stacks.frames_of,
         lambda text: grouping.message_template(text[:8192]),
-        lambda text: scrubbing.Scrubber().tree({text[:1000]: text}, EVERYTHING, Counter()),
+        lambda text: scrubbing.Scrubber().tree({text[:1000]: text}, EVERYTHING, scrubbing.Findings()),
     ],
     ids=["to_log", "frames_of", "message_template", "scrub"],
 )

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from service.auth.secrets import SecretKind, make
 from service.ingest import looking
-from service.ingest.forms import FORMS
+from service.ingest.forms import FORMS, MOST_CANDIDATES, Form
 from service.ingest.looking import EVERYTHING, NOTHING, Suspicion
-from service.ingest.scrubbing import SCRUBBED, STRING_FRAGMENTS, STRING_NAMES, Scrubber
+from service.ingest.scrubbing import SCRUBBED, STRING_FRAGMENTS, STRING_NAMES, TOO_MANY, Findings, Scrubber
 from statemachines.kernel.telling import SECRET_FRAGMENTS
 
 SCRUBBER = Scrubber()
@@ -29,11 +29,11 @@ LOOKALIKES = json.loads((GOLDEN / "lookalikes.json").read_text())
 def scrubbed(value: Any, scrubber: Scrubber = SCRUBBER, *, ascii_only: bool = False) -> tuple[Any, Counter[str]]:
     """A value as it is stored, and what was hidden; by the quick look, which must not miss what the exact one finds."""
     raw = json.dumps({"v": value}, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
-    holder, counts = {"v": copy.deepcopy(value)}, Counter[str]()
+    holder, counts = {"v": copy.deepcopy(value)}, Findings()
     suspicion = scrubber.look(raw)
     if suspicion:
         scrubber.tree(holder, suspicion, counts)
-    exact, exact_counts = {"v": copy.deepcopy(value)}, Counter[str]()
+    exact, exact_counts = {"v": copy.deepcopy(value)}, Findings()
     scrubber.tree(exact, EVERYTHING, exact_counts)
     assert (holder, counts) == (exact, exact_counts)
     return holder["v"], counts
@@ -85,7 +85,7 @@ def test_every_form_is_in_the_corpus():
 )
 def test_escapes_hide_nothing(escape):
     raw = f'{{"v": "{escape}"}}'.encode()
-    holder, counts = json.loads(raw), Counter[str]()
+    holder, counts = json.loads(raw), Findings()
     SCRUBBER.tree(holder, SCRUBBER.look(raw), counts)
     assert "[scrubbed:" in holder["v"]
 
@@ -114,7 +114,7 @@ def test_what_is_kept_is_searched_for_our_own_secrets_only():
     own = make(SecretKind.DSN).text
     holder, counts = (
         {"id": "4111111111111111", "token": own, "other": "4111111111111111", "in": {"id": "x:4"}},
-        Counter(),
+        Findings(),
     )
     SCRUBBER.tree(holder, EVERYTHING, counts, frozenset({"id", "token"}))
     assert holder == {
@@ -166,7 +166,7 @@ def test_names_can_be_added():
 )
 def test_every_form_reads_a_hostile_text_once(text):
     """A pattern that looked again at what it has passed would take minutes for these."""
-    SCRUBBER.tree({"a": text}, EVERYTHING, Counter())
+    SCRUBBER.tree({"a": text}, EVERYTHING, Findings())
 
 
 names = st.one_of(
@@ -301,9 +301,53 @@ def test_parts_that_differ_in_digits_are_told_apart_where_it_matters():
         ("plate1", "4111111111111111", {"card_number": 40}),
     ):
         frames = [{name: "x", "code": f"y {number}"} for _ in range(40)]
-        counts = Counter[str]()
+        counts = Findings()
         scrubber.tree({"a": frames}, scrubber.look(json.dumps(frames).encode()), counts)
         assert counts == kinds
+
+
+CARDS = ("4111111111111111", "4111111111111112")
+
+
+@pytest.mark.parametrize("card", CARDS, ids=["card", "lookalike"])
+def test_a_text_with_more_candidates_than_are_judged_is_hidden_whole(card):
+    """Counted over the whole event, and not timed; what has no candidate stays as it was."""
+    whole = scrubbed([f"{card} " * (MOST_CANDIDATES + 1), "plain", card])
+    assert whole == ([f"[scrubbed:{TOO_MANY}]", "plain", f"[scrubbed:{TOO_MANY}]"], {TOO_MANY: 2})
+    value, counts = scrubbed([card] * (MOST_CANDIDATES + 3) + ["plain"])
+    assert value[MOST_CANDIDATES:] == [f"[scrubbed:{TOO_MANY}]"] * 3 + ["plain"]
+    assert counts[TOO_MANY] == 3
+    kept = "[scrubbed:card_number]" if card == CARDS[0] else card
+    assert value[:MOST_CANDIDATES] == [kept] * MOST_CANDIDATES
+    value, counts = scrubbed({f"{card}": card, "rest": [f"{card} {number}" for number in range(MOST_CANDIDATES)]})
+    assert counts[TOO_MANY] == 2, "names count as well"
+
+
+@given(st.lists(st.sampled_from([*CARDS, "http://a:b@c", "Bearer abcdefgh1", "plain"]), max_size=8), st.integers(1, 90))
+def test_no_secret_is_left_beyond_the_budget(texts, times):
+    """However they are spread over an event, and whichever runs out first."""
+    value = [" ".join(texts)] * times + [{text: text for text in texts}] + [" ".join(texts * times)]
+    shown = json.dumps(scrubbed(value)[0])
+    assert not [secret for secret in (CARDS[0], "a:b@c", "abcdefgh1") if secret in shown]
+
+
+def test_no_more_candidates_are_judged_than_the_budget_has(monkeypatch):
+    """By either look and by the walk, each: what is judged takes time, and others wait for it (P25)."""
+    judged = []
+    find = Form.find
+
+    def counted(form, text, budget):
+        before = budget.left
+        found = find(form, text, budget)
+        judged.append(before - budget.left)
+        return found
+
+    monkeypatch.setattr(Form, "find", counted)
+    raw = json.dumps({"v": f"{CARDS[1]} " * 3_500}).encode()
+    holder, counts = json.loads(raw), Findings()
+    SCRUBBER.tree(holder, SCRUBBER.look(raw), counts)
+    assert sum(judged) <= 3 * MOST_CANDIDATES
+    assert holder == {"v": f"[scrubbed:{TOO_MANY}]"}
 
 
 def test_thousands_of_new_parts_are_not_looked_at_one_by_one(monkeypatch):
