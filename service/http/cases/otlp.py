@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -30,6 +31,9 @@ OPERATION = "OpenTelemetry export"
 MOST_RECORDS = 10_000
 """Log records of one export: more than a collector puts into one unless it is told to."""
 
+MOST_STORED = 32 * 1024 * 1024
+"""Bytes of the records of an export, each with what it keeps of its resource and scope."""
+
 
 async def record_export(call: Call[Any, None]) -> Outcome:
     """Store the log records of an export; those that cannot be taken are counted, and the others are stored.
@@ -43,6 +47,7 @@ async def record_export(call: Call[Any, None]) -> Outcome:
     form, raw = call.form, call.raw_body
     reader = otlp_protobuf if form is OTLP_PROTOBUF else otlp_json
     found = await call.work_on_body(lambda: _cut(reader, raw))
+    await call.work_on_body(lambda: _weigh(reader, found))
     call.take_tokens(max(0, len(found) - 1))
     digest = await call.work_on_body(lambda: hashlib.sha256(raw).hexdigest()[:40])
     call.records = Counter()
@@ -71,6 +76,20 @@ def _cut(reader: Any, raw: bytes) -> Cut:
     except TooMany:
         raise PayloadTooLarge(max_items=MOST_RECORDS) from None
     return found
+
+
+def _weigh(reader: Any, found: Cut) -> None:
+    """Raise PayloadTooLarge for an export that would store too much: what is said once is stored with each record."""
+    scopes = Scopes(reader, found)
+    total = 0
+    for index, size in enumerate(found.sizes):
+        with suppress(Malformed):  # is told of each record
+            total += size + scopes.of(index).size
+    if total > MOST_STORED:
+        raise PayloadTooLarge(
+            f"The records of the export, each with what it keeps of its resource, are {total} bytes.",
+            max_bytes=MOST_STORED,
+        )
 
 
 class Scopes:

@@ -34,7 +34,7 @@ def _write_failure(failure: Failure, media: str) -> tuple[bytes, str]:
     """An error as google.rpc.Status, and the content type it is written in."""
     status = failure.status
     code = _CODES.get(status, _INTERNAL if status >= HTTPStatus.INTERNAL_SERVER_ERROR else _INVALID_ARGUMENT)
-    message = f"{failure.message} {failure.next_action}"
+    message = f"{failure.code}: {failure.message} {failure.next_action}"
     if media == PROTOBUF:
         return _number(1, code) + _part(2, message.encode()), PROTOBUF
     return msgspec.json.encode({"code": code, "message": message}), JSON

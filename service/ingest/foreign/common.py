@@ -84,7 +84,8 @@ class ForeignEvent(msgspec.Struct, frozen=True):
     """An event of any protocol. `errors`: the one that was reported, then what it was caused by.
 
     `message` is what the event says itself; where there is an exception, that one's counts. `images` are files with
-    their debug ids; `more` is what else is kept, the most important first. Texts may be of any length.
+    their debug ids; `more` is what else is kept, the most important first, and `left_out` names what its reader left out.
+    Texts may be of any length.
     """
 
     level: str | None
@@ -96,6 +97,7 @@ class ForeignEvent(msgspec.Struct, frozen=True):
     tags: Mapping[str, Any] = {}
     images: Sequence[Mapping[str, Any]] = ()
     more: Mapping[str, Any] = {}
+    left_out: Sequence[str] = ()
 
 
 class _Text(msgspec.Struct, omit_defaults=True):
@@ -194,10 +196,12 @@ def _tags(tags: Mapping[str, Any]) -> dict[str, str | None]:
 
 def _extra(event: ForeignEvent) -> tuple[dict[str, Any], bytes]:
     """What is kept beside the message, the most important first, as long as there is room; and its text."""
-    whole = {"exception": _shown(event.errors, MAX_FRAMES)} if event.errors else {}
+    whole: dict[str, Any] = {"exception": _shown(event.errors, MAX_FRAMES)} if event.errors else {}
     if event.images:
         whole["debug_meta"] = {"images": list(event.images)}
     whole.update({name: value for name, value in event.more.items() if value is not None})
+    if event.left_out:
+        whole["left_out"] = list(event.left_out)
     written = _encode(whole)
     if len(written) <= SURELY_FITS:
         return whole, written
@@ -208,8 +212,8 @@ def _extra(event: ForeignEvent) -> tuple[dict[str, Any], bytes]:
 def _fitting_extra(event: ForeignEvent) -> dict[str, Any]:
     """As much of it as there is room for."""
     extra: dict[str, Any] = {}
-    left_out: list[str] = []
-    room = MAX_EXTRA_BYTES - len(_encode({"left_out": list(event.more)})) - len('{"frames_left_out":100}')
+    left_out = list(event.left_out)
+    room = MAX_EXTRA_BYTES - len(_encode({"left_out": [*left_out, *event.more]})) - len('{"frames_left_out":100}')
     if event.errors:
         extra["exception"] = _fitting(event.errors, room * 3 // 4)
         room -= len(_encode(extra["exception"])) + len('"exception":,')

@@ -13,12 +13,21 @@ from typing import Any
 
 import msgspec
 
-from service.ingest.foreign.common import ForeignError, ForeignEvent
+from schemas.onboarding.proof import PROOF_PROPERTY
+from service.ingest.foreign.common import MAX_TAG, MAX_TAGS, ForeignError, ForeignEvent
 from service.ingest.foreign.stacks import frames_of
 
 MAX_STACK = 12_000
 """Characters of a stack trace that are kept as text: half of what may be its top, and half of what may be its end."""
+MOST_OF_RESOURCE = 8 * 1024
+"""Bytes of its resource that a record keeps, written as JSON."""
+MOST_TAGS = MAX_TAGS - 3
+"""Attributes of a resource that become tags, beside a record's own ids and name."""
+MOST_LEFT_OUT = 20
+MAX_LEFT_OUT = 100
+"""Attributes that are named as left out, and characters of such a name."""
 
+_encode = msgspec.json.Encoder().encode
 _LEVELS = ("debug", "debug", "info", "warning", "error", "fatal")  # each of four severity numbers: trace to fatal
 _BY_TEXT = {
     "trace": "debug",
@@ -47,18 +56,36 @@ _EXCEPTION = frozenset({"exception.type", "exception.message", "exception.stackt
 class Scope:
     """What all records of one scope have in common: what its resource says, and the scope's name.
 
-    `more` is the text of those attributes that are no tags: each record gets values of its own of it.
+    A resource is said once and stored with each record, so a record keeps at most MOST_OF_RESOURCE bytes of it, the
+    attributes that come first; `left_out` names the others. `more` is the text of those attributes that are no tags:
+    each record gets values of its own of it. `size` is the bytes that a record takes for all of this.
     """
 
     def __init__(self, resource: Mapping[str, Any], name: str = "") -> None:
         self.environment = next((str(resource[name]) for name in _ENVIRONMENTS if resource.get(name)), None)
         self.release = str(resource["service.version"]) if resource.get("service.version") else None
-        plain = {name: value for name, value in resource.items() if isinstance(value, str | int)}
-        self.tags = {name: value for name, value in plain.items() if name not in _USED}
-        if name:
-            self.tags = {"logger": name, **self.tags}
-        more = {name: value for name, value in resource.items() if name not in plain}
-        self.more = msgspec.json.encode(more) if more else None
+        self.tags: dict[str, Any] = {"logger": name[:MAX_TAG]} if name else {}
+        more: dict[str, Any] = {}
+        left_out: list[str] = []
+        room = MOST_OF_RESOURCE
+        for key, value in resource.items():
+            kept, attribute = more, value
+            if isinstance(value, str | int):
+                if key in _USED:
+                    continue
+                kept, attribute = self.tags, value[:MAX_TAG] if isinstance(value, str) else value
+            size = len(_encode({key: attribute})) - 1  # without one of its brackets; the other stands for a comma
+            fits = size <= room and (kept is more or len(kept) < MOST_TAGS)
+            if not fits and key != PROOF_PROPERTY:
+                left_out.append(f"resource.{key}"[:MAX_LEFT_OUT])
+                continue
+            room -= size
+            kept[key] = attribute
+        self.more = _encode(more) if more else None
+        self.left_out = left_out[:MOST_LEFT_OUT]
+        if len(left_out) > MOST_LEFT_OUT:
+            self.left_out[-1] = f"resource: {len(left_out) - MOST_LEFT_OUT + 1} more"
+        self.size = MOST_OF_RESOURCE - room + len(_encode(self.left_out)) + min(len(name), MAX_TAG)
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -100,6 +127,7 @@ def to_event(record: Record, scope: Scope) -> ForeignEvent:
         user=user,
         tags={**own, **scope.tags},
         more=more,
+        left_out=scope.left_out,
     )
 
 

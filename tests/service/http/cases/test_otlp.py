@@ -273,7 +273,62 @@ async def test_only_a_dsn_exports_and_errors_are_told_in_kind(world: World, proj
     await world.sql("update projects set status = 'fenced' where project_id = %s", made["id"])
     fenced = await dsn.post("/v1/logs", content=raw, headers=AS_PROTOBUF)
     assert (fenced.status_code, fenced.content[:2]) == (409, b"\x08\x09")
+    assert b"project_deletion_in_progress: " in fenced.content
+    raw, headers = written(export(ERROR), "json")
+    assert (
+        (await dsn.post("/v1/logs", content=raw, headers=headers))
+        .json()["message"]
+        .startswith("project_deletion_in_progress: ")
+    )
     refused(await world.post("/v1/analytics", content=raw, headers=AS_PROTOBUF), 401, "unauthenticated")
+
+
+@pytest.mark.parametrize("form", ["protobuf", "json"])
+async def test_a_record_keeps_a_bounded_part_of_its_resource(world: World, project, form):
+    """It is said once and stored with each record; the first attributes are kept, and what is not is named."""
+    _, made, dsn = project
+    resource = {**RESOURCE, **{f"k8s.{number}": "v" * 400 for number in range(30)}, "last": "x"}
+    request = export({"body": "m"}, resource=resource)
+    listed = request.resource_logs[0].resource.attributes.add(key="command.line")
+    listed.value.array_value.values.add().string_value = "c" * 9_000
+    assert await send(dsn, request, form) == 0
+    [[tags, extra, size]] = await world.sql(
+        "select tags, extra, length(tags::text) + length(extra::text) from log_events where project_id = %s",
+        made["id"],
+    )
+    kept = [name for name in tags if name.startswith("k8s.")]
+    assert kept == [f"k8s.{number}" for number in range(len(kept))]
+    assert 15 < len(kept) < 21
+    assert (tags["last"], tags["service.name"], tags["logger"]) == ("x", "shop", "shop.orders")
+    assert "resource" not in extra
+    left_out = [f"resource.k8s.{number}" for number in range(len(kept), 30)] + ["resource.command.line"]
+    assert extra["left_out"] == left_out
+    assert size < 10_000
+
+
+async def test_very_many_attributes_are_left_out_by_number(world: World, project):
+    """Also more tags than an event has."""
+    _, made, dsn = project
+    assert await send(dsn, export({"body": "m"}, resource={f"a{number:03}": "v" for number in range(120)}), "json") == 0
+    [[tags, extra]] = await world.sql("select tags, extra from log_events where project_id = %s", made["id"])
+    assert len(tags) == 47
+    assert extra["left_out"] == [f"resource.a{number:03}" for number in range(46, 65)] + ["resource: 55 more"]
+
+
+async def test_an_export_that_would_store_too_much_is_refused_before_it_is_read(world: World, project):
+    """45 KB became 472 MB of rows: the parts are summed before any record is made of them."""
+    _, made, dsn = project
+    resource = {f"a{number}": "y" * 490 for number in range(16)}
+    request = export(*[{"body": "m"}] * 6_000, resource=resource)
+    raw = gzip.compress(request.SerializeToString())
+    assert len(raw) < 100_000
+    headers = {**AS_PROTOBUF, "content-encoding": "gzip"}
+    answer = await dsn.post("/v1/logs", content=raw, headers=headers)
+    assert (answer.status_code, answer.content[:2]) == (413, b"\x08\x08")
+    assert (
+        b"payload_too_large: The records of the export, each with what it keeps of its resource, are" in answer.content
+    )
+    assert await world.telemetry(made["id"]) == 0
 
 
 class _Reader:
