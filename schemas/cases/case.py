@@ -72,7 +72,10 @@ class CaseList(msgspec.Struct, frozen=True):
 
 
 class CaseLatestEvent(msgspec.Struct, frozen=True):
-    """The latest error of a case: evidence from telemetry."""
+    """The latest error of a case: evidence from telemetry.
+
+    `adjusted`: the places of it that were changed so that it could be taken (G-133).
+    """
 
     id: str
     message: str
@@ -82,6 +85,7 @@ class CaseLatestEvent(msgspec.Struct, frozen=True):
     user_id: str | None
     tags: dict[str, str]
     received_at: int
+    adjusted: list[str] = []
 
 
 class CaseHint(msgspec.Struct, frozen=True):
@@ -187,7 +191,9 @@ CASE_ORIGINS = origins(
     telemetry="title level environment release message culprit environments releases tags",
     runner="agent_runs",
     below={
-        "latest_event": origins(server="id received_at", telemetry="message level environment release user_id tags")
+        "latest_event": origins(
+            server="id received_at", telemetry="message level environment release user_id tags adjusted"
+        )
     },
 )
 

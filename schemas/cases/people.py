@@ -72,7 +72,10 @@ class PersonStats(msgspec.Struct, frozen=True):
 
 
 class PersonEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """An event of a person. `name` is the event's, or the message of a log."""
+    """An event of a person. `name` is the event's, or the message of a log.
+
+    `adjusted`: the places of it that were changed so that it could be taken (G-133).
+    """
 
     id: str
     kind: Literal["analytics", "log"]
@@ -82,6 +85,7 @@ class PersonEvent(msgspec.Struct, frozen=True, kw_only=True):
     release: str | None
     case_id: str | None
     received_at: int
+    adjusted: list[str]
 
 
 class PersonSummary(msgspec.Struct, frozen=True, kw_only=True):

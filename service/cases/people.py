@@ -74,12 +74,15 @@ cross join (
 """
 _RECENT = """
 select * from (
-    (select a.id, 'analytics', a.event, null, null, null, null, a.received_at from analytics_events a
+    (select a.id, 'analytics', a.event, null, null, null, null, a.received_at,
+        coalesce(a.adjusted, '[]') from analytics_events a
         where a.project_id = %s and a.distinct_id = %s order by a.received_at desc limit %s)
     union all
-    (select l.id, 'log', l.message, l.level, l.environment, l.release, l.case_id, l.received_at from log_events l
-        where l.project_id = %s and l.user_id = %s order by l.received_at desc limit %s)
-) as e(id, kind, name, level, environment, release, case_id, received_at) order by received_at desc, id desc limit %s
+    (select l.id, 'log', l.message, l.level, l.environment, l.release, l.case_id, l.received_at,
+        coalesce(l.adjusted, '[]') from log_events l where l.project_id = %s and l.user_id = %s
+        order by l.received_at desc limit %s)
+) as e(id, kind, name, level, environment, release, case_id, received_at, adjusted)
+order by received_at desc, id desc limit %s
 """
 
 

@@ -29,7 +29,8 @@ NEWEST_NOTES = 50  # comments, and runs of agents
 
 _LATEST = (
     "json_build_object('id', e.id, 'message', e.message, 'level', e.level, 'environment', e.environment, "
-    "'release', e.release, 'user_id', e.user_id, 'tags', e.tags, 'received_at', e.received_at)"
+    "'release', e.release, 'user_id', e.user_id, 'tags', e.tags, 'received_at', e.received_at, "
+    "'adjusted', coalesce(e.adjusted, '[]'))"
 )
 # Of partitions by the day only those are planned, locked and opened whose days are named: with a statement that is
 # planned for its values, and without any function of time in it.

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from schemas.billing.usage import BillingNotice
+from schemas.cases.otlp import ExportLogsAnswer, ExportStatus
 from schemas.kernel.batch import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, BatchAccepted
 from schemas.kernel.errors import CATALOGUE, ClosedErrorEnvelope, ErrorEnvelope
 from schemas.kernel.operations import documented_operations
@@ -176,6 +177,7 @@ def _types_of(shown: Sequence[Bound]) -> list[Any]:
         types += [operation.query] if operation.query is not None else []
     types += ALTERNATIVES
     types += [BatchAccepted] * any(bound.operation.forms for bound in shown)
+    types += [ExportLogsAnswer, ExportStatus] * any(OTLP_PROTOBUF in bound.operation.forms for bound in shown)
     return list({id(found): found for found in types}.values())
 
 
@@ -195,6 +197,7 @@ def _operation(bound: Bound, schema_of: Mapping[int, Json], components: Json) ->
         ],
         "responses": {
             **{str(status): _success(operation, status, schema_of) for status in operation.responses},
+            **(_exported() if OTLP_PROTOBUF in operation.forms else {}),
             **_errors(operation, codes),
         },
         "x-error-codes": codes,
@@ -208,7 +211,13 @@ def _operation(bound: Bound, schema_of: Mapping[int, Json], components: Json) ->
     if operation.forms:
         described["x-batch"] = _batch()
     if OTLP_PROTOBUF in operation.forms:
-        described["x-otlp"] = {EXTENSION_TAG: True, "media": [JSON, OTLP_PROTOBUF_MEDIA], "max_bytes": OTLP_BYTES}
+        described["x-otlp"] = {
+            EXTENSION_TAG: True,
+            "media": [JSON, OTLP_PROTOBUF_MEDIA],
+            "max_bytes": OTLP_BYTES,
+            "answer": {"$ref": "#/components/schemas/ExportLogsAnswer"},
+            "error": {"$ref": "#/components/schemas/ExportStatus"},
+        }
     if operation.unpacked:
         described["x-content-codings"] = list(CODINGS)
         described["x-max-unpacked-bytes"] = operation.unpacked
@@ -236,6 +245,21 @@ def _batch() -> Json:
         "max_items": MAX_BATCH_ITEMS,
         "max_bytes": MAX_BATCH_BYTES,
         "answer": {"$ref": "#/components/schemas/BatchAccepted"},
+    }
+
+
+def _exported() -> Json:
+    """The answer to an OpenTelemetry export, in the encoding of the request (G-142)."""
+    schema = {"$ref": "#/components/schemas/ExportLogsAnswer"}
+    return {
+        str(HTTPStatus.OK.value): {
+            "description": "What became of an OpenTelemetry export, as ExportLogsServiceResponse.",
+            "headers": {REQUEST_ID_HEADER: {"$ref": "#/components/headers/RequestId"}},
+            "content": {
+                JSON: {"schema": schema},
+                OTLP_PROTOBUF_MEDIA: {"schema": {"type": "string", "format": "binary"}},
+            },
+        }
     }
 
 
@@ -333,7 +357,10 @@ def _success(operation: Operation, status: int, schema_of: Mapping[int, Json]) -
     described: Json = {"description": HTTPStatus(status).phrase, "headers": headers}
     body = operation.responses[status]
     if body is not None:
-        described["content"] = {operation.content_type: {"schema": schema_of[id(body)]}}
+        schema = schema_of[id(body)]
+        if operation.forms:
+            schema = {"anyOf": [schema, {"$ref": "#/components/schemas/BatchAccepted"}]}
+        described["content"] = {operation.content_type: {"schema": schema}}
     return described
 
 

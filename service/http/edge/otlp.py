@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
 
 import msgspec
 
+from schemas.cases.otlp import ExportLogsAnswer, ExportLogsPartialSuccess, ExportStatus
 from service.eventstore.commands import Outcome
 from service.http.edge.errors import Failure
 from service.http.edge.forms import Form
@@ -37,7 +37,7 @@ def _write_failure(failure: Failure, media: str) -> tuple[bytes, str]:
     message = f"{failure.code}: {failure.message} {failure.next_action}"
     if media == PROTOBUF:
         return _number(1, code) + _part(2, message.encode()), PROTOBUF
-    return msgspec.json.encode({"code": code, "message": message}), JSON
+    return msgspec.json.encode(ExportStatus(code, message)), JSON
 
 
 OTLP_PROTOBUF = Form("otlp_protobuf", MAX_BYTES, frozenset({PROTOBUF}), write_failure=_write_failure)
@@ -51,8 +51,8 @@ def export_answer(form: Form, refused: int, reason: str) -> Outcome:
     if form is OTLP_PROTOBUF:
         partial = _number(1, refused) + _part(2, reason.encode())
         return Outcome(HTTPStatus.OK, _part(1, partial) if refused else b"", {"content-type": PROTOBUF})
-    told: dict[str, Any] = {"rejectedLogRecords": str(refused), "errorMessage": reason}
-    return Outcome(HTTPStatus.OK, msgspec.json.encode({"partialSuccess": told} if refused else {}), {})
+    partly = ExportLogsPartialSuccess(str(refused), reason) if refused else msgspec.UNSET
+    return Outcome(HTTPStatus.OK, msgspec.json.encode(ExportLogsAnswer(partly)), {})
 
 
 def _varint(value: int) -> bytes:

@@ -84,7 +84,7 @@ class ForeignEvent(msgspec.Struct, frozen=True):
     """An event of any protocol. `errors`: the one that was reported, then what it was caused by.
 
     `message` is what the event says itself; where there is an exception, that one's counts. `images` are files with
-    their debug ids; `more` is what else is kept, the most important first, and `left_out` names what its reader left out.
+    their debug ids; `more` is what else is kept, the most important first; `left_out` names what its reader left out.
     Texts may be of any length.
     """
 

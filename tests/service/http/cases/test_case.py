@@ -166,6 +166,7 @@ async def test_a_case_in_full(world: World, project):
         "user_id": "u2",
         "tags": {"n": "3"},
         "received_at": last["received_at"],
+        "adjusted": [],
     }
     [item] = (await listed(owner, project_id))["cases"]
     assert item == {name: record[name] for name in ITEM}

@@ -366,6 +366,21 @@ async def test_a_record_of_too_many_values_is_cut(world: World, project, path, h
     assert 4_900 < len(kept["many"]) < 5_000
 
 
+async def test_what_was_adjusted_is_shown_where_the_record_is(world: World, project):
+    """At the case and at the person: whoever reads a value learns that it is not what was sent."""
+    owner, made, dsn = project
+    odd = b'{"message": "m", "level": "error", "user": {"id": "u"}, "extra": {"n": 9007199254740993}}'
+    json_type = {"content-type": "application/json"}
+    case_id = ok(await dsn.post("/v1/logs/", content=odd, headers=json_type), 202)["case_id"]
+    event = b'{"event": "e", "distinct_id": "u", "properties": {"far": 1e999}}'
+    ok(await dsn.post("/v1/analytics/", content=event, headers=json_type), 202)
+    case = ok(await owner.get(f"/v1/cases/{case_id}"))
+    assert case["latest_event"]["adjusted"] == ["extra.n"]
+    assert case["origins"]["/latest_event/adjusted"] == "untrusted_telemetry"
+    recent = ok(await owner.get(f"/v1/projects/{made['id']}/users/u/summary"))["recent_events"]
+    assert {event["name"]: event["adjusted"] for event in recent} == {"m": ["extra.n"], "e": ["properties.far"]}
+
+
 async def test_a_refusal_names_the_member_that_is_there_twice(world: World, project):
     _, _, dsn = project
     raw = b'{"message": "m", "extra": {"a": [{"b": 1e400, "c": 1, "c": 2}]}}'

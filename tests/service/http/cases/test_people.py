@@ -107,7 +107,7 @@ async def test_a_dossier_shows_what_is_kept(world: World, project, distinct_id: 
     assert [event["name"] for event in known["recent_events"]] == ["told", "signup", "boom"]
     assert known["recent_events"][2] == {
         "id": first["id"], "kind": "log", "name": "boom", "level": "error", "environment": "production",
-        "release": "1.0", "case_id": first["case_id"], "received_at": first["received_at"],
+        "release": "1.0", "case_id": first["case_id"], "received_at": first["received_at"], "adjusted": [],
     }  # fmt: skip
     assert known["recent_recordings"] == []
 

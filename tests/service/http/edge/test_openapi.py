@@ -59,6 +59,19 @@ def test_it_has_every_documented_operation() -> None:
         assert ("extension" in operation["tags"]) == extension
 
 
+def test_the_answers_to_exports_and_batches_are_described() -> None:
+    """Beside that to one record: what an exporter is answered, in either encoding, and what became of many (G-142)."""
+    described = OPERATIONS["POST", "/v1/logs/"]
+    exported = described["responses"]["200"]["content"]
+    assert exported["application/json"]["schema"] == {"$ref": "#/components/schemas/ExportLogsAnswer"}
+    assert exported["application/x-protobuf"]["schema"] == {"type": "string", "format": "binary"}
+    assert described["x-otlp"]["error"] == {"$ref": "#/components/schemas/ExportStatus"}
+    for path, alone in (("/v1/logs/", "LogAccepted"), ("/v1/analytics/", "AnalyticsAccepted")):
+        [one, many] = OPERATIONS["POST", path]["responses"]["202"]["content"]["application/json"]["schema"]["anyOf"]
+        assert one == {"$ref": f"#/components/schemas/{alone}"}
+        assert many == {"$ref": "#/components/schemas/BatchAccepted"}
+
+
 def test_nothing_else_is_served() -> None:
     """The router has the paths of the document, their aliases and the test clock: no debug page, no schema browser."""
     edge = create_app(fake_services)
