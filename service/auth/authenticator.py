@@ -21,7 +21,7 @@ from service.auth.access import DELETION_GROUP, Access
 from service.auth.authority import fence_reaches
 from service.auth.principals import ANONYMOUS, Principal, PrincipalKind
 from service.auth.refusals import NotFound, OwnerRequired, PrincipalNotAllowed, ScopeMissing, Unauthenticated
-from service.auth.sdk_keys import sent_keys
+from service.auth.sdk_keys import POSTHOG, SENTRY, sent_keys
 from service.auth.secrets import Dsn, SecretKind
 from service.auth.uses import Uses
 from service.eventstore.clock import NOW_SECONDS
@@ -315,7 +315,8 @@ def _refusal(access: Access, principal: Principal) -> Rejection | None:
 def check_places(access: Access, headers: Mapping[str, str], query: Mapping[str, str | Sequence[str]]) -> None:
     """Raise Unauthenticated when a place of DSNs holds anything else, judged by its form alone (G-138)."""
     if "x-service-dsn" in headers and not _is_dsn(headers["x-service-dsn"].strip()):
-        raise Unauthenticated("The header x-service-dsn takes a DSN only.")
+        place = "key that an SDK sends is that of" if access.sdk else "header x-service-dsn takes"
+        raise Unauthenticated(f"The {place} a DSN only.")
     values = query.get("dsn", ()) if access.path in QUERY_DSN_PATHS else ()
     if not all(map(_is_dsn, [values] if isinstance(values, str) else values)):
         raise Unauthenticated("The parameter dsn takes a DSN only.")
@@ -325,8 +326,13 @@ def _is_dsn(text: str) -> bool:
     return secrets.kind_of(secrets.parse_dsn(text).key) is SecretKind.DSN
 
 
+_OF_SDK = {POSTHOG: "posthog_key", SENTRY: "sentry_dsn"}
+
+
 def how_to_present(access: Access) -> str:
-    """Say which credentials a route takes, and in which header."""
+    """Say which credentials a route takes, and where."""
+    if access.sdk:
+        return f"Set up the SDK with the project's `{_OF_SDK[access.sdk]}`, as its DSN shows it under `sdks`."
     names = [name for kind, name in _NAMES.items() if kind in access.principals]
     ways = [f"{' or '.join(names)} as Authorization: Bearer"] if names else []
     if PrincipalKind.DSN in access.principals:

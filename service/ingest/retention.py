@@ -37,7 +37,8 @@ USAGE_DAYS = 400  # usage is shown for a year
 FLUSHER_SECONDS = DAY
 
 _SAMPLE = """jsonb_build_object('id', n.id, 'message', n.message, 'level', n.level, 'environment', n.environment,
-    'release', n.release, 'user_id', n.user_id, 'tags', n.tags, 'received_at', n.received_at)"""
+    'release', n.release, 'user_id', n.user_id, 'tags', n.tags, 'received_at', n.received_at,
+    'adjusted', coalesce(n.adjusted, '[]'))"""
 # The cases of a partition are found one by one in its index: it has many rows of each. A case has a sample from its
 # first error on that went, and in the end the sample is the last one: those between need not be written.
 _KEEP_SAMPLES = f"""

@@ -15,7 +15,7 @@ from service.eventstore.commands import Outcome
 from service.http.edge.apart import LARGE
 from service.http.edge.body_gate import Odd, check_written
 from service.http.edge.call import Call
-from service.http.edge.errors import PayloadTooLarge
+from service.http.edge.errors import PayloadTooLarge, TooManyItems
 from service.http.edge.otlp import OTLP_PROTOBUF, export_answer
 from service.http.edge.several import Parts, groups_of, settle
 from service.ingest.foreign import otlp_json, otlp_protobuf
@@ -74,7 +74,7 @@ def _cut(reader: Any, raw: bytes) -> Cut:
         reason = "the body must be one ExportLogsServiceRequest"
         raise InvalidPayload("The body is not an export of logs.", invalid=[("", reason)]) from None
     except TooMany:
-        raise PayloadTooLarge(max_items=MOST_RECORDS) from None
+        raise TooManyItems(MOST_RECORDS) from None
     return found
 
 

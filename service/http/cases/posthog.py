@@ -29,7 +29,7 @@ from service.http.edge.adjusting import adjust
 from service.http.edge.apart import LARGE
 from service.http.edge.body_gate import Odd, check_body, check_values
 from service.http.edge.call import Call
-from service.http.edge.errors import PayloadTooLarge
+from service.http.edge.errors import TooManyItems
 from service.http.edge.several import Parts, groups_of, settle
 from service.ingest.foreign import posthog
 from service.ingest.foreign.posthog import Record, Sent
@@ -92,7 +92,7 @@ async def _tell_no_flags(call: Call[bytes, None]) -> Answer:
 async def _record(call: Call[bytes, None]) -> int:
     """Store the events of a body; returns how many were refused for good.
 
-    Raises InvalidPayload for a body, or an event alone, that is none, PayloadTooLarge, RateLimited, and what the
+    Raises InvalidPayload for a body, or an event alone, that is none, TooManyItems, RateLimited, and what the
     intake raises.
     """
     sent = await call.work_on_body(partial(_open, call.body))
@@ -120,13 +120,13 @@ async def _record(call: Call[bytes, None]) -> int:
 
 
 def _open(raw: bytes) -> Sent:
-    """Cut a body into its events. Raises InvalidPayload and PayloadTooLarge. Pure."""
+    """Cut a body into its events. Raises InvalidPayload and TooManyItems. Pure."""
     try:
         return posthog.cut(raw, MAX_EVENTS)
     except posthog.Malformed as fault:
         raise _unacceptable(str(fault)) from None
     except posthog.TooMany:
-        raise PayloadTooLarge(max_items=MAX_EVENTS) from None
+        raise TooManyItems(MAX_EVENTS) from None
 
 
 async def _item_of(call: Call[bytes, None], sent: Sent, text: bytes) -> tuple[str, Item] | None:

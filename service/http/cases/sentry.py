@@ -20,7 +20,7 @@ from service.http.cases.calls import sdk_route
 from service.http.edge.adjusting import adjust
 from service.http.edge.body_gate import Odd, check_body, check_values
 from service.http.edge.call import Call
-from service.http.edge.errors import PayloadTooLarge
+from service.http.edge.errors import TooManyItems
 from service.ingest.foreign import envelope, sentry_event
 from service.ingest.foreign.common import TakenLog, to_log
 from service.ingest.foreign.reports import known_type, read_report
@@ -78,13 +78,13 @@ async def record_sentry_event(call: Call[bytes, None]) -> Answer:
 
 
 def open_envelope(raw: bytes) -> Opened:
-    """Take an envelope apart. Raises InvalidPayload, and PayloadTooLarge for too many items. Pure."""
+    """Take an envelope apart. Raises InvalidPayload, and TooManyItems for too many items. Pure."""
     try:
         header, items = envelope.parse(raw)
     except envelope.Malformed as fault:
         raise _unacceptable(str(fault)) from None
     except envelope.TooManyItems:
-        raise PayloadTooLarge("The envelope holds more items than are taken.", max_items=envelope.MAX_ITEMS) from None
+        raise TooManyItems(envelope.MAX_ITEMS) from None
     events = [item.payload for item in items if item.type == _EVENT]
     if len(events) > 1:
         raise _unacceptable("an envelope must hold at most one event")

@@ -23,15 +23,17 @@ from typing import Any, NamedTuple, NoReturn
 
 import msgspec
 
-from service.auth.refusals import InvalidPayload
 from service.http.edge.body_gate import (
     MAX_DEPTH,
     MAX_INTEGER,
     MAX_VALUES,
+    Members,
     fault,
     holds_more,
     may_be_deep,
     may_hold_wide_integer,
+    members_of,
+    named_twice,
 )
 from service.ingest.items import Adjustments
 from statemachines.kernel.faults import join
@@ -63,13 +65,6 @@ class _Number(str):
     """The text of a number that is not taken as one."""
 
     __slots__ = ()
-
-
-class _Pairs(dict[str, Any]):
-    """The members of an object; `twice` is a name that it had more than once."""
-
-    __slots__ = ("twice",)
-    twice: str | None
 
 
 def adjust(raw: bytes) -> Adjusted:
@@ -116,7 +111,7 @@ def _read(piece: bytes) -> Any:
     # Most texts hold no long integer, and a call for each of their numbers would cost as much as all else.
     wide = _integer if may_hold_wide_integer(piece) else None
     return json.loads(
-        piece.decode(), parse_int=wide, parse_float=_number, parse_constant=_no_constant, object_pairs_hook=_object
+        piece.decode(), parse_int=wide, parse_float=_number, parse_constant=_no_constant, object_pairs_hook=members_of
     )
 
 
@@ -133,15 +128,6 @@ def _number(text: str) -> float | _Number:
 
 def _no_constant(_: str) -> NoReturn:
     raise ValueError
-
-
-def _object(pairs: list[tuple[str, Any]]) -> _Pairs:
-    members = _Pairs(pairs)
-    members.twice = None
-    if len(members) < len(pairs):
-        seen: set[str] = set()
-        members.twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-    return members
 
 
 class _Place(NamedTuple):
@@ -172,7 +158,7 @@ class _Walk:
             if self._room <= 0:
                 self._note(path)
                 holder[key] = CUT
-            elif isinstance(node, _Pairs):
+            elif isinstance(node, Members):
                 self._object(path, node)
             else:
                 self._array(path, node)
@@ -183,9 +169,9 @@ class _Walk:
         if len(self._places) < MAX_NAMED:
             self._places.append(path)
 
-    def _object(self, path: str, node: _Pairs) -> None:
+    def _object(self, path: str, node: Members) -> None:
         if node.twice is not None:
-            raise _twice(join(path, self._text(node.twice, path)))
+            raise named_twice(join(path, self._text(node.twice, path)))
         names = list(node)
         if len(names) > self._room:
             self._note(path)
@@ -199,7 +185,7 @@ class _Walk:
             if clean != name:
                 self._note(place)
                 if clean in node:
-                    raise _twice(place)
+                    raise named_twice(place)
                 node[clean] = node.pop(name)
             node[clean] = self._value(_Place(place, node, clean), node[clean])
 
@@ -229,7 +215,3 @@ class _Walk:
         if clean != text:
             self._note(path)
         return clean
-
-
-def _twice(path: str) -> InvalidPayload:
-    return InvalidPayload("The body is not acceptable JSON.", invalid=[(path, "must not be named twice in one object")])

@@ -7,12 +7,16 @@ the usual one; only a body that looks unusual is taken apart. Tests hold it equa
 
 from __future__ import annotations
 
+import json
 import re
+from collections import deque
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from service.auth.refusals import InvalidPayload
+from statemachines.kernel.faults import join
 
 MAX_DEPTH = 64
 MAX_INTEGER = 2**53 - 1
@@ -57,7 +61,7 @@ def check_body(raw: bytes) -> Any:
     except (msgspec.DecodeError, ValueError, RecursionError):
         raise odd("must be one well-formed JSON value") from None
     if _has_duplicates(raw, value):
-        raise fault("must not name a member twice in one object")
+        raise named_twice(_find_twice(raw))
     return value
 
 
@@ -116,6 +120,50 @@ def odd(reason: str) -> Odd:
 def fault(reason: str) -> InvalidPayload:
     """The refusal of a text that nobody may send."""
     return InvalidPayload(_MESSAGE, invalid=[("", f"the body {reason}")])
+
+
+def named_twice(path: str) -> InvalidPayload:
+    """The refusal of a text with a member that is there twice, by its place."""
+    return InvalidPayload(_MESSAGE, invalid=[(path, "must not be named twice in one object")])
+
+
+class Members(dict[str, Any]):
+    """The members of an object; `twice` is a name that it had more than once."""
+
+    __slots__ = ("twice",)
+    twice: str | None
+
+
+def members_of(pairs: list[tuple[str, Any]]) -> Members:
+    """Make an object of its members, the last of each name."""
+    members = Members(pairs)
+    members.twice = None
+    if len(members) < len(pairs):
+        seen: set[str] = set()
+        members.twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+    return members
+
+
+def _find_twice(raw: bytes) -> str:
+    """The place of a member that is there twice, of several one that is nearest to the top; "" without one.
+
+    The text has been decoded without that, which says nothing of names.
+    """
+    waiting = deque([("", json.loads(raw.decode(), object_pairs_hook=members_of))])
+    while waiting:
+        path, node = waiting.popleft()
+        if isinstance(node, Members) and node.twice is not None:
+            return join(path, node.twice)
+        waiting.extend(_inside(path, node))
+    return ""
+
+
+def _inside(path: str, node: Any) -> Iterator[tuple[str, Any]]:
+    """The objects and arrays in one, with their places."""
+    if isinstance(node, dict):
+        yield from ((join(path, name), held) for name, held in node.items() if isinstance(held, dict | list))
+    elif isinstance(node, list):
+        yield from ((f"{path}[{index}]", held) for index, held in enumerate(node) if isinstance(held, dict | list))
 
 
 def _outside_strings(raw: bytes) -> bytes:

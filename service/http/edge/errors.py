@@ -60,6 +60,21 @@ class PayloadTooLarge(Refusal):
     code = "payload_too_large"
 
 
+class TooManyItems(PayloadTooLarge):
+    """More items in one body than the operation takes, of however many bytes."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(
+            "The body holds more items than this operation takes.",
+            next_action="Send at most the number of items in details.max_items, the others in further requests.",
+            max_items=most,
+        )
+
+
+class ItemIdReused(KeyReused):
+    """An item has the id of a different one; the request has no key that could be meant."""
+
+
 class UnsupportedMediaType(Refusal):
     """A body that is not plain JSON."""
 
@@ -135,6 +150,14 @@ _TRANSLATIONS: tuple[tuple[tuple[type[Exception], ...], Failure], ...] = (
         ),
     ),
     ((KeyInProgress,), _failure("idempotency_in_progress")),
+    (
+        (ItemIdReused,),
+        _failure(
+            "idempotency_key_reused",
+            "The id of this item was used for a different item.",
+            "Send a different item with an id of its own.",
+        ),
+    ),
     ((KeyReused,), _failure("idempotency_key_reused")),
     (
         (

@@ -19,9 +19,9 @@ import msgspec
 from schemas.kernel.batch import MAX_BATCH_ITEMS, BatchAccepted, ItemName, ItemResult
 from schemas.kernel.errors import CATALOGUE, ErrorBody
 from service.auth.refusals import InvalidPayload
-from service.eventstore.commands import Answer, CommandNotDone, Outcome
+from service.eventstore.commands import Answer, CommandNotDone, KeyReused, Outcome
 from service.http.edge.call import Call
-from service.http.edge.errors import Failure, PayloadTooLarge, failure_of, let_go, log_failure
+from service.http.edge.errors import Failure, ItemIdReused, TooManyItems, failure_of, let_go, log_failure
 from service.http.edge.forms import LINES
 from service.ingest.foreign.arrays import first_items
 from service.ingest.items import Adjustments, Item, Sender
@@ -112,7 +112,7 @@ class Parts(Generic[M]):
 
 
 def cut(raw: bytes, form_name: str) -> Sequence[bytes]:
-    """Cut a body into the texts of its items. Raises InvalidPayload, and PayloadTooLarge for too many."""
+    """Cut a body into the texts of its items. Raises InvalidPayload, and TooManyItems for too many."""
     texts = _lines(raw) if form_name == LINES.name else _array(raw)
     if not texts:
         raise InvalidPayload("The batch is empty.", invalid=[("", "the body must hold at least one item")])
@@ -129,9 +129,9 @@ def _lines(raw: bytes) -> Sequence[bytes]:
 
 
 def _check_number(items: int) -> None:
-    """Raise PayloadTooLarge before more items are there than a body may hold: each takes more than its bytes."""
+    """Raise TooManyItems before more items are there than a body may hold: each takes more than its bytes."""
     if items > MAX_BATCH_ITEMS:
-        raise PayloadTooLarge(max_items=MAX_BATCH_ITEMS)
+        raise TooManyItems(MAX_BATCH_ITEMS)
 
 
 def _array(raw: bytes) -> Sequence[bytes]:
@@ -146,7 +146,7 @@ def _array(raw: bytes) -> Sequence[bytes]:
 def _cut_slowly(raw: bytes) -> Sequence[bytes]:
     """Cut a text that is no JSON where the commas of an array would be.
 
-    Raises InvalidPayload when there is none, and PayloadTooLarge.
+    Raises InvalidPayload when there is none, and TooManyItems.
     """
     depth, start, texts = 0, 1, list[bytes]()
     for token in _TOKENS.finditer(raw):
@@ -168,7 +168,7 @@ def _cut_slowly(raw: bytes) -> Sequence[bytes]:
 async def record_several(call: Call[Any, None], kind: str, take: Take) -> Answer:
     """Store the items of a body, and answer when all that are accepted are stored (G-143).
 
-    `kind` is what they count as. Raises InvalidPayload and PayloadTooLarge for what is no batch, RateLimited when
+    `kind` is what they count as. Raises InvalidPayload and TooManyItems for what is no batch, RateLimited when
     the caller may not send so many now; and, when nothing was accepted for one and the same passing reason, that.
     """
     assert call.form is not None
@@ -176,10 +176,11 @@ async def record_several(call: Call[Any, None], kind: str, take: Take) -> Answer
     texts = await call.work_on_body(lambda: cut(raw, form_name))
     call.take_tokens(len(texts) - 1)
     results: list[Result | None] = [None] * len(texts)
+    named: set[int] = set()
 
     def hear(indexes: Sequence[int], told: Sequence[Result]) -> int:
         for index, result in zip(indexes, told, strict=True):
-            results[index] = result
+            results[index] = ItemIdReused() if index in named and isinstance(result, KeyReused) else result
         return sum(isinstance(result, Exception) for result in told)
 
     parts = Parts(call, hear)
@@ -188,7 +189,9 @@ async def record_several(call: Call[Any, None], kind: str, take: Take) -> Answer
             await parts.turn(group.size)
             for index in group.indexes:
                 try:
-                    parts.add(index, await _read(call, index, texts[index], take))
+                    item, has_id = await _read(call, index, texts[index], take)
+                    named.update([index] * has_id)
+                    parts.add(index, item)
                 except InvalidPayload as refusal:
                     let_go(refusal)  # A thousand of them would hold all that was looked at for each.
                     refusal.__context__ = None
@@ -197,8 +200,11 @@ async def record_several(call: Call[Any, None], kind: str, take: Take) -> Answer
     return answer_of(call, kind, [CommandNotDone() if result is None else result for result in results])
 
 
-async def _read(call: Call[Any, None], index: int, text: bytes, take: Take) -> Item:
-    """Read an item; it is known by its own id, or by its place under the key of the request. Raises InvalidPayload."""
+async def _read(call: Call[Any, None], index: int, text: bytes, take: Take) -> tuple[Item, bool]:
+    """Read an item, and say whether it has an id. Raises InvalidPayload.
+
+    It is known by its id, else by its place under the key of the request.
+    """
     body, value, raw, adjustments = await call.decode_one(text)
     sender = call.sender
     try:
@@ -206,12 +212,13 @@ async def _read(call: Call[Any, None], index: int, text: bytes, take: Take) -> I
     except msgspec.ValidationError:
         reason = "must be a text of 1 to 255 visible ASCII characters, or absent"
         raise InvalidPayload("The item is not well-formed.", invalid=[("id", reason)]) from None
+    has_id = name is not None
     if name is None and sender.key is not None:
         name = f"{sender.key[:240]}:{index}"
     if name is not None:
         value.pop("id", None)
         sender = sender._replace(key=name, request_hash=canonical_sha256(value))
-    return take(sender, body, raw, adjustments)
+    return take(sender, body, raw, adjustments), has_id
 
 
 def answer_of(call: Call[Any, None], kind: str, results: Sequence[Result]) -> Answer:

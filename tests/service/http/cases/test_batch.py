@@ -105,6 +105,8 @@ async def test_what_is_no_batch_changes_nothing(world: World, project, raw, head
     error = refused(await dsn.post("/v1/logs/", content=raw, headers=headers), status, code)
     if limit:
         assert error["details"] == limit
+        [unit] = limit
+        assert unit.removeprefix("max_") in error["next_action"], "of items not their bytes"
     assert await stored(world, made["id"]) == (0, 0)
 
 
@@ -124,6 +126,9 @@ async def test_an_item_is_known_by_its_id(world: World, project, path):
     field = "message" if path == "/v1/logs/" else "event"
     bad = await send(dsn, path, [{**one, field: "other"}, {**one, "id": 7}, {**one, "id": "x" * 256}], "array")
     assert [item["error"]["code"] for item in bad["items"]] == ["idempotency_key_reused", *["invalid_payload"] * 2]
+    told = bad["items"][0]["error"]
+    assert told["message"] == "The id of this item was used for a different item."
+    assert "Key" not in told["next_action"], "nobody has sent one"
     assert sum(await stored(world, made["id"])) == 3
 
 

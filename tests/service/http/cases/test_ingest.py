@@ -390,6 +390,22 @@ async def test_a_refusal_names_the_member_that_is_there_twice(world: World, proj
     assert [fault["field"] for fault in error["details"]["invalid_fields"]] == ["extra.a[0].c"]
 
 
+async def test_every_door_names_the_member_that_is_there_twice(world: World, project):
+    """Also where nothing is adjusted, for an item of several, and in the body of another's SDK."""
+    owner, made, dsn = project
+    headers = {"content-type": "application/json"}
+    twice = b'{"name": "shop", "name": "shop"}'
+    strict = refused(await owner.post("/v1/projects", content=twice, headers=headers), 400, "invalid_payload")
+    log = b'{"message": "m", "extra": {"a": [{"b": 1, "b": 2}]}}'
+    alone = refused(await dsn.post("/v1/logs/", content=log, headers=headers), 400, "invalid_payload")
+    items = ok(await dsn.post("/v1/logs/", content=b"[%b, %b]" % (log, log), headers=headers), 202)["items"]
+    event = b'{"api_key": "%b", "event": "e", "event": "e"}' % made["sdks"]["posthog_key"].encode()
+    sdk = refused(await world.call("POST", "/e/", content=event), 400, "invalid_payload")
+    places = [error["details"]["invalid_fields"][0]["field"] for error in (strict, alone, sdk)]
+    assert places == ["name", "extra.a[0].b", "event"]
+    assert [item["error"]["details"]["invalid_fields"][0]["field"] for item in items] == ["extra.a[0].b"] * 2
+
+
 async def test_deploys_stay_strict(world: World, project):
     _, _, dsn = project
     raw = b'{"version": "1", "more": 9007199254740993}'

@@ -172,7 +172,9 @@ async def test_who_is_refused(world: World, sdk: Sdk) -> None:
         b"",
     ):
         for path in ("/batch/", "/flags/"):
-            refused(await sdk.send(body, path), 401, "unauthenticated")
+            error = refused(await sdk.send(body, path), 401, "unauthenticated")
+            assert "x-service-dsn" not in error["message"] + error["next_action"], "an SDK sends no such header"
+            assert "`posthog_key`" in error["next_action"]
     answer = await sdk.owner.call("POST", "/batch/", content=batch(sdk.key, sent))
     refused(answer, 403, "principal_not_allowed")
     for key in (
@@ -190,7 +192,8 @@ async def test_who_is_refused(world: World, sdk: Sdk) -> None:
         {},
     ):
         for body in ({"api_key": key, "batch": [sent]}, [{**sent, "properties": {"token": key}}]):
-            refused(await sdk.send(json.dumps(body).encode()), 401, "unauthenticated")
+            error = refused(await sdk.send(json.dumps(body).encode()), 401, "unauthenticated")
+            assert "x-service-dsn" not in error["message"] + error["next_action"]
     mixed = [with_token(sdk.key), with_token(other.key)]
     assert ok(await sdk.send(json.dumps(mixed).encode(), "/e/")) == {"status": 1, "refused": 1}
     assert len(await sdk.events()) == 1

@@ -109,6 +109,25 @@ def judge(raw: bytes) -> tuple[bool, Any]:
         return False, None
 
 
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ('{"a":1,"\\u0061":2}', "a"),
+        ('{"x":{"y":[0,{"n":1,"n":{}}]},"z":{}}', "x.y[1].n"),
+        ('[[{"a":{"b":1,"b":2}}]]', "[0][0].a.b"),
+        ('{"a":{"b":1,"b":2},"c":1,"c":2}', "c"),
+        ('{"a":{"b":1,"b":2},"a":1}', "a"),
+        ('{"' + "n" * 1000 + '":1,"' + "n" * 1000 + '":1}', "n" * 200),
+    ],
+)
+def test_a_member_that_is_there_twice_is_named(text: str, place: str) -> None:
+    with pytest.raises(InvalidPayload) as refused:
+        check_body(text.encode())
+    assert refused.value.details["invalid_fields"] == [
+        {"field": place, "reason": "must not be named twice in one object"}
+    ]
+
+
 @settings(max_examples=1500)
 @given(texts() | st.binary(max_size=60) | st.text(alphabet='{}[]":,\\u0031eE+-. tfn', max_size=30).map(str.encode))
 @example(b'{"a":1,"\\u0061":2}')
@@ -157,7 +176,7 @@ def test_gate_agrees_with_the_slow_reader(raw: bytes) -> None:
     ],
 )
 def test_refusal_says_what_is_wrong(raw: bytes, reason: str) -> None:
-    """Each fault has its own reason, made of no byte of the body."""
+    """Each fault has its own reason, made of no value of the body."""
     with pytest.raises(InvalidPayload) as refused:
         check_body(raw)
     [fault] = refused.value.details["invalid_fields"]
