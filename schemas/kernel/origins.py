@@ -4,13 +4,15 @@ An answer that a runner is handed has a last member `origins`: JSON Pointer -> o
 below it. Pointers never overlap. An object inside that has `origins` of its own is described by those. The map is the
 same for every answer of a type, so it is declared beside the type, and a type that leaves a member out stops the start.
 
-When one member may come from two places, the less trusted one is told: a run's reason may be its runner's.
+When one member may come from two places, the less trusted one is told: a run's reason may be its runner's. The map in
+an answer names only members that are in it; the one in the schema names all that there may be.
 """
 
 from __future__ import annotations
 
 import types
 from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
@@ -67,9 +69,37 @@ def declared_origins(kind: type[msgspec.Struct]) -> Origins | None:
     return None
 
 
+class Told(msgspec.Struct, frozen=True):
+    """What every type with `origins` is: the map in an answer names only what is there (G-137).
+
+    A member that is null is there; what would be below it is not.
+    """
+
+    def __post_init__(self) -> None:
+        known: Origins = self.origins  # type: ignore[attr-defined]  # of each type that is one
+        there = {pointer: origin for pointer, origin in known.items() if _is_there(self, pointer)}
+        if len(there) < len(known):
+            msgspec.structs.force_setattr(self, "origins", there)
+
+
+def _is_there(answer: Any, pointer: str) -> bool:
+    for name in _names(pointer):
+        answer = getattr(answer, name, msgspec.UNSET)
+        if answer is msgspec.UNSET:
+            return False
+    return True
+
+
+@cache
+def _names(pointer: str) -> list[str]:
+    return pointer.split("/")[1:]
+
+
 def originated(kind: S) -> S:
     """Hold a type to its declaration. Raises AssertionError when a member has no origin, or a pointer no member."""
     faults = list(faults_of(kind))
+    if not issubclass(kind, Told):
+        faults.append("absent members are not left out")
     assert not faults, f"{kind.__name__}: {', '.join(faults)}"
     return kind
 

@@ -8,7 +8,7 @@ import msgspec
 
 from schemas.contracts.outputs import FunnelReviewOutput
 from schemas.contracts.playbook import Sha256
-from schemas.kernel.origins import Origins, originated, origins, told
+from schemas.kernel.origins import Origins, Told, originated, origins, told
 from schemas.kernel.shape import Closed
 from schemas.runs.claim import LeaseEpoch, StateRevision
 from schemas.runs.run import Run
@@ -68,7 +68,7 @@ RECORDED_ORIGINS = origins(
 
 
 @originated
-class ReportSource(msgspec.Struct, frozen=True, kw_only=True):
+class ReportSource(Told, frozen=True, kw_only=True):
     """What the run's report rests on: read once, and the same for ever.
 
     `source_hash` is the SHA-256 of the RFC 8785 form of `{blueprint_id, events, periods, rows}`, where `periods` holds
@@ -99,7 +99,7 @@ class ReportSource(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @originated
-class RecordedReport(msgspec.Struct, frozen=True, kw_only=True):
+class RecordedReport(Told, frozen=True, kw_only=True):
     """The report as it was recorded: private, untrusted, and leave for nothing."""
 
     report_id: str

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from schemas.kernel.origins import Origins, originated, origins, told
+from schemas.kernel.origins import Origins, Told, originated, origins, told
 from schemas.kernel.paging import PageQuery
 from schemas.kernel.shape import Closed
 from schemas.runs.claim import LeaseEpoch, StateRevision
@@ -53,7 +53,7 @@ REQUESTED_ORIGINS = origins(server=f"{_SERVER} state_revision", runner=_RUNNER)
 
 
 @originated
-class Approval(msgspec.Struct, frozen=True, kw_only=True):
+class Approval(Told, frozen=True, kw_only=True):
     """A request and its result."""
 
     approval_id: str

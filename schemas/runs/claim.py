@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from schemas.kernel.origins import Origins, originated, origins, told
+from schemas.kernel.origins import Origins, Told, originated, origins, told
 from schemas.kernel.shape import Closed
 from schemas.runs.receipt import ObjectId
 
@@ -42,7 +41,7 @@ CLAIM_ORIGINS = origins(
 
 
 @originated
-class Claim(msgspec.Struct, frozen=True, kw_only=True):
+class Claim(Told, frozen=True, kw_only=True):
     """A claim as its runner and members see it."""
 
     claim_id: str

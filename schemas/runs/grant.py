@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from schemas.kernel import patterns
-from schemas.kernel.origins import Origins, originated, origins, told
+from schemas.kernel.origins import Origins, Told, originated, origins, told
 from schemas.kernel.shape import Closed
 from schemas.runs.claim import LeaseEpoch, StateRevision
 from schemas.runs.receipt import ObjectId
@@ -89,7 +89,7 @@ CONSUMED_ORIGINS = origins(server=f"{_GRANT_FACTS} call_authorized reconcile_onl
 
 
 @originated
-class Grant(msgspec.Struct, frozen=True, kw_only=True):
+class Grant(Told, frozen=True, kw_only=True):
     """A grant and its state."""
 
     grant_id: str

@@ -14,7 +14,7 @@ from schemas.cases.case import Trust
 from schemas.cases.log import Level
 from schemas.contracts.playbook import AutomationId, Sha256
 from schemas.kernel import patterns
-from schemas.kernel.origins import Origins, originated, origins, told
+from schemas.kernel.origins import Origins, Told, originated, origins, told
 from schemas.kernel.paging import PageQuery
 from schemas.kernel.shape import Closed
 
@@ -84,7 +84,7 @@ RECEIPTS_ORIGINS = origins(server="project_id count next_cursor next_action")
 
 
 @originated
-class TriggerReceipt(msgspec.Struct, frozen=True, kw_only=True):
+class TriggerReceipt(Told, frozen=True, kw_only=True):
     """The server's authorization to begin one chain of work. Exactly one of `case` and `schedule` is set."""
 
     receipt_id: str
@@ -115,7 +115,7 @@ class Skipped(msgspec.Struct, frozen=True):
 
 
 @originated
-class IssuedTriggers(msgspec.Struct, frozen=True, kw_only=True):
+class IssuedTriggers(Told, frozen=True, kw_only=True):
     """The receipts that are open for the automation now, new and older ones."""
 
     project_id: str
@@ -129,7 +129,7 @@ class IssuedTriggers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @originated
-class TriggerReceiptList(msgspec.Struct, frozen=True):
+class TriggerReceiptList(Told, frozen=True):
     """A page of receipts, newest first."""
 
     project_id: str

@@ -14,7 +14,7 @@ from msgspec import UNSET, Meta, UnsetType
 from schemas.contracts.outputs import FunnelReviewOutput, SelfHealingOutput
 from schemas.contracts.playbook import AutomationId, PlaybookRef, Sha256
 from schemas.kernel import patterns
-from schemas.kernel.origins import Origins, originated, origins, told
+from schemas.kernel.origins import Origins, Told, originated, origins, told
 from schemas.kernel.paging import PageQuery
 from schemas.kernel.shape import Closed, one_of
 from schemas.runs.approval import Approval
@@ -197,7 +197,7 @@ FOLLOW_UP_ORIGINS = origins(server="kind grant_id instruction", runner="referenc
 
 
 @originated
-class FollowUp(msgspec.Struct, frozen=True, kw_only=True):
+class FollowUp(Told, frozen=True, kw_only=True):
     """Something outside the service that a person has to look at; the service has not touched it (R-AUT-51)."""
 
     kind: Literal["inspect_pull_request", "inspect_ci", "inspect_auto_merge", "inspect_deploy"]
@@ -259,7 +259,7 @@ VERIFIED_ORIGINS = origins(
 
 
 @originated
-class Run(msgspec.Struct, frozen=True, kw_only=True):
+class Run(Told, frozen=True, kw_only=True):
     """A run in full. `status` is null until one of its six values applies; `output` until the run has all its parts.
 
     The output is that of the run's playbook. The report of a review may be long: lists of runs leave it out.
@@ -306,7 +306,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @originated
-class RunList(msgspec.Struct, frozen=True):
+class RunList(Told, frozen=True):
     """A page of runs, newest first."""
 
     project_id: str
@@ -318,7 +318,7 @@ class RunList(msgspec.Struct, frozen=True):
 
 
 @originated
-class UsageRecorded(msgspec.Struct, frozen=True, kw_only=True):
+class UsageRecorded(Told, frozen=True, kw_only=True):
     """What the run has used, and what it may still use."""
 
     run_id: str
@@ -331,7 +331,7 @@ class UsageRecorded(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @originated
-class CancelledRun(msgspec.Struct, frozen=True, kw_only=True):
+class CancelledRun(Told, frozen=True, kw_only=True):
     """Service authority is closed; what is left outside has to be inspected by a person."""
 
     run_id: str
@@ -345,7 +345,7 @@ class CancelledRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @originated
-class VerificationAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class VerificationAnswer(Told, frozen=True, kw_only=True):
     """The state of verification; `poll_after_seconds` is set with 202, `run` with 200."""
 
     run_id: str

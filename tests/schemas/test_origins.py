@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import msgspec
 import pytest
 
 from schemas.contracts.outputs import FunnelReviewOutput, SelfHealingOutput
-from schemas.kernel.origins import Origins, declared_origins, faults_of, originated, origins, told
+from schemas.kernel.origins import Origins, Told, declared_origins, faults_of, originated, origins, told
 from schemas.runs.proof import RunProof
 from service.http.discovery.entry import schema_document
 from service.http.edge.operations import RUNNER
 from service.http.edge.routes import built_endpoints
+from service.runs import show_run
+from statemachines.runs.events import FollowUp as FollowUpEvent
+from statemachines.runs.events import FollowUpKind
 from tests.support.loop.bodies import HEAD, MERGED
 from tests.support.loop.contracts import READY, make
 from tests.support.loop.origins import origins_in
 from tests.support.loop.scene import CASE_ID, Scene
 
+FOLLOW_UPS = get_args(FollowUpKind)
 HANDED = {
     kind.__name__: kind
     for endpoint in built_endpoints()
@@ -49,20 +53,24 @@ DECLARED = origins(server="id", below={"inner": origins(server="seen", telemetry
 
 
 def test_a_member_without_an_origin_stops_the_start() -> None:
-    class Whole(msgspec.Struct):
+    class Whole(Told, frozen=True):
         id: str
         inner: Inner | None
         origins: Annotated[Origins, told(DECLARED)]
 
-    class Grown(Whole):
+    class Grown(Whole, frozen=True):
         more: list[Inner]
 
-    class Short(msgspec.Struct):
+    class Short(Told, frozen=True):
         id: str
         origins: Annotated[Origins, told(DECLARED)]
 
     class Plain(msgspec.Struct):
         id: str
+
+    class Loose(msgspec.Struct):
+        id: str
+        origins: Annotated[Origins, told(origins(server="id"))]
 
     assert originated(Whole) is Whole
     assert list(faults_of(Grown)) == ["/more has no origin"]
@@ -71,8 +79,43 @@ def test_a_member_without_an_origin_stops_the_start() -> None:
     assert list(faults_of(Plain)) == ["no origins"]
     with pytest.raises(AssertionError, match="/more has no origin"):
         originated(Grown)
+    with pytest.raises(AssertionError, match="absent members are not left out"):
+        originated(Loose)
     with pytest.raises(AssertionError, match="two origins"):
         origins(server="id", runner="id")
+
+
+class Optional(Told, frozen=True, kw_only=True):
+    id: str | msgspec.UnsetType = msgspec.UNSET
+    inner: Inner | None
+    origins: Annotated[Origins, told(DECLARED)]
+
+
+def test_only_members_that_are_there_are_named() -> None:
+    """What is null is there, and nothing below it; and what is declared stays as it is."""
+    whole = Optional(id="1", inner=Inner("a", "b"), origins=DECLARED)
+    assert whole.origins == DECLARED
+    assert Optional(id="1", inner=None, origins=DECLARED).origins == {"/id": "server_fact"}
+    assert Optional(inner=None, origins=DECLARED).origins == {}
+    assert sorted(DECLARED) == ["/id", "/inner/seen", "/inner/told"]
+
+
+def test_the_map_of_an_answer_names_nothing_that_is_absent() -> None:
+    """Of a run that has just begun: no pull request, no proof, no deploy, no output."""
+    at = Scene(make("auto_merge"), READY).begin()
+    at.issue()
+    for answer in (*at.must("receipts")["trigger_receipts"], at.claim(), at.start(), at.run()):
+        for pointer in answer["origins"]:
+            value = answer
+            for name in pointer.split("/")[1:]:
+                value = value[name]
+
+
+def test_the_id_of_a_deploy_that_was_told_is_a_fact() -> None:
+    """What a runner names may be anything; a deploy was recorded here."""
+    items = [FollowUpEvent(kind=kind, grant_id=None, reference="r", settled_by=None) for kind in FOLLOW_UPS]
+    shown = {item.kind: item.origins["/reference"] for item in show_run.follow_ups(items)}
+    assert shown == {**dict.fromkeys(FOLLOW_UPS, "runner_output"), "inspect_deploy": "server_fact"}
 
 
 def test_what_a_product_sent_is_told_apart_and_the_closed_outputs_stay_closed() -> None:
