@@ -83,7 +83,7 @@ delete from {0} e where e.ctid = any(array(
 _DELETE = {
     "log_events": f"""
 with gone as ({_DOOMED} returning e.project_id, e.received_at, e.id, e.case_id, e.message, e.level, e.environment,
-    e.release, e.user_id, e.tags
+    e.release, e.user_id, e.tags, e.adjusted
 ), newest as (
     select distinct on (g.case_id) g.* from gone g where g.case_id is not null
     order by g.case_id, g.received_at desc, g.id desc
