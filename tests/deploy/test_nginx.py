@@ -1,6 +1,8 @@
 """The reverse-proxy configuration, run by nginx in front of a real server."""
 
 import datetime as dt
+import hashlib
+import random
 import re
 import socket
 import ssl
@@ -17,6 +19,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from service.http.edge.routes import all_endpoints, bind
 from tests.deploy.programs import program
 from tests.support.accounts import create_project, sign_in
 from tests.support.server import ServerHandle, free_port
@@ -99,6 +102,38 @@ def test_what_it_keeps_away(proxied: httpx2.Client) -> None:
     large = proxied.post("/v1/projects", content=b"x" * (3 << 20))
     assert (large.status_code, "x-service-request-id" in large.headers) == (413, False)
     assert proxied.get("/metrics").status_code == 404
+
+
+UPLOADS = re.compile(r"location ~ (\S+) \{\s+client_max_body_size (\d+);\s+proxy_pass http://service;\s+\}")
+
+
+def test_only_uploads_are_larger_and_as_large_as_the_service_takes_them() -> None:
+    """Every operation whose body may be larger than others' has a location with its limit, and nothing else has one."""
+    text = CONFIGURATION.read_text()
+    limits = {pattern: int(limit) for pattern, limit in UPLOADS.findall(text)}
+    assert text.count("client_max_body_size") == 1 + len(limits)
+    operations = [bound.operation for bound in bind(all_endpoints())]
+    larger = {re.sub(r"\{\w+\}", "any", one.path): one.max_body for one in operations if one.max_body > 2 << 20}
+    for path in {re.sub(r"\{\w+\}", "any", one.path) for one in operations}:
+        found = [limit for pattern, limit in limits.items() if re.search(pattern, path)]
+        assert found == ([larger[path]] if path in larger else []), path
+
+
+def test_uploads_come_through(server: ServerHandle, proxied: httpx2.Client) -> None:
+    """A source map and parts of a bundle, of several megabytes each; what is too large goes no further."""
+    key = sign_in(proxied, server.internal_token, "uploading")
+    project = create_project(proxied, key)
+    headers = {"authorization": f"Bearer {key}"}
+    path = f"/v1/projects/{project['id']}/source-maps?release=1&source_url=~/a.js&kind=minified_source"
+    script = b"f();" * (3 << 18)
+    stored = proxied.put(path, content=script, headers=headers)
+    assert (stored.status_code, stored.json()["size"]) == (200, len(script))
+    refused = proxied.put(path, content=b" " * ((32 << 20) + 1), headers=headers)
+    assert (refused.status_code, "x-service-request-id" in refused.headers) == (413, False)
+    parts = [random.randbytes(1 << 20) for _ in range(4)]
+    files = [("file", (hashlib.sha1(part, usedforsecurity=False).hexdigest(), part)) for part in parts]
+    sent = proxied.post("/api/0/organizations/any/chunk-upload/", files=files, headers=headers)
+    assert sent.status_code == 200, sent.text
 
 
 def test_one_address_holds_a_bounded_number_of_connections(proxied: httpx2.Client) -> None:
