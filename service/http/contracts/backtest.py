@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from functools import partial
 from time import perf_counter
 
@@ -12,8 +12,9 @@ from schemas.contracts.contract import MAX_CONTRACT_BYTES
 from schemas.kernel.published import body_schema
 from schemas.runs.backtest import MAX_DAYS, Backtest, BacktestInput
 from service.auth.refusals import InvalidPayload
-from service.eventstore.commands import Answer
+from service.eventstore.commands import Answer, ReadNotDone
 from service.eventstore.reader import Caller, reading_for
+from service.eventstore.turns import Turns
 from service.http.contracts.faults import read_document
 from service.http.edge import groups
 from service.http.edge.call import Call
@@ -24,12 +25,15 @@ from service.runs.backtesting import TooMuch
 from service.runs.past_facts import read_past
 
 AT_ONCE = 2
+MOST_WAITING = 2
+"""Back-tests of one account that wait for a place."""
+WAIT_SECONDS = 10.0
 READ_SECONDS = 30.0
 SLICE_SECONDS = 0.004
 RETRY_AFTER = "5"
 
-_running: set[str] = set()
-"""The projects whose back-tests this process carries out now."""
+_turns = Turns(places=AT_ONCE, per_tenant=1, waiting=MOST_WAITING)
+"""The places of this process: one an account, so that none holds all of them, and in turn (P27)."""
 
 
 @groups.AUTOMATION.operation(
@@ -46,10 +50,10 @@ _running: set[str] = set()
     errors=("rate_limited",),
 )
 async def backtest_contract(call: Call[BacktestInput, None]) -> Answer:
-    """Say what the contract would have issued, and why not; one a project and two a process at a time."""
+    """Say what the contract would have issued, and why not; one an account and two a process at a time."""
     document = await call.work_on_body(partial(read_document, call.body.automations, BacktestInput))
     names = [automation.automation_id for automation in document.automations]
-    with _place(call.project_id):
+    async with _place(call.principal.tenant):
         try:
             with reading_for(Caller(call.principal.tenant, READ_SECONDS)):
                 past = await read_past(call.services.store, call.project_id, call.body.days, names)
@@ -70,17 +74,20 @@ async def _in_slices(steps: Iterator[int]) -> None:
             began = perf_counter()
 
 
-@contextmanager
-def _place(project_id: str) -> Iterator[None]:
-    """Hold a place for a back-test. Raises RateLimited."""
-    if project_id in _running or len(_running) >= AT_ONCE:
-        message = "As many back-tests run as may run at once."
-        raise RateLimited(message, headers={"retry-after": RETRY_AFTER}, next_action="Wait for the other one to end.")
-    _running.add(project_id)
+@asynccontextmanager
+async def _place(tenant: str) -> AsyncIterator[None]:
+    """Hold a place for a back-test, waiting for one in turn. Raises RateLimited."""
+    try:
+        async with asyncio.timeout(WAIT_SECONDS):
+            await _turns.enter(tenant)
+    except (TimeoutError, ReadNotDone):
+        message = "As many back-tests run or wait as may at once."
+        next_action = "Wait for the others to end."
+        raise RateLimited(message, headers={"retry-after": RETRY_AFTER}, next_action=next_action) from None
     try:
         yield
     finally:
-        _running.discard(project_id)
+        _turns.leave(tenant)
 
 
 def _too_much() -> InvalidPayload:

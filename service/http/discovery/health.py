@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 
 from litestar import Litestar
@@ -60,9 +59,7 @@ async def get_ready(call: Call[None, None]) -> Answer:
 async def get_metrics(call: Call[None, None]) -> Outcome:
     """Render what all processes of this machine count, and what the database tells."""
     metrics = Litestar.from_scope(call.scope).state.metrics
-    await metrics.look(partial(figures, call.services.store, call.services.settings))
-    metrics.refresh()
-    body: bytes = await asyncio.to_thread(metrics.render)
+    body: bytes = await metrics.scrape(partial(figures, call.services.store, call.services.settings))
     return Outcome(200, body, {})
 
 

@@ -27,6 +27,7 @@ LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
 DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
 REFRESH_SECONDS = 1.0  # how old a gauge of another process may be
 FIGURES_SECONDS = 1.0  # anybody may ask, and costs the database no more than one look in so long
+RESTS = 3  # times as long as a scrape took, until the next one begins
 
 Joined = Literal["livesum", "livemax"]
 Labelled = Mapping[tuple[str, ...], float]
@@ -58,7 +59,9 @@ class Metrics:
         self._ingest = IngestOutcomes()
         self._figures: list[Figure] = []
         self._read_at = float("-inf")
-        self._reading = asyncio.Lock()
+        self._rests_until = 0.0
+        self._now: asyncio.Future[bytes] | None = None
+        self._next: asyncio.Future[bytes] | None = None
 
     def answered(
         self, operation: str, status: int, code: str | None, seconds: float, records: Records | None = None
@@ -108,10 +111,35 @@ class Metrics:
 
     async def look(self, figures: Callable[[], Awaitable[list[Figure]]]) -> None:
         """Read the figures of the database, unless they were read a moment ago."""
-        async with self._reading:
-            if time.monotonic() - self._read_at > FIGURES_SECONDS:
-                self._figures = await figures()
-                self._read_at = time.monotonic()
+        if time.monotonic() - self._read_at > FIGURES_SECONDS:
+            self._figures = await figures()
+            self._read_at = time.monotonic()
+
+    async def scrape(self, figures: Callable[[], Awaitable[list[Figure]]]) -> bytes:
+        """Everything in the Prometheus text format: one at a time is worked out, for all who came before it began.
+
+        Whoever comes meanwhile waits for the next, which begins when three times as long has passed as this one took:
+        what they are told is never older than their question, and strangers without end cost a quarter of a processor.
+        """
+        if self._next is None:
+            self._next = asyncio.ensure_future(self._scrape_after(self._now, figures))
+            self._next.add_done_callback(_heard)
+        return await asyncio.shield(self._next)
+
+    async def _scrape_after(
+        self, other: asyncio.Future[bytes] | None, figures: Callable[[], Awaitable[list[Figure]]]
+    ) -> bytes:
+        if other is not None:
+            await asyncio.wait([other])
+        await asyncio.sleep(self._rests_until - time.monotonic())
+        self._now, self._next = self._next, None
+        began = time.monotonic()
+        try:
+            await self.look(figures)
+            self.refresh()
+            return await asyncio.to_thread(self.render)
+        finally:
+            self._rests_until = time.monotonic() + RESTS * (time.monotonic() - began)
 
     def render(self) -> bytes:
         """Everything in the Prometheus text format. With many processes that takes a while, so a thread may do it."""
@@ -122,6 +150,12 @@ class Metrics:
         if directory is not None:
             MultiProcessCollector(counted, directory)  # type: ignore[no-untyped-call] # the library has no types here
         return generate_latest(counted) + generate_latest(shown)
+
+
+def _heard(scrape: asyncio.Future[bytes]) -> None:
+    """Take note of how a scrape ended, also when nobody waits for it any more."""
+    if not scrape.cancelled():
+        scrape.exception()
 
 
 def forget(pid: int) -> None:

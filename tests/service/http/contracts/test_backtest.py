@@ -149,19 +149,43 @@ def test_the_most_that_could_have_been_used_is_bounded_by_its_days(issued: Any, 
     assert (use.receipts, (use.max_runs, use.max_prs, use.max_cost_usd)) == (len(found), most)
 
 
-def test_one_a_project_and_two_a_process() -> None:
-    """More are refused with a time to wait; a place is given back whatever happens."""
-    with _place("proj_1"):
-        with pytest.raises(RateLimited) as refused, _place("proj_1"):
-            pass
-        assert refused.value.headers["retry-after"]
-        with _place("proj_2"), pytest.raises(RateLimited), _place("proj_3"):
-            pass
-        with pytest.raises(ZeroDivisionError), _place("proj_2"):
+async def test_one_an_account_and_two_a_process_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An account with many leaves the other place to others, who come in turn; a place is always given back."""
+    order: list[str] = []
+    goes_on = asyncio.Event()
+
+    async def hold(tenant: str) -> None:
+        async with _place(tenant):
+            order.append(tenant)
+            await goes_on.wait()
+
+    async def settled() -> None:
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+    held = [asyncio.create_task(hold("greedy")) for _ in range(3)]
+    await settled()
+    assert order == ["greedy"], "the others of one account wait, though a place is free"
+    with pytest.raises(RateLimited) as refused:
+        await hold("greedy")
+    assert refused.value.headers["retry-after"]
+    held += [asyncio.create_task(hold(tenant)) for tenant in ("one", "two")]
+    await settled()
+    assert order == ["greedy", "one"]
+    goes_on.set()
+    await asyncio.gather(*held)
+    assert order[2:] == ["two", "greedy", "greedy"] or order[2:] == ["greedy", "two", "greedy"]
+    with pytest.raises(ZeroDivisionError):
+        async with _place("one"):
             raise ZeroDivisionError
-        with _place("proj_3"):
-            pass
-    assert backtest._running == set()
+    monkeypatch.setattr(backtest, "WAIT_SECONDS", 0.01)
+    goes_on.clear()
+    held = [asyncio.create_task(hold(tenant)) for tenant in ("one", "two")]
+    await settled()
+    with pytest.raises(RateLimited):
+        await hold("three")
+    goes_on.set()
+    await asyncio.gather(*held)
 
 
 async def test_the_event_loop_goes_on_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
