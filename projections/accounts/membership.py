@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
 from msgspec.structs import replace
 
-from projections.kernel.projection import Row, projection
+from projections.kernel.projection import Row, Table, projection
 from statemachines.accounts.membership import MemberAdded, MembershipRemoved, OwnerAdded, Role
 from statemachines.kernel.machine import Recorded
 
@@ -15,6 +16,14 @@ class MembershipRow(Row, frozen=True, kw_only=True):
     user_id: str
     role: str
     created_at: int
+
+
+class OwnershipRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A person, by both ids, and the projects that they own, but for those that are going."""
+
+    project_id: str
+    id: str
+    projects: list[str]
 
 
 def fold(row: MembershipRow | None, recorded: Recorded) -> MembershipRow | None:
@@ -37,4 +46,5 @@ def fold(row: MembershipRow | None, recorded: Recorded) -> MembershipRow | None:
     return row
 
 
+OWNERSHIPS = Table("ownerships", OwnershipRow, ("project_id", "id"))
 PROJECTION = projection("memberships", MembershipRow, ("mem",), fold)

@@ -58,4 +58,6 @@ def fold(row: ProjectRow | None, recorded: Recorded) -> ProjectRow | None:
 
 
 PROJECTION = projection("projects", ProjectRow, ("proj",), fold)
+OWNED = Table("owned_projects", ProjectRow, ("project_id", "id"))
+"""Projects as their gates have them: fenced as well when the accounts of all their owners are (R-DEL-04)."""
 DSN_COPIES = Table("dsn_copies", DsnCopyRow, ("project_id", "id"))

@@ -40,12 +40,13 @@ QUERY_DSN_PATHS = ("/v1/logs/", "/v1/analytics/", "/v1/analytics/browser-config"
 _CREDENTIAL = (
     "select row_to_json(t)::text, "  # noqa: S608 - a constant
     "coalesce(paying_account(project => t.project_id, maker => p.created_by), t.project_id), "
-    "coalesce(p.status = 'active', false) "
+    "coalesce(owned_status(project => p.project_id, status => p.status) = 'active', false) "
     "from credentials t left join projects p on p.project_id = t.project_id and p.id = t.project_id "
     f"where t.secret_hash = %s and t.revoked_at is null and t.expires_at > {NOW_SECONDS} limit 1"
 )
 _DSN = (
-    "select p.id, paying_account(project => p.id, maker => p.created_by), p.status = 'active' from projects p "
+    "select p.id, paying_account(project => p.id, maker => p.created_by), "
+    "owned_status(project => p.project_id, status => p.status) = 'active' from projects p "
     "where p.dsn_hash = %s limit 1"
 )
 
@@ -151,8 +152,9 @@ class Authenticator:
         if principal.kind is PrincipalKind.KEY:
             assert principal.user_id is not None
             rows = await self._store.doors.fetch(
-                "select m.role, p.status from memberships m join projects p "
-                "on p.project_id = m.project_id and p.id = m.project_id where m.project_id = %s and m.id = %s",
+                "select m.role, owned_status(project => p.project_id, status => p.status) from memberships m "
+                "join projects p on p.project_id = m.project_id and p.id = m.project_id "
+                "where m.project_id = %s and m.id = %s",
                 project_id,
                 membership_id(project_id, principal.user_id),
             )
@@ -161,7 +163,8 @@ class Authenticator:
             if as_found and principal.project_active:
                 return Standing(role, fenced=False)
             rows = await self._store.doors.fetch(
-                "select %s, p.status from projects p where p.project_id = %s and p.id = %s",
+                "select %s, owned_status(project => p.project_id, status => p.status) from projects p "
+                "where p.project_id = %s and p.id = %s",
                 role,
                 project_id,
                 project_id,

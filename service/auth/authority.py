@@ -28,7 +28,7 @@ from statemachines.projects.project import ProjectDeletionInProgress, ProjectNot
 KEYS = keys.PROJECTION.table
 PEOPLE = people.PROJECTION.table
 MEMBERSHIPS = memberships.PROJECTION.table
-PROJECTS = projects.PROJECTION.table
+PROJECTS = projects.OWNED
 CREDENTIALS = credentials.PROJECTION.table
 
 

@@ -14,7 +14,7 @@ from statemachines.projects.project import ProjectNotFound
 
 T = TypeVar("T")
 
-PROJECTS = projects.PROJECTION.table
+PROJECTS = projects.OWNED
 
 
 async def carry_out(
@@ -26,7 +26,8 @@ async def carry_out(
     command is refused once the project is fenced. Raises what the store raises, the Rejection of the decision, and
     ProjectNotFound and ProjectDeletionInProgress for the project.
     """
-    exclusive = {intent.fence if isinstance(intent.fence, str) else project} if intent.fence else set()
+    fence = intent.fence if isinstance(intent.fence, str) else project
+    exclusive = {fence, *intent.drains} if intent.fence else set()
     results: list[T] = []
     command = system_command(
         actor,

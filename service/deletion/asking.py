@@ -39,8 +39,10 @@ async def ask(
     async def attempt() -> DeletionRow | T:
         row = await _find(store, wish)
         if row is None:
-            begin = commands.fence_account if wish.kind == "account" else commands.fence_project
-            return await fence(begin(wish, new_id("del")))
+            if wish.kind == "project":
+                return await fence(commands.fence_project(wish, new_id("del")))
+            owned = await reads.owned_by(store, wish.scope_id)
+            return await fence(commands.fence_account(wish, new_id("del"), owned))
         if row.command_key_sha256 == wish.command_key_sha256:
             return await _moved_on(store, ledger, row)
         if wish.kind == "project" and row.phase != "fenced":

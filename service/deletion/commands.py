@@ -13,6 +13,7 @@ from functools import reduce
 
 from msgspec.structs import asdict, replace
 
+from projections.accounts.membership import OWNERSHIPS
 from projections.accounts.membership import PROJECTION as MEMBERSHIPS
 from projections.accounts.person import PROJECTION as PEOPLE
 from projections.deletion.removal import DELETIONS, INVENTORY, DeletionRow
@@ -59,20 +60,27 @@ def fence_project(wish: AskForDeletion, deletion_id: str, others: Sequence[Membe
     return Intent([project, deletion], decide, lookups=_lookups(wish, others), fence=wish.scope_id)
 
 
-def fence_account(wish: AskForDeletion, deletion_id: str) -> Intent[DeletionRow]:
+def fence_account(wish: AskForDeletion, deletion_id: str, owned: Sequence[str]) -> Intent[DeletionRow]:
     """Accept the deletion of an account; its projects follow one by one.
 
-    A repeat of the request records nothing. Raises OtherDeletion, and Moved when another deletion of it has begun.
+    It holds the gates of the projects that the person owns, the `owned` as read before: one that no other active owner
+    has is fenced for whoever comes under its gate from then on, and nothing that was under way there is still to come.
+    A repeat of the request records nothing. Raises OtherDeletion, and Moved when another deletion of it has begun, or
+    the person owns a project by now whose gate is not held.
     """
     person, deletion = people.stream(wish.scope_id), deletions.stream(deletion_id)
 
     def decide(unit: Unit) -> DeletionRow:
         if unit.state(person).status is not people.Status.ACTIVE and not unit.revision(deletion):
             raise Moved
+        held = unit.row(OWNERSHIPS, wish.scope_id, wish.scope_id)
+        if held is not None and not set(held.projects) <= set(owned):
+            raise Moved
         unit.append(person, people.decide_fence(unit.state(person), unit.now))
         return _accept(unit, deletion, wish)
 
-    return Intent([person, deletion], decide, lookups=_lookups(wish, ()), fence=wish.scope_id)
+    lookups = [*_lookups(wish, ()), Lookup(OWNERSHIPS, wish.scope_id, wish.scope_id)]
+    return Intent([person, deletion], decide, lookups=lookups, fence=wish.scope_id, drains=owned)
 
 
 def leave_project(project_id: str, user_id: str, others: Sequence[Member]) -> Intent[None]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from projections.accounts.membership import OWNERSHIPS, MembershipRow
 from projections.accounts.membership import PROJECTION as MEMBERSHIPS
-from projections.accounts.membership import MembershipRow
 from projections.deletion.removal import DELETIONS, DeletionRow
 from service.accounts.reads import other_memberships
 from service.deletion.commands import Member
@@ -49,6 +49,12 @@ async def memberships_of(store: EventStore, user_id: str, most: int) -> list[Mem
         "and p.status = 'active')"
     )
     return await store.find(MEMBERSHIPS.table, where, user_id, order_by="t.project_id", limit=most)
+
+
+async def owned_by(store: EventStore, user_id: str) -> list[str]:
+    """Name the projects that a person owns, alone or with others, but for those that are going."""
+    row = await store.get(OWNERSHIPS, user_id, user_id)
+    return [] if row is None else row.projects
 
 
 async def others_in(store: EventStore, project_id: str, user_id: str) -> list[Member]:

@@ -60,8 +60,12 @@ async def _fenced(store: EventStore, erasure: Erasure) -> DeletionRow | None:
     )
     if await reads.find_deletion(store, erasure.scope_id) is not None:
         return None
-    fence = commands.fence_account if account else commands.fence_project
-    return await carry_out(store, "deletion", "deletion again", fence(wish, erasure.deletion_id))
+    if account:
+        owned = await reads.owned_by(store, erasure.scope_id)
+        again = commands.fence_account(wish, erasure.deletion_id, owned)
+    else:
+        again = commands.fence_project(wish, erasure.deletion_id)
+    return await carry_out(store, "deletion", "deletion again", again)
 
 
 async def _to_its_end(store: EventStore, advancer: Advancer, row: DeletionRow) -> None:

@@ -31,7 +31,8 @@ class Intent(Generic[T_co]):
     `decide` runs under the locks; its result is what the door shows. Refused instead commits what was appended and
     then refuses. `fence` makes it a fence of its project (True) or of another gate (its name, such as a user id):
     once it is answered, nothing that began before it under that gate can commit. Fences that stop or take away come
-    before those that put something in place (`saves`). `gates` are held shared, beside those of project and caller.
+    before those that put something in place (`saves`). What it `drains` are further gates that it holds exclusively.
+    `gates` are held shared, beside those of project and caller.
     """
 
     streams: Sequence[Stream]
@@ -41,6 +42,7 @@ class Intent(Generic[T_co]):
     fence: bool | str = False
     saves: bool = False
     gates: Sequence[str] = ()
+    drains: Sequence[str] = ()
 
     def shown_by(self, render: Callable[[T_co, Unit], A]) -> Intent[A]:
         """The same intent, whose result is what `render` makes of it in the unit."""
@@ -49,7 +51,7 @@ class Intent(Generic[T_co]):
             result = self.decide(unit)
             return result if isinstance(result, Refused) else render(result, unit)
 
-        return Intent(self.streams, decide, self.reads, self.lookups, self.fence, self.saves, self.gates)
+        return Intent(self.streams, decide, self.reads, self.lookups, self.fence, self.saves, self.gates, self.drains)
 
 
 async def retry_moved(attempt: Callable[[], Awaitable[T]]) -> T:

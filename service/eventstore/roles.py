@@ -28,6 +28,8 @@ SERVING: Final[Mapping[str, str]] = {
     "unsequenced": "select, insert, delete",
     "installation": "select",
     "inventories": "select",
+    "owned_projects": "select",
+    "ownerships": "select",
     "service_clock": "select, update",
     "schema_migrations": "select",
     "schema_functions": "select",

@@ -18,9 +18,10 @@ import zstandard
 
 from service.auth.refusals import ServiceUnavailable
 from service.eventstore.clock import NOW_SECONDS
-from service.eventstore.facts import NOT_WRITTEN, Facts
+from service.eventstore.facts import NOT_WRITTEN, AsyncConnection, Facts
 from service.eventstore.store import EventStore
 from service.ids import new_id
+from statemachines.projects.project import ProjectDeletionInProgress, ProjectNotFound
 
 T = TypeVar("T")
 
@@ -30,8 +31,13 @@ MOST_UNKEPT = 64
 # The row of the project is held until the blob is there: a fence waits for it, and a purge after the fence finds it.
 _BEGIN = (
     f"insert into source_map_blobs (project_id, id, kept, stored_at) select p.id, %s, false, {NOW_SECONDS} "  # noqa: S608 - a constant
-    "from projects p where p.project_id = %s and p.id = %s and p.status = 'active' "
+    "from projects p where p.project_id = %s and p.id = %s "
+    "and owned_status(project => p.project_id, status => p.status) = 'active' "
     "and (select count(*) from source_map_blobs b where b.project_id = p.project_id and not b.kept) < %s for share of p"
+)
+_STATUS = (
+    "select owned_status(project => p.project_id, status => p.status) from projects p "
+    "where p.project_id = %s and p.id = %s"
 )
 # The row is held until the piece is there: whoever deletes the row finds all pieces afterwards.
 _PIECE = (
@@ -83,12 +89,16 @@ class Place(NamedTuple):
 
 
 async def stage(place: Place, pieces: AsyncIterator[bytes]) -> Staged:
-    """Store bytes piece by piece. Raises ServiceUnavailable, and what `pieces` raises; nothing is left then."""
+    """Store bytes piece by piece; nothing is left when that fails.
+
+    Raises ProjectNotFound, ProjectDeletionInProgress, ServiceUnavailable, and what `pieces` raises.
+    """
     blob_id, digest, size, number = new_id("blob"), hashlib.sha256(), 0, 0
     with _written():
         async with place.facts.connection() as connection:
             named = (blob_id, place.project_id, place.project_id, MOST_UNKEPT)
             if not (await connection.execute(_BEGIN.encode(), named)).rowcount:
+                await _check_project(connection, place.project_id)
                 raise ServiceUnavailable("Too many uploads into this project have not ended; the oldest go first.")
     try:
         async for piece in pieces:
@@ -100,6 +110,15 @@ async def stage(place: Place, pieces: AsyncIterator[bytes]) -> Staged:
         await asyncio.shield(drop(place.facts, place.project_id, blob_id))
         raise
     return Staged(blob_id, digest.hexdigest(), size)
+
+
+async def _check_project(connection: AsyncConnection, project_id: str) -> None:
+    """Raise why a project takes no upload, if it takes none: it may have been fenced since the request was let in."""
+    rows = await (await connection.execute(_STATUS.encode(), (project_id, project_id))).fetchall()
+    if not rows:
+        raise ProjectNotFound("There is no such project.")
+    if rows[0] != ("active",):
+        raise ProjectDeletionInProgress("The project is being deleted.")
 
 
 async def _write(place: Place, blob_id: str, number: int, content: bytes) -> None:

@@ -183,7 +183,7 @@ class Call(Generic[B, Q]):
     def _command(self, intent: Intent[T], decide: Decide, on_replay: Replay | None) -> Command:
         """Put the intent under its gates and its principal's authority."""
         shown = authority(self.principal, self.scope_id, self.operation)
-        exclusive = (self._gate(intent.fence),) if intent.fence else ()
+        exclusive = (self._gate(intent.fence), *intent.drains) if intent.fence else ()
         _, malformed = conditional(head_of(self.scope), self.operation.if_match)
         fault = malformed or self.locked
         origin = Origin(

@@ -12,7 +12,7 @@ import pytest
 from projections.deletion.removal import DeletionRow
 from service.accounts import operator
 from service.auth.system import carry_out
-from service.deletion import commands
+from service.deletion import commands, reads
 from service.deletion.advancing import Advancer
 from service.deletion.ledger import Erasure, erasures, remember
 from service.deletion.survivors import to_erase_again
@@ -38,8 +38,11 @@ def backup(cluster: TestCluster, tmp_path: Path) -> Iterator[ServerHandle]:
 
 async def fenced(store: EventStore, kind: Any, scope: str, owner: str) -> DeletionRow:
     wish = AskForDeletion(kind, scope, owner, "k" * 64)
-    fence = commands.fence_account if kind == "account" else commands.fence_project
-    return await carry_out(store, "test", "delete", fence(wish, new_id("del")))
+    if kind == "account":
+        fence = commands.fence_account(wish, new_id("del"), await reads.owned_by(store, scope))
+    else:
+        fence = commands.fence_project(wish, new_id("del"))
+    return await carry_out(store, "test", "delete", fence)
 
 
 async def to_its_end(store: EventStore, ledger: Path, row: DeletionRow) -> DeletionRow:

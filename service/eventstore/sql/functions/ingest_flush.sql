@@ -32,7 +32,8 @@ begin
             select count(*) from unnest(senders, dsn_hashes, accounts) as known(project_id, dsn_hash, account_id)
             join projects p on p.project_id = known.project_id and p.id = known.project_id
                 and p.dsn_hash = known.dsn_hash
-            where p.status = 'active' and known.account_id = paying_account(p.project_id, p.created_by))
+            where owned_status(p.project_id, p.status) = 'active'
+                and known.account_id = paying_account(p.project_id, p.created_by))
         and cardinality(head_projects) = (
             select count(*) from (
                 select from unnest(head_projects, head_streams, head_revisions)
