@@ -198,6 +198,12 @@ _CONFLICT = {
         "This request has made its credential, and the secret was shown then.",
         "Use the credential named in details; its secret is not shown again.",
     ),
+    "last_owner": code(409, "This person is the only owner.", "Make somebody else an owner first."),
+    "too_many_invitations": code(
+        409,
+        "As many invitations are open as a project may have.",
+        "Revoke one that is no longer wanted, or wait until one is over.",
+    ),
     "project_deletion_in_progress": code(
         409, "The project is being deleted.", "Stop using the project; this is final."
     ),

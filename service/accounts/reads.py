@@ -1,4 +1,4 @@
-"""Queries about people, keys, memberships and sign-ins."""
+"""Queries about people, keys, memberships, invitations and sign-ins."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from projections.accounts.invitation import PROJECTION as INVITATIONS
+from projections.accounts.invitation import InvitationRow
 from projections.accounts.key import PROJECTION as KEYS
 from projections.accounts.key import KeyRow
 from projections.accounts.membership import PROJECTION as MEMBERSHIPS
@@ -18,8 +20,8 @@ from projections.projects.project import PROJECTION as PROJECTS
 from service.eventstore.clock import NOW_SECONDS
 from service.eventstore.pages import Place
 from service.eventstore.store import EventStore
-from statemachines.accounts.membership import membership_id
-from statemachines.accounts.person import PersonNotFound
+from statemachines.accounts.invitation import normalized, proves
+from statemachines.accounts.person import Person, PersonNotFound, Status
 from statemachines.projects.project import ProjectNotFound
 
 _KEYS_OF = (
@@ -36,6 +38,21 @@ _MEMBERS = (
     "select m.user_id, coalesce(p.email, ''), m.role, m.created_at from memberships m "
     "left join people p on p.project_id = m.user_id and p.id = m.user_id "
     "where m.project_id = %s order by m.created_at, m.user_id"
+)
+_MEMBERS_PAGE = (
+    "select m.user_id, coalesce(p.email, ''), m.role, m.created_at, m.id from memberships m "
+    "left join people p on p.project_id = m.user_id and p.id = m.user_id "
+    "where m.project_id = %s and (m.created_at, m.id) < (%s, %s) order by m.created_at desc, m.id desc limit %s"
+)
+_STANDS = "invitation_stands(project => t.project_id, invitation => t.id)"
+# An account that was deleted since it was made takes an invitation along, also when its person comes back.
+_OFFERED = (
+    "select row_to_json(t)::text, p.name, row_to_json(u)::text from invitations t "  # noqa: S608 - a constant
+    "join projects p on p.project_id = t.project_id and p.id = t.project_id and p.status = 'active' "
+    "join people u on u.project_id = %s and u.id = u.project_id "
+    f"where t.id = %s and ({_STANDS} or t.status = 'accepted' and t.accepted_by = u.id "
+    "and exists (select from memberships m where m.project_id = t.project_id and m.user_id = u.id)) "
+    "and not exists (select from deletions d where d.scope_id = u.id and d.fenced_at >= t.invited_at) limit 1"
 )
 
 
@@ -61,6 +78,23 @@ class Member(NamedTuple):
     email: str
     role: str
     created_at: int
+
+
+class ListedMember(NamedTuple):
+    """A member of a project on a page; joined at `created_at`, in epoch seconds, by the membership `id`."""
+
+    user_id: str
+    email: str
+    role: str
+    created_at: int
+    id: str
+
+
+class Offered(NamedTuple):
+    """An invitation as the person with its address may see it, and the project's name."""
+
+    invitation: InvitationRow
+    project_name: str
 
 
 async def keys_of(store: EventStore, user_id: str, after: Place, limit: int) -> list[UsedKey]:
@@ -101,8 +135,7 @@ async def members_of(store: EventStore, project_id: str) -> list[Member]:
 
 async def other_memberships(store: EventStore, project_id: str, user_id: str) -> list[MembershipRow]:
     """Read the memberships of a project but for one person's."""
-    own = membership_id(project_id, user_id)
-    return await store.find(MEMBERSHIPS.table, "t.project_id = %s and t.id <> %s", project_id, own)
+    return [row for row in await memberships_in(store, project_id) if row.user_id != user_id]
 
 
 async def find_sign_in(store: EventStore, device_code_hash: str) -> SignInRow | None:
@@ -114,3 +147,33 @@ async def find_sign_in(store: EventStore, device_code_hash: str) -> SignInRow | 
 async def live_sign_ins(store: EventStore) -> list[SignInRow]:
     """List the live sign-ins, newest first; their codes are not kept, so they cannot be shown."""
     return await store.find(SIGN_INS.table, f"t.expires_at > {NOW_SECONDS}", order_by="t.started_at desc, t.id desc")
+
+
+async def memberships_in(store: EventStore, project_id: str) -> list[MembershipRow]:
+    """Read the memberships of a project."""
+    return await store.find(MEMBERSHIPS.table, "t.project_id = %s", project_id)
+
+
+async def members_with(store: EventStore, project_id: str, email: str) -> list[str]:
+    """Name the members of a project by the user id whose address is this one."""
+    return [one.user_id for one in await members_of(store, project_id) if normalized(one.email) == normalized(email)]
+
+
+async def members_page(store: EventStore, project_id: str, after: Place, limit: int) -> list[ListedMember]:
+    """List at most `limit` members of a project that come after a place, newest first."""
+    return [ListedMember(*row) for row in await store.fetch(_MEMBERS_PAGE, project_id, after.at, after.id, limit)]
+
+
+async def open_invitations(store: EventStore, project_id: str) -> list[InvitationRow]:
+    """List the invitations of a project that can be accepted, newest first; there is a limit to how many there are."""
+    where = f"t.project_id = %s and t.status = 'open' and {_STANDS}"
+    return await store.find(INVITATIONS.table, where, project_id, order_by="t.invited_at desc, t.id desc")
+
+
+async def find_offered(store: EventStore, made_id: str, user_id: str) -> Offered | None:
+    """Find an invitation that a person could accept or has accepted; None for everybody else."""
+    for text, name, shown in await store.fetch(_OFFERED, user_id, made_id):
+        invitation, row = msgspec.json.decode(text, type=InvitationRow), msgspec.json.decode(shown, type=PersonRow)
+        person = Person(Status(row.status), row.email, row.email_verified, row.name, row.synthetic)
+        return Offered(invitation, name) if proves(person, invitation.email) else None
+    return None

@@ -1,4 +1,4 @@
-"""`service members`: who belongs to a project. The API has no operation for it (G-019)."""
+"""`service members`: who belongs to a project, for the operator; owners have operations for it (G-177)."""
 
 from __future__ import annotations
 

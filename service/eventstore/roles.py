@@ -28,6 +28,7 @@ SERVING: Final[Mapping[str, str]] = {
     "unsequenced": "select, insert, delete",
     "installation": "select",
     "inventories": "select",
+    "invitation_standings": "select",
     "owned_projects": "select",
     "ownerships": "select",
     "service_clock": "select, update",

@@ -105,7 +105,7 @@ class MemberNotFound(Rejection):
 class LastOwner(Rejection):
     """Without an owner nobody could administer or delete the project."""
 
-    code = "owner_required"
+    code = "last_owner"
 
 
 class SyntheticMember(Rejection):

@@ -13,16 +13,16 @@ def bearer(secret: str) -> dict[str, str]:
     return {"authorization": f"Bearer {secret}"}
 
 
-def identity(subject: str | None = None) -> dict[str, str]:
+def identity(subject: str | None = None, **more: Any) -> dict[str, Any]:
     """An identity as the web application sends it; a new person without a subject."""
     subject = subject or f"user-{secrets.token_hex(6)}"
-    return {"provider": "example", "subject": subject, "email": f"{subject}@example.com", "name": subject}
+    return {"provider": "example", "subject": subject, "email": f"{subject}@example.com", "name": subject, **more}
 
 
-def sign_in(client: httpx2.Client, internal_token: str, subject: str | None = None) -> str:
-    """Sign a person in by the device flow; returns an API key."""
+def sign_in(client: httpx2.Client, internal_token: str, subject: str | None = None, **more: Any) -> str:
+    """Sign a person in by the device flow; returns an API key. `more` are further members of the identity."""
     started = checked(client.post("/v1/auth/device", json={"client_name": "tests"}))
-    authorized = {"user_code": started["user_code"], "identity": identity(subject)}
+    authorized = {"user_code": started["user_code"], "identity": identity(subject, **more)}
     checked(client.post("/v1/auth/device/authorize", json=authorized, headers=bearer(internal_token)))
     polled = checked(client.post("/v1/auth/device/poll", json={"device_code": started["device_code"]}))
     return str(polled["api_key"])

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest_asyncio
 
+from projections.accounts import invitation as invitations
 from projections.accounts import key as keys
 from projections.accounts import membership as memberships
 from projections.accounts import person as people
@@ -21,17 +22,18 @@ from service.eventstore.commands import Answer, Command, Origin, Unit
 from service.eventstore.store import EventStore
 from service.eventstore.unit import Registry
 from service.ids import new_id
-from statemachines.accounts import key, membership, person, sign_in
+from statemachines.accounts import invitation, key, membership, person, sign_in
 from statemachines.accounts.membership import OwnerAdded
 from statemachines.credentials import credential
 from statemachines.projects import project
 from statemachines.projects.project import ProjectCreated
 
-MACHINES = tuple(module.MACHINE for module in (person, key, membership, sign_in, project, credential))
+MACHINES = tuple(module.MACHINE for module in (person, key, membership, invitation, sign_in, project, credential))
 PROJECTIONS: tuple[AnyProjection, ...] = (
     people.PROJECTION,
     keys.PROJECTION,
     memberships.PROJECTION,
+    invitations.PROJECTION,
     sign_ins.PROJECTION,
     projects.PROJECTION,
     credentials.PROJECTION,

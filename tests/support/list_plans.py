@@ -76,6 +76,8 @@ _TABLES: dict[str, str] = {
     "approvals": "insert into approvals (project_id, id, revision, run_id, automation_id, status, requested_at, "
     "expires_at, state) select project, 'appr_' || n, 1, 'run_' || case {kind} when 'rare' then 1 else n end, "
     "'a', case {kind} when 'rare' then 'approved' else 'expired' end, {newest} - most + n, 0, '{{}}' from {each}",
+    "memberships": "insert into memberships select project, 'mem_' || n, 1, 'usr_' || n, "
+    "case {kind} when 'rare' then 'owner' else 'member' end, {newest} - most + n from {each}",
     "credentials": "insert into credentials (project_id, id, revision, name, prefix, kind, scopes, created_by, "
     "created_at, expires_at, secret_hash) select project, 'cred_' || n, 1, 'n', 'p', 'ci_deploy', '{{}}', 'u', "
     "{newest} - most + n, 1, md5(n::text) from {each}",
@@ -190,6 +192,7 @@ LISTS: dict[str, List] = {
     "list_credentials": List(
         ("credentials",), {"": [lambda store: credentials.credentials_of(store, PROJECT, END, LIMIT)]}
     ),
+    "list_members": List(("memberships",), {"": [lambda store: accounts.members_page(store, PROJECT, END, LIMIT)]}),
     "list_keys": List(("api_keys",), {"": [lambda store: accounts.keys_of(store, PROJECT, END, LIMIT)]}),
 }
 UNBOUNDED = {"list_projects"}

@@ -9,9 +9,14 @@ import pytest
 
 from service.accounts import operator as admin
 from service.accounts import reads
+from service.accounts.commands import invitation as invitations
 from service.accounts.operator import email_identity
 from service.auth.secrets import digest, kind_of
+from service.auth.system import carry_out
+from service.eventstore.intents import Intent
 from service.eventstore.rebuild import rebuild
+from service.eventstore.store import EventStore
+from statemachines.accounts import person as people
 from statemachines.accounts import sign_in
 from statemachines.accounts.key import KeyNotFound
 from statemachines.accounts.membership import LastOwner, MemberNotFound, Role, SyntheticMember
@@ -20,6 +25,12 @@ from statemachines.projects.project import ProjectNotFound
 from tests.support.accounts_store import PROJECTIONS, make_project, start_sign_in
 
 ANN, BOB = email_identity("ann@example.com", "Ann"), email_identity("bob@example.com")
+
+
+async def invite(store: EventStore, project_id: str, email: str, by: str) -> str:
+    """Offer an address to be a member, in the name of an owner; returns the invitation's id."""
+    intent = await invitations.invite(store, project_id, email, Role.MEMBER, invited_by=by)
+    return (await carry_out(store, "operator", "invite", intent, project=project_id)).invitation_id
 
 
 async def test_sixteen_first_keys_of_one_identity_make_one_person(accounts):
@@ -101,6 +112,29 @@ async def test_who_cannot_be_a_member(accounts):
     assert [m.user_id for m in await reads.members_of(accounts, project_id)] == [ann.user_id]
 
 
+async def test_the_operator_settles_what_is_still_offered(accounts):
+    """Whoever is put in or out at the machine has no other offer left to accept; an owner who is going is none."""
+    ann, bob = await admin.create_key(accounts, ANN), await admin.create_key(accounts, BOB)
+    project_id = await make_project(accounts, ann.user_id)
+    offered = await invite(accounts, project_id, "bob@example.com", ann.user_id)
+    assert [row.id for row in await reads.open_invitations(accounts, project_id)] == [offered]
+    await admin.set_member(accounts, project_id, bob.user_id, Role.MEMBER)
+    assert await reads.open_invitations(accounts, project_id) == []
+    await admin.remove_member(accounts, project_id, bob.user_id)
+    await invite(accounts, project_id, "bob@example.com", ann.user_id)
+    await admin.set_member(accounts, project_id, bob.user_id, Role.OWNER)
+    assert await reads.open_invitations(accounts, project_id) == []
+    person = people.stream(bob.user_id)
+    fence = Intent(
+        [person],
+        lambda unit: unit.append(person, people.decide_fence(unit.state(person), unit.now)),
+        fence=bob.user_id,
+    )
+    await carry_out(accounts, "operator", "fence", fence)
+    with pytest.raises(LastOwner):
+        await admin.remove_member(accounts, project_id, ann.user_id)
+
+
 async def test_people_are_found_by_id_and_by_an_address_that_one_person_has(accounts):
     ann = await admin.create_key(accounts, ANN)
     assert (await reads.find_person(accounts, ann.user_id)).email == "ann@example.com"
@@ -134,6 +168,7 @@ async def test_rebuilt_rows_equal_the_live_ones(accounts, database_url):
     project_id = await make_project(accounts, ann.user_id)
     await admin.set_member(accounts, project_id, bob.user_id, Role.MEMBER)
     await admin.set_member(accounts, project_id, bob.user_id, Role.OWNER)
+    await invite(accounts, project_id, "cid@example.com", ann.user_id)
     await admin.remove_member(accounts, project_id, ann.user_id)
     await admin.revoke_key(accounts, ann.key_id)
     code = (await start_sign_in(accounts)).user_code

@@ -9,14 +9,19 @@ from typing import Any, cast
 import psycopg
 import pytest
 
+from projections.accounts.invitation import PROJECTION as INVITATIONS
 from projections.accounts.sign_in import PROJECTION
+from service.accounts import operator as admin
+from service.accounts.commands import invitation as invitations
+from service.auth.system import carry_out
 from service.eventstore import forgetting
 from service.eventstore.audit import Difference, check_projection
 from service.eventstore.rebuild import rebuild
 from service.eventstore.store import EventStore
 from service.jobs import accounts as jobs
+from statemachines.accounts.membership import Role
 from statemachines.accounts.sign_in import LIFETIME
-from tests.support.accounts_store import start_sign_in
+from tests.support.accounts_store import make_project, start_sign_in
 
 PASS = "update service_clock set offset_seconds = offset_seconds + %s"
 POLL = "insert into sign_in_polls values (%s, %s, 'hash', floor(extract(epoch from service_now())), 5)"
@@ -70,3 +75,27 @@ async def test_a_rebuild_leaves_out_what_the_job_has_not_come_to(accounts: Event
         receipt = await asyncio.to_thread(rebuild, database_url, PROJECTION)
         assert (receipt.rows, receipt.old_digest) == (1, receipt.new_digest)
         assert left(sql, "sign_ins") == young
+
+
+async def test_invitations_that_are_over_go(accounts: EventStore, database_url: str) -> None:
+    """An hour after their time; what is gone is no difference to the history, and can be made again."""
+    services = cast("Any", SimpleNamespace(settings=SimpleNamespace(database_url=database_url)))
+    ann = await admin.create_key(accounts, admin.email_identity("ann@example.com"))
+    project_id = await make_project(accounts, ann.user_id)
+
+    async def invite() -> None:
+        intent = await invitations.invite(accounts, project_id, "b@example.com", Role.MEMBER, invited_by=ann.user_id)
+        await carry_out(accounts, "operator", "invite", intent, project=project_id)
+
+    with psycopg.connect(database_url, autocommit=True) as sql:
+        await invite()
+        sql.execute(PASS, (7 * 86400,))
+        await jobs.forget_sign_ins(services, {})
+        assert len(left(sql, "invitations")) == 1
+        sql.execute(PASS, (3601,))
+        await jobs.forget_sign_ins(services, {})
+        assert left(sql, "invitations") == set()
+        assert list(check_projection(sql, INVITATIONS)) == []
+        await invite()
+        assert len(left(sql, "invitations")) == 1
+        assert list(check_projection(sql, INVITATIONS)) == []

@@ -101,7 +101,25 @@ def take_tour(tenant: Tenant) -> Shop:
     leave_under_way(tenant, shop, again=repair_by_host(tenant, shop))
     review_week(tenant)
     work_on_cases(tenant)
+    share(tenant)
     return shop
+
+
+def share(tenant: Tenant) -> None:
+    """Let somebody else into a project of their own and out again, and take an offer back."""
+    project, owner = tenant.create_project("common"), tenant.owner_key
+    path, email = f"/v1/projects/{project['id']}/members", f"{tenant.name}-guest@example.com"
+    guest = tenant.secrets["guest"] = accounts.sign_in(
+        tenant.client, tenant.internal_token, f"{tenant.name}-guest", email_verified=True
+    )
+    made = tenant.call("POST", path, {"email": email, "role": "member"}, owner)["invitation_id"]
+    invitation = f"/v1/members/invitations/{made}"
+    tenant.call("GET", invitation, None, guest)
+    joined = tenant.call("POST", f"{invitation}/accept", {}, guest)
+    tenant.call("GET", path, None, owner)
+    tenant.call("DELETE", f"{path}/{joined['user_id']}", None, owner)
+    again = tenant.call("POST", path, {"email": email, "role": "owner"}, owner)["invitation_id"]
+    tenant.call("DELETE", f"{path}/invitations/{again}", None, owner)
 
 
 def review_week(tenant: Tenant) -> None:

@@ -1,0 +1,156 @@
+"""Members of a project: listed, invited and removed by owners; invitations, accepted by the invited (G-177)."""
+
+from __future__ import annotations
+
+from schemas.accounts.member import (
+    AcceptInvitation,
+    InvitationAcceptedBody,
+    InvitationBody,
+    InvitationRevokedBody,
+    InviteMember,
+    MemberInvited,
+    MemberList,
+    MemberRemoved,
+)
+from schemas.kernel.paging import PageQuery
+from service.accounts import reads
+from service.accounts import show_member as show
+from service.accounts.commands import invitation as invitations
+from service.accounts.commands import membership as memberships
+from service.accounts.reads import Offered
+from service.eventstore.commands import Answer, Outcome
+from service.eventstore.pages import Place
+from service.http.edge import groups
+from service.http.edge.call import Call
+from service.http.edge.operations import KEY, OWNER
+from service.http.edge.paging import page, start_of
+from statemachines.accounts.invitation import no_invitation
+from statemachines.accounts.membership import Role
+
+
+@groups.PROJECTS.operation(
+    method="GET",
+    path="/v1/projects/{project_id}/members",
+    operation_id="list_members",
+    summary="List the members of a project and its open invitations",
+    principals=OWNER,
+    owner=True,
+    mutation=False,
+    responses={200: MemberList},
+    extension=True,
+)
+async def list_members(call: Call[None, PageQuery]) -> Answer:
+    """List the members, newest first, and what is still offered."""
+    store, project_id = call.services.store, call.project_id
+    found = await reads.members_page(store, project_id, start_of(call.query), call.query.limit + 1)
+    members, cursor = page(found, call.query, lambda member: Place(member.created_at, member.id))
+    return Answer(200, show.member_list(project_id, members, await reads.open_invitations(store, project_id), cursor))
+
+
+@groups.PROJECTS.operation(
+    method="POST",
+    path="/v1/projects/{project_id}/members",
+    operation_id="invite_member",
+    summary="Invite an address into a project, or change a member's role",
+    principals=OWNER,
+    owner=True,
+    responses={202: MemberInvited},
+    idempotency="optional",
+    extension=True,
+    errors=("last_owner", "too_many_invitations"),
+)
+async def invite_member(call: Call[InviteMember, None]) -> Outcome:
+    """Make an invitation for the owner to hand over; nothing changes before it is accepted."""
+    store, body = call.services.store, call.body
+    role = Role(body.role)
+    intent = await invitations.invite(store, call.project_id, body.email, role, invited_by=call.user_id)
+    outcome = await call.carry_out(intent, lambda made: Answer(202, show.invited(made)))
+    call.services.authenticator.forget()
+    return outcome
+
+
+@groups.PROJECTS.operation(
+    method="DELETE",
+    path="/v1/projects/{project_id}/members/{user_id}",
+    operation_id="remove_member",
+    summary="End somebody's membership of a project",
+    principals=OWNER,
+    owner=True,
+    responses={200: MemberRemoved},
+    idempotency="optional",
+    extension=True,
+    errors=("not_found", "last_owner"),
+)
+async def remove_member(call: Call[None, None]) -> Outcome:
+    """End a membership; from the answer on nothing that rests on it commits."""
+    user_id = call.path["user_id"]
+    intent = await memberships.remove(call.services.store, call.project_id, user_id)
+    answer = Answer(200, show.member_removed(call.project_id, user_id))
+    outcome = await call.carry_out(intent, lambda _: answer)
+    call.services.authenticator.forget()
+    return outcome
+
+
+@groups.PROJECTS.operation(
+    method="DELETE",
+    path="/v1/projects/{project_id}/members/invitations/{invitation_id}",
+    operation_id="revoke_invitation",
+    summary="Take an invitation back",
+    principals=OWNER,
+    owner=True,
+    responses={200: InvitationRevokedBody},
+    idempotency="optional",
+    extension=True,
+    errors=("not_found",),
+)
+async def revoke_invitation(call: Call[None, None]) -> Outcome:
+    """Take an invitation back; from the answer on nobody can accept it."""
+    intent = await invitations.revoke(call.services.store, call.project_id, call.path["invitation_id"])
+    return await call.carry_out(intent, lambda made_id: Answer(200, show.invitation_revoked(made_id)))
+
+
+@groups.PROJECTS.operation(
+    method="GET",
+    path="/v1/members/invitations/{invitation_id}",
+    operation_id="get_invitation",
+    summary="Show the person with the invited address what accepting brings",
+    principals=KEY,
+    mutation=False,
+    responses={200: InvitationBody},
+    extension=True,
+    errors=("not_found",),
+)
+async def get_invitation(call: Call[None, None]) -> Answer:
+    """Show an invitation to the person with its verified address, and to nobody else."""
+    return Answer(200, show.offered(await _offered(call)))
+
+
+@groups.PROJECTS.operation(
+    method="POST",
+    path="/v1/members/invitations/{invitation_id}/accept",
+    operation_id="accept_invitation",
+    summary="Accept an invitation to a project",
+    principals=KEY,
+    responses={200: InvitationAcceptedBody},
+    idempotency="optional",
+    extension=True,
+    errors=("not_found",),
+)
+async def accept_invitation(call: Call[AcceptInvitation, None]) -> Outcome:
+    """Become what was offered, as the person with the verified address."""
+    found = await _offered(call)
+    intent = invitations.accept(found.invitation, call.user_id)
+    outcome = await call.carry_out(intent, lambda joined: Answer(200, show.invitation_accepted(joined)))
+    call.services.authenticator.forget()
+    return outcome
+
+
+async def _offered(call: Call[AcceptInvitation, None] | Call[None, None]) -> Offered:
+    """Find the invitation for the caller. Raises InvitationNotFound."""
+    found = await reads.find_offered(call.services.store, call.path["invitation_id"], call.user_id)
+    if found is None:
+        raise no_invitation()
+    return found
+
+
+ENDPOINTS = [list_members, invite_member, remove_member, revoke_invitation, get_invitation, accept_invitation]
