@@ -96,3 +96,42 @@ async def test_whoever_is_removed_while_inviting_leaves_no_offer(world: World):
         assert await members.open(owner) == []
         if made.status_code == 202:
             assert (await accept(guest, made.json()["invitation_id"])).status_code == 404
+
+
+async def test_nobody_joins_a_project_that_is_being_deleted(world: World):
+    """What was accepted came before the fence, and is counted in what goes."""
+    for _ in range(ROUNDS):
+        owner, email = await verified(world), address_of()
+        members = Members((await owner.create_project())["id"])
+        guest, invitation = await verified(world, email), await members.invited(owner, email)
+        accepted, deleted = await asyncio.gather(
+            accept(guest, invitation), owner.call("DELETE", f"/v1/projects/{members.project_id}", key="k")
+        )
+        assert accepted.status_code in {200, 404}
+        assert deleted.status_code in {200, 202}
+        late = await world.sql(
+            "select a.recorded_at <= f.recorded_at from events a join events f using (project_id) "
+            "where project_id = %s and a.topic = 'invitation.accepted.v1' and f.topic = 'project.fenced.v1'",
+            members.project_id,
+        )
+        assert late == [(True,)] * (accepted.status_code == 200)
+        assert (await accept(guest, invitation)).status_code in {404, 409}
+
+
+async def test_nobody_joins_whose_account_is_being_deleted(world: World):
+    """Accepted before the fence, the membership goes with the account; after it nothing is accepted."""
+    for _ in range(ROUNDS):
+        owner, email = await verified(world), address_of()
+        members = Members((await owner.create_project())["id"])
+        guest, invitation = await verified(world, email), await members.invited(owner, email)
+        accepted, deleted = await asyncio.gather(
+            accept(guest, invitation), guest.post("/v1/auth/self_delete", {"confirm": "DELETE"})
+        )
+        assert accepted.status_code in {200, 401, 404, 409}
+        for _ in range(300):
+            if deleted.status_code == 200:
+                break
+            await asyncio.sleep(0.05)
+            deleted = await guest.post("/v1/auth/self_delete", {"confirm": "DELETE"})
+        assert deleted.status_code == 200
+        assert await members.roles(owner) == {owner.user_id: "owner"}
