@@ -148,8 +148,8 @@ class Look:
             return NOTHING
         if _Verdict.DOUBTFUL not in verdicts and not may_hold_card(raw, _BETWEEN_PARTS.join(parts)):
             return NOTHING
-        doubtful = compress(raw.split(_BETWEEN_PARTS), verdicts)
-        return self.at_all(raw) if self.at_all(_BETWEEN_PARTS.join(doubtful)) else NOTHING
+        doubtful = _BETWEEN_PARTS.join(compress(raw.split(_BETWEEN_PARTS), verdicts))
+        return self.at_all(raw) if len(doubtful) == len(raw) or self.at_all(doubtful) else NOTHING
 
     def _judge(self, text: bytes) -> _Verdict:
         """What a text whose digits are all 0 may stand for."""
