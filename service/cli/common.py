@@ -37,20 +37,27 @@ json_option: Callable[[F], F] = click.option("--json", "as_json", is_flag=True, 
 _ORDERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
+_CANNOT_LOOK = 4
+_looking = False
+
+
 class CannotLook(click.ClickException):
     """A check could not be carried out. Exit code 1 would say that it has found something."""
 
-    exit_code = 4
+    exit_code = _CANNOT_LOOK
 
 
 @contextmanager
-def database(*, current: bool = True, makes: bool = False, tells: bool = True) -> Iterator[Settings]:
-    """Settings whose database runs for the block; `tells` on stderr which one that is.
+def database(*, current: bool = True, makes: bool = False, serves: bool = False) -> Iterator[Settings]:
+    """Settings whose database runs for the block, and answers: when it falls silent, the block ends (Silent).
+
+    Which database that is is told on stderr. A process that `serves` tells that itself, and outlives a silence.
 
     With `current` its schema must be up to date (MigrationError). Only a command that `makes` a database makes one
     where there is none (else ClickException); no command from here makes or needs a secret.
     """
     from service.cli.lookups import place_of, require_current
+    from service.cli.silence import noticing_silence
     from service.embedded.attach import attached
     from service.embedded.layout import Layout
     from service.logs import configure
@@ -59,9 +66,12 @@ def database(*, current: bool = True, makes: bool = False, tells: bool = True) -
     if not makes:
         require_database(settings)
     configure("warning" if settings.log_level == "info" else settings.log_level, "cli")
-    if tells:
+    if not serves:
         say(f"Database: {place_of(settings)}", err=True)
-    with attached(Layout(settings.data_dir)) if settings.embedded else nullcontext():
+    with (
+        attached(Layout(settings.data_dir)) if settings.embedded else nullcontext(),
+        nullcontext() if serves else noticing_silence(settings.database_url, _CANNOT_LOOK if _looking else 1),
+    ):
         if current:
             require_current(settings)
         yield settings
@@ -86,6 +96,8 @@ def looking() -> Iterator[None]:
     """
     from service.cli.failures import explain
 
+    global _looking  # noqa: PLW0603 - a process carries out one command
+    _looking = True
     try:
         yield
     except click.UsageError:
@@ -95,6 +107,8 @@ def looking() -> Iterator[None]:
         if sentence is None:
             raise
         raise CannotLook(sentence) from error
+    finally:
+        _looking = False
 
 
 @contextmanager

@@ -32,7 +32,7 @@ def worker() -> None:
     from service.eventstore.startup import check_database
     from service.process import worker as process
 
-    with database(tells=False) as settings:  # what it has to say are lines of a log
+    with database(serves=True) as settings:  # what it has to say are lines of a log
         with psycopg.connect(settings.database_url) as connection:
             check_database(connection, test_clock=settings.test_clock)
         process.main()
