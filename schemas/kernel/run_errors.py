@@ -103,12 +103,21 @@ RUN_ERRORS: dict[str, ErrorCode] = {
             "Read the active claim of the case, and go on with the revision that it holds.",
         ),
         ("The case has moved on.", "Read the case again and decide from its present state."),
+        ("The case has taken in as many others as it may.", "Merge into another case, or split some off first."),
+        ("A case cannot be merged into itself.", "Name another case."),
+        (
+            "No errors of this fingerprint were merged into the case.",
+            "Read the case: `merged` lists what can be split off.",
+        ),
+    ),
+    "case_not_actionable": code(
+        409,
+        "The case was merged into another one, or counts what was too new.",
+        "Read the case: act on the one that it was merged into, or wait until its errors have cases of their own.",
         (
             "A case that counts what was too new is not opened again.",
             "Read the case again and decide from its present state.",
         ),
-        ("The case has taken in as many others as it may.", "Merge into another case, or split some off first."),
-        ("A case cannot be merged into itself.", "Name another case."),
         (
             "The case was merged into another one.",
             "Split it off first, or merge the case that it was merged into.",
@@ -117,10 +126,6 @@ RUN_ERRORS: dict[str, ErrorCode] = {
         (
             "A case that counts what was too new is none of one kind of error.",
             "Wait until its errors have cases of their own.",
-        ),
-        (
-            "No errors of this fingerprint were merged into the case.",
-            "Read the case: `merged` lists what can be split off.",
         ),
     ),
     "case_already_claimed": code(

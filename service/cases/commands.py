@@ -23,7 +23,7 @@ from statemachines.cases import acting, agent_run, comment
 from statemachines.cases import case as cases
 from statemachines.cases.acting import Merge
 from statemachines.cases.agent_run import Outcome
-from statemachines.cases.case import Case, Status
+from statemachines.cases.case import Case, CaseNotActionable, Status
 from statemachines.kernel.machine import Event, Stream
 from statemachines.runs.book import overdue
 from statemachines.runs.claim import lease_live
@@ -157,7 +157,11 @@ async def merge(store: EventStore, project_id: str, wish: Merge, case_revision: 
     def decide(unit: Unit) -> Acted:
         _existing(unit, streams[wish.into_case_id])
         state = _seen(unit, stream, case_revision)
-        events = acting.merge_cases(wish, {name: unit.state(streams[name]) for name in streams}, unit.now)
+        try:
+            events = acting.merge_cases(wish, {name: unit.state(streams[name]) for name in streams}, unit.now)
+        except CaseNotActionable:
+            _require_unclaimed(unit, around)  # a runner's work is told first (G-178)
+            raise
         if events:
             _require_unclaimed(unit, around)
         for name, recorded in events.items():

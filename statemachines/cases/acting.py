@@ -16,6 +16,7 @@ from statemachines.cases.case import (
     CaseConflict,
     CaseIgnoredByMember,
     CaseMerged,
+    CaseNotActionable,
     CaseReleased,
     CaseReopened,
     CaseResolvedByMember,
@@ -57,11 +58,11 @@ def decide_ignore_by_member(state: Case, now: int) -> list[Event]:
 
 
 def decide_reopen(state: Case, now: int) -> list[Event]:
-    """Bring a case back; an open one stays as it is. Raises CaseConflict for one that counts what was too new."""
+    """Bring a case back; an open one stays as it is. Raises CaseNotActionable for one that counts what was too new."""
     if state.status is Status.OPEN or state.status is Status.OVERFLOW:
         return []
     if is_overflow(state.fingerprint):
-        raise CaseConflict("A case that counts what was too new is not opened again.", next_action=_READ)
+        raise CaseNotActionable("A case that counts what was too new is not opened again.", next_action=_READ)
     return [CaseReopened(now)]
 
 
@@ -101,19 +102,19 @@ def _require_mergeable(wish: Merge, merged: Case, target: Case) -> None:
     if wish.case_id == wish.into_case_id:
         raise CaseConflict("A case cannot be merged into itself.", next_action="Name another case.")
     if merged.status is Status.MERGED:
-        raise CaseConflict(
+        raise CaseNotActionable(
             "The case was merged into another one.",
             next_action="Split it off first, or merge the case that it was merged into.",
             merged_into=merged.merged_into,
         )
     if target.status is Status.MERGED:
-        raise CaseConflict(
+        raise CaseNotActionable(
             "The case to merge into was merged into another one itself.",
             next_action="Merge into the case named in details.",
             merged_into=target.merged_into,
         )
     if is_overflow(merged.fingerprint) or is_overflow(target.fingerprint):
-        raise CaseConflict(
+        raise CaseNotActionable(
             "A case that counts what was too new is none of one kind of error.",
             next_action="Wait until its errors have cases of their own.",
         )

@@ -236,6 +236,12 @@ class CaseConflict(Rejection):
     code = "case_revision_stale"
 
 
+class CaseNotActionable(CaseConflict):
+    """The case was merged into another one, or counts what was too new: this is not done to such a case (G-178)."""
+
+    code = "case_not_actionable"
+
+
 def moves_on_error(state: Case) -> bool:
     """Whether an arriving error may change the case; otherwise it is only counted."""
     return state.status is Status.ABSENT or state.status is Status.RESOLVED
@@ -321,4 +327,4 @@ def evolve(state: Case, event: Event) -> Case:
     )
 
 
-MACHINE = StateMachine("case", TABLE, Case(), evolve, CaseConflict, Case, version=2)
+MACHINE = StateMachine("case", TABLE, Case(), evolve, CaseNotActionable, Case, version=2)

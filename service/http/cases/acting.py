@@ -23,7 +23,7 @@ from service.http.edge.on_cases import CASE_LOCATED
 from service.http.edge.operations import KEY
 from statemachines.cases.acting import Merge
 
-_ERRORS = ("case_not_found", "case_revision_stale")
+_ERRORS = ("case_not_found", "case_revision_stale", "case_not_actionable")
 _EXCLUSIVE = (*_ERRORS, "case_already_claimed")
 
 

@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from statemachines.cases import acting, case
 from statemachines.cases.acting import Merge
-from statemachines.cases.case import Case, CaseConflict, Status
+from statemachines.cases.case import Case, CaseConflict, CaseNotActionable, Status
 from statemachines.kernel.machine import apply
 from statemachines.kernel.moved import Moved
 from tests.statemachines.tables import History
@@ -46,10 +46,10 @@ def test_a_case_takes_in_so_many_and_no_more():
 def test_what_was_too_new_is_neither_merged_nor_merged_into(overflow: str):
     cases = {name: opened(name) for name in "ab"}
     cases[overflow] = case.evolve(Case(), case.CaseOverflowOpened(case.overflow_fingerprint(3600), 3600, 5))
-    with pytest.raises(CaseConflict):
+    with pytest.raises(CaseNotActionable):
         acting.merge_cases(Merge("a", "b"), cases, 9)
     ignored = case.evolve(cases[overflow], case.CaseIgnoredByMember(9))
-    with pytest.raises(CaseConflict):
+    with pytest.raises(CaseNotActionable):
         acting.decide_reopen(ignored, 9)
 
 

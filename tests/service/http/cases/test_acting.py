@@ -129,13 +129,18 @@ async def test_what_was_merged_is_led_on_and_cannot_be_merged_twice(world: World
     await act(owner, a["case_id"], "merge", 1, into_case_id=b["case_id"])
     for case_id, into, code in (
         (b["case_id"], b["case_id"], (409, "case_revision_stale")),  # itself
-        (b["case_id"], a["case_id"], (409, "case_revision_stale")),  # was merged itself
+        (b["case_id"], a["case_id"], (409, "case_not_actionable")),  # was merged itself
         (c["case_id"], new_id("case"), (404, "case_not_found")),
     ):
         answer = await owner.post(f"/v1/cases/{case_id}/merge", {"case_revision": 1, "into_case_id": into})
         refused(answer, *code)
     await act(owner, b["case_id"], "merge", 1, into_case_id=c["case_id"])
     assert (await act(owner, b["case_id"], "merge", 2, into_case_id=c["case_id"]))["revision"] == 2
+    for deed in ("resolve", "ignore", "reopen"):
+        path = f"/v1/cases/{a['case_id']}/{deed}"
+        refused(await owner.post(path, {"case_revision": 1}), 409, "case_revision_stale")  # that is judged first
+        refusal = refused(await owner.post(path, {"case_revision": 2}), 409, "case_not_actionable")
+        assert "receipt" not in refusal["message"] + refusal["next_action"]
     for name in ("one", "two", "three"):
         assert (await log(dsn, f"case {name}"))["case_id"] == c["case_id"]
     record = await read(owner, c["case_id"])
