@@ -94,6 +94,24 @@ RUN_ERRORS: dict[str, ErrorCode] = {
         "The case no longer meets the policy's thresholds.",
         "Wait for a new receipt.",
     ),
+    "case_not_actionable": code(
+        409,
+        "This is not done to a case that counts what was too new, or was merged into another one.",
+        "Read the case again and decide from its present state.",
+        (
+            "The case was merged into another one.",
+            "Act on the case named in details.merged_into, or split this one off it first.",
+        ),
+        (
+            "A case that counts what was too new is none of one kind of error.",
+            "Ignore or assign it; its errors have cases of their own once there is room.",
+        ),
+        (
+            "The case to merge into was merged into another one itself.",
+            "Merge into the case named in details.merged_into.",
+        ),
+        ("The case to merge into counts what was too new.", "Merge into a case of one kind of error."),
+    ),
     "case_revision_stale": code(
         409,
         "The case is no longer at this revision.",
@@ -108,24 +126,6 @@ RUN_ERRORS: dict[str, ErrorCode] = {
         (
             "No errors of this fingerprint were merged into the case.",
             "Read the case: `merged` lists what can be split off.",
-        ),
-    ),
-    "case_not_actionable": code(
-        409,
-        "The case was merged into another one, or counts what was too new.",
-        "Read the case: act on the one that it was merged into, or wait until its errors have cases of their own.",
-        (
-            "A case that counts what was too new is not opened again.",
-            "Read the case again and decide from its present state.",
-        ),
-        (
-            "The case was merged into another one.",
-            "Split it off first, or merge the case that it was merged into.",
-        ),
-        ("The case to merge into was merged into another one itself.", "Merge into the case named in details."),
-        (
-            "A case that counts what was too new is none of one kind of error.",
-            "Wait until its errors have cases of their own.",
         ),
     ),
     "case_already_claimed": code(

@@ -85,17 +85,17 @@ class _Around(NamedTuple):
 
 
 def resolve(project_id: str, case_id: str, case_revision: int) -> Intent[Acted]:
-    """Close a case (G-145). Raises CaseConflict."""
+    """Close a case (G-145). Raises CaseConflict and CaseNotActionable."""
     return _act(project_id, case_id, case_revision, acting.decide_resolve_by_member)
 
 
 def ignore(project_id: str, case_id: str, case_revision: int) -> Intent[Acted]:
-    """Take a case out of attention (G-145). Raises CaseConflict."""
+    """Take a case out of attention (G-145). Raises CaseConflict and CaseNotActionable."""
     return _act(project_id, case_id, case_revision, acting.decide_ignore_by_member)
 
 
 def reopen(project_id: str, case_id: str, case_revision: int) -> Intent[Acted]:
-    """Bring a case back (G-145). Raises CaseConflict."""
+    """Bring a case back (G-145). Raises CaseConflict and CaseNotActionable."""
     return _act(project_id, case_id, case_revision, acting.decide_reopen)
 
 
@@ -147,7 +147,8 @@ def record_run(project_id: str, case_id: str, report: AgentRunReport) -> Intent[
 async def merge(store: EventStore, project_id: str, wish: Merge, case_revision: int) -> Intent[Acted]:
     """Let what comes for a case go into another from now on (G-145).
 
-    Raises CaseConflict, CaseAlreadyClaimed, and Moved when somebody has merged or begun to work meanwhile.
+    Raises CaseConflict, CaseAlreadyClaimed, CaseNotActionable, and Moved when somebody has merged or begun to work
+    meanwhile.
     """
     around = await _look_around(store, project_id, wish.case_id, wish.into_case_id)
     stream = cases.stream(project_id, wish.case_id)
@@ -160,7 +161,7 @@ async def merge(store: EventStore, project_id: str, wish: Merge, case_revision: 
         try:
             events = acting.merge_cases(wish, {name: unit.state(streams[name]) for name in streams}, unit.now)
         except CaseNotActionable:
-            _require_unclaimed(unit, around)  # a runner's work is told first (G-178)
+            _require_unclaimed(unit, around)  # is told first (G-178)
             raise
         if events:
             _require_unclaimed(unit, around)

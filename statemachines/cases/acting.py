@@ -31,6 +31,8 @@ MAX_MEMBERS = 50
 """Cases that may be merged into one: each read of it looks at all of them."""
 
 _READ = "Read the case again and decide from its present state."
+_OF_OVERFLOW = (CaseIgnoredByMember, CaseAssigned)
+"""What a member may do to a case that counts what was too new."""
 _EVENTS = Mapping[str, list[Event]]
 
 
@@ -47,35 +49,57 @@ def require_revision(state: Case, case_revision: int) -> None:
         raise CaseConflict("The case has moved on.", next_action=_READ, case_revision=state.revision)
 
 
+def require_actionable(state: Case, event: type[Event]) -> None:
+    """Refuse what is done to cases of one kind of error alone. Raises CaseNotActionable.
+
+    A case that counts what was too new can be ignored and assigned, one that was merged neither.
+    """
+    if state.status is Status.MERGED:
+        raise CaseNotActionable(
+            "The case was merged into another one.",
+            next_action="Act on the case named in details.merged_into, or split this one off it first.",
+            merged_into=state.merged_into,
+            allowed_next=[],
+        )
+    if is_overflow(state.fingerprint) and event not in _OF_OVERFLOW:
+        raise CaseNotActionable(
+            "A case that counts what was too new is none of one kind of error.",
+            next_action="Ignore or assign it; its errors have cases of their own once there is room.",
+            allowed_next=[one.TOPIC for one in _OF_OVERFLOW],
+        )
+
+
 def decide_resolve_by_member(state: Case, now: int) -> list[Event]:
-    """Close a case; one that is resolved stays as it is."""
+    """Close a case; one that is resolved stays as it is. Raises CaseNotActionable."""
+    require_actionable(state, CaseResolvedByMember)
     return [] if state.status is Status.RESOLVED else [CaseResolvedByMember(now)]
 
 
 def decide_ignore_by_member(state: Case, now: int) -> list[Event]:
-    """Take a case out of attention; one that is ignored stays as it is."""
+    """Take a case out of attention; one that is ignored stays as it is. Raises CaseNotActionable."""
+    require_actionable(state, CaseIgnoredByMember)
     return [] if state.status is Status.IGNORED else [CaseIgnoredByMember(now)]
 
 
 def decide_reopen(state: Case, now: int) -> list[Event]:
-    """Bring a case back; an open one stays as it is. Raises CaseNotActionable for one that counts what was too new."""
-    if state.status is Status.OPEN or state.status is Status.OVERFLOW:
+    """Bring a case back; an open one stays as it is. Raises CaseNotActionable."""
+    require_actionable(state, CaseReopened)
+    if state.status is Status.OPEN:
         return []
-    if is_overflow(state.fingerprint):
-        raise CaseNotActionable("A case that counts what was too new is not opened again.", next_action=_READ)
     return [CaseReopened(now)]
 
 
 def decide_assign(state: Case, user_id: str | None, now: int) -> list[Event]:
-    """Say who looks after a case; who does already is not recorded again."""
+    """Say who looks after a case; who does already is not recorded again. Raises CaseNotActionable."""
+    require_actionable(state, CaseAssigned)
     return [] if state.assignee == user_id else [CaseAssigned(user_id, now)]
 
 
 def merge_cases(wish: Merge, cases: Mapping[str, Case], now: int) -> _EVENTS:
     """Let what comes for a case, and for those merged into it, go into another; a repeat records nothing.
 
-    `cases` are the states of both and of those merged into the first. Raises CaseConflict, and Moved when one that was
-    merged into the first meanwhile is not among them.
+    `cases` are the states of both and of those merged into the first. Raises CaseConflict, CaseNotActionable, and Moved
+    when one that was merged into the first meanwhile is not among them.
     """
     merged, target = cases[wish.case_id], cases[wish.into_case_id]
     if merged.status is Status.MERGED and merged.merged_into == wish.into_case_id:
@@ -101,22 +125,17 @@ def merge_cases(wish: Merge, cases: Mapping[str, Case], now: int) -> _EVENTS:
 def _require_mergeable(wish: Merge, merged: Case, target: Case) -> None:
     if wish.case_id == wish.into_case_id:
         raise CaseConflict("A case cannot be merged into itself.", next_action="Name another case.")
-    if merged.status is Status.MERGED:
-        raise CaseNotActionable(
-            "The case was merged into another one.",
-            next_action="Split it off first, or merge the case that it was merged into.",
-            merged_into=merged.merged_into,
-        )
+    require_actionable(merged, CaseMerged)
     if target.status is Status.MERGED:
         raise CaseNotActionable(
             "The case to merge into was merged into another one itself.",
-            next_action="Merge into the case named in details.",
+            next_action="Merge into the case named in details.merged_into.",
             merged_into=target.merged_into,
         )
-    if is_overflow(merged.fingerprint) or is_overflow(target.fingerprint):
+    if is_overflow(target.fingerprint):
         raise CaseNotActionable(
-            "A case that counts what was too new is none of one kind of error.",
-            next_action="Wait until its errors have cases of their own.",
+            "The case to merge into counts what was too new.",
+            next_action="Merge into a case of one kind of error.",
         )
 
 

@@ -236,8 +236,8 @@ class CaseConflict(Rejection):
     code = "case_revision_stale"
 
 
-class CaseNotActionable(CaseConflict):
-    """The case was merged into another one, or counts what was too new: this is not done to such a case (G-178)."""
+class CaseNotActionable(Rejection):
+    """The case counts what was too new, or was merged into another one: this is not done to such a case (G-178)."""
 
     code = "case_not_actionable"
 
@@ -327,4 +327,4 @@ def evolve(state: Case, event: Event) -> Case:
     )
 
 
-MACHINE = StateMachine("case", TABLE, Case(), evolve, CaseNotActionable, Case, version=2)
+MACHINE = StateMachine("case", TABLE, Case(), evolve, CaseConflict, Case, version=2)

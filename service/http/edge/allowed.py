@@ -17,6 +17,8 @@ OPERATIONS: Mapping[str, tuple[str, ...]] = {
     "onboarding.approved.v1": ("review_onboarding",),
     "onboarding.proof_started.v1": ("start_onboarding_proof",),
     "onboarding.verified.v1": ("verify_onboarding",),
+    "case.ignored_by_member.v1": ("ignore_case",),
+    "case.assigned.v1": ("assign_case",),
     "run.started.v1": ("start_automation_run",),
     "run.progressed.v1": ("update_automation_run",),
     "run.charged.v1": ("record_automation_usage",),

@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 
+from service.auth.system import carry_out
+from service.eventstore.commands import Unit
+from service.eventstore.intents import Intent
 from service.ids import new_id
+from statemachines.cases import case
 from tests.service.http.cases.test_case import listed, log
 from tests.support.api import World, at_once, ok, refused, without_request_id
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
@@ -147,6 +151,49 @@ async def test_what_was_merged_is_led_on_and_cannot_be_merged_twice(world: World
     assert {merged["case_id"] for merged in record["merged"]} == {a["case_id"], b["case_id"]}
     assert record["event_count"] == 6
     assert (await read(owner, a["case_id"]))["merged_into"] == c["case_id"]
+
+
+async def test_what_is_done_to_one_kind_of_error_is_not_done_to_a_merged_case(world: World, project):
+    """Told after a stale revision, with the case to act on, and nothing about receipts (G-178)."""
+    owner, _, dsn = project
+    a, b = [await log(dsn, f"case {name}") for name in ("one", "two")]
+    await act(owner, a["case_id"], "merge", 1, into_case_id=b["case_id"])
+    for deed in ("resolve", "ignore", "reopen", "assign", "merge"):
+        body = {"assign": {"user_id": owner.user_id}, "merge": {"into_case_id": (await log(dsn, "three"))["case_id"]}}
+        path = f"/v1/cases/{a['case_id']}/{deed}"
+        refused(await owner.post(path, {"case_revision": 1, **body.get(deed, {})}), 409, "case_revision_stale")
+        error = refused(await owner.post(path, {"case_revision": 2, **body.get(deed, {})}), 409, "case_not_actionable")
+        assert error["details"] == {"merged_into": b["case_id"], "allowed_next": []}
+        assert "receipt" not in error["next_action"]
+
+
+async def test_what_is_done_to_one_kind_of_error_is_not_done_to_an_overflow_case(world: World, project):
+    """It can be ignored and assigned, which the refusal names; also once it is ignored."""
+    owner, project_id, dsn = project
+    case_id = await overflow(world, project_id)
+    target = (await log(dsn, "one"))["case_id"]
+    for revision in (1, 2):
+        for deed, more in (("resolve", {}), ("reopen", {}), ("merge", {"into_case_id": target})):
+            body = {"case_revision": revision, **more}
+            error = refused(await owner.post(f"/v1/cases/{case_id}/{deed}", body), 409, "case_not_actionable")
+            assert [step["operation_id"] for step in error["details"]["allowed_next"]] == ["assign_case", "ignore_case"]
+            assert [step["path"].count(case_id) for step in error["details"]["allowed_next"]] == [1, 1]
+        body = {"case_revision": 1, "into_case_id": case_id}
+        refused(await owner.post(f"/v1/cases/{target}/merge", body), 409, "case_not_actionable")
+        if revision == 1:
+            await act(owner, case_id, "ignore", revision)
+
+
+async def overflow(world: World, project_id: str) -> str:
+    """Make the case that counts what was too new in an hour."""
+    stream = case.stream(project_id, case.case_id(project_id, case.overflow_fingerprint(3600)))
+
+    def decide(unit: Unit) -> None:
+        unit.append(stream, case.decide_overflow(unit.state(stream), 3600, unit.now))
+
+    intent = Intent([stream], decide)
+    await world.operate(lambda store: carry_out(store, "test", "overflow", intent, gates=[project_id]))
+    return stream.id
 
 
 async def test_a_merge_into_a_case_of_somebody_else_is_one_into_none(world: World, project):
