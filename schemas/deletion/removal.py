@@ -67,8 +67,16 @@ class FollowUpOutside(msgspec.Struct, frozen=True):
     action: str
 
 
+class DeletionProgress(msgspec.Struct, frozen=True):
+    """What is left, each number up to 10000: projects of an account, open runs, receipts and claims, telemetry."""
+
+    projects_left: Count
+    open_left: Count
+    telemetry_left: Count
+
+
 class ProjectDeleting(msgspec.Struct, frozen=True, kw_only=True):
-    """A deletion under way: repeat the request with its key to see it go on."""
+    """A deletion under way: repeat the request with its key to see it go on, and its `progress`."""
 
     status: Literal["deleting"]
     phase: Literal["fenced", "purging"]
@@ -77,6 +85,7 @@ class ProjectDeleting(msgspec.Struct, frozen=True, kw_only=True):
     fenced_at: Epoch
     poll_after_seconds: PollAfter
     automation_deletion_manifest: AutomationDeletionManifest
+    progress: DeletionProgress | msgspec.UnsetType = msgspec.UNSET
     next_action: str
 
 
@@ -106,7 +115,7 @@ class CascadedCounts(msgspec.Struct, frozen=True):
 
 
 class AccountDeleting(msgspec.Struct, frozen=True, kw_only=True):
-    """A deletion of an account under way: repeat the request with its key to see it go on."""
+    """A deletion of an account under way: repeat the request with its key to see it go on, and its `progress`."""
 
     status: Literal["deleting"]
     phase: Literal["fenced", "purging"]
@@ -116,6 +125,7 @@ class AccountDeleting(msgspec.Struct, frozen=True, kw_only=True):
     poll_after_seconds: PollAfter
     cascaded: CascadedCounts
     automation_deletion_manifest: AutomationDeletionManifest | None
+    progress: DeletionProgress | msgspec.UnsetType = msgspec.UNSET
     next_action: str
 
 

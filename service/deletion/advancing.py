@@ -12,6 +12,8 @@ import time
 from pathlib import Path
 from typing import TypeVar
 
+import structlog
+
 from projections.accounts.membership import MembershipRow
 from projections.analytics.connection import PROJECTION as CONNECTIONS
 from projections.deletion.removal import DeletionRow
@@ -32,6 +34,8 @@ from statemachines.projects.project import ProjectDeletionInProgress, ProjectNot
 
 T = TypeVar("T")
 
+log = structlog.get_logger(__name__)
+
 TOGETHER = 50
 """Open objects that are ended, and memberships that are left, between two looks at the clock."""
 
@@ -46,12 +50,31 @@ _ACTIONS = {
 }
 
 
+TOLD_SECONDS = 60.0
+"""How often the log says of a deletion that it has not moved on."""
+MOST_TOLD = 1000
+
+_told: dict[str, float] = {}
+
+
+def tell_not_moved_on(row: DeletionRow, error: Exception, ledger: Path) -> None:
+    """Log once a minute why a deletion could not move on, with the path that could not be written, if it was one."""
+    now = time.monotonic()
+    if now - _told.get(row.id, float("-inf")) < TOLD_SECONDS:
+        return
+    if len(_told) >= MOST_TOLD:
+        _told.clear()
+    _told[row.id] = now
+    about = {"path": str(ledger), "reason": error.strerror or str(error)} if isinstance(error, OSError) else {}
+    log.warning("deletion_not_moved_on", deletion=row.id, phase=row.phase, cause=type(error).__name__, **about)
+
+
 class Advancer:
     """Moves deletions on, and remembers how far their purges have come in this process."""
 
     def __init__(self, store: EventStore, ledger: Path) -> None:
         self._store = store
-        self._ledger = ledger
+        self.ledger = ledger
         self._purges: dict[str, Purge] = {}
 
     async def advance(self, row: DeletionRow, seconds: float) -> DeletionRow:
@@ -163,7 +186,7 @@ class Advancer:
     async def _remember(self, row: DeletionRow) -> None:
         """Write the erasure to the ledger: on the disk before the first row goes."""
         [[now]] = await self._store.fetch(f"select {NOW_SECONDS}")
-        await asyncio.to_thread(remember, self._ledger, Erasure(row.scope_id, row.id, now))
+        await asyncio.to_thread(remember, self.ledger, Erasure(row.scope_id, row.id, now))
 
     async def _send(self, row: DeletionRow, step: str, intent: Intent[T]) -> T:
         """Carry out a step. Its record is kept under the deletion's own gate, where no purge has been by then."""

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import TypeVar
 
 import psycopg
-import structlog
 
 from projections.deletion.removal import DeletionRow
 from service.deletion import commands, reads
-from service.deletion.advancing import Advancer
+from service.deletion.advancing import Advancer, tell_not_moved_on
 from service.eventstore.commands import CommandNotDone, OutcomeUnknown
 from service.eventstore.intents import Intent, retry_moved
 from service.eventstore.store import EventStore
@@ -21,8 +20,6 @@ from statemachines.kernel.machine import Rejection
 from statemachines.projects.project import ProjectNotFound
 
 T = TypeVar("T")
-
-log = structlog.get_logger(__name__)
 
 SECONDS = 0.25
 """How long one request works on a deletion; the sweep does the rest, in turn with others'."""
@@ -63,5 +60,5 @@ async def _moved_on(store: EventStore, ledger: Path, row: DeletionRow) -> Deleti
     try:
         return await Advancer(store, ledger).advance(row, SECONDS)
     except (Rejection, CommandNotDone, OutcomeUnknown, psycopg.Error, OSError) as error:
-        log.warning("deletion_not_moved_on", deletion=row.id, cause=type(error).__name__)
+        tell_not_moved_on(row, error, ledger)
         return await reads.get_deletion(store, row.id) or row

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from projections.accounts.membership import OWNERSHIPS, MembershipRow
 from projections.accounts.membership import PROJECTION as MEMBERSHIPS
 from projections.deletion.removal import DELETIONS, DeletionRow
@@ -11,8 +13,29 @@ from service.eventstore.clock import NOW_SECONDS
 from service.eventstore.store import EventStore
 from statemachines.deletion.removal import KEPT_SECONDS
 
+
+class Progress(NamedTuple):
+    """What is left of a deletion: projects of an account, open objects of automation, records of telemetry."""
+
+    projects: int
+    open: int
+    telemetry: int
+
+
 _SHOWN = f"(t.deleted_at is null or t.deleted_at > {NOW_SECONDS} - {KEPT_SECONDS})"
 _LATEST = "t.fenced_at desc, t.revision desc"
+MOST_COUNTED = 10_000
+_LEFT = f"""
+select (select count(*) from (select from memberships m
+        join projects p on p.project_id = m.project_id and p.id = m.project_id and p.status = 'active'
+        where m.user_id = %s limit {MOST_COUNTED}) x)
+    + (select count(*) from deletions d where d.parent_id = %s and d.phase <> 'deleted'),
+    (select count(*) from (select from automation_runs t where t.project_id = %s and t.live
+        union all select from trigger_receipts t where t.project_id = %s and t.status in ('issued', 'claimed')
+        union all select from claims t where t.project_id = %s and t.status = 'active' limit {MOST_COUNTED}) x),
+    (select count(*) from (select from log_events e where e.project_id = %s
+        union all select from analytics_events e where e.project_id = %s limit {MOST_COUNTED}) x)
+"""  # noqa: S608 - constants
 _LAPSED = f"t.phase = 'deleted' and t.deleted_at <= {NOW_SECONDS} - {KEPT_SECONDS}"
 
 
@@ -60,6 +83,12 @@ async def owned_by(store: EventStore, user_id: str) -> list[str]:
 async def others_in(store: EventStore, project_id: str, user_id: str) -> list[Member]:
     """Name the other memberships of a project."""
     return [(row.id, row.user_id) for row in await other_memberships(store, project_id, user_id)]
+
+
+async def progress_of(store: EventStore, row: DeletionRow) -> Progress:
+    """Count what is left of a deletion, each number up to MOST_COUNTED."""
+    [[projects, open_left, telemetry]] = await store.fetch(_LEFT, *(row.scope_id, row.id, *(row.scope_id,) * 5))
+    return Progress(projects, open_left, telemetry)
 
 
 async def find_account_deletion(store: EventStore, user_id: str, api_key_sha256: str) -> DeletionRow | None:

@@ -12,10 +12,12 @@ from schemas.deletion.removal import (
     AccountDeleting,
     AutomationDeletionManifest,
     CascadedCounts,
+    DeletionProgress,
     FollowUpOutside,
     ProjectDeleted,
     ProjectDeleting,
 )
+from service.deletion.reads import Progress
 from statemachines.deletion.removal import Manifest
 
 POLL_AFTER = 1
@@ -25,8 +27,8 @@ _OVER = "Keep this receipt; there is nothing left to do here."
 _NOTE = "Projects with another owner stay. The same identity may sign in again, as somebody new."
 
 
-def project(row: DeletionRow) -> ProjectDeleting | ProjectDeleted:
-    """Show the deletion of a project."""
+def project(row: DeletionRow, left: Progress | None = None) -> ProjectDeleting | ProjectDeleted:
+    """Show the deletion of a project, and what is `left` of it where that was counted."""
     if row.deleted_at is None:
         return ProjectDeleting(
             status="deleting",
@@ -36,6 +38,7 @@ def project(row: DeletionRow) -> ProjectDeleting | ProjectDeleted:
             deletion_id=row.id,
             fenced_at=row.fenced_at,
             automation_deletion_manifest=manifest(row.manifest),
+            progress=_progress(left),
             next_action=_AGAIN,
         )
     return ProjectDeleted(
@@ -51,8 +54,11 @@ def project(row: DeletionRow) -> ProjectDeleting | ProjectDeleted:
     )
 
 
-def account(row: DeletionRow) -> AccountDeleting | AccountDeleted:
-    """Show the deletion of an account. Its manifest is shown once all of its projects are fenced: it is their sum."""
+def account(row: DeletionRow, left: Progress | None = None) -> AccountDeleting | AccountDeleted:
+    """Show the deletion of an account, and what is `left` of it where that was counted.
+
+    Its manifest is shown once all of its projects are fenced: it is their sum.
+    """
     cascaded = msgspec.convert(msgspec.to_builtins(row.cascaded), CascadedCounts)
     if row.deleted_at is None:
         return AccountDeleting(
@@ -64,6 +70,7 @@ def account(row: DeletionRow) -> AccountDeleting | AccountDeleted:
             fenced_at=row.fenced_at,
             cascaded=cascaded,
             automation_deletion_manifest=None if row.phase == "fenced" else manifest(row.manifest),
+            progress=_progress(left),
             next_action=_AGAIN,
         )
     return AccountDeleted(
@@ -82,6 +89,10 @@ def account(row: DeletionRow) -> AccountDeleting | AccountDeleted:
 
 def _follow_ups(row: DeletionRow) -> list[FollowUpOutside]:
     return msgspec.convert(msgspec.to_builtins(row.external_follow_ups), list[FollowUpOutside])
+
+
+def _progress(left: Progress | None) -> DeletionProgress | msgspec.UnsetType:
+    return msgspec.UNSET if left is None else DeletionProgress(left.projects, left.open, left.telemetry)
 
 
 def _phase(row: DeletionRow) -> Literal["fenced", "purging"]:

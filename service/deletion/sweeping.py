@@ -7,17 +7,14 @@ import time
 from collections import Counter
 
 import psycopg
-import structlog
 
 from projections.deletion.removal import DeletionRow
 from service.auth.system import carry_out
 from service.deletion import commands, reads
-from service.deletion.advancing import Advancer
+from service.deletion.advancing import Advancer, tell_not_moved_on
 from service.eventstore.commands import CommandNotDone, OutcomeUnknown
 from service.eventstore.store import EventStore
 from statemachines.kernel.machine import Rejection
-
-log = structlog.get_logger(__name__)
 
 AT_MOST = 500
 SLICE = 1.0
@@ -54,7 +51,7 @@ async def _advance(advancer: Advancer, row: DeletionRow) -> DeletionRow:
         return await advancer.advance(row, SLICE)
     except (Rejection, CommandNotDone, OutcomeUnknown, psycopg.Error, OSError) as error:
         # One that cannot go on holds up nobody else's.
-        log.warning("deletion_not_moved_on", deletion=row.id, cause=type(error).__name__)
+        tell_not_moved_on(row, error, advancer.ledger)
         return row
 
 

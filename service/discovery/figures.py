@@ -43,6 +43,8 @@ DESCRIPTIONS: Mapping[str, str] = {
     "service_sweep_longest_wait_seconds": "Seconds that the object due longest has waited for its turn in this step.",
     "service_sweep_due": "Objects that this step of the sweep takes up in turn.",
     "service_new_cases_most": "Cases that the project which opened most of them has opened in this hour.",
+    "service_deletions_open": "Deletions of projects and accounts that are under way.",
+    "service_deletions_oldest_seconds": "Seconds since the fence of the one that is under way for longest.",
     "service_table_bytes": "Size of a table with its indexes and partitions.",
     "service_table_rows": "Rows of a table with its partitions, as the database estimates them.",
 }
@@ -86,6 +88,12 @@ cross join lateral (values ('service_reader_lag_events', s.size - c.position),
 union all
 select 'service_new_cases_most', '{{}}', coalesce(max(opened), 0) from case_rates
 where hour >= floor(extract(epoch from {NOW}) / 3600) * 3600
+union all
+select f.name, '{{}}', f.value
+from (select count(*) as number, coalesce(floor(extract(epoch from {NOW})) - min(d.fenced_at), 0) as age
+    from deletions d where d.phase <> 'deleted') w
+cross join lateral (values ('service_deletions_open', w.number),
+    ('service_deletions_oldest_seconds', greatest(w.age, 0))) f(name, value)
 union all
 select f.name, jsonb_build_object('table', t.name), f.value
 from (select r.relname as name, sum(pg_total_relation_size(p.relid)) as bytes,

@@ -7,22 +7,27 @@ from functools import partial
 from typing import Any
 
 from projections.deletion.removal import DeletionRow
+from service.deletion import reads
 from service.deletion.asking import ask
+from service.deletion.reads import Progress
 from service.eventstore.commands import Answer, Outcome
 from service.http.edge.call import Call
 from statemachines.deletion.removal import AskForDeletion
 
+Show = Callable[[DeletionRow, Progress | None], Any]
 
-async def deleting(call: Call[Any, None], wish: AskForDeletion, show: Callable[[DeletionRow], Any]) -> Outcome | Answer:
+
+async def deleting(call: Call[Any, None], wish: AskForDeletion, show: Show) -> Outcome | Answer:
     """Carry the wish out or on: 202 until the receipt, then 200. Raises what `ask` raises."""
     shown = partial(_shown, show)
     fence = partial(call.carry_out, render=shown)
     found = await ask(call.services.store, call.services.settings.erasure_ledger, wish, fence)
     if isinstance(found, DeletionRow):
-        return shown(found)
+        left = None if found.phase == "deleted" else await reads.progress_of(call.services.store, found)
+        return _shown(show, found, left)
     call.services.authenticator.forget()
     return found
 
 
-def _shown(show: Callable[[DeletionRow], Any], row: DeletionRow) -> Answer:
-    return Answer(200 if row.phase == "deleted" else 202, show(row), pending=True)
+def _shown(show: Show, row: DeletionRow, left: Progress | None = None) -> Answer:
+    return Answer(200 if row.phase == "deleted" else 202, show(row, left), pending=True)

@@ -118,6 +118,7 @@ def test_parts_and_worker_are_counted(several: ServerHandle) -> None:
     assert value(shown, "service_workers") == 1
     assert value(shown, "service_figures_readable") == 1
     assert value(shown, "service_new_cases_most") == 1
+    assert value(shown, "service_deletions_open") == value(shown, "service_deletions_oldest_seconds") == 0
     assert value(shown, "service_new_cases_limit") == 500
     assert value(shown, "service_table_bytes", table="procrastinate_jobs") > 0
     assert value(shown, "service_task_age_seconds", task="automation.sweep") < 60
