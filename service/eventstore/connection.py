@@ -14,6 +14,7 @@ import psycopg
 from psycopg import sql
 from psycopg.pq import TransactionStatus
 from psycopg.types.numeric import Int8Dumper
+from psycopg.waiting import wait_async
 
 from service.eventstore.outage import OUTAGE
 from service.eventstore.pipeline import Pipeline
@@ -84,7 +85,7 @@ class ReadingConnection(psycopg.AsyncConnection[Row]):
     stopped or the network is dead. Here such a connection is cut.
     """
 
-    _cutting: asyncio.TimerHandle | None = None
+    _ending: asyncio.Task[None] | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -115,24 +116,38 @@ class ReadingConnection(psycopg.AsyncConnection[Row]):
         OUTAGE.ended()
         return connection
 
-    async def cancel_safe(self, *, timeout: float = CANCEL_SECONDS) -> None:  # noqa: ASYNC109 (the driver's signature)
-        """Ask the server to end the statement that runs, and cut the connection unless it does so soon."""
-        self._cutting = asyncio.get_running_loop().call_later(CANCEL_SECONDS, self._cut_if_active)
-        await super().cancel_safe(timeout=min(timeout, CANCEL_SECONDS))
-
-    async def wait(self, *args: Any, **kwargs: Any) -> Any:
-        """Wait for a statement. One that was ended in time is not cut for: by then another one may run."""
+    async def wait(self, gen: Any, *args: Any, **more: Any) -> Any:
+        """Wait for a statement. Whoever is cancelled goes at once, and the statement is ended behind them."""
+        await self.ended()
         try:
-            return await super().wait(*args, **kwargs)
-        finally:
-            if self._cutting is not None:
-                self._cutting.cancel()
-                self._cutting = None
+            return await wait_async(gen, self.pgconn.socket, *args, **more)
+        except asyncio.CancelledError:
+            if self.pgconn.transaction_status == TransactionStatus.ACTIVE:
+                self._ending = asyncio.get_running_loop().create_task(self._end(gen))
+            raise
 
-    def _cut_if_active(self) -> None:
-        if not self.closed and self.info.transaction_status is TransactionStatus.ACTIVE:
-            OUTAGE.began(TimeoutError())
-            cut(self)
+    async def ended(self) -> None:
+        """Return when no statement is being ended any more."""
+        if self._ending is not None:
+            ending, self._ending = self._ending, None
+            await ending
+
+    @property
+    def ends(self) -> bool:
+        """Whether a statement is being ended."""
+        return self._ending is not None
+
+    async def _end(self, gen: Any) -> None:
+        """Ask the server to end the statement that runs, and cut the connection unless it does so soon."""
+        try:
+            async with asyncio.timeout(CANCEL_SECONDS):
+                await self.cancel_safe(timeout=CANCEL_SECONDS)
+                await wait_async(gen, self.pgconn.socket)
+        except (TimeoutError, OSError, psycopg.Error) as error:
+            if not isinstance(error, psycopg.errors.QueryCanceled):
+                OUTAGE.began(TimeoutError())
+                cut(self)
+                self.pgconn.finish()
 
 
 def cut(connection: AnyConnection) -> None:

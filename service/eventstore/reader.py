@@ -93,6 +93,7 @@ class Reader:
         self._deadlines = Deadlines()
         self._pool: Pool | None = None
         self._idle: list[ReadingConnection] = []
+        self._late: set[asyncio.Task[None]] = set()  # connections whose statements are being ended
         self._asking = 0  # reads that wait for the pool
 
     async def start(self) -> None:
@@ -120,6 +121,8 @@ class Reader:
     async def stop(self) -> None:
         """Close the pool."""
         if self._pool is not None:
+            if self._late:
+                await asyncio.wait(self._late)
             while self._idle:
                 await self._pool.putconn(self._idle.pop())
             await self._pool.close()
@@ -163,11 +166,19 @@ class Reader:
     async def _give_back(self, connection: ReadingConnection) -> None:
         """Keep a connection for the next read. The pool has a broken one, and any while others wait or it is closed."""
         assert self._pool is not None
+        if connection.ends:
+            self._late.add(late := asyncio.get_running_loop().create_task(self._give_back_later(connection)))
+            late.add_done_callback(self._late.discard)
+            return
         fit = connection.pgconn.transaction_status == TransactionStatus.IDLE
         if fit and not self._asking and not self._pool.closed:
             self._idle.append(connection)
         else:
             await self._pool.putconn(connection)
+
+    async def _give_back_later(self, connection: ReadingConnection) -> None:
+        await connection.ended()
+        await self._give_back(connection)
 
     async def find(
         self, table: Table[R], where: str, *params: Any, order_by: str = "", limit: int | None = None

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar, cast
 
 import msgspec
+import psycopg
+from psycopg_pool import PoolTimeout
 
 from projections.kernel.projection import Table
 from service.eventstore.cache import KEPT_DOCUMENTS_BYTES
 from service.eventstore.clock import NOW_SECONDS
-from service.eventstore.commands import Command, Outcome, OutcomeUnknown
+from service.eventstore.commands import Command, CommandNotDone, Outcome, OutcomeUnknown
 from service.eventstore.entry import DEADLINE, DOUBT_DEADLINE, SILENCE, Entry, tell
 from service.eventstore.facts import Facts
 from service.eventstore.lane import FenceLane
 from service.eventstore.loop import CommandLoop
-from service.eventstore.reader import AsyncConnection, Reader, Row
+from service.eventstore.reader import AsyncConnection, Caller, Reader, Row, reading_for
 from service.eventstore.turns import Turns
 from service.eventstore.unit import Registry
 
@@ -32,6 +34,7 @@ DOCUMENT_BYTES = 32 * 1024  # of a command's body: beyond it a command is one of
 COMMANDS, FENCES, READS = "commands", "fences", "reads"
 # The loop gives commands up itself, in time. This bounds what it cannot see: its own wait for a silent database.
 WATCH_SECONDS = 0.25
+ANSWER_SECONDS = 0.2  # a database that lives answers within them; else whoever waits for a command hears so in time
 LONGEST = DEADLINE + DOUBT_DEADLINE + 2.5
 
 
@@ -93,7 +96,7 @@ class EventStore:
         waiter: asyncio.Future[Outcome] = running.create_future()
         queue = self._queue_of(command)
         entry = queue.submit(command, waiter)
-        watch = _Watch(running, queue, entry)
+        watch = _Watch(running, queue, entry, self._answers)
         try:
             return await waiter
         finally:
@@ -101,6 +104,16 @@ class EventStore:
             # A refusal's traceback leads to this frame: what holds the refusal must not be in it, or the command with
             # all that it was made from stays until the collector of cycles comes by.
             del waiter, entry, watch
+
+    async def _answers(self) -> bool:
+        """Whether the database answers at this moment, to the service itself."""
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                with reading_for(Caller("", ANSWER_SECONDS)):
+                    await self.doors.fetch("select 1")
+        except (TimeoutError, CommandNotDone, PoolTimeout, psycopg.Error):
+            return False
+        return True
 
     def execute_sync(self, command: Command) -> Outcome:
         """Carry out a command from a thread without an event loop. Raises as `execute`."""
@@ -188,21 +201,31 @@ class _Watch:
     One timer goes from each to the next: nearly every command has ended before the first.
     """
 
-    __slots__ = ("_began", "_entry", "_queue", "_running", "_timer")
+    __slots__ = ("_answers", "_asking", "_began", "_entry", "_queue", "_running", "_timer")
 
-    def __init__(self, running: asyncio.AbstractEventLoop, queue: CommandLoop | FenceLane, entry: Entry) -> None:
-        self._running, self._queue, self._entry = running, queue, entry
+    def __init__(
+        self,
+        running: asyncio.AbstractEventLoop,
+        queue: CommandLoop | FenceLane,
+        entry: Entry,
+        answers: Callable[[], Coroutine[Any, Any, bool]],
+    ) -> None:
+        self._running, self._queue, self._entry, self._answers = running, queue, entry, answers
+        self._asking: asyncio.Task[None] | None = None
         self._began = running.time()
         self._timer = running.call_later(min(DEADLINE + WATCH_SECONDS, LONGEST), self._look)
 
     def cancel(self) -> None:
         """Watch no more."""
         self._timer.cancel()
+        if self._asking is not None:
+            self._asking.cancel()
 
     def _look(self) -> None:
         """Tell the caller when it has waited for too long, and look again at the next moment.
 
-        First comes a command that nobody has begun, because its thread waits for a silent database; then one whose
+        First comes a command that nobody has begun, because its thread waits for a silent database, and one that was
+        begun when the database answers nobody: then nothing will be known in the time of a write. Then comes one whose
         server has neither answered nor gone, unless its outcome is pursued; last any.
         """
         entry, waited, silent = self._entry, self._running.time() - self._began, DEADLINE + SILENCE
@@ -210,6 +233,12 @@ class _Watch:
             tell(entry.waiter, OutcomeUnknown())
         elif not self._queue.begun(entry):
             tell(entry.waiter, entry.given_up)
+        elif not entry.in_doubt and self._asking is None:
+            self._asking = self._running.create_task(self._ask())
         if not entry.waiter.done():
             after = LONGEST if waited >= silent else min(silent, LONGEST)
             self._timer = self._running.call_at(self._began + after, self._look)
+
+    async def _ask(self) -> None:
+        if not await self._answers():
+            tell(self._entry.waiter, OutcomeUnknown())

@@ -92,5 +92,6 @@ def test_a_stopped_database_is_told_in_time_and_once(server_factory: ServerFacto
         assert len(lines(server, "database_gone", process)) <= 1
         assert len(lines(server, "database_back", process)) == len(lines(server, "database_gone", process))
     assert len(lines(server, "database_gone", "api")) == 1
-    assert "request_not_served" not in server.log()
+    # But for those whose time was over before the silence was certain, no request has a line of its own.
+    assert len(lines(server, "request_not_served", "api")) <= len(calls)
     assert "interrupted" not in server.log()

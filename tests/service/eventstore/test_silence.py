@@ -51,6 +51,8 @@ async def test_a_cancelled_read_on_a_silent_server_cuts_its_connection(proxied: 
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.1):
             await connection.execute("select 1")
+    assert connection.ends, "whoever was cancelled does not wait for that"
+    await connection.ended()
     assert connection.closed
 
 
