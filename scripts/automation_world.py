@@ -124,15 +124,20 @@ def bindings(**changes: Any) -> dict[str, Any]:
 
 
 def wish(world: worlds.Service, **changes: Any) -> dict[str, Any]:
-    """Make what is rendered: the playbook's version, bindings and what the owner has confirmed."""
+    """Make what is rendered of the playbook's newest version (see `wish_of`)."""
     playbook = world.call("GET", f"/v1/automation-playbooks/{PLAYBOOK}", None, None)
+    return wish_of(playbook["version"], **changes)
+
+
+def wish_of(version: str, **changes: Any) -> dict[str, Any]:
+    """Make what is rendered: the playbook's version, bindings and what the owner has confirmed."""
     assertions = (
         "repository_pull_request_access_confirmed",
         "ci_proof_callback_configured",
         "deploy_ingest_configured",
     )
     return {
-        "version": playbook["version"],
+        "version": version,
         "bindings": bindings(**changes),
         "readiness_assertions": dict.fromkeys(assertions, True),
     }

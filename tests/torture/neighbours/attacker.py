@@ -7,11 +7,12 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
-from scripts.loadgen import Request, Response
+from scripts.loadgen import Client, Request, Response
 from tests.torture.neighbours.wire import Wire
 
 PAUSE = 0.05  # seconds after an answer that refuses more
@@ -79,21 +80,39 @@ class Attacker:
     ) -> None:
         """Let so many clients send what `make` makes of a running number, each as soon as it was answered."""
         numbers = iter(range(1 << 60))
+
+        def client() -> Client:
+            for number in numbers:
+                request = make(number)
+                hear(request, (yield request))
+
+        await self.follow(client, clients)
+
+    async def follow(self, begin: Callable[[], Client], clients: int) -> None:
+        """Let so many clients send what each has to say, the next when the one before was answered.
+
+        One whose request was not answered begins anew.
+        """
         wire = Wire(self.holdings.host, self.holdings.port)
 
         async def client() -> None:
             while time.monotonic() < self.until:
                 try:
-                    request = make(next(numbers))
-                    answer = await wire.send(request)
+                    await self._say(begin(), wire)
                 except (OSError, TimeoutError, EOFError):
                     self.tally.lost += 1
-                    await asyncio.sleep(PAUSE)
-                    continue
-                self.counted[answer[0]] += 1
-                hear(request, answer)
-                if answer[0] in {429, 503}:
                     await asyncio.sleep(PAUSE)
 
         await asyncio.gather(*(client() for _ in range(clients)))
         await wire.close()
+
+    async def _say(self, client: Client, wire: Wire) -> None:
+        """Send what a client says until it ends or time is over. Raises what the wire raises."""
+        with suppress(StopIteration):
+            request = next(client)
+            while time.monotonic() < self.until:
+                answer = await wire.send(request)
+                self.counted[answer[0]] += 1
+                if answer[0] in {429, 503}:
+                    await asyncio.sleep(PAUSE)
+                request = client.send(answer)

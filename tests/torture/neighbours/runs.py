@@ -34,7 +34,7 @@ async def _attacked(theatre: Theatre, size: Size, shapes: Iterable[str]) -> list
 
 
 async def p25(theatre: Theatre, size: Size) -> list[str]:
-    """One caller does the worst that is legal, in sixteen shapes: its neighbours' work stays as quick as it was."""
+    """One caller does the worst that is legal, in all shapes: its neighbours' work stays as quick as it was."""
     return await _attacked(theatre, size, SHAPES)
 
 

@@ -101,7 +101,7 @@ class Street:
 
     async def attack(self, shape: str, idle: Seen, marks: Marks) -> Verdict:
         """Carry a shape out, and judge what the neighbours saw meanwhile."""
-        before = self.memory()
+        before, serving = self.memory(), {process.pid for process in self._serving()}
         holdings = self._attacker(self.server.port, marks.attack + marks.warm, marks.scale)
         attack = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -129,6 +129,8 @@ class Street:
             watching.cancel()
             if attack.returncode is None:
                 attack.kill()
+        if {process.pid for process in self._serving()} != serving:
+            raise AssertionError("the process that serves has died, and another serves now")
         after_ran, after_waited = self._processors()
         crowded = 1 + (after_waited - waited) / max(1, after_ran - ran)
         tally = msgspec.json.decode(told, type=Tally)
