@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -74,11 +73,12 @@ class _Watch(threading.Thread):
         return False
 
     def _give_up(self) -> None:
+        from service.cli.common import say
+
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR2)
         if not self.over.wait(UNWIND_SECONDS):
             with suppress(OSError, ValueError):
-                sys.stderr.write(f"Error: {SENTENCE}\n")
-                sys.stderr.flush()
+                say(f"Error: {SENTENCE}", err=True)
             os._exit(self._exit_code)
 
 
