@@ -18,6 +18,7 @@ COMMANDS = {
     "machines": ("machines", "List and draw the state machines."),
     "pause": ("stops", "Stop every automation of the installation."),
     "resume": ("stops", "Lift that stop; owners enable again."),
+    "jobs": ("jobs", "Background jobs that wait or have failed."),
     "keys": ("keys", "API keys of people, and their sign-ins."),
     "members": ("members", "Members of projects."),
     "demo": ("demo", "Show the whole job with a small real product."),

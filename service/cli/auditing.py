@@ -6,7 +6,7 @@ from service.eventstore.roles import READABLE, Reader
 from service.ingest.checks import COUNTERS
 from service.registry import read_models
 
-# When a key was used last is listed with it; failed jobs are counted by doctor.
+# When a key was used last is listed with it; jobs are listed, and those that failed named by the doctor.
 LISTED = ("key_uses",)
 # Of telemetry what counters are compared with: not what it says, and not whom it is about but by the id.
 COLUMNS = {
@@ -14,7 +14,8 @@ COLUMNS = {
         "project_id", "received_at", "case_id", "environment", "release", "user_id", "marker_hash",
     ),
     "analytics_events": ("project_id", "received_at"),
-    "procrastinate_jobs": ("id", "status"),
+    "procrastinate_jobs": ("id", "status", "task_name", "attempts", "scheduled_at"),
+    "procrastinate_events": ("job_id", "at"),
 }  # fmt: skip
 
 

@@ -168,8 +168,10 @@ def print_json(value: Any) -> None:
     say(msgspec.json.encode(_plain(value)).decode())
 
 
-def print_table(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], *, empty: str) -> None:
-    """Print rows as a table; `empty` is printed when there are none."""
+def print_table(
+    rows: Iterable[Mapping[str, Any]], columns: Sequence[str], *, empty: str, width: int = FILE_WIDTH
+) -> None:
+    """Print rows as a table, `width` characters wide where no terminal says so; `empty` when there are none."""
     from rich.console import Console
     from rich.table import Table
 
@@ -182,8 +184,7 @@ def print_table(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], *, em
         table.add_column(column.replace("_", " "), overflow="fold")
     for row in listed:
         table.add_row(*(_cell(column, row[column]) for column in columns))
-    # Output to a pipe or a file is not cut to the width of a terminal.
-    Console(width=None if sys.stdout.isatty() else FILE_WIDTH).print(table)
+    Console(width=None if sys.stdout.isatty() else width).print(table)
 
 
 def _cell(column: str, value: Any) -> str:
@@ -193,12 +194,19 @@ def _cell(column: str, value: Any) -> str:
     return "" if value is None else printable(str(value))
 
 
-def show(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], *, as_json: bool, empty: str = "None.") -> None:
+def show(
+    rows: Iterable[Mapping[str, Any]],
+    columns: Sequence[str],
+    *,
+    as_json: bool,
+    empty: str = "None.",
+    width: int = FILE_WIDTH,
+) -> None:
     """Print rows as a JSON array or as a table."""
     if as_json:
         print_json(list(rows))
     else:
-        print_table(rows, columns, empty=empty)
+        print_table(rows, columns, empty=empty, width=width)
 
 
 @contextmanager

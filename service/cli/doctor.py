@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import click
 import psycopg
@@ -14,6 +15,7 @@ import psycopg
 from service.cli.common import database, json_option, show
 from service.cli.failures import explain
 from service.cli.lookups import place_of
+from service.deletion.ledger import try_to_write
 from service.demo.stage import DemoFailed
 from service.demo.tools import find_git, find_node
 from service.embedded.attach import supervisor_of
@@ -25,10 +27,12 @@ from service.eventstore.audit import damaged_streams
 from service.eventstore.clock import NOW
 from service.eventstore.connection import CONNECT_SECONDS, answering_within
 from service.eventstore.guards import serving_role
-from service.eventstore.migrations import Standing
+from service.eventstore.migrations import MigrationError, Standing
+from service.eventstore.roles import check_parted
 from service.eventstore.startup import server_problems
 from service.registry import machines
 from service.settings import Settings, SettingsError, load_settings, unknown_variables
+from service.settingvalues import YES
 from statemachines.contracts import stop
 
 OK, WARNING, WRONG = "ok", "warning", "wrong"
@@ -36,6 +40,7 @@ ANSWER_SECONDS = 5.0
 FREE_BYTES = 1_000_000_000
 MB = 1_000_000
 UNNUMBERED_SECONDS = 5
+WIDTH = 100  # characters of its table, where no terminal says
 MOST_NAMED = 20  # streams that a finding names
 LOCKS_A_PROCESS = 64 * 100  # a full batch of commands that each create many streams
 
@@ -55,6 +60,7 @@ def doctor(as_json: bool) -> None:
     findings = [*_surroundings()]
     try:
         settings = load_settings(secrets=False)
+        findings += _doubtful(settings)
         findings += _files(settings)
         with database(current=False):
             findings += _database(settings)
@@ -62,7 +68,7 @@ def doctor(as_json: bool) -> None:
         findings.append(Finding("settings", WRONG, " ".join(error.problems)))
     except (click.ClickException, EmbeddedError, psycopg.OperationalError) as error:
         findings.append(Finding("database", WRONG, explain(error) or str(error)))
-    show([finding._asdict() for finding in findings], Finding._fields, as_json=as_json)
+    show([finding._asdict() for finding in findings], Finding._fields, as_json=as_json, width=WIDTH)
     if any(finding.result == WRONG for finding in findings):
         raise SystemExit(1)
 
@@ -77,6 +83,7 @@ def _database(settings: Settings) -> list[Finding]:
         findings += _server(connection, settings)
         findings += _schema(connection)
         findings += _role(connection, settings)
+        findings += _start(connection, settings)
         findings.append(_writing(connection))
         if all(finding.result != WRONG for finding in findings):
             findings += _contents(connection, settings)
@@ -163,6 +170,44 @@ def _role(connection: psycopg.Connection[Any], settings: Settings) -> Iterator[F
         yield Finding("role", OK, f"{role.name} owns no table, and can append to the history alone")
 
 
+def _start(connection: psycopg.Connection[Any], settings: Settings) -> Iterator[Finding]:
+    """What a start of `serve` looks at besides, by the same functions; nothing for a role that only reads."""
+    [[there]] = connection.execute("select to_regclass('events') is not null").fetchall()
+    if there and not serving_role(connection).appends:
+        return
+    if not settings.embedded:
+        try:
+            load_settings()
+            yield Finding("required", OK, "every secret that `serve` needs is set")
+        except SettingsError as error:
+            yield Finding("required", WRONG, " ".join(error.problems))
+    if settings.migration_database_url is not None and there:
+        try:
+            check_parted(settings.database_url, settings.migration_database_url)
+            yield Finding("owner", OK, "SERVICE_MIGRATION_DATABASE_URL names the owner of these tables")
+        except (MigrationError, psycopg.Error) as error:
+            yield Finding("owner", WRONG, explain(error) or str(error))
+    try:
+        try_to_write(settings.erasure_ledger)
+        yield Finding("erasures", OK, f"{settings.erasure_ledger} can be written")
+    except OSError as error:
+        detail = f"{settings.erasure_ledger} cannot be written ({error.strerror}): no deletion gets past its fence"
+        yield Finding("erasures", WRONG, detail)
+
+
+def _doubtful(settings: Settings) -> Iterator[Finding]:
+    """Settings that are read and mean nothing, or not what they look like."""
+    doubts = []
+    if os.environ.get("SERVICE_TEST_CLOCK", "").lower() in YES and settings.test_token is None:
+        doubts.append("SERVICE_TEST_CLOCK means nothing without SERVICE_TEST_TOKEN.")
+    if settings.payment_api_key is not None and settings.payment_webhook_secret is None:
+        doubts.append("SERVICE_PAYMENT_API_KEY sells plans; without SERVICE_PAYMENT_WEBHOOK_SECRET nobody gets one.")
+    if urlsplit(settings.base_url).path.strip("/"):
+        doubts.append("SERVICE_BASE_URL has a path: the service answers at the root of its address alone.")
+    if doubts:
+        yield Finding("doubtful", WARNING, " ".join(doubts))
+
+
 def _writing(connection: psycopg.Connection[Any]) -> Finding:
     """Whether there is room for a write: one that is taken back, and that no other session ever sees."""
     try:
@@ -208,8 +253,12 @@ def _contents(connection: psycopg.Connection[Any], settings: Settings) -> Iterat
     )
     yield Finding("heads", WRONG if damaged else OK, detail)
     yield _installation_stop(connection)
-    [[failed]] = connection.execute("select count(*) from procrastinate_jobs where status = 'failed'").fetchall()
-    yield Finding("jobs", WARNING if failed else OK, f"{failed} failed in the last week")
+    failed = connection.execute(
+        "select task_name, count(*) from procrastinate_jobs where status = 'failed' group by 1 order by 2 desc, 1"
+    ).fetchall()
+    named = ", ".join(f"{task} ({count})" for task, count in failed[:MOST_NAMED])
+    detail = f"failed in the last week: {named}; `service jobs` lists and retries them" if failed else "none has failed"
+    yield Finding("jobs", WARNING if failed else OK, detail)
 
 
 def _installation_stop(connection: psycopg.Connection[Any]) -> Finding:

@@ -8,6 +8,7 @@ cut off is ignored, and ended before the next one.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import time
@@ -54,6 +55,22 @@ def remember(path: Path, erasure: Erasure) -> None:
         os.close(descriptor)
     if new:
         _sync_folder(path.parent)
+
+
+def try_to_write(path: Path) -> None:
+    """Look whether an erasure could be remembered, and leave nothing behind. Raises OSError."""
+    if path.exists():
+        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+        try:
+            with _locked(descriptor, fcntl.LOCK_EX):
+                return
+        finally:
+            os.close(descriptor)
+    folder = next(above for above in path.absolute().parents if above.exists())
+    if not folder.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
 
 
 def erasures(path: Path) -> list[Erasure]:

@@ -14,6 +14,7 @@ import psycopg
 from psycopg import sql
 
 from service.eventstore import migrations
+from service.eventstore.connection import CONNECT_SECONDS
 from service.eventstore.migrations import MigrationError
 
 Connection = psycopg.Connection[Any]
@@ -113,20 +114,27 @@ def bring_forward(serving_url: str, owner_url: str | None, report: Callable[[str
         psycopg.connect(serving_url, autocommit=True) as serving,
     ):
         let_serve(owner, _role_of(serving))
-        if _salt(owner) != _salt(serving):
-            raise MigrationError("SERVICE_MIGRATION_DATABASE_URL and SERVICE_DATABASE_URL name different databases.")
+        _check_same(owner, serving)
     return done
+
+
+def check_parted(serving_url: str, owner_url: str) -> None:
+    """Look whether one role can own the tables and the other serve, as a start does; changes nothing.
+
+    Raises MigrationError and psycopg.Error.
+    """
+    with (
+        psycopg.connect(owner_url, autocommit=True, connect_timeout=CONNECT_SECONDS) as owner,
+        psycopg.connect(serving_url, autocommit=True, connect_timeout=CONNECT_SECONDS) as serving,
+    ):
+        _check_same(owner, serving)
+        _check_owner(owner)
+        _check_serves(owner, _role_of(serving))
 
 
 def let_serve(owner: Connection, role: str) -> None:
     """Give a role the rights that serving needs, and take what it has beyond them. Raises MigrationError."""
-    superuser, owns, _ = _judged(owner, role)
-    if superuser or owns:
-        why = "is a superuser" if superuser else "owns the tables"
-        raise MigrationError(
-            f"SERVICE_MIGRATION_DATABASE_URL is set, but {role}, the role of SERVICE_DATABASE_URL, {why}. Serve as a "
-            "role of its own (create role … login), which owns nothing."
-        )
+    _check_serves(owner, role)
     name = sql.Identifier(role)
     with owner.transaction():
         _alone(owner)
@@ -206,6 +214,21 @@ def _judged(owner: Connection, role: str) -> tuple[bool, bool, bool]:
     """Whether a role is a superuser, owns the tables, may append to the history."""
     [(superuser, owns, appends)] = owner.execute(_ROLE, (role,)).fetchall()
     return superuser, owns, appends
+
+
+def _check_serves(owner: Connection, role: str) -> None:
+    superuser, owns, _ = _judged(owner, role)
+    if superuser or owns:
+        why = "is a superuser" if superuser else "owns the tables"
+        raise MigrationError(
+            f"SERVICE_MIGRATION_DATABASE_URL is set, but {role}, the role of SERVICE_DATABASE_URL, {why}. Serve as a "
+            "role of its own (create role … login), which owns nothing."
+        )
+
+
+def _check_same(owner: Connection, serving: Connection) -> None:
+    if _salt(owner) != _salt(serving):
+        raise MigrationError("SERVICE_MIGRATION_DATABASE_URL and SERVICE_DATABASE_URL name different databases.")
 
 
 def _check_bare(owner: Connection, role: str) -> None:

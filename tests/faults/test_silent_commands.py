@@ -40,6 +40,7 @@ WORDS = {
     "db grant-auditor": ["somebody"],
     "db backup": ["copy.dump"],
     "db restore": ["old.dump"],
+    "jobs retry": ["--all-failed"],
     "keys create": ["--email", "one@example.com"],
     "keys revoke": ["key_1"],
     "keys authorize": ["BCDF-GHJK", "--email", "one@example.com"],

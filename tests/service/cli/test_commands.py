@@ -340,6 +340,7 @@ def test_away_from_the_data_a_command_says_so_and_makes_nothing(
 ):
     """Rather than making a database, and reporting that all of its 0 events are as they were written."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("service.cli.doctor.WIDTH", 1000)
     env = {**dict.fromkeys(name for name in os.environ if name.startswith("SERVICE_")), "SERVICE_DATA_DIR": "away"}
     done = CliRunner().invoke(main, words, env=env)
     assert done.exit_code == (4 if words[-1] == "verify" else 1), "a check that could not look has found nothing"

@@ -13,6 +13,7 @@ from service.cli import main
 from service.demo.tools import NODE_MAJOR
 from service.embedded.attach import sole_supervisor
 from service.embedded.layout import Layout
+from tests.service.cli.test_doctor import SECRETS
 from tests.support.cluster import TestCluster
 from tests.support.server import ServerHandle
 
@@ -23,6 +24,12 @@ def run(*words: str, **env: str) -> Result:
     """A command in this process, with no other setting of the service than these."""
     unset = dict.fromkeys(name for name in os.environ if name.startswith("SERVICE_"))
     return CliRunner().invoke(main, words, env={**unset, **env})
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The doctor's table with each finding on a line; how narrow it is otherwise, test_doctor looks at."""
+    monkeypatch.setattr("service.cli.doctor.WIDTH", 1000)
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +113,7 @@ def test_the_doctor_while_it_is_stopped_and_while_it_runs(tmp_path: Path) -> Non
 
 
 def test_the_doctor_of_another_database(filled: str) -> None:
-    done = run("doctor", SERVICE_DATABASE_URL=filled)
+    done = run("doctor", SERVICE_DATABASE_URL=filled, **SECRETS)
     assert done.exit_code == 0, done.output
     assert findings(done)["data directory"][1].startswith("none: ")
     assert re.fullmatch(r"test_\w+ at .*", findings(done)["database"][1])

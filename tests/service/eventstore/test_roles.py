@@ -354,6 +354,7 @@ READING = [
     ("members", "list", "{project}"),
     ("machines", "list"),
     ("doctor",),
+    ("jobs", "list"),
 ]
 
 
@@ -373,6 +374,7 @@ def test_every_reading_command_works_for_who_only_reads(
         assert done.exit_code == 0, f"{words}: {done.output} {done.exception}"
     done = CliRunner().invoke(main, ["doctor"], env=env)
     assert f"{AUDITOR} reads only" in done.output
+    assert "required" not in done.output, "nor is a role that only reads asked for what `serve` needs"
     done = CliRunner().invoke(main, ["projections", "rebuild", "people"], env=env)
     assert done.exit_code == 1
     assert "service db grant-auditor" in done.output

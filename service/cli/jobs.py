@@ -1,0 +1,76 @@
+"""`service jobs`: background work that waits or has failed, and trying it again."""
+
+from __future__ import annotations
+
+import click
+
+from service.cli.common import connection, json_option, print_json, say, show
+
+COLUMNS = ("id", "task", "status", "attempts", "changed_at", "due_at")
+LISTED = 200  # the failed ones first
+_LIST = """
+select j.id, j.task_name, j.status::text, j.attempts,
+    (select floor(extract(epoch from max(e.at)))::bigint from procrastinate_events e where e.job_id = j.id),
+    floor(extract(epoch from j.scheduled_at))::bigint
+from procrastinate_jobs j where j.status in ('failed', 'todo', 'doing')
+order by j.status = 'failed' desc, j.id limit %s
+"""
+_FAILED = (
+    "select j.id from procrastinate_jobs j "
+    "where j.status = 'failed' and (%s::bigint is null or j.id = %s) order by j.id"
+)
+_RETRY = "select procrastinate_retry_job_v2(%s, clock_timestamp(), null, null, null)"
+
+
+@click.group()
+def jobs() -> None:
+    """List background jobs, and try failed ones again."""
+
+
+@jobs.command("list")
+@json_option
+def list_(as_json: bool) -> None:
+    """List the jobs that failed in the last week, wait or run; the worker's log says what went wrong."""
+    with connection() as opened:
+        rows = opened.execute(_LIST, (LISTED,)).fetchall()
+    show(
+        [dict(zip(COLUMNS, row, strict=True)) for row in rows],
+        COLUMNS,
+        as_json=as_json,
+        empty="No job waits or failed.",
+    )
+
+
+@jobs.command()
+@click.argument("job_id", type=int, required=False)
+@click.option("--all-failed", is_flag=True, help="Every job that has failed.")
+@json_option
+def retry(job_id: int | None, all_failed: bool, as_json: bool) -> None:
+    """Let a failed job run again, at once; JOB_ID is the number that `service jobs list` shows.
+
+    One of which a twin waits already is left as it is: that one does its work.
+    """
+    import psycopg
+
+    if (job_id is None) != all_failed:
+        raise click.UsageError("name a job, or give --all-failed")
+    again, waiting = [], []
+    with connection() as opened:
+        found = [number for (number,) in opened.execute(_FAILED.encode(), (job_id, job_id)).fetchall()]
+        if job_id is not None and not found:
+            raise click.ClickException(f"No job {job_id} has failed.")
+        for number in found:
+            try:
+                opened.execute(_RETRY, (number,))
+            except psycopg.errors.UniqueViolation:
+                waiting.append(number)
+            else:
+                again.append(number)
+    if as_json:
+        print_json({"again": again, "waits_already": waiting})
+        return
+    for numbers, what in ((again, "run again"), (waiting, "have a twin that waits already")):
+        if numbers:
+            say(f"{len(numbers)} {what}: {', '.join(map(str, numbers))}")
+    if not found:
+        say("No job has failed.")

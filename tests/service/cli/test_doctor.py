@@ -1,0 +1,123 @@
+"""The doctor looks at what a start of the service looks at, tries the ledger, and names what it finds."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from click.testing import CliRunner, Result
+
+from service.cli import main
+from tests.support.cluster import TestCluster
+from tests.support.parted import parted_database
+from tests.support.server import ENCRYPTION_KEY, SIGNING_KEY
+
+SECRETS = {
+    "SERVICE_INTERNAL_TOKEN": "an-internal-token-of-length",
+    "SERVICE_ENCRYPTION_KEY": ENCRYPTION_KEY,
+    "SERVICE_SIGNING_KEY": SIGNING_KEY,
+}
+
+
+def run(*words: str, **env: str) -> Result:
+    unset = dict.fromkeys(name for name in os.environ if name.startswith("SERVICE_"))
+    return CliRunner().invoke(main, words, env={**unset, **env})
+
+
+def told(**env: str) -> dict[str, dict[str, Any]]:
+    """Findings by check."""
+    return {row["check"]: row for row in json.loads(run("doctor", "--json", **env).stdout)}
+
+
+@pytest.fixture
+def base(database_url: str, tmp_path: Path) -> dict[str, str]:
+    return {"SERVICE_DATABASE_URL": database_url, "SERVICE_DATA_DIR": str(tmp_path), **SECRETS}
+
+
+def test_nothing_is_wrong_and_the_table_is_narrow(base: dict[str, str]) -> None:
+    done = run("doctor", **base)
+    assert done.exit_code == 0, done.output
+    assert max(len(line) for line in done.stdout.splitlines()) <= 100
+    found = told(**base)
+    assert [found[check]["result"] for check in ("required", "erasures", "jobs")] == ["ok"] * 3
+    assert "doubtful" not in found
+
+
+def test_secrets_that_serve_would_miss_are_named(base: dict[str, str]) -> None:
+    found = told(**{name: value for name, value in base.items() if name != "SERVICE_SIGNING_KEY"})
+    assert found["required"]["result"] == "wrong"
+    assert "SERVICE_SIGNING_KEY: required with SERVICE_DATABASE_URL" in found["required"]["detail"]
+
+
+def test_owner_and_serving_role_are_looked_at_as_by_a_start(cluster: TestCluster, base: dict[str, str]) -> None:
+    """The same role twice, and the address of another database."""
+    with parted_database(cluster) as parted:
+        env = {**base, "SERVICE_DATABASE_URL": parted.serving, "SERVICE_MIGRATION_DATABASE_URL": parted.owner}
+        assert told(**env)["owner"]["result"] == "ok"
+        twice = told(**{**env, "SERVICE_DATABASE_URL": parted.owner})["owner"]
+        assert (twice["result"], "owns the tables" in twice["detail"]) == ("wrong", True)
+        elsewhere = told(**{**env, "SERVICE_MIGRATION_DATABASE_URL": base["SERVICE_DATABASE_URL"]})["owner"]
+        assert (elsewhere["result"], "different databases" in elsewhere["detail"]) == ("wrong", True)
+
+
+def test_a_ledger_that_cannot_be_written_is_found_and_left_as_it_is(base: dict[str, str], tmp_path: Path) -> None:
+    way = tmp_path / "way"
+    way.write_text("no directory")
+    found = told(**base, SERVICE_ERASURE_LEDGER=str(way / "ledger"))["erasures"]
+    assert (found["result"], str(way / "ledger") in found["detail"]) == ("wrong", True)
+    ledger = tmp_path / "deep" / "ledger"
+    assert told(**base, SERVICE_ERASURE_LEDGER=str(ledger))["erasures"]["result"] == "ok"
+    assert not ledger.parent.exists()
+    ledger.parent.mkdir()
+    ledger.write_text("")
+    assert told(**base, SERVICE_ERASURE_LEDGER=str(ledger))["erasures"]["result"] == "ok"
+    assert ledger.read_text() == ""
+
+
+@pytest.mark.parametrize(
+    ("env", "word"),
+    [
+        ({"SERVICE_TEST_CLOCK": "1"}, "SERVICE_TEST_CLOCK"),
+        ({"SERVICE_PAYMENT_API_KEY": "sk_test_" + "k" * 24}, "SERVICE_PAYMENT_WEBHOOK_SECRET"),
+        ({"SERVICE_BASE_URL": "https://example.com/service"}, "SERVICE_BASE_URL has a path"),
+    ],
+)
+def test_settings_that_mean_something_else_are_doubted(base: dict[str, str], env: dict[str, str], word: str) -> None:
+    found = told(**base, **env)["doubtful"]
+    assert (found["result"], word in found["detail"]) == ("warning", True)
+
+
+def test_failed_jobs_are_named_listed_and_tried_again(base: dict[str, str], database_url: str) -> None:
+    """One of them whose twin waits already stays: that one does its work."""
+    make = (
+        "insert into procrastinate_jobs (queue_name, task_name, args, status, queueing_lock, attempts) "
+        "values ('default', %s, '{}', %s, %s, 3) returning id"
+    )
+    sweep = "deletion.sweep"
+    with psycopg.connect(database_url, autocommit=True) as sql:
+        ids = []
+        for row in (("ingest.retention", "failed", None), (sweep, "failed", "one"), (sweep, "todo", "one")):
+            [[number]] = sql.execute(make, row).fetchall()
+            ids.append(number)
+        lost, twin, _ = ids
+        found = told(**base)["jobs"]
+        assert found["result"] == "warning"
+        assert "deletion.sweep (1), ingest.retention (1)" in found["detail"]
+        listed = json.loads(run("jobs", "list", "--json", **base).stdout)
+        assert [(row["id"], row["task"], row["status"], row["attempts"]) for row in listed[:2]] == [
+            (lost, "ingest.retention", "failed", 3),
+            (twin, "deletion.sweep", "failed", 3),
+        ]
+        assert "ingest.retention" in run("jobs", "list", **base).stdout
+        assert "No job 999 has failed." in run("jobs", "retry", "999", **base).output
+        assert run("jobs", "retry", **base).exit_code == 2
+        again = json.loads(run("jobs", "retry", "--all-failed", "--json", **base).stdout)
+        assert again == {"again": [lost], "waits_already": [twin]}
+        assert sql.execute("select status::text from procrastinate_jobs where id = %s", (lost,)).fetchall() == [
+            ("todo",)
+        ]
+        assert "have a twin" in run("jobs", "retry", str(twin), **base).stdout
