@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -70,7 +71,9 @@ def database(*, current: bool = True, makes: bool = False, serves: bool = False)
         say(f"Database: {place_of(settings)}", err=True)
     with (
         attached(Layout(settings.data_dir)) if settings.embedded else nullcontext(),
-        nullcontext() if serves else noticing_silence(settings.database_url, _CANNOT_LOOK if _looking else 1),
+        nullcontext()
+        if serves
+        else noticing_silence(settings.database_url, _CANNOT_LOOK if _looking else 1, partial(say, err=True)),
     ):
         if current:
             require_current(settings)

@@ -10,7 +10,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 import click
@@ -36,11 +36,12 @@ class Silent(click.ClickException):
 class _Watch(threading.Thread):
     """Asks until the block is over; tells the main thread when no answer comes."""
 
-    def __init__(self, url: str, exit_code: int) -> None:
+    def __init__(self, url: str, exit_code: int, tell: Callable[[str], None]) -> None:
         super().__init__(name="service-cli-silence", daemon=True)
         self.over = threading.Event()
         self._url = url
         self._exit_code = exit_code
+        self._tell = tell
 
     def run(self) -> None:
         """Ask, until the block is over or no answer has come in time."""
@@ -73,22 +74,20 @@ class _Watch(threading.Thread):
         return False
 
     def _give_up(self) -> None:
-        from service.cli.common import say
-
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR2)
         if not self.over.wait(UNWIND_SECONDS):
             with suppress(OSError, ValueError):
-                say(f"Error: {SENTENCE}", err=True)
+                self._tell(f"Error: {SENTENCE}")
             os._exit(self._exit_code)
 
 
 @contextmanager
-def noticing_silence(url: str, exit_code: int) -> Iterator[None]:
+def noticing_silence(url: str, exit_code: int, tell: Callable[[str], None]) -> Iterator[None]:
     """Raise Silent in a block, some four seconds after the database has fallen silent; main thread only.
 
-    Where the block cannot be left, the process ends with the exit code instead.
+    Where the block cannot be left, the process ends with the exit code instead; `tell` prints why.
     """
-    watch = _Watch(url, exit_code)
+    watch = _Watch(url, exit_code, tell)
 
     def raise_silent(*_: object) -> None:
         if not watch.over.is_set():
