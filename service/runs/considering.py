@@ -111,13 +111,14 @@ class ConsideredCase(NamedTuple):
     """A case that may get a receipt, with its revision and lease as read before the locks (None: never had one).
 
     `observed_in` is the environment in which it was seen to have errors: the one that its automation heals, None when
-    that names none. What was observed stays so.
+    that names none. What was observed stays so. `last` is the automation's last record of the case.
     """
 
     case_id: str
     case_revision: int
     lease: LeaseRow | None
     observed_in: str | None = None
+    last: LastDecision | None = None
 
 
 class CaseFound(msgspec.Struct, frozen=True, kw_only=True):
@@ -205,7 +206,7 @@ class Look(msgspec.Struct, frozen=True):
             if judgement.code is None and len(result.cases) == limit:
                 judgement = issuing.pass_over(judgement, limit)
             if judgement.code is None:
-                result.cases.append(ConsideredCase(case.id, case.revision, case.lease, place))
+                result.cases.append(ConsideredCase(case.id, case.revision, case.lease, place, case.last))
             else:
                 result.passed_over.append(PassedOver(case, judgement))
         return result

@@ -19,6 +19,7 @@ _REASONS = {
     "run_live": "A run works on the case.",
     "cooldown": "The case was offered a short time ago; the policy's cooldown has to pass first.",
     "budget_exhausted": "The policy allows no further attempt on this revision of the case.",
+    "suppressed": "A suppression matches the case, which is on its way out of attention.",
     "max_cases_per_sweep": "Other cases came first: the policy offers only so many at once.",
     "automation_paused": "Automation is paused for this project; an owner enables it again.",
     "automation_disabled": "The automation is disabled; an owner enables it.",

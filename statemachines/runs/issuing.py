@@ -35,6 +35,7 @@ SkipCode = Literal[
     "cooldown",
     "budget_exhausted",
     "max_cases_per_sweep",
+    "suppressed",
 ]
 """Why a case got no receipt this time."""
 FREE = "free"
@@ -160,6 +161,12 @@ def pass_over(judgement: CaseJudgement, limit: int) -> CaseJudgement:
     """Judge a case that may get a receipt, but comes after as many others as one look offers."""
     check = Check("max_cases_per_sweep", passed=False, observed=None, required=f"<={limit}")
     return CaseJudgement(judgement.decision, [*judgement.checks, check], "max_cases_per_sweep")
+
+
+def suppress(judgement: CaseJudgement, rule_id: str) -> CaseJudgement:
+    """Judge a case that may get a receipt, but that a rule takes out of attention."""
+    check = Check("not_suppressed", passed=False, observed=rule_id, required=FREE)
+    return CaseJudgement(judgement.decision, [*judgement.checks, check], "suppressed")
 
 
 def case_trigger(policy: Policy) -> CaseTrigger:

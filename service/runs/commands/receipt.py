@@ -12,7 +12,7 @@ from projections.runs.receipt import TRIGGER_EVIDENCE, TriggerEvidenceRow, Trigg
 from service.eventstore.commands import Lookup, Unit
 from service.eventstore.intents import Intent
 from service.runs.considering import ConsideredCase, Judged
-from service.runs.recording import Asked, Subject, acted_on
+from service.runs.recording import Asked, Subject, acted_on, passed_over
 from service.runs.scope import (
     ChainScope,
     append_all,
@@ -24,7 +24,9 @@ from service.runs.scope import (
     read_state,
 )
 from statemachines.cases import case as cases
+from statemachines.cases import suppressions
 from statemachines.cases.case import Case
+from statemachines.cases.suppressions import settling_rule
 from statemachines.contracts import contract as contracts
 from statemachines.contracts.authority import authority_of
 from statemachines.contracts.contract import Contract
@@ -71,10 +73,14 @@ def issue_for_cases(
 ) -> Intent[Issued]:
     """Look through cases and issue receipts for those that matter, most frequent first (R-AUT-20, R-AUT-22).
 
-    What each receipt was issued on is recorded with it (G-137).
+    What each receipt was issued on is recorded with it (G-137). A case that a rule takes out of attention is skipped:
+    the rules are read under the lock, so that no receipt comes after the answer that made one, though the cases are
+    gone through later.
     """
     observed = {case.case_id: case.observed_in for case in considered}
     chains = {case.case_id: ChainScope.of(project_id, case.case_id, case.lease) for case in considered}
+    last = {case.case_id: case.last for case in considered}
+    rules = suppressions.stream(project_id)
     new = {case.case_id: _new_receipt(project_id, automation_id, case) for case in considered}
 
     def issue_one(unit: Unit, contract: Contract, counted: _Counted) -> str | None:
@@ -90,13 +96,20 @@ def issue_for_cases(
         if judged.code is not None:
             return judged.code
         case: Case = unit.state(cases.stream(project_id, case_id))
+        subject = Subject(project_id, automation_id, authority_of(contract, automation_id).policy_sha256)
+        rule = settling_rule(unit.state(rules).rules, case.fingerprint)
+        if rule is not None:
+            over = issuing.suppress(judged, rule.id)
+            record = passed_over(subject, asked, over, last[case_id])
+            if record is not None:
+                unit.put(new[case_id], DECISIONS, record)
+            return over.code
         evidence = Evidence(case.fingerprint, counted.stats.level)
         authority = authority_of(contract, automation_id)
         receipt_id, effects = issuing.issue_case_receipt(
             project_id, authority, chain.lease, judged.decision, evidence, unit.now
         )
         append_all(unit, [new[case_id], chains[case_id].lease], effects)
-        subject = Subject(project_id, automation_id, authority.policy_sha256)
         unit.put(new[case_id], DECISIONS, acted_on(subject, asked, "issue", judged, receipt_id))
         row = TriggerEvidenceRow(project_id=project_id, id=receipt_id, title=counted.stats.title)
         unit.put(new[case_id], TRIGGER_EVIDENCE, row)
@@ -121,6 +134,7 @@ def issue_for_cases(
         decide=decide,
         reads=[
             contracts.stream(project_id),
+            rules,
             *(cases.stream(project_id, case.case_id) for case in considered),
             *(stream for chain in chains.values() for stream in chain.reads),
         ],
