@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from schemas.accounts.sign_in import UserId
+from schemas.kernel import patterns
 from schemas.kernel.shape import Epoch
 
 Role = Literal["owner", "member"]
@@ -17,9 +18,7 @@ InvitationId = Annotated[str, Meta(description="The id of an invitation.")]
 class InviteMember(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Invite an address into the project, or change the role of the member who has it."""
 
-    email: Annotated[
-        str, Meta(min_length=3, max_length=320, pattern="^[^\\s@]+@[^\\s@]+$", description="A mail address.")
-    ]
+    email: Annotated[str, Meta(min_length=3, max_length=320, pattern=patterns.MAIL, description="A mail address.")]
     role: Role
 
 

@@ -37,6 +37,7 @@ LABEL = form(
     f"[^{_HIDDEN}]*[^{_HIDDEN}{_BLANK}][^{_HIDDEN}]*",
     "with at least one visible character, and without control or direction characters",
 )
+MAIL = form(r"[^\s@]+@[^\s@]+", "that is a mail address")
 SHA256 = form("[0-9a-f]{64}", "of 64 lower-case hex digits")
 SHA1 = form("[0-9a-f]{40}", "of 40 lower-case hex digits")
 IDENTIFIER = form(
