@@ -7,7 +7,7 @@ import subprocess
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,13 @@ from service.eventstore import names
 from tests.clients.test_generators import HERE, MODULES, SCRIPTS, pytestmark, run
 from tests.support.accounts import create_project, sign_in
 from tests.support.cluster import TestCluster
+from tests.support.rounds import wait_until
 from tests.support.server import ServerHandle
 
 __all__ = ["pytestmark"]
 
 FILLING = "record_analytics_event"  # by whom the limit is used up
+SECONDS = 60  # At most, for what a program waits for.
 A_MINUTE = 60  # records that a DSN may send: one a second
 PYTHON = SCRIPTS / "python"
 SENTRY: dict[str, list[str | Path]] = {
@@ -62,16 +64,18 @@ def project(server: ServerHandle) -> dict[str, Any]:
 
 
 @contextmanager
-def exhausted(server: ServerHandle, project: dict[str, Any], seconds: float = 60) -> Iterator[None]:
-    """Somebody else uses up what the DSN may send, for so many seconds at most."""
+def exhausted(
+    server: ServerHandle, project: dict[str, Any], enough: Callable[[], bool] = lambda: False
+) -> Iterator[None]:
+    """Somebody else uses up what the DSN may send, until it is enough."""
     stop = threading.Event()
     began = threading.Event()
 
     def use_up() -> None:
         head, filler = {"authorization": f"Bearer {project['dsn']}"}, {"event": "$filler", "distinct_id": "x"}
-        until = time.monotonic() + seconds
+        until = time.monotonic() + SECONDS
         with httpx2.Client(base_url=server.base_url, headers=head) as client:
-            while not stop.is_set() and time.monotonic() < until:
+            while not stop.is_set() and not enough() and time.monotonic() < until:
                 if client.post("/v1/analytics/", json=filler).status_code == 429:
                     began.set()
 
@@ -86,8 +90,8 @@ def exhausted(server: ServerHandle, project: dict[str, Any], seconds: float = 60
 
 
 @contextmanager
-def held(server: ServerHandle, project: dict[str, Any], seconds: float) -> Iterator[None]:
-    """Nothing of the project is stored for so many seconds: what comes is answered 503 after a while."""
+def held(server: ServerHandle, project: dict[str, Any], enough: Callable[[], bool]) -> Iterator[None]:
+    """Nothing of the project is stored until it is enough: what comes is answered 503 after a while."""
     holding = threading.Event()
 
     def hold() -> None:
@@ -95,7 +99,7 @@ def held(server: ServerHandle, project: dict[str, Any], seconds: float) -> Itera
             number = names.lock_number(names.gate(project["id"]))
             session.execute("select pg_advisory_xact_lock(%s::bigint)", (number,))
             holding.set()
-            time.sleep(seconds)
+            wait_until(enough, SECONDS)
 
     thread = threading.Thread(target=hold)
     thread.start()
@@ -131,8 +135,7 @@ def stored(server: ServerHandle, project: dict[str, Any]) -> list[str]:
 
 
 def refusals(server: ServerHandle, status: int) -> float:
-    """How many requests to routes of SDKs were answered so."""
-    time.sleep(1.2)  # Each process tells its counts every second.
+    """How many requests to routes of SDKs were answered so, as each process tells every second."""
     with server.client() as client:
         lines = client.get("/metrics").text.splitlines()
     found = [line for line in lines if line.startswith("service_requests_total{") and f'status="{status}"' in line]
@@ -151,14 +154,12 @@ def test_what_was_refused_comes_again_and_is_stored_once(
     server: ServerHandle, project: dict[str, Any], tmp_path: Path, program: str, status: int
 ) -> None:
     """PostHog's SDKs and OpenTelemetry's keep what they were told to send later."""
+    time.sleep(1.2)  # What came before is told.
     before = refusals(server, status)
-    if status == 429:
-        with exhausted(server, project, 4):
-            run(tmp_path, *KEEPING[program], **told(server, project, program))
-    else:
-        with held(server, project, 3.5):
-            run(tmp_path, *KEEPING[program], **told(server, project, program))
-    assert refusals(server, status) > before
+    refusing = exhausted if status == 429 else held
+    with refusing(server, project, lambda: refusals(server, status) > before):
+        run(tmp_path, *KEEPING[program], **told(server, project, program))
+    wait_until(lambda: refusals(server, status) > before)
     family = next(name for name in EXPECTED if name in program)
     assert stored(server, project) == EXPECTED[family]
 

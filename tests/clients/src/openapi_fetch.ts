@@ -33,6 +33,7 @@ async function main(): Promise<void> {
     await clientOf(project.dsn).POST("/v1/logs/", { body: { message: "Order 4711 failed", tags: { shop: "1" } } }),
     "log",
   );
+  if (typeof accepted === "string" || !("ok" in accepted)) throw new Error("a record by itself is answered as one");
   const ok: true = accepted.ok;
   check(ok, "an accepted record says ok");
 
