@@ -35,6 +35,7 @@ from statemachines.runs.book import Book, Effects
 from statemachines.runs.claim import Claim
 from statemachines.runs.issuing import Chain
 from statemachines.runs.lease import Lease
+from statemachines.runs.left import telling_what_is_left
 from statemachines.runs.materiality import CaseFacts
 from statemachines.runs.receipt import Receipt
 from statemachines.runs.run import Run
@@ -214,7 +215,8 @@ class RunScope:
 
         def decide(unit: Unit) -> Ran[T]:
             book = self.open(unit)
-            result, effects = act(book, unit.now)
+            with telling_what_is_left(book, unit.now):
+                result, effects = act(book, unit.now)
             if not effects:
                 return Ran(result, book, changed=False)
             append_all(unit, streams, effects)

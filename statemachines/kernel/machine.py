@@ -59,11 +59,13 @@ class Rejection(Exception):
     """An expected refusal. `code` is listed in schemas/kernel/errors.py; str() is the message for the client."""
 
     code: ClassVar[str]
+    FINAL: ClassVar[bool] = False
+    """Whether what was asked of is over, so that nothing is left to do with it: `allowed_next` is empty (G-178)."""
 
     def __init__(self, message: str, *, next_action: str | None = None, **details: Any) -> None:
         super().__init__(message)
         self.next_action = next_action
-        self.details: dict[str, Any] = details
+        self.details: dict[str, Any] = {"allowed_next": [], **details} if self.FINAL else details
 
 
 @runtime_checkable
@@ -158,7 +160,7 @@ def _has_row(table: Machine, topic: str, current: Enum) -> bool:
 
 
 def allowed_next(machine: StateMachine[Any], state: HasStatus) -> list[str]:
-    """Topics that the table allows next: what every 409 tells."""
+    """Topics that the table allows next: what a 409 tells that the state decides."""
     return sorted(machine.table.get_triggers(state.status))
 
 

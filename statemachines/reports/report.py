@@ -132,6 +132,7 @@ class ReportAlreadyRecorded(Rejection):
     """The run has its one report (R-AUT-54)."""
 
     code = "report_already_recorded"
+    FINAL = True
 
 
 class SourceWish(msgspec.Struct, frozen=True, kw_only=True):

@@ -147,6 +147,7 @@ class ApprovalAlreadyDecided(Rejection):
     """The approval has another outcome already (G-108)."""
 
     code = "approval_already_decided"
+    FINAL = True
 
 
 class OwnerDecision(msgspec.Struct, frozen=True):

@@ -210,9 +210,14 @@ def runner_may_act(book: Book, now: int) -> bool:
     return now < run.deadline_at and leased
 
 
+def refused(run: Run, action: Action) -> bool:
+    """Whether a person refused the action in this run, or let the request lapse (G-108)."""
+    return any(ref.action == action and ref.outcome in {"rejected", "expired"} for ref in run.approvals)
+
+
 def require_not_rejected(run: Run, action: Action) -> None:
     """Refuse an action that a person refused in this run, or let lapse (G-108). Raises ActionNotApproved."""
-    if any(ref.action == action and ref.outcome in {"rejected", "expired"} for ref in run.approvals):
+    if refused(run, action):
         raise ActionNotApproved(
             "A person has refused this action for the run.", next_action="Escalate, or end the run as failed."
         )

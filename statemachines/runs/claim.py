@@ -153,6 +153,7 @@ class ClaimNotActive(Rejection):
     """The claim was released, completed or revoked."""
 
     code = "claim_not_active"
+    FINAL = True
 
 
 class ClaimRequired(Rejection):
@@ -171,6 +172,7 @@ class LeaseOver(Rejection):
     """Time ended the lease (R-AUT-30)."""
 
     code = "lease_expired"
+    FINAL = True
 
 
 class Holder(NamedTuple):

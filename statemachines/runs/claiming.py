@@ -23,6 +23,7 @@ from statemachines.runs.receipt import (
     Receipt,
     ReceiptNotClaimable,
     ReceiptNotFound,
+    ReceiptOfAnotherCase,
     require_standing,
     stale_case,
 )
@@ -61,13 +62,13 @@ def claim_case(
 
     `current` is the claim that the receipt or the lease names. Raises ReceiptNotFound, AutomationMismatch,
     PauseInForce, AutomationOff, ReceiptOver, ReceiptPolicySuperseded, CaseRevisionStale,
-    CaseAlreadyClaimed, ReceiptNotClaimable.
+    CaseAlreadyClaimed, ReceiptNotClaimable, ReceiptOfAnotherCase.
     """
     if receipt.status is receipts.Status.ABSENT:
         raise ReceiptNotFound("There is no such receipt.", next_action="List the trigger receipts of the project.")
     require_own(receipt.automation_id, command.holder)
     if receipt.case is None or receipt.case.case_id != command.case_id:
-        raise ReceiptNotClaimable("The receipt is not for this case.", next_action="Read the receipt's detail.")
+        raise ReceiptOfAnotherCase("The receipt is not for this case.", next_action="Read the receipt's detail.")
     held = claims.lease_live(current, lease, now)
     if held and (current.receipt_id, current.runner_id) == (command.receipt_id, command.holder.runner_id):
         if command.case_revision != current.case_revision:

@@ -200,18 +200,27 @@ class ReceiptNotClaimable(Rejection):
     """The receipt is claimed, closed, invalidated, or needs no claim."""
 
     code = "receipt_not_claimable"
+    FINAL = True
+
+
+class ReceiptOfAnotherCase(Rejection):
+    """The receipt names another case than the one to be claimed, or none."""
+
+    code = "receipt_not_claimable"
 
 
 class ReceiptAlreadyConsumed(Rejection):
     """The receipt already started its one run; `details.run_id` names it (R-AUT-28, R-AUT-29)."""
 
     code = "receipt_already_consumed"
+    FINAL = True
 
 
 class ReceiptOver(Rejection):
     """The receipt's time is over."""
 
     code = "receipt_expired"
+    FINAL = True
 
 
 class ReceiptPolicySuperseded(Rejection):

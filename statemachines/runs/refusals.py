@@ -26,6 +26,7 @@ class DeadlineExceeded(Rejection):
     """The run's deadline passed (G-109)."""
 
     code = "deadline_exceeded"
+    FINAL = True
 
 
 class DeliveryModeMismatch(Rejection):

@@ -11,7 +11,6 @@ from typing import Literal, NoReturn
 import msgspec
 
 from statemachines.contracts.policy import require_enabled
-from statemachines.kernel.machine import allowed_next
 from statemachines.runs import events as e
 from statemachines.runs import ledger as ledgers
 from statemachines.runs import run as runs
@@ -61,32 +60,6 @@ def enter(book: Book, token: FencingToken, now: int, *, reduces_authority: bool 
     return carried(book, effects), effects
 
 
-def _out_of_order(book: Book, topic: str) -> bool:
-    """Whether what the table allows has no ground yet, or no more: the order of grants and proofs is data (G-110)."""
-    run = book.run
-    draft, merge = run.draft_grant, run.merge_grant
-    weekly, merging = run.case_id is None, run.terms.delivery.mode == "auto_merge"
-    has_source = book.report.source is not None
-    opened, ready = run.proof("pr_opened") is not None, run.proof("checks_passed") is not None
-    on, merged = run.proof("auto_merge_enabled") is not None, run.proof("merged") is not None
-    spent = merge is not None and merge.consumed_at is not None
-    return {
-        e.RunDraftPrAuthorized.TOPIC: weekly,
-        e.RunDraftPrConsumed.TOPIC: draft is None or draft.consumed_at is not None,
-        e.RunPrReported.TOPIC: run.pull_request is not None,
-        e.RunPrProven.TOPIC: opened,
-        e.RunChecksProven.TOPIC: not (opened and merging) or ready,
-        e.RunAutoMergeAuthorized.TOPIC: not ready or spent,
-        e.RunAutoMergeConsumed.TOPIC: merge is None or spent,
-        e.RunAutoMergeProven.TOPIC: not (ready and spent) or on,
-        e.RunMergeProven.TOPIC: not (on if merging else opened) or merged,
-        e.RunMergeProvenLater.TOPIC: merged,
-        e.RunDeployBound.TOPIC: run.proven_commit is None,
-        e.RunReportSourceIntended.TOPIC: not weekly or has_source,
-        e.RunReported.TOPIC: not (weekly and has_source),
-    }.get(topic, False)
-
-
 def not_allowed(book: Book) -> RunTransitionNotAllowed:
     """Build the refusal of a step that the run's phase does not have."""
     run = book.run
@@ -95,7 +68,6 @@ def not_allowed(book: Book) -> RunTransitionNotAllowed:
         next_action="Read the run; its next_action says what comes next.",
         phase=run.status.phase,
         status=run.status.outcome,
-        allowed_next=[topic for topic in allowed_next(runs.MACHINE, run) if not _out_of_order(book, topic)],
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from statemachines.contracts.policy import VerificationTerms
-from statemachines.kernel.machine import Rejection
+from statemachines.kernel.machine import Rejection, allowed_next
 from statemachines.runs import events as e
 from statemachines.runs import run as runs
 from statemachines.runs.book import Book, Effects
@@ -74,7 +74,7 @@ def require_verifiable(run: Run) -> e.BoundDeploy | None:
         return None
     if run.deploy is None:
         if not run.live:
-            raise RunTerminal("The run is over.", next_action="Read the run for its outcome.")
+            raise _over(run)
         if run.case_id is None:
             raise DeployNotBound(
                 "The run ends with a report: it has no deploy.",
@@ -85,8 +85,14 @@ def require_verifiable(run: Run) -> e.BoundDeploy | None:
             next_action="Record the deploy from CI, with the full commit.",
         )
     if run.status is not runs.Status.VERIFYING:
-        raise RunTerminal("The run is over.", next_action="Read the run for its outcome.")
+        raise _over(run)
     return run.deploy
+
+
+def _over(run: Run) -> RunTerminal:
+    """Build the refusal of a run that is recorded as over; a CI may still prove what it left outside."""
+    left = allowed_next(runs.MACHINE, run)
+    return RunTerminal("The run is over.", next_action="Read the run for its outcome.", allowed_next=left)
 
 
 def verify_run(book: Book, counts: Counts | None, now: int) -> tuple[Verdict, Effects]:

@@ -11,6 +11,8 @@ import httpx2
 import psycopg
 import pytest_asyncio
 
+from tests.support import refusals
+
 _numbers = itertools.count(1)
 
 
@@ -152,5 +154,6 @@ async def at_once(number: int, work: Callable[[int], Awaitable[Any]]) -> list[An
 async def world(server: Any) -> AsyncIterator[World]:
     """A running service, seen from outside."""
     limits = httpx2.Limits(max_connections=64)
-    async with httpx2.AsyncClient(base_url=server.base_url, timeout=30, limits=limits) as client:
+    hooks = {"response": [refusals.see_later]}
+    async with httpx2.AsyncClient(base_url=server.base_url, timeout=30, limits=limits, event_hooks=hooks) as client:
         yield World(client, server)

@@ -8,6 +8,7 @@ from service.eventstore.intents import Intent
 from service.runs.scope import Ran, RunScope
 from statemachines.cases import case as cases
 from statemachines.runs.events import Verdict
+from statemachines.runs.left import telling_what_is_left
 from statemachines.runs.verification import Counts, verify_run
 
 
@@ -20,7 +21,9 @@ def verify(row: RunRow, counts: Counts | None) -> Intent[Ran[Verdict]]:
     stream = None if row.case_id is None else cases.stream(row.project_id, row.case_id)
 
     def decide(unit: Unit) -> Ran[Verdict]:
-        verdict, effects = verify_run(scope.open(unit), counts, unit.now)
+        book = scope.open(unit)
+        with telling_what_is_left(book, unit.now):
+            verdict, effects = verify_run(book, counts, unit.now)
         if verdict.passed and effects and stream is not None:
             unit.append(stream, cases.decide_resolve(unit.state(stream), row.id, unit.now))
         return Ran(verdict, scope.carry_out(unit, effects), bool(effects))

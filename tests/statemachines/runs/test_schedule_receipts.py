@@ -36,6 +36,7 @@ from statemachines.runs.receipt import (
     ReceiptIssued,
     ReceiptNotClaimable,
     ReceiptNotFound,
+    ReceiptOfAnotherCase,
     ReceiptOver,
     ReceiptPolicySuperseded,
     Slot,
@@ -232,7 +233,7 @@ def test_it_is_for_no_case():
         last_seen_at=SLOT,
     )
     command = ClaimCase(project_id=PROJECT, case_id="case_1", receipt_id=RECEIPT_ID, case_revision=1, holder=HOLDER)
-    with pytest.raises(ReceiptNotClaimable):
+    with pytest.raises(ReceiptOfAnotherCase):
         claiming.claim_case(
             command, receipt=ISSUED, lease=Lease(), current=Claim(), authority=ON, case=case, now=SLOT + 6
         )

@@ -34,7 +34,7 @@ def test_a_start_consumes_the_receipt_and_charges_run_and_attempt_as_one():
     again = at.send("start", {"trigger_receipt_id": at.receipt_id}, key="start")
     assert (again.status, again.body["run_id"]) == (200, run["run_id"])
     other = at.send("start", {"trigger_receipt_id": at.receipt_id}, key="other")
-    assert (other.code, other.body) == ("receipt_already_consumed", {"run_id": run["run_id"]})
+    assert (other.code, other.body) == ("receipt_already_consumed", {"run_id": run["run_id"], "allowed_next": []})
     assert sum(entry.event.TOPIC == "run.started.v1" for entry in at.store.entries) == 1
 
 
