@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import httpx2
 import psutil
@@ -28,14 +28,19 @@ def stopped_database(server: ServerHandle) -> Iterator[None]:
         for found in psutil.process_iter(["name", "cmdline"])
         if found.info["name"] == "postgres" and cluster in (found.info["cmdline"] or [])
     ]
+    os.kill(postmaster.pid, signal.SIGSTOP)  # first: it begins no more of them
     family = [postmaster, *postmaster.children(recursive=True)]
-    for process in family:
-        os.kill(process.pid, signal.SIGSTOP)
+    _signal_all(family, signal.SIGSTOP)
     try:
         yield
     finally:
-        for process in family:
-            os.kill(process.pid, signal.SIGCONT)
+        _signal_all(family, signal.SIGCONT)
+
+
+def _signal_all(family: list[psutil.Process], what: signal.Signals) -> None:
+    for process in family:
+        with suppress(psutil.NoSuchProcess):  # one whose work was done has ended by itself
+            process.send_signal(what)
 
 
 def timed(client: httpx2.Client, method: str, path: str, **more: object) -> tuple[float, httpx2.Response]:

@@ -15,6 +15,7 @@ from service.embedded.attach import sole_supervisor
 from service.embedded.layout import Layout
 from tests.service.cli.test_doctor import SECRETS
 from tests.support.cluster import TestCluster
+from tests.support.rounds import wait_until
 from tests.support.server import ServerHandle
 
 DATE = r"2\d{3}-\d\d-\d\d \d\d:\d\d:\d\dZ"
@@ -165,6 +166,7 @@ def test_a_wrong_data_directory_is_one_sentence(
 
 def test_the_banner_is_one_block(server: ServerHandle) -> None:
     """Below what was logged while it started, whole, with nothing of the log in it."""
+    wait_until(lambda: "Ctrl-C stops everything." in server.log())
     log = server.log()
     block = re.search(r"\nService ready after .*?\nCtrl-C stops everything\.\n\n", log, re.DOTALL)
     assert block is not None, log

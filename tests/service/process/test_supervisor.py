@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 from tests.support.accounts import bearer, create_credential, create_project, sign_in
+from tests.support.rounds import wait_until
 from tests.support.server import ServerFactory, ServerHandle
 
 STOP_SECONDS = 5.0
@@ -248,4 +249,4 @@ def test_an_idle_server_is_small_and_starts_soon(server_factory: ServerFactory):
     assert server.process is not None
     family = [psutil.Process(server.process.pid), *server.processes("service.")]
     assert sum(sum(process.cpu_times()[:2]) for process in family) < 6.0
-    assert "Service ready after" in server.log()
+    wait_until(lambda: "Service ready after" in server.log())
