@@ -216,7 +216,7 @@ def show(
 def progress(what: str) -> Iterator[Callable[[int, int], None]]:
     """Show the progress of long work: call what this yields with (done, total).
 
-    A bar on a terminal; elsewhere a line on stderr every two seconds.
+    A bar on a terminal; elsewhere a line on stderr every two seconds, and where there was one, a last one at the end.
     """
     if sys.stderr.isatty():
         from rich.console import Console
@@ -227,15 +227,20 @@ def progress(what: str) -> Iterator[Callable[[int, int], None]]:
             task = bar.add_task(what, total=None)
             yield lambda done, total: bar.update(task, completed=done, total=total)
         return
-    said = time.monotonic()
+    began = said = time.monotonic()
+    unsaid = ""
 
     def tell(done: int, total: int) -> None:
-        nonlocal said
+        nonlocal said, unsaid
+        unsaid = f"{what}: {done} of {total}"
         if time.monotonic() - said >= LOG_LINE_SECONDS:
             said = time.monotonic()
-            say(f"{what}: {done} of {total}", err=True)
+            say(unsaid, err=True)
+            unsaid = ""
 
     yield tell
+    if unsaid and said > began:
+        say(unsaid, err=True)
 
 
 def _plain(value: Any) -> Any:

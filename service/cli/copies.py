@@ -22,11 +22,10 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from service.embedded.programs import wheel_programs
+from service.eventstore.audit import Report
 from service.eventstore.connection import TRANSACTION_TIMEOUT_FROM
 from service.eventstore.extent import Extent, hash_heads, read_extent
 from service.settings import Settings
-
-Report = Callable[[int, int], None]
 
 UNKNOWN_TO_OLDER = b"SET transaction_timeout = 0;\n"  # PostgreSQL 16 and before
 # A mark that some minor releases put on columns for themselves, and every other server refuses.
@@ -80,7 +79,7 @@ def back_up(settings: Settings, file: Path, report: Report, *, force: bool = Fal
         tally = Tally()
         for _ in read_sql(draft, tally, lambda done: report(len(rows) + done, 2 * len(rows))):
             pass
-        if tally.rows != rows or tally.extent != extent:
+        if tally.rows != +rows or tally.extent != extent:
             raise click.ClickException(f"What was written differs from the database: {tally.extent}, not {extent}.")
         _refuse_existing(file, force=force)  # it may have come up meanwhile
         draft.replace(file)
@@ -125,7 +124,7 @@ def extent_of(settings: Settings) -> Extent:
 def read_sql(file: Path, tally: Tally, report: Callable[[int], None]) -> Iterator[bytes]:
     """Yield the lines of SQL that bring a copy back, and count its rows. Raises ClickException when it breaks off.
 
-    `report` is told the tables that were begun.
+    `report` is told how many tables are read.
     """
     with tempfile.TemporaryFile() as said:
         command = [_program("pg_restore"), "--no-owner", "--no-privileges", "--file=-", str(file)]
@@ -137,15 +136,15 @@ def read_sql(file: Path, tally: Tally, report: Callable[[int], None]) -> Iterato
 
 
 def _counted(lines: Iterable[bytes], tally: Tally, report: Callable[[int], None]) -> Iterator[bytes]:
-    table, columns, begun = "", list[str](), 0
+    table, columns, done = "", list[str](), 0
     for line in lines:
         if not table:
             if found := _COPY.fullmatch(line):
                 table, columns = found["table"].decode(), found["columns"].decode().replace('"', "").split(", ")
-                begun += 1
-                report(begun)
         elif line == _END:
             table = ""
+            done += 1
+            report(done)
         else:
             tally.count(table, columns, line)
         yield line
@@ -162,12 +161,12 @@ def _snapshot(settings: Settings) -> Iterator[tuple[psycopg.Connection[Any], str
 
 
 def _row_counts(connection: psycopg.Connection[Any]) -> Counter[str]:
-    """Rows by table; tables without rows are left out."""
+    """Rows by table."""
     counts: Counter[str] = Counter()
     for (table,) in connection.execute(_TABLES).fetchall():
         query = sql.SQL("select count(*) from {}").format(sql.Identifier("public", table))
         [[counts[table]]] = connection.execute(query).fetchall()
-    return +counts
+    return counts
 
 
 def _dump(settings: Settings, file: Path, snapshot: str, report: Callable[[int], None]) -> None:
@@ -175,16 +174,17 @@ def _dump(settings: Settings, file: Path, snapshot: str, report: Callable[[int],
     arguments = ["--format=custom", "--no-owner", "--no-privileges", "--verbose", f"--file={file}"]
     command = [_program("pg_dump"), *arguments, f"--snapshot={snapshot}", f"--dbname={_address(settings)}"]
     last: list[str] = []
-    done = 0
+    begun = 0
     with subprocess.Popen(command, env=_environment(settings), stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         for line in process.stderr:
             last = [*last[-9:], line.rstrip()]
             if "dumping contents of table" in line:
-                done += 1
-                report(done)
+                report(begun)
+                begun += 1
     if process.returncode != 0:
         raise click.ClickException("pg_dump failed:\n" + "\n".join(last))
+    report(begun)
 
 
 @contextmanager

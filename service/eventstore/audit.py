@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import psycopg
@@ -25,7 +25,11 @@ from service.eventstore.folding import Folded, fold_history, keep_to_the_index
 from service.eventstore.history import EVENT_COLUMNS, StoredEvent
 from statemachines.kernel.topics import UnknownTopic, decode_event
 
+T = TypeVar("T")
 Connection = psycopg.Connection[Any]
+Report = Callable[[int, int], None]
+"""Takes how much of long work is done, and how much there is."""
+_ROWS_A_REPORT = 1_000
 _PURGING = "select scope_id from deletions where phase = 'purging'"
 
 ERASURE = "deletion.purging_began.v1"
@@ -234,7 +238,29 @@ def _check_log(connection: Connection) -> Iterator[Problem]:
             yield Problem(what, *found)
 
 
-def check_projection(connection: Connection, projection: AnyProjection) -> Iterator[Difference]:
+def unreported(done: int, total: int) -> None:
+    """Tell nobody how far the work is."""
+
+
+def count_rows(connection: Connection, table: str) -> int:
+    """Count the rows of a table."""
+    [[rows]] = connection.execute(sql.SQL("select count(*) from {}").format(sql.Identifier(table))).fetchall()
+    return int(rows)
+
+
+def reported(rows: Iterable[T], total: int, report: Report) -> Iterator[T]:
+    """Yield rows, and report them as they are passed; the end is reported too."""
+    done = 0
+    for done, row in enumerate(rows):
+        if done % _ROWS_A_REPORT == 0:
+            report(done, total)
+        yield row
+    report(total, total)
+
+
+def check_projection(
+    connection: Connection, projection: AnyProjection, report: Report = unreported
+) -> Iterator[Difference]:
     """Fold all history again and compare with the table row by row, in one snapshot; yields what differs.
 
     A row whose time is over may be there or not. That of a stream which holds an event of a later release cannot be
@@ -253,7 +279,7 @@ def check_projection(connection: Connection, projection: AnyProjection) -> Itera
         with connection.cursor(name="rows") as cursor:
             cursor.itersize = 5_000
             cursor.execute(query)
-            stored = iter(cursor)
+            stored = reported(cursor, count_rows(connection, table.name), report)
             row = next(stored, None)
             for folded in fold_history(connection, projection, tolerant=True):
                 while row is not None and (row[0], row[1]) < folded.name:

@@ -84,10 +84,16 @@ async def test_a_restored_service_is_the_one_that_was_copied(any_cluster: TestCl
             first = await make_project(client, key)
             again = await make_project(client, key)
             assert first[0] == again[0] == 201
-        copied = back_up(before, file, quiet)
+        written: list[tuple[int, int]] = []
+        copied = back_up(before, file, lambda *report: written.append(report))
         assert copied == extent_of(before)
         assert copied.events == count(url, "events") > 0
-        bring_back(after, file, quiet)
+        read: list[tuple[int, int]] = []
+        bring_back(after, file, lambda *report: read.append(report))
+        for reports in (written, read):
+            [total] = {total for _, total in reports}
+            assert sorted({done for done, _ in reports}) == list(range(total + 1))[-len({*reports}) :]
+            assert reports[-1] == (total, total)
         assert extent_of(after) == copied
         with psycopg.connect(other, autocommit=True) as connection:
             assert list(check_history(connection)) == []
