@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import psycopg
 
     from projections.kernel.projection import AnyProjection
-    from service.eventstore.audit import Difference
+    from service.eventstore.audit import Difference, Report
     from service.settings import Settings
     from statemachines.audit.rebuild import ProjectionRebuilt
 
@@ -99,17 +99,16 @@ def verify(names: tuple[str, ...], as_json: bool) -> None:
     from service.ingest.checks import COUNTERS, check_counters
 
     with looking(), connection() as opened:
-        checks: dict[str, Callable[[], Iterator[Difference]]] = {
+        checks: dict[str, Callable[[Report], Iterator[Difference]]] = {
             name: partial(_check_read_model, opened, name) for name in _read_models()
         }
         checks |= {SNAPSHOTS: partial(_check_snapshots, opened)}
         checks |= {table: partial(check_counters, opened, table) for table in COUNTERS}
         chosen = _named(checks, names, every=not names, what="read model or counter")
         rows: list[dict[str, Any]] = []
-        with progress("Tables") as report:
-            for done, name in enumerate(chosen, 1):
-                rows += [{"projection": name, **difference._asdict()} for difference in checks[name]()]
-                report(done, len(chosen))
+        for name in chosen:
+            with progress(f"Rows of {name}") as report:
+                rows += [{"projection": name, **difference._asdict()} for difference in checks[name](report)]
     empty = f"All {len(chosen)} tables (read models, snapshots, counters) show what happened."
     if names:
         empty = f"{', '.join(chosen)}: as it happened."
@@ -118,17 +117,17 @@ def verify(names: tuple[str, ...], as_json: bool) -> None:
         raise SystemExit(1)
 
 
-def _check_read_model(opened: psycopg.Connection[Any], name: str) -> Iterator[Difference]:
+def _check_read_model(opened: psycopg.Connection[Any], name: str, report: Report) -> Iterator[Difference]:
     from service.eventstore.audit import check_projection
 
-    return check_projection(opened, _read_models()[name])
+    return check_projection(opened, _read_models()[name], report)
 
 
-def _check_snapshots(opened: psycopg.Connection[Any]) -> Iterator[Difference]:
+def _check_snapshots(opened: psycopg.Connection[Any], report: Report) -> Iterator[Difference]:
     from service.eventstore.snapshots import check_snapshots
     from service.registry import machines
 
-    return check_snapshots(opened, machines())
+    return check_snapshots(opened, machines(), report)
 
 
 def _read_models() -> dict[str, AnyProjection]:

@@ -9,7 +9,7 @@ import msgspec
 import psycopg
 from psycopg import sql
 
-from service.eventstore.audit import Difference
+from service.eventstore.audit import Difference, Report, count_rows, reported, unreported
 from service.eventstore.history import EVENT_COLUMNS, StoredEvent
 from statemachines.kernel.machine import StateMachine
 from statemachines.kernel.topics import UnknownTopic, decode_event
@@ -24,7 +24,9 @@ _SNAPSHOTS = (
 )
 
 
-def check_snapshots(connection: Connection, machines: Mapping[str, StateMachine[Any]]) -> Iterator[Difference]:
+def check_snapshots(
+    connection: Connection, machines: Mapping[str, StateMachine[Any]], report: Report = unreported
+) -> Iterator[Difference]:
     """Replay each stream up to its snapshot and compare; yields the streams whose snapshot is another state.
 
     One of another form of the state is not taken up by this release, and passed over; so is one of erased events.
@@ -34,7 +36,8 @@ def check_snapshots(connection: Connection, machines: Mapping[str, StateMachine[
         with connection.cursor(name="snapshots") as cursor:
             cursor.itersize = 100
             cursor.execute(_SNAPSHOTS)
-            for project_id, stream_id, revision, version, text, kind, head in cursor:
+            stored = reported(cursor, count_rows(connection, TABLE), report)
+            for project_id, stream_id, revision, version, text, kind, head in stored:
                 machine = machines.get(kind or "")
                 if head is None or revision > head:
                     yield Difference("extra", project_id, stream_id)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import psycopg
 import pytest
 
 from service.billing.plans import Retention
+from service.ingest.checks import COUNTERS, check_counters
 from service.ingest.retention import USAGE_DAYS, purge
 from tests.support.ingest import (
     OWNER,
@@ -30,6 +34,7 @@ async def counted(database_url: str, sql: Sql) -> Sql:
         "update service_clock set offset_seconds = 86400 + 60 - floor(extract(epoch from clock_timestamp()))::bigint "
         "% 86400"
     )
+    sql.execute(COUNTED_SINCE, (2 * DAY,))
     async with running(database_url) as intake:
         for person in ("u1", "u2", "u1"):
             await send(intake, log_item("one", user={"id": person}, environment="production", release="v1"))
@@ -47,6 +52,9 @@ async def counted(database_url: str, sql: Sql) -> Sql:
     return sql
 
 
+COUNTED_SINCE = """
+update schema_migrations set applied_at = now() - make_interval(secs => %s) where name = '0160_new_cases'
+"""
 ONE = "(select case_id from log_events where message = 'one' limit 1)"
 
 
@@ -110,6 +118,91 @@ async def test_what_retention_removes_is_no_difference(database_url: str, counte
     counted.execute("delete from usage_deploys")
     counted.execute("select advance_service_clock(%s)", (USAGE_DAYS * DAY,))
     assert miscounted(counted) == {}
+
+
+async def test_a_release_from_before_there_were_counts_leaves_no_difference(counted: Sql):
+    """It may run on beside this one for a day, and opens cases that nobody counts (0160_new_cases)."""
+    counted.execute(COUNTED_SINCE, (DAY // 2,))
+    counted.execute("update case_rates set opened = 1")
+    assert miscounted(counted) == {}
+    counted.execute("update case_rates set opened = 3")
+    assert [what for what, _ in miscounted(counted)["case_rates"]] == ["different"]
+    counted.execute(COUNTED_SINCE, (2 * DAY,))
+    counted.execute("update case_rates set opened = 1")
+    assert [what for what, _ in miscounted(counted)["case_rates"]] == ["different"]
+
+
+# Statistics from when each of 300 projects had one case; then three projects have all of them.
+GROWN = """
+do $$ begin
+    for round in 0..1 loop
+        insert into projects select 'proj_' || p, 'proj_' || p, 1, 'n', 'usr_1', false, 'active', 'h' || p, 'x', 1, null
+        from generate_series(1, case round when 0 then 300 else 3 end) p;
+        insert into log_events (project_id, received_at, id, level, message, environment, user_id, tags, extra, case_id)
+        select 'proj_' || 1 + i % case round when 0 then 300 else 3 end, 1 + i, 'evt_' || i, 'error', 'm', 'production',
+            'u' || i % 100, '{}', '{}', 'case_' || i
+        from generate_series(0, case round when 0 then 299 else 5999 end) i;
+        insert into cases select project_id, case_id, 1, 1, 'open', 'fp' || case_id, 1, null, received_at
+        from log_events;
+        insert into case_users select project_id, case_id, user_id, null, 1, received_at, received_at from log_events;
+        insert into case_stats (project_id, id, title, message, level, environment, environments, releases, unmarked,
+            event_count, users_affected, first_seen_at, last_seen_at)
+        select project_id, case_id, 't', 'm', 'error', 'production', '{production}', '{}', true, 1, 1, received_at,
+            received_at from log_events;
+        if round = 0 then
+            analyze;
+            delete from projects;
+            delete from log_events;
+            delete from cases;
+            delete from case_users;
+            delete from case_stats;
+        end if;
+    end loop;
+end $$
+"""
+
+
+class Explaining:
+    """A connection that also has each check explained as it runs."""
+
+    def __init__(self, sql: Sql) -> None:
+        self._sql = sql
+        self.compared = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sql, name)
+
+    def execute(self, query: Any) -> Any:
+        if isinstance(query, bytes) and query.decode() in COUNTERS.values():
+            [[[plan]]] = self._sql.execute(b"explain (analyze, timing off, format json) " + query).fetchall()
+            self.compared += sum(map(compared, walk(plan["Plan"])))
+        return self._sql.execute(query)
+
+
+def walk(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield node
+    for inner in node.get("Plans", []):
+        yield from walk(inner)
+
+
+def compared(node: dict[str, Any]) -> int:
+    """Rows that a scan or a join looked at in vain."""
+    removed = node.get("Rows Removed by Filter", 0) + node.get("Rows Removed by Join Filter", 0)
+    return int(removed * node["Actual Loops"])
+
+
+@pytest.mark.parametrize("table", COUNTERS)
+def test_a_check_reads_each_side_once_whatever_the_statistics_say(sql: Sql, table: str) -> None:
+    sql.execute("alter table case_stats set (autovacuum_enabled = off)")
+    sql.execute("alter table case_users set (autovacuum_enabled = off)")
+    sql.execute(GROWN)
+    reports: list[tuple[int, int]] = []
+    explaining = Explaining(sql)
+    found = list(check_counters(explaining, table, lambda *report: reports.append(report)))
+    assert found == [] or table == "usage_days"
+    assert explaining.compared <= 10 * 6000
+    rows = one(sql, f"select count(*) from {table}")
+    assert reports == [(0, rows), (rows, rows)]
 
 
 async def test_a_project_that_is_being_deleted_is_passed_over(counted: Sql):
