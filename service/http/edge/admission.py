@@ -15,8 +15,9 @@ from service.auth.secrets import Dsn, alias_of
 from service.eventstore.reader import read_as
 from service.http.edge.bound import Bound, is_id, is_project_id
 from service.http.edge.headers import Head, check_credential_headers
+from service.http.edge.ignored import AS_OF
 from service.http.edge.operations import Operation, Subject
-from service.http.edge.parsing import AS_OF, Query
+from service.http.edge.parsing import Query
 from service.services import Services
 from statemachines.projects.project import ProjectNotFound
 

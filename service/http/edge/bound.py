@@ -13,6 +13,8 @@ from msgspec import inspect
 from schemas.kernel.published import body_schema
 from service.auth.principals import PrincipalKind
 from service.http.edge.declaring import Endpoint
+from service.http.edge.ignored import HEADER as IGNORED
+from service.http.edge.ignored import known_parameters
 from service.http.edge.operations import OWNER
 
 TEST_CLOCK_PATH = "/v1/test-clock/advance"  # exists only with a test clock (G-120)
@@ -40,7 +42,7 @@ CORS = {
     "access-control-allow-origin": "*",
     "access-control-expose-headers": (
         "x-service-request-id, retry-after, ratelimit-limit, ratelimit-remaining, ratelimit-reset, idempotent-replayed"
-        ", x-sentry-error, x-sentry-rate-limits"
+        f", {IGNORED}, x-sentry-error, x-sentry-rate-limits"
     ),
 }
 
@@ -78,6 +80,7 @@ class Bound:
         self.body_type: Any = NoMembers if operation.body is None else operation.body
         self.takes_body = self.reads_body and operation.max_body > 0
         self.cors: dict[str, str] = CORS if operation.path in CORS_PATHS else {}
+        self.known_parameters = known_parameters(operation)
         self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(self.body_type)
 
     @property

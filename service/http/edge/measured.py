@@ -98,6 +98,12 @@ def measure(pipeline: Pipeline, metrics: Metrics) -> None:
         lambda: {(): _of_intake(pipeline, "adjusted")},
     )
     metrics.total(
+        "service_ignored_parameters",
+        "Query parameters that their operation does not know, by operation.",
+        ["operation"],
+        lambda: {(operation,): count for operation, count in pipeline.ignored.items()},
+    )
+    metrics.total(
         "service_sdk_items",
         "Items that SDKs of others sent, by protocol and type; of those that are not taken only this is kept.",
         ["protocol", "type"],

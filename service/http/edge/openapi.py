@@ -331,6 +331,11 @@ def _request_body(bound: Bound, schema_of: Mapping[int, Json]) -> Json:
 _HEADERS: Mapping[str, Json] = {
     "RequestId": {"description": "The id of the request, sent or made.", "schema": {"type": "string"}},
     "ETag": {"description": "The tag for If-Match or If-None-Match.", "schema": {"type": "string"}},
+    "Ignored": {
+        "description": "Present when query parameters were ignored, for the operation does not know them: how many, "
+        "with their names while they are few and plain.",
+        "schema": {"type": "string", "examples": ['2;names="limitt sort"']},
+    },
     "Replayed": {
         "description": "Present when the answer is a stored one.",
         "schema": {"type": "string", "const": "true"},
@@ -349,7 +354,7 @@ def _refer(**headers: str) -> Json:
 
 
 def _success(operation: Operation, status: int, schema_of: Mapping[int, Json]) -> Json:
-    headers = {REQUEST_ID_HEADER: {"$ref": "#/components/headers/RequestId"}}
+    headers = _refer(x_service_request_id="RequestId", x_service_ignored="Ignored")
     if operation.idempotency != "none":
         headers |= _refer(idempotent_replayed="Replayed")
     if operation.if_match != "none" or status == HTTPStatus.NOT_MODIFIED:
@@ -413,7 +418,7 @@ def _error_responses() -> Json:
 
 
 def _error_headers(status: int) -> Json:
-    headers = {REQUEST_ID_HEADER: {"$ref": "#/components/headers/RequestId"}}
+    headers = _refer(x_service_request_id="RequestId", x_service_ignored="Ignored")
     if status == HTTPStatus.UNAUTHORIZED:
         headers |= {"WWW-Authenticate": {"$ref": "#/components/headers/Authenticate"}}
     if status == HTTPStatus.TOO_MANY_REQUESTS:

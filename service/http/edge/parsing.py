@@ -14,13 +14,12 @@ from service.http.edge.body_gate import MAX_VALUES, check_body, check_values
 from service.http.edge.bound import STAND_IN, Bound
 from service.http.edge.call import Call
 from service.http.edge.headers import Head, check_content, conditional, idempotency_key, require_key
+from service.http.edge.ignored import AS_OF
 from service.http.edge.reply import JSON
 from service.http.edge.validation import decode_query, explain_body, with_whole_numbers
 from statemachines.kernel.canonical import canonical_sha256
 
 MOST_VALUES = 50_000  # of a body that is no telemetry: more than the longest plan has, and a tenth of what fits in
-
-AS_OF = "as_of"
 
 Query = Mapping[str, list[str]]
 

@@ -12,6 +12,7 @@ The steps are beside this: `admission` (who is let in), `arriving` and `unpackin
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, Protocol
@@ -37,6 +38,8 @@ from service.http.edge.client_address import Networks, client_address
 from service.http.edge.errors import failure_of, let_go, log_failure
 from service.http.edge.forms import TOLD_BY, form_of
 from service.http.edge.headers import Head, check_content, check_repeated_headers, head_of
+from service.http.edge.ignored import HEADER as IGNORED
+from service.http.edge.ignored import find_ignored
 from service.http.edge.in_flight import InFlight, shown_in
 from service.http.edge.operations import Operation
 from service.http.edge.parsing import Query, adjusted, decode_body, parse, parse_head, query_for_credential
@@ -91,6 +94,7 @@ class Pipeline:
         self.operations: Mapping[str, Operation] = {}
         self.reading = 0
         self.running = 0
+        self.ignored: Counter[str] = Counter()
         self._deadlines = Deadlines()
         self._turns = Shares()
         self._apart = Apart(waiting=MAX_RUNNING)
@@ -106,6 +110,8 @@ class Pipeline:
         started = time.perf_counter()
         head = head_of(scope)
         added: dict[str, str] = dict(bound.cors)
+        if scope["query_string"]:
+            added.update(self._count_ignored(bound, scope["query_string"]))
         code: str | None = None
         standing: list[Call[Any, Any]] = []
         body = arriving(bound.operation, receive, head.headers, self._deadlines) if bound.reads_body else None
@@ -164,6 +170,14 @@ class Pipeline:
             self.running -= 1
             if shown is not None:
                 self.in_flight.leave(shown.key)
+
+    def _count_ignored(self, bound: Bound, query_string: bytes) -> Mapping[str, str]:
+        """Count the parameters that the operation does not know, and name them in a header (G-178)."""
+        ignored = find_ignored(query_string, bound.known_parameters)
+        if not ignored.total:
+            return {}
+        self.ignored[bound.name] += ignored.total
+        return {IGNORED: ignored.header}
 
     def _count_in(self, operation: Operation, head: Head, query: Query) -> Dsn | None:
         """Find the secret of a request, and count it in by that; None without one. Raises as InFlight.enter."""

@@ -15,6 +15,9 @@ from service.ingest.foreign import envelope, posthog
 MAX_SAID = 200  # characters of a refusal in a header
 
 
+QUERY_CODINGS: Mapping[str, tuple[str, ...]] = {POSTHOG: ("compression",), SENTRY: ()}
+"""The parameters in which a protocol names the content coding of a body."""
+
 Query = Mapping[str, Sequence[str]]
 
 
