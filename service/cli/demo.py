@@ -12,11 +12,11 @@ from service.cli.common import say
 
 
 @click.command()
-@click.option("--verbose", is_flag=True, help="Show every step, request and answer.")
+@click.option("--verbose", is_flag=True, help="Show every step and request, and how it was answered.")
 @click.option(
     "--transcript",
     type=click.Path(path_type=Path, dir_okay=False, writable=True),
-    help="File that gets every step, request and answer.",
+    help="File that gets every step, request and answer, with their bodies but without secrets.",
 )
 def demo(verbose: bool, transcript: Path | None) -> None:
     """Carry a small product through the whole job over HTTP, on a database of its own, and leave nothing running."""

@@ -1,18 +1,23 @@
 """The output of the demo: a story that fits a screen or two, and below it every step, request and answer.
 
-The story goes to the terminal; with `verbose` everything does. A transcript is a file that gets everything either way.
+The story goes to the terminal; with `verbose` every step and request does. A transcript is a file that gets all of it
+either way, and the bodies of the requests and answers too.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import IO, Any
 
 import httpx2
+import msgspec
 from rich.console import Console
 from rich.markup import escape
 
 FILE_WIDTH = 200
+_SECRET = re.compile(r"(service_[a-z]+_)[0-9A-Za-z]{43}")
+_SHOWN = r"\1…"
 
 
 class DemoFailed(Exception):
@@ -26,8 +31,10 @@ class Stage:
         self.chapters = self.steps = self.requests = 0
         terminal = Console(highlight=False, soft_wrap=True)
         self._full = [terminal] if verbose else []
+        self._files: list[Console] = []
         if transcript is not None:
-            self._full.append(Console(file=transcript, highlight=False, soft_wrap=True, width=FILE_WIDTH))
+            self._files.append(Console(file=transcript, highlight=False, soft_wrap=True, width=FILE_WIDTH))
+            self._full += self._files
         self._all = self._full if verbose else [terminal, *self._full]
 
     def chapter(self, title: str) -> None:
@@ -61,12 +68,15 @@ class Stage:
         """Print a line of another process."""
         self._print(f"    [cyan]{escape(who)}[/cyan] [dim]|[/dim] {escape(line)}", detail=True)
 
-    def answered(self, method: str, path: str, status: int, *, expected: bool, quiet: bool) -> None:
-        """Show a request and how it was answered; with `quiet` only one that was not expected."""
-        self.requests += 1
-        if not quiet or not expected:
-            colour = "green" if expected else "red"
-            self._print(f"    {method} {escape(path)} [dim]->[/dim] [{colour}]{status}[/{colour}]", detail=True)
+    def answered(self, method: str, path: str, body: Any, response: httpx2.Response, *, expected: bool) -> None:
+        """Show a request and how it was answered, in a transcript with both bodies."""
+        colour, status = "green" if expected else "red", response.status_code
+        self._print(f"    {method} {escape(path)} [dim]->[/dim] [{colour}]{status}[/{colour}]", detail=True)
+        sent = "" if body is None else msgspec.json.encode(body).decode()
+        for console in self._files:
+            for sign, text in ((">", sent), ("<", response.text)):
+                for line in text.splitlines():
+                    console.print(f"      {sign} {_SECRET.sub(_SHOWN, line)}", markup=False)
 
     def _print(self, text: str, *, detail: bool = False) -> None:
         for console in self._full if detail else self._all:
@@ -101,7 +111,9 @@ class Api:
             raise DemoFailed(f"{method} {path} got no answer: {error!r}") from error
         wanted = (expect,) if isinstance(expect, int) else expect
         expected = response.status_code in wanted
-        self._stage.answered(method, path, response.status_code, expected=expected, quiet=quiet)
+        self._stage.requests += 1
+        if not quiet or not expected:
+            self._stage.answered(method, path, body, response, expected=expected)
         if not expected:
             raise DemoFailed(f"{method} {path} answered {response.status_code}: {response.text[:500]}")
         if "json" not in response.headers.get("content-type", ""):

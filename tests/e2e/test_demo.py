@@ -49,7 +49,7 @@ STORY = [
     r"\+ +if not cart:",
     r"CI proved: merged of pull request 1",
     r"CI recorded the deploy: .* bound to run_",
-    r"-> 202\n +verification: pending: 4 of at least 3 order_paid",
+    r"-> 202\n( +[<>] .*\n)* +verification: pending: 4 of at least 3 order_paid",
     r"verification: no_recurrence: 4 of at least 3 order_paid, recurrences 0",
     r"run: succeeded; the case is resolved",
     # the second error: merged by the code host
@@ -95,6 +95,12 @@ STORY = [
 ]
 """What a transcript holds, in this order."""
 
+BODIES = [
+    r'POST /v1/projects -> 201\n +> \{"name":".*\n +< \{"id":"proj_\w+".*"dsn":"http://service_dsn_…@',
+    r"POST \S+/onboarding\S* -> 20\d\n +> \{.*\n +< \{",
+    r'"code":"stale_lease_epoch"',
+]
+"""What a transcript holds of the bodies, in this order."""
 BRIEF = [
     r"^1\. A product, and what goes wrong in it",
     r"is ready after [\d.]+ s at http://127",
@@ -192,7 +198,10 @@ def test_the_demo_tells_its_story_and_leaves_nothing(environment: dict[str, str]
     transcript = tmp_path / "transcript"
     done = demo(environment, "--transcript", str(transcript))
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    assert_in_order(STORY, transcript.read_text())
+    written = transcript.read_text()
+    assert_in_order(STORY, written)
+    assert_in_order(BODIES, written)
+    assert not re.search(r"service_[a-z]+_[0-9A-Za-z]{30}", written), "secrets are in no transcript"
     assert_in_order(BRIEF, done.stdout)
     told = done.stdout.splitlines()
     assert len(told) <= MOST_LINES
