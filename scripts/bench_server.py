@@ -12,7 +12,7 @@ from granian.server import Server
 from litestar.types import ASGIApp
 
 from schemas.cases.log import LogEvent
-from service.eventstore.commands import Answer
+from service.eventstore.declare.commands import Answer
 from service.http.cases.log import record_log
 from service.http.edge.app import create_app
 from service.http.edge.call import Call

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from scripts import interface  # noqa: E402
-from service.eventstore.codec import canonical  # noqa: E402
+from service.eventstore.declare.codec import canonical  # noqa: E402
 from service.http.edge.routes import built_endpoints  # noqa: E402
 from service.jobs.declared import declared  # noqa: E402
 from service.registry import machines, read_models  # noqa: E402

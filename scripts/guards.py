@@ -1,4 +1,4 @@
-"""Write service/eventstore/sql/guards.txt: the triggers and constraints of a freshly migrated database.
+"""Write service/eventstore/schema/sql/guards.txt: the triggers and constraints of a freshly migrated database.
 
 To be run after a migration that makes or changes one. A test compares the file with every supported server.
 """
@@ -16,7 +16,7 @@ sys.path.insert(0, str(ROOT))
 
 from service.embedded.attach import attached  # noqa: E402
 from service.embedded.layout import Layout, temporary_directory  # noqa: E402
-from service.eventstore import guards, migrations  # noqa: E402
+from service.eventstore.schema import guards, migrations  # noqa: E402
 
 
 def main() -> None:
@@ -30,7 +30,7 @@ def main() -> None:
                 lines = guards.described(connection)
     finally:
         shutil.rmtree(directory)
-    file = ROOT / "service" / "eventstore" / "sql" / guards.FILE
+    file = ROOT / "service" / "eventstore" / "schema" / "sql" / guards.FILE
     file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     print(f"{file.relative_to(ROOT)}: {len(lines)} lines")
 

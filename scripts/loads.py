@@ -20,11 +20,11 @@ import psycopg
 
 from schemas.onboarding.plan import Plan
 from scripts import worlds
-from service.eventstore.cache import StateCache
-from service.eventstore.connection import connect
-from service.eventstore.intents import Intent, system_command
+from service.eventstore.connect.connection import connect
+from service.eventstore.declare.intents import Intent, system_command
+from service.eventstore.state.cache import StateCache
 from service.eventstore.store import EventStore
-from service.eventstore.warming import load_into, load_stream
+from service.eventstore.write.warming import load_into, load_stream
 from service.registry import registry
 from statemachines.kernel.machine import Stream
 from statemachines.onboarding.lifecycle import OnboardingPlanned, stream

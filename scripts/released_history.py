@@ -32,8 +32,8 @@ from service.demo.stage import Stage  # noqa: E402
 from service.demo.story import tell  # noqa: E402
 from service.demo.tools import find_node  # noqa: E402
 from service.demo.world import World  # noqa: E402
-from service.eventstore.codec import canonical  # noqa: E402
-from service.eventstore.history import StoredEvent  # noqa: E402
+from service.eventstore.declare.codec import canonical  # noqa: E402
+from service.eventstore.history.stored import StoredEvent  # noqa: E402
 from service.registry import machines, read_models  # noqa: E402
 from statemachines.kernel.machine import replay  # noqa: E402
 from statemachines.kernel.topics import schemas  # noqa: E402

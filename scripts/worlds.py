@@ -21,9 +21,9 @@ import psycopg
 from scripts import loadgen
 from service.embedded.attach import Attachment
 from service.embedded.layout import ADMIN, ROLE, Layout, temporary_directory
-from service.eventstore import migrations
-from service.eventstore.connection import connect
-from service.eventstore.sequencer import sequence_all
+from service.eventstore.connect.connection import connect
+from service.eventstore.log.sequencer import sequence_all
+from service.eventstore.schema import migrations
 
 ROOT = Path(__file__).parent.parent
 HOST = "127.0.0.1"

@@ -15,7 +15,7 @@ from typing import Any
 import projections
 import statemachines
 from projections.kernel.projection import AnyProjection, Projection
-from service.eventstore.unit import Registry
+from service.eventstore.state.unit import Registry
 from statemachines.kernel.machine import StateMachine
 from statemachines.kernel.topics import check_topics
 

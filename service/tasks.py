@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from service.eventstore.reactor import Job
+from service.eventstore.log.reactor import Job
 from service.services import Services
 
 if TYPE_CHECKING:  # The API knows of tasks too, and runs none.

@@ -9,8 +9,8 @@ from __future__ import annotations
 from projections.accounts.invitation import KEPT as INVITATION_KEPT
 from projections.accounts.invitation import PROJECTION as INVITATIONS
 from projections.accounts.sign_in import KEPT, PROJECTION, SIGN_IN_POLLS
-from service.eventstore.clock import NOW_SECONDS
-from service.eventstore.forgetting import forget
+from service.eventstore.connect.clock import NOW_SECONDS
+from service.eventstore.write.forgetting import forget
 from statemachines.accounts.sign_in import LIFETIME
 
 _OVER = {

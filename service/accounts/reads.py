@@ -17,8 +17,8 @@ from projections.accounts.person import PersonRow
 from projections.accounts.sign_in import PROJECTION as SIGN_INS
 from projections.accounts.sign_in import SignInRow
 from projections.projects.project import PROJECTION as PROJECTS
-from service.eventstore.clock import NOW_SECONDS
-from service.eventstore.pages import Place
+from service.eventstore.connect.clock import NOW_SECONDS
+from service.eventstore.read.pages import Place
 from service.eventstore.store import EventStore
 from statemachines.accounts.invitation import normalized, proves
 from statemachines.accounts.person import Person, PersonNotFound, Status

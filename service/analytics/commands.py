@@ -17,9 +17,10 @@ from schemas.analytics.connection import ConnectRequest
 from schemas.kernel.published import body_schema
 from service.analytics.oauth import DeviceAuthorization, ProviderOAuth, Secret, Tokens
 from service.auth.refusals import InvalidPayload, Refusal, ServiceUnavailable, refusal
-from service.eventstore.commands import CommandNotDone, Lookup, Unit
-from service.eventstore.intents import Intent
+from service.eventstore.declare.commands import Lookup, Unit
+from service.eventstore.declare.intents import Intent
 from service.eventstore.store import EventStore
+from service.fairness.not_done import CommandNotDone
 from service.ids import new_id
 from statemachines.analytics import connection as connections
 from statemachines.analytics.connection import (

@@ -24,8 +24,8 @@ from service.analytics.http import HttpAnswer, ProviderClient, cause_of, exchang
 from service.analytics.oauth import ProviderOAuth, Secret
 from service.analytics.probes import ErrorProbe, EventProbe, FunnelProbe
 from service.auth.system import carry_out
-from service.eventstore.commands import CommandNotDone
 from service.eventstore.store import EventStore
+from service.fairness.not_done import CommandNotDone
 from statemachines.analytics.connection import scope_fault
 from statemachines.kernel.readings import ReadFailed
 from statemachines.onboarding.proof import ErrorSighting, EventSighting, carried_markers

@@ -14,9 +14,9 @@ import structlog
 from psycopg_pool import PoolTimeout
 
 from service.analytics.probes import ROWS_PER_EVENT, STRAY_ROWS, ErrorProbe, EventProbe, FunnelProbe
-from service.eventstore.clock import DAY, TODAY
-from service.eventstore.commands import CommandNotDone, ReadNotDone
+from service.eventstore.connect.clock import DAY, TODAY
 from service.eventstore.store import EventStore
+from service.fairness.not_done import CommandNotDone, ReadNotDone
 from statemachines.kernel.readings import Cause, ReadFailed
 from statemachines.onboarding.proof import FAILURE_KEY, ErrorSighting, EventSighting
 

@@ -24,7 +24,7 @@ from service.auth.refusals import NotFound, OwnerRequired, PrincipalNotAllowed, 
 from service.auth.sdk_keys import POSTHOG, SENTRY, sent_keys
 from service.auth.secrets import Dsn, SecretKind
 from service.auth.uses import Uses
-from service.eventstore.clock import NOW_SECONDS
+from service.eventstore.connect.clock import NOW_SECONDS
 from service.eventstore.store import EventStore
 from service.settings import Settings
 from statemachines.accounts.membership import membership_id

@@ -20,7 +20,7 @@ from service.auth.access import DELETION_GROUP, Access
 from service.auth.principals import Principal, PrincipalKind
 from service.auth.refusals import OwnerRequired, Unauthenticated
 from service.auth.secrets import equal
-from service.eventstore.commands import Lookup, Unit
+from service.eventstore.declare.commands import Lookup, Unit
 from statemachines.accounts.membership import Role, membership_id
 from statemachines.accounts.person import AccountDeletionInProgress
 from statemachines.projects.project import ProjectDeletionInProgress, ProjectNotFound

@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from projections.projects import project as projects
 from service.auth.authority import check_fence
-from service.eventstore.commands import Lookup, Unit
-from service.eventstore.intents import Intent, system_command
+from service.eventstore.declare.commands import Lookup, Unit
+from service.eventstore.declare.intents import Intent, system_command
 from service.eventstore.store import EventStore
 from statemachines.projects.project import ProjectNotFound
 

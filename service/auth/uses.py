@@ -16,7 +16,7 @@ import structlog
 from projections.accounts import key as keys
 from projections.credentials import credential as credentials
 from projections.kernel.projection import Table
-from service.eventstore.clock import NOW_SECONDS
+from service.eventstore.connect.clock import NOW_SECONDS
 from service.eventstore.store import EventStore
 
 log = structlog.get_logger(__name__)

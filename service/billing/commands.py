@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from projections.accounts.person import PROJECTION as PEOPLE
 from projections.deletion.removal import DELETIONS
-from service.eventstore.commands import Lookup, Unit
-from service.eventstore.intents import Intent
+from service.eventstore.declare.commands import Lookup, Unit
+from service.eventstore.declare.intents import Intent
 from statemachines.billing import subscription as subscriptions
 from statemachines.billing.subscription import Notification, decide_tell
 from statemachines.kernel.machine import Event

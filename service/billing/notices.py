@@ -18,8 +18,8 @@ from service.billing import show
 from service.billing.quota import month_of
 from service.billing.reads import account_of
 from service.billing.standing import standing_in
-from service.eventstore.commands import CommandNotDone
 from service.eventstore.store import EventStore
+from service.fairness.not_done import CommandNotDone
 from service.settingvalues import Plan
 from service.weighted import Weighted
 

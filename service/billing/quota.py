@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from schemas.billing.usage import QuotaState
 from service.billing.reads import DayUsage
-from service.eventstore.clock import DAY
+from service.eventstore.connect.clock import DAY
 from service.settingvalues import Plan
 
 NEAR_PERCENT: Final = 80

@@ -18,7 +18,7 @@ from service.auth.system import carry_out
 from service.billing import commands
 from service.billing.notifications import read_seen, whose
 from service.billing.payments import PaymentProviderUnavailable, Payments, Seen
-from service.eventstore.clock import NOW
+from service.eventstore.connect.clock import NOW
 from service.eventstore.store import EventStore
 from service.settingvalues import Plan
 from statemachines.billing.subscription import Notification, Standing

@@ -30,7 +30,7 @@ from service.billing.payments import Page
 from service.billing.plans import Held
 from service.billing.quota import Standing, Total
 from service.billing.reads import DayUsage
-from service.eventstore.clock import DAY
+from service.eventstore.connect.clock import DAY
 
 _ADVICE: Mapping[QuotaState, str] = {
     "ok": "Nothing to do: usage is well within the plan.",

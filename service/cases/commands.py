@@ -13,8 +13,8 @@ import msgspec
 from projections.accounts.membership import PROJECTION as MEMBERSHIPS
 from projections.runs.lease import LeaseRow
 from service.auth.refusals import InvalidPayload, refusal
-from service.eventstore.commands import Lookup, Unit
-from service.eventstore.intents import Intent
+from service.eventstore.declare.commands import Lookup, Unit
+from service.eventstore.declare.intents import Intent
 from service.eventstore.store import EventStore
 from service.ids import new_id
 from service.runs.scope import ChainScope

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
-from service.eventstore.clock import NOW_SECONDS
-from service.eventstore.pages import Place
+from service.eventstore.connect.clock import NOW_SECONDS
+from service.eventstore.read.pages import Place
 from service.eventstore.store import EventStore
 
 PEOPLE_COUNTED = 2000  # people of merged cases that are told apart

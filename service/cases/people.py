@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from schemas.cases.people import AffectedUser, PersonEvent
 from service.auth.refusals import refusal
-from service.eventstore.clock import DAY
+from service.eventstore.connect.clock import DAY
 from service.eventstore.store import EventStore
 
 MOST_OF_CASE = 20_000  # people of a case that are put in order

@@ -14,8 +14,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from service.eventstore.clock import DAY
-from service.eventstore.pages import END, Place
+from service.eventstore.connect.clock import DAY
+from service.eventstore.read.pages import END, Place
 from service.eventstore.store import EventStore
 
 WINDOWS = (7, 30, 90)  # days

@@ -17,8 +17,8 @@ from projections.runs.lease import LeaseRow
 from schemas.cases.case import CaseLatestEvent, MergedCase, TrendBucket
 from service.auth.refusals import refusal
 from service.cases.listing import MERGED, PEOPLE
-from service.eventstore.clock import DAY, NOW_SECONDS, TODAY
-from service.eventstore.partitioned import partition_of
+from service.eventstore.connect.clock import DAY, NOW_SECONDS, TODAY
+from service.eventstore.schema.partitioned import partition_of
 from service.eventstore.store import EventStore
 from statemachines.cases import suppressions
 from statemachines.runs.claim import ClaimRequired, Holder, lease_live

@@ -25,7 +25,7 @@ from schemas.cases.case import (
 from service.cases.commands import Acted, Recorded, Written
 from service.cases.listing import ListedCase
 from service.cases.reads import TREND_COUNTED, CaseBundle
-from service.eventstore.clock import DAY
+from service.eventstore.connect.clock import DAY
 from statemachines.cases.case import is_overflow
 from statemachines.cases.suppressions import Action, matches
 

@@ -13,9 +13,9 @@ from projections.cases.suppressions import PROJECTION as SUPPRESSIONS
 from projections.cases.suppressions import SuppressionRule
 from service.auth.refusals import refusal
 from service.auth.system import carry_out
-from service.eventstore.commands import Unit
-from service.eventstore.intents import Intent
-from service.eventstore.pages import Place
+from service.eventstore.declare.commands import Unit
+from service.eventstore.declare.intents import Intent
+from service.eventstore.read.pages import Place
 from service.eventstore.store import EventStore
 from service.ids import new_id
 from statemachines.cases import case as cases

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.eventstore.roles import READABLE, Reader
+from service.eventstore.schema.roles import READABLE, Reader
 from service.ingest.checks import COUNTERS
 from service.registry import read_models
 

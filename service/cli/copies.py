@@ -22,9 +22,9 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from service.embedded.programs import wheel_programs
-from service.eventstore.audit import Report
-from service.eventstore.connection import TRANSACTION_TIMEOUT_FROM
-from service.eventstore.extent import Extent, hash_heads, read_extent
+from service.eventstore.connect.connection import TRANSACTION_TIMEOUT_FROM
+from service.eventstore.history.audit import Report
+from service.eventstore.history.extent import Extent, hash_heads, read_extent
 from service.settings import Settings
 
 UNKNOWN_TO_OLDER = b"SET transaction_timeout = 0;\n"  # PostgreSQL 16 and before

@@ -18,7 +18,7 @@ def db() -> None:
 @db.command()
 def migrate() -> None:
     """Bring the schema up to date. Safe beside running processes and other runs."""
-    from service.eventstore import functions, migrations, roles
+    from service.eventstore.schema import functions, migrations, roles
 
     with database(current=False, makes=True) as settings:
         files = len(migrations.discover()) + len(functions.discover())
@@ -44,7 +44,7 @@ def status(as_json: bool) -> None:
     """
     import psycopg
 
-    from service.eventstore import migrations
+    from service.eventstore.schema import migrations
 
     with (
         database(current=False) as settings,
@@ -71,7 +71,7 @@ def grant_auditor(role: str, as_json: bool) -> None:
     import psycopg
 
     from service.cli.auditing import reader
-    from service.eventstore.roles import let_read
+    from service.eventstore.schema.roles import let_read
 
     if load_settings(secrets=False).embedded:
         raise click.ClickException(
@@ -112,7 +112,7 @@ def restore(file: Path) -> None:
     """Fill an empty database from FILE, whole or not at all; then bring its schema up to date."""
     from service.cli.copies import bring_back, extent_of
     from service.cli.lookups import has_tables
-    from service.eventstore import roles
+    from service.eventstore.schema import roles
 
     with database(current=False, makes=True) as settings:
         if has_tables(settings):

@@ -22,14 +22,15 @@ from service.embedded.attach import supervisor_of
 from service.embedded.errors import EmbeddedError
 from service.embedded.layout import Layout
 from service.embedded.place import unfit
-from service.eventstore import migrations, newer
-from service.eventstore.audit import damaged_streams
-from service.eventstore.clock import NOW
-from service.eventstore.connection import CONNECT_SECONDS, answering_within
-from service.eventstore.guards import serving_role
-from service.eventstore.migrations import MigrationError, Standing
-from service.eventstore.roles import check_parted
-from service.eventstore.startup import server_problems
+from service.eventstore.connect.clock import NOW
+from service.eventstore.connect.connection import CONNECT_SECONDS, answering_within
+from service.eventstore.history import newer
+from service.eventstore.history.audit import damaged_streams
+from service.eventstore.schema import migrations
+from service.eventstore.schema.guards import serving_role
+from service.eventstore.schema.migrations import MigrationError, Standing
+from service.eventstore.schema.roles import check_parted
+from service.eventstore.schema.startup import server_problems
 from service.registry import machines
 from service.settings import Settings, SettingsError, load_settings, unknown_variables
 from service.settingvalues import YES

@@ -29,8 +29,8 @@ from service.cli.common import (
 if TYPE_CHECKING:
     import psycopg
 
-    from service.eventstore.as_of import Mark
-    from service.eventstore.history import StoredEvent
+    from service.eventstore.history.as_of import Mark
+    from service.eventstore.history.stored import StoredEvent
 
 COLUMNS = ("position", "recorded_at", "project_id", "stream_id", "revision", "topic", "actor")
 FOLLOW_SECONDS = 0.5
@@ -57,7 +57,7 @@ def events() -> None:
 def tail(count: int, project: str | None, follow: bool, as_json: bool) -> None:
     """Print the last events of the log; with --json a line each."""
     from service.cli.lookups import require_project
-    from service.eventstore.history import read_log
+    from service.eventstore.history.stored import read_log
 
     with connection() as opened:
         if project is not None:
@@ -83,7 +83,7 @@ def tail(count: int, project: str | None, follow: bool, as_json: bool) -> None:
 @json_option
 def show_(stream_id: str, as_json: bool) -> None:
     """Print every event of one stream with its payload."""
-    from service.eventstore.history import read_stream
+    from service.eventstore.history.stored import read_stream
 
     with connection() as opened:
         found = read_stream(opened, stream_id)
@@ -106,8 +106,8 @@ def show_(stream_id: str, as_json: bool) -> None:
 @click.option("--as-of", metavar="MARK", help="The state at r:12, p:345 or t:1700000000 (a time).")
 def replay(stream_id: str, revision: int | None, as_of: str | None) -> None:
     """Fold a stream into its state and print that as JSON."""
-    from service.eventstore.as_of import MarkAhead, until
-    from service.eventstore.history import read_stream
+    from service.eventstore.history.as_of import MarkAhead, until
+    from service.eventstore.history.stored import read_stream
     from service.registry import machines
     from statemachines.kernel.machine import replay as fold
 
@@ -143,7 +143,7 @@ def export(out: Path | None, after: int, project: str | None) -> None:
     import rfc8785
 
     from service.cli.lookups import require_project
-    from service.eventstore.history import follow
+    from service.eventstore.history.stored import follow
 
     with connection() as opened, progress("Events") as report:
         if project is not None:
@@ -174,8 +174,8 @@ def verify(as_json: bool) -> None:
     Exit code 0 when nothing was found, 1 when something was, 4 when it could not be looked at. What nobody can tell
     without signed checkpoints is said at the end.
     """
-    from service.eventstore.audit import Seen, check_history
-    from service.eventstore.guards import check_guards
+    from service.eventstore.history.audit import Seen, check_history
+    from service.eventstore.schema.guards import check_guards
     from service.registry import machines
 
     machines()  # Imports every module that declares topics: payloads are read too.
@@ -204,8 +204,8 @@ def verify(as_json: bool) -> None:
 
 def _number(opened: psycopg.Connection[Any]) -> None:
     """Give events their places while no worker does; a role that only reads sees those that have one."""
-    from service.eventstore.guards import serving_role
-    from service.eventstore.sequencer import sequence_all
+    from service.eventstore.log.sequencer import sequence_all
+    from service.eventstore.schema.guards import serving_role
 
     if serving_role(opened).appends:
         sequence_all(opened)
@@ -242,7 +242,7 @@ def schemas_(topics: tuple[str, ...], as_json: bool) -> None:
 
 
 def _mark(text: str) -> Mark:
-    from service.eventstore.as_of import parse_mark
+    from service.eventstore.history.as_of import parse_mark
 
     try:
         return parse_mark(text)

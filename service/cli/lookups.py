@@ -8,8 +8,8 @@ import click
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from service.eventstore import migrations
-from service.eventstore.migrations import MigrationError, Standing
+from service.eventstore.schema import migrations
+from service.eventstore.schema.migrations import MigrationError, Standing
 from service.settings import Settings
 
 

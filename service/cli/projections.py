@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import psycopg
 
     from projections.kernel.projection import AnyProjection
-    from service.eventstore.audit import Difference, Report
+    from service.eventstore.history.audit import Difference, Report
     from service.settings import Settings
     from statemachines.audit.rebuild import ProjectionRebuilt
 
@@ -72,7 +72,7 @@ def rebuild(names: tuple[str, ...], every: bool, as_json: bool) -> None:
     chosen = [models[name] for name in _named(models, names, every=every)]
     receipts: list[ProjectionRebuilt] = []
     with database() as settings:
-        from service.eventstore.rebuild import rebuild as fold
+        from service.eventstore.history.rebuild import rebuild as fold
 
         for found in chosen:
             with progress(found.name) as report:
@@ -118,13 +118,13 @@ def verify(names: tuple[str, ...], as_json: bool) -> None:
 
 
 def _check_read_model(opened: psycopg.Connection[Any], name: str, report: Report) -> Iterator[Difference]:
-    from service.eventstore.audit import check_projection
+    from service.eventstore.history.audit import check_projection
 
     return check_projection(opened, _read_models()[name], report)
 
 
 def _check_snapshots(opened: psycopg.Connection[Any], report: Report) -> Iterator[Difference]:
-    from service.eventstore.snapshots import check_snapshots
+    from service.eventstore.history.snapshots import check_snapshots
     from service.registry import machines
 
     return check_snapshots(opened, machines(), report)
@@ -148,7 +148,7 @@ def _named(found: Collection[str], names: Iterable[str], *, every: bool, what: s
 
 async def _record(settings: Settings, receipts: list[ProjectionRebuilt]) -> None:
     """Record the receipts as events, through the command loop."""
-    from service.eventstore.rebuild import receipt_command
+    from service.eventstore.history.rebuild import receipt_command
     from service.eventstore.store import EventStore
     from service.registry import registry
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from projections.contracts.contract import AUTOMATION_CONTRACTS, AutomationContractRow
 from schemas.contracts.contract import EnableReceipt
 from service.contracts.readiness import gather
-from service.eventstore.commands import Unit
-from service.eventstore.intents import Intent
+from service.eventstore.declare.commands import Unit
+from service.eventstore.declare.intents import Intent
 from service.eventstore.store import EventStore
 from statemachines.contracts import contract, stop
 from statemachines.contracts.contract import EnableWish, KeptReceipt, Status

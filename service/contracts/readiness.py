@@ -12,7 +12,7 @@ from typing import NamedTuple
 from projections.credentials.credential import PROJECTION as CREDENTIAL_PROJECTION
 from projections.credentials.credential import CredentialRow
 from projections.onboarding.signal_map import SIGNAL_MAPS, SignalMapRow
-from service.eventstore.commands import Lookup, Unit
+from service.eventstore.declare.commands import Lookup, Unit
 from service.eventstore.store import EventStore
 from statemachines.contracts.documents import SavedAutomation
 from statemachines.contracts.readiness import Facts, events_of

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from projections.contracts.contract import AUTOMATION_CONTRACTS, AutomationContractRow
 from schemas.contracts.contract import AutomationGap
 from service.contracts.readiness import gather
-from service.eventstore.as_of import Rows
+from service.eventstore.history.as_of import Rows
 from service.eventstore.store import EventStore
 from statemachines.contracts import contract
 from statemachines.contracts.contract import ContractNotFound

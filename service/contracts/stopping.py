@@ -16,9 +16,10 @@ from psycopg_pool import PoolTimeout
 
 from service.auth.system import carry_out
 from service.contracts import commands
-from service.eventstore.commands import CommandNotDone, OutcomeUnknown, ReadNotDone
-from service.eventstore.faults import StreamFault
+from service.eventstore.declare.commands import OutcomeUnknown
+from service.eventstore.declare.faults import StreamFault
 from service.eventstore.store import EventStore
+from service.fairness.not_done import CommandNotDone, ReadNotDone
 from statemachines.contracts.contract import ContractNotFound
 from statemachines.contracts.stop import InstallationStop
 from statemachines.kernel.machine import Rejection

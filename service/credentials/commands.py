@@ -10,8 +10,8 @@ from projections.credentials.credential import CREDENTIAL_USES
 from projections.credentials.credential import PROJECTION as CREDENTIALS
 from service.auth.secrets import SecretKind, make
 from service.credentials.show import Standing, credential_replay
-from service.eventstore.commands import Lookup, Unit
-from service.eventstore.intents import Intent
+from service.eventstore.declare.commands import Lookup, Unit
+from service.eventstore.declare.intents import Intent
 from service.ids import new_id
 from statemachines.credentials import credential as credentials
 from statemachines.credentials.credential import (

@@ -6,7 +6,7 @@ import msgspec
 
 from projections.credentials.credential import CredentialRow
 from service.credentials.show import Standing
-from service.eventstore.pages import Place
+from service.eventstore.read.pages import Place
 from service.eventstore.store import EventStore
 
 _CREDENTIALS_OF = (

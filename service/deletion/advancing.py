@@ -22,8 +22,8 @@ from service.billing.plans import unended
 from service.deletion import commands, reads
 from service.deletion.ledger import Erasure, remember
 from service.deletion.purging import Purge
-from service.eventstore.clock import NOW_SECONDS
-from service.eventstore.intents import Intent, retry_moved
+from service.eventstore.connect.clock import NOW_SECONDS
+from service.eventstore.declare.intents import Intent, retry_moved
 from service.eventstore.store import EventStore
 from service.ids import new_id
 from service.runs.ending import end_open, runs_to_follow_up

@@ -11,9 +11,10 @@ import psycopg
 from projections.deletion.removal import DeletionRow
 from service.deletion import commands, reads
 from service.deletion.advancing import Advancer, tell_not_moved_on
-from service.eventstore.commands import CommandNotDone, OutcomeUnknown
-from service.eventstore.intents import Intent, retry_moved
+from service.eventstore.declare.commands import OutcomeUnknown
+from service.eventstore.declare.intents import Intent, retry_moved
 from service.eventstore.store import EventStore
+from service.fairness.not_done import CommandNotDone
 from service.ids import new_id
 from statemachines.deletion.removal import AskForDeletion, OtherDeletion
 from statemachines.kernel.machine import Rejection

@@ -17,8 +17,8 @@ from projections.accounts.membership import OWNERSHIPS
 from projections.accounts.membership import PROJECTION as MEMBERSHIPS
 from projections.accounts.person import PROJECTION as PEOPLE
 from projections.deletion.removal import DELETIONS, INVENTORY, DeletionRow
-from service.eventstore.commands import Lookup, Unit
-from service.eventstore.intents import Intent
+from service.eventstore.declare.commands import Lookup, Unit
+from service.eventstore.declare.intents import Intent
 from statemachines.accounts import membership as memberships
 from statemachines.accounts import person as people
 from statemachines.accounts.membership import Role

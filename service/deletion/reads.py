@@ -9,7 +9,7 @@ from projections.accounts.membership import PROJECTION as MEMBERSHIPS
 from projections.deletion.removal import DELETIONS, DeletionRow
 from service.accounts.reads import other_memberships
 from service.deletion.commands import Member
-from service.eventstore.clock import NOW_SECONDS
+from service.eventstore.connect.clock import NOW_SECONDS
 from service.eventstore.store import EventStore
 from statemachines.deletion.removal import KEPT_SECONDS
 

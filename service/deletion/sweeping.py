@@ -12,8 +12,9 @@ from projections.deletion.removal import DeletionRow
 from service.auth.system import carry_out
 from service.deletion import commands, reads
 from service.deletion.advancing import Advancer, tell_not_moved_on
-from service.eventstore.commands import CommandNotDone, OutcomeUnknown
+from service.eventstore.declare.commands import OutcomeUnknown
 from service.eventstore.store import EventStore
+from service.fairness.not_done import CommandNotDone
 from statemachines.kernel.machine import Rejection
 
 AT_MOST = 500

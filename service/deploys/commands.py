@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from projections.deploys.deploy import DEPLOY_NOTES, PROJECTION, USAGE_DEPLOYS, DeployNoteRow, DeployRow, UsageDeployRow
 from service.auth.secrets import equal
-from service.eventstore.clock import DAY
-from service.eventstore.commands import Unit
-from service.eventstore.intents import Intent
+from service.eventstore.connect.clock import DAY
+from service.eventstore.declare.commands import Unit
+from service.eventstore.declare.intents import Intent
 from service.eventstore.store import EventStore
 from service.ids import new_id
 from service.runs.commands.pr_proof import WaitingRun

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from projections.deploys.deploy import DeployRow
-from service.eventstore.pages import Place
+from service.eventstore.read.pages import Place
 from service.eventstore.store import EventStore
 
 _NEWEST = """

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 
 import psycopg
 
-from service.eventstore.deferring import defer
-from service.eventstore.reactor import Job
+from service.eventstore.log.deferring import defer
+from service.eventstore.log.reactor import Job
 
 _ADVANCE = (
     "with moved as materialized (select advance_service_clock(seconds => %s) as ahead) "

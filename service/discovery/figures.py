@@ -12,9 +12,9 @@ import psycopg
 
 from service.discovery.reads import waits
 from service.discovery.room import free_bytes
-from service.eventstore.clock import NOW
-from service.eventstore.commands import CommandNotDone
+from service.eventstore.connect.clock import NOW
 from service.eventstore.store import EventStore
+from service.fairness.not_done import CommandNotDone
 from service.settings import Settings
 
 

@@ -13,11 +13,12 @@ from psycopg_pool import PoolTimeout
 from schemas.discovery.health import Check, Ready
 from service.auth.refusals import ServiceUnavailable
 from service.discovery.room import room_checks
-from service.eventstore import migrations, newer
-from service.eventstore.clock import NOW
-from service.eventstore.commands import CommandNotDone
-from service.eventstore.migrations import Migration, Standing
+from service.eventstore.connect.clock import NOW
+from service.eventstore.history import newer
+from service.eventstore.schema import migrations
+from service.eventstore.schema.migrations import Migration, Standing
 from service.eventstore.store import EventStore
+from service.fairness.not_done import CommandNotDone
 from service.runs import sweep, turns
 from service.runs.turns import Wait
 from service.settings import Settings

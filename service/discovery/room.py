@@ -6,7 +6,7 @@ import shutil
 from contextlib import suppress
 
 from schemas.discovery.health import Check
-from service.eventstore.fulldisk import FULL_DISK
+from service.eventstore.connect.fulldisk import FULL_DISK
 from service.settings import Settings
 
 MB = 1_000_000

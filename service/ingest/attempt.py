@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from service.eventstore.commands import Outcome
+from service.eventstore.declare.commands import Outcome
 from service.ingest.items import STORED, Item
 
 NO_HEADERS: Mapping[str, str] = {}

@@ -14,8 +14,8 @@ from typing import Any
 
 import psycopg
 
-from service.eventstore.audit import Difference, Report, count_rows, unreported
-from service.eventstore.clock import DAY, TODAY
+from service.eventstore.connect.clock import DAY, TODAY
+from service.eventstore.history.audit import Difference, Report, count_rows, unreported
 from service.ingest.retention import USAGE_DAYS
 
 Connection = psycopg.Connection[Any]

@@ -10,13 +10,13 @@ import asyncio
 import select
 from collections.abc import Mapping
 
-from service.eventstore import names
-from service.eventstore.arrays import array, columns
-from service.eventstore.cache import Known, StreamName
-from service.eventstore.connection import AsyncConnection, connect_async
-from service.eventstore.faults import Fault, judge
-from service.eventstore.loading import Footprint
-from service.eventstore.prepared import PreparedStatement
+from service.eventstore.connect.arrays import array, columns
+from service.eventstore.connect.connection import AsyncConnection, connect_async
+from service.eventstore.connect.prepared import PreparedStatement
+from service.eventstore.declare import names
+from service.eventstore.declare.faults import Fault, judge
+from service.eventstore.state.cache import Known, StreamName
+from service.eventstore.state.loading import Footprint
 from service.ingest import statements
 from service.ingest.locking import Project
 from service.ingest.tally import Tally

@@ -17,14 +17,14 @@ from queue import SimpleQueue
 import psycopg
 import structlog
 
-from service.eventstore import names
-from service.eventstore.commands import OutcomeUnknown
-from service.eventstore.connection import Connection
-from service.eventstore.entry import tell
-from service.eventstore.faults import Fault, Meaning, judge
-from service.eventstore.fulldisk import FULL_DISK
-from service.eventstore.outage import OUTAGE
-from service.eventstore.session import WritingSession
+from service.eventstore.connect.connection import Connection
+from service.eventstore.connect.fulldisk import FULL_DISK
+from service.eventstore.connect.outage import OUTAGE
+from service.eventstore.declare import names
+from service.eventstore.declare.commands import OutcomeUnknown
+from service.eventstore.declare.faults import Fault, Meaning, judge
+from service.eventstore.state.entry import tell
+from service.eventstore.state.session import WritingSession
 from service.ingest import statements
 from service.ingest.attempt import Attempt
 from service.ingest.flush import Flush, flusher_name

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from service.auth.refusals import Unauthenticated
-from service.eventstore.cache import StreamName
-from service.eventstore.commands import Answer, Command, KeyReused, Origin, Outcome
-from service.eventstore.faults import StreamFault
-from service.eventstore.idempotency import Record, replay
-from service.eventstore.loading import Footprint, Loaded
-from service.eventstore.unit import Batch, UnitOfWork
+from service.eventstore.declare.commands import Answer, Command, KeyReused, Origin, Outcome
+from service.eventstore.declare.faults import StreamFault
+from service.eventstore.declare.idempotency import Record, replay
+from service.eventstore.state.cache import StreamName
+from service.eventstore.state.loading import Footprint, Loaded
+from service.eventstore.state.unit import Batch, UnitOfWork
 from service.ingest.attempt import NO_HEADERS, REPEATED, Attempt, Stored
 from service.ingest.grouping import Evidence, Grouping
 from service.ingest.items import STORED, Assignment, Item, LogRow

@@ -18,14 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from service.eventstore import names
-from service.eventstore.cache import StreamName
-from service.eventstore.connection import Connection
-from service.eventstore.faults import StreamFault
-from service.eventstore.loading import fold_streams
-from service.eventstore.unit import Batch, Registry
-from service.eventstore.warming import load_into
-from service.eventstore.writing import write
+from service.eventstore.connect.connection import Connection
+from service.eventstore.declare import names
+from service.eventstore.declare.faults import StreamFault
+from service.eventstore.state.cache import StreamName
+from service.eventstore.state.loading import fold_streams
+from service.eventstore.state.unit import Batch, Registry
+from service.eventstore.write.warming import load_into
+from service.eventstore.write.writing import write
 from service.ids import new_id
 from service.ingest import statements
 from service.ingest.attempt import Attempt, Stored

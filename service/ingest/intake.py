@@ -18,12 +18,13 @@ from contextlib import suppress
 import psycopg
 import structlog
 
-from service.eventstore.commands import CommandNotDone, Outcome, OutcomeUnknown
-from service.eventstore.entry import SILENCE, tell
-from service.eventstore.faults import Meaning
-from service.eventstore.outage import OUTAGE
-from service.eventstore.session import RECONNECT_PAUSE
-from service.eventstore.unit import Registry
+from service.eventstore.connect.outage import OUTAGE
+from service.eventstore.declare.commands import Outcome, OutcomeUnknown
+from service.eventstore.declare.faults import Meaning
+from service.eventstore.state.entry import SILENCE, tell
+from service.eventstore.state.session import RECONNECT_PAUSE
+from service.eventstore.state.unit import Registry
+from service.fairness.not_done import CommandNotDone
 from service.ingest.counting import CountingSession, Parameters
 from service.ingest.decider import DOUBT_DEADLINE, Decider
 from service.ingest.flush import Flush

@@ -21,9 +21,9 @@ from schemas.cases.log import ERROR_LEVELS, LEVELS, MAX_EXTRA_BYTES, Level, LogA
 from schemas.kernel.published import body_schema
 from schemas.onboarding.proof import PROOF_PROPERTY
 from service.auth.refusals import InvalidPayload
-from service.eventstore import names
-from service.eventstore.commands import Outcome
-from service.eventstore.entry import RecordName, Waiter
+from service.eventstore.declare import names
+from service.eventstore.declare.commands import Outcome
+from service.eventstore.state.entry import RecordName, Waiter
 from service.ids import new_id
 from service.ingest.grouping import Evidence, Grouping, gather, group
 from service.ingest.scrubbing import KEPT_OF_OTHERS, KEPT_OF_USER, Findings, Scrubber, without_own

@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from service.eventstore import names
-from service.eventstore.arrays import array
-from service.eventstore.connection import Connection
-from service.eventstore.idempotency import Record
-from service.eventstore.loading import Footprint, Head, Loaded, lock_and_load
+from service.eventstore.connect.arrays import array
+from service.eventstore.connect.connection import Connection
+from service.eventstore.declare import names
+from service.eventstore.declare.idempotency import Record
+from service.eventstore.state.loading import Footprint, Head, Loaded, lock_and_load
 from service.ingest import statements
 
 _encode = msgspec.json.Encoder().encode

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from service.eventstore.cache import StateCache, StreamName
-from service.eventstore.loading import Footprint
-from service.eventstore.unit import Registry
+from service.eventstore.state.cache import StateCache, StreamName
+from service.eventstore.state.loading import Footprint
+from service.eventstore.state.unit import Registry
 from service.ingest.items import Item
 from service.ingest.locking import Project
 from service.ingest.newcases import Room

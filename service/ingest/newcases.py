@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from service.eventstore.arrays import array, columns
-from service.eventstore.connection import Connection
+from service.eventstore.connect.arrays import array, columns
+from service.eventstore.connect.connection import Connection
 from service.ingest import statements
 
 HOUR = 3600

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import psycopg
 
-from service.eventstore.clock import DAY, TODAY
-from service.eventstore.partitioned import TELEMETRY, partitions_of
+from service.eventstore.connect.clock import DAY, TODAY
+from service.eventstore.schema.partitioned import TELEMETRY, partitions_of
 
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from service.eventstore.arrays import columns
-from service.eventstore.connection import Connection
+from service.eventstore.connect.arrays import columns
+from service.eventstore.connect.connection import Connection
 
 _OUTDATED = """
 select w.project_id, w.environment, w.release, w.resolved_at

@@ -21,9 +21,9 @@ import structlog
 from psycopg import sql
 
 from service.billing.plans import Retention
-from service.eventstore.clock import DAY
-from service.eventstore.partitioned import TELEMETRY
-from service.eventstore.steps import alone, leave_room, prepare
+from service.eventstore.connect.clock import DAY
+from service.eventstore.declare.steps import alone, leave_room, prepare
+from service.eventstore.schema.partitioned import TELEMETRY
 from service.ingest.partitions import Partition, drop_ended, partitions, today_of
 
 log = structlog.get_logger()

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from service.eventstore.commands import Outcome
+from service.eventstore.declare.commands import Outcome
 from service.ingest.attempt import Attempt
 from service.ingest.items import Item
 

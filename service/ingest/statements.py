@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.eventstore.clock import NOW, NOW_SECONDS
+from service.eventstore.connect.clock import NOW, NOW_SECONDS
 
 # Plain statements, outside a pipeline: they also arm the timeout of an idle transaction (see eventstore/round.py).
 FACTS = f"select {NOW}, ingest_projects(wanted => %s)::text"

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from service.eventstore.entry import RecordName
+from service.eventstore.state.entry import RecordName
 from service.ingest.grouping import Evidence, Grouping, title
 from service.ingest.items import STORED, AnalyticsRow, Item, LogRow, Part
 from statemachines.cases import case

@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from service.eventstore.commands import CommandNotDone, Outcome
+from service.eventstore.declare.commands import Outcome
+from service.fairness.not_done import CommandNotDone
 from service.ingest.items import Item
 
 Result = Outcome | Exception

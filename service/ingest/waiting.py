@@ -12,8 +12,8 @@ import random
 import time
 from collections.abc import Callable, Iterable
 
-from service.eventstore.inturn import Lines
-from service.eventstore.turns import Company
+from service.fairness.lines import Lines
+from service.fairness.turns import Company
 from service.ingest.items import Item
 
 CAPACITY = 8192

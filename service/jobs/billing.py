@@ -9,8 +9,8 @@ from prometheus_client import Counter
 
 from service.billing.reconciling import reconcile
 from service.billing.settling import settle
-from service.eventstore.history import StoredEvent
-from service.eventstore.reactor import Job
+from service.eventstore.history.stored import StoredEvent
+from service.eventstore.log.reactor import Job
 from service.services import Services
 from service.tasks import LOCK, Task
 from statemachines.billing.subscription import SubscriptionActivated

@@ -10,8 +10,8 @@ import structlog
 
 from service.cases.sourcemaps import forgetting
 from service.cases.suppressing import apply_rules
-from service.eventstore.history import StoredEvent
-from service.eventstore.reactor import Job
+from service.eventstore.history.stored import StoredEvent
+from service.eventstore.log.reactor import Job
 from service.services import Services
 from service.tasks import Task
 from statemachines.cases.suppressions import SuppressionCreated

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import service.jobs
-from service.eventstore.reactor import Reaction
+from service.eventstore.log.reactor import Reaction
 from service.registry import modules
 from service.tasks import Task
 

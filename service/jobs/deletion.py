@@ -10,8 +10,8 @@ import structlog
 from service.billing.settling import settle
 from service.deletion.advancing import Advancer
 from service.deletion.sweeping import sweep
-from service.eventstore.history import StoredEvent
-from service.eventstore.reactor import Job
+from service.eventstore.history.stored import StoredEvent
+from service.eventstore.log.reactor import Job
 from service.services import Services
 from service.tasks import LOCK, Task
 from statemachines.deletion.removal import DeletionFenced

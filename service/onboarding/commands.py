@@ -13,8 +13,8 @@ from typing import NamedTuple
 from projections.onboarding.lifecycle import ONBOARDING, OnboardingRow
 from schemas.onboarding.plan import SourceSnapshot
 from schemas.onboarding.proof import Remaining
-from service.eventstore.commands import Unit
-from service.eventstore.intents import Intent
+from service.eventstore.declare.commands import Unit
+from service.eventstore.declare.intents import Intent
 from service.eventstore.store import EventStore
 from service.ids import new_id
 from service.onboarding.evidence import Providers, look

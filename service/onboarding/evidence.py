@@ -16,8 +16,8 @@ from projections.onboarding.lifecycle import OnboardingRow
 from schemas.onboarding.plan import Plan
 from service.analytics.local import failed
 from service.analytics.probes import AnalyticsProvider, ErrorProbe, EventProbe
-from service.eventstore.commands import CommandNotDone
 from service.eventstore.store import EventStore
+from service.fairness.not_done import CommandNotDone
 from statemachines.credentials.credential import CI
 from statemachines.kernel.readings import ReadFailed
 from statemachines.onboarding.lifecycle import SESSION_SECONDS, Status

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from projections.onboarding.lifecycle import ONBOARDING, OnboardingRow
 from projections.onboarding.signal_map import SIGNAL_MAPS, SignalMapRow
-from service.eventstore.as_of import Rows
+from service.eventstore.history.as_of import Rows
 from statemachines.onboarding import lifecycle as onboardings
 from statemachines.onboarding import signal_map as signal_maps
 from statemachines.onboarding.lifecycle import OnboardingNotStarted

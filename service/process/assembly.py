@@ -10,7 +10,7 @@ from service.auth.authenticator import Authenticator
 from service.billing.notices import Notices
 from service.billing.payments import Payments
 from service.cases.sourcemaps.unmangling import Unmangler
-from service.eventstore.fulldisk import FULL_DISK
+from service.eventstore.connect.fulldisk import FULL_DISK
 from service.eventstore.store import EventStore
 from service.ingest.intake import Intake
 from service.ingest.scrubbing import Scrubber

@@ -9,7 +9,7 @@ import procrastinate
 import structlog
 from prometheus_client import Counter, Histogram
 
-from service.eventstore.facts import NOT_WRITTEN
+from service.eventstore.connect.facts import NOT_WRITTEN
 from service.services import Services
 from service.tasks import LOCK, Task
 

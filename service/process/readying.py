@@ -13,8 +13,8 @@ import psycopg
 import structlog
 
 from service.deletion.survivors import to_erase_again
-from service.eventstore import migrations, roles
-from service.eventstore.startup import check_database
+from service.eventstore.schema import migrations, roles
+from service.eventstore.schema.startup import check_database
 from service.settings import Settings
 
 log = structlog.get_logger()

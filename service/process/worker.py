@@ -17,10 +17,10 @@ import structlog
 from procrastinate.exceptions import ConnectorException
 from psycopg_pool import PoolTimeout
 
-from service.eventstore.fulldisk import FULL_DISK
-from service.eventstore.outage import OUTAGE
-from service.eventstore.reactor import Reactor
-from service.eventstore.sequencer import Sequencer
+from service.eventstore.connect.fulldisk import FULL_DISK
+from service.eventstore.connect.outage import OUTAGE
+from service.eventstore.log.reactor import Reactor
+from service.eventstore.log.sequencer import Sequencer
 from service.jobs.declared import declared
 from service.logs import configure
 from service.process.assembly import make_services

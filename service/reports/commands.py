@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from projections.runs.run import RunRow
 from schemas.contracts.outputs import FunnelReviewOutput
-from service.eventstore.intents import Intent
+from service.eventstore.declare.intents import Intent
 from service.runs.scope import Ran, RunScope
 from statemachines.reports import report as reports
 from statemachines.runs import reporting

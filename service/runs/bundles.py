@@ -18,7 +18,7 @@ from projections.runs.grant import GrantRow
 from projections.runs.lease import LeaseRow
 from projections.runs.receipt import TriggerEvidenceRow, TriggerReceiptRow
 from projections.runs.run import RunRow
-from service.eventstore.clock import NOW_SECONDS
+from service.eventstore.connect.clock import NOW_SECONDS
 from service.eventstore.store import EventStore
 from statemachines.contracts.authority import authority_of
 from statemachines.contracts.contract import Automation, Contract, Status

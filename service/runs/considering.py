@@ -13,7 +13,7 @@ import msgspec
 from projections.cases.case import trust_of
 from projections.contracts.contract import AutomationContractRow
 from projections.runs.lease import LeaseRow
-from service.eventstore.clock import NOW_SECONDS
+from service.eventstore.connect.clock import NOW_SECONDS
 from service.eventstore.store import EventStore
 from service.runs.bundles import CONTRACT, RECEIPT_BUNDLE, ReceiptBundle, contract_of, read_bundles
 from service.runs.recording import Asked, LastDecision, Subject, Taken, passed_over

@@ -8,7 +8,7 @@ from projections.contracts.contract import AutomationContractRow
 from projections.credentials.credential import CredentialRow
 from projections.runs.ledger import LedgerRow
 from schemas.runs.control import ControlBounds, ControlReport
-from service.eventstore.clock import NOW_SECONDS
+from service.eventstore.connect.clock import NOW_SECONDS
 from service.eventstore.store import EventStore
 from service.runs.bundles import RECEIPT_BUNDLE, RUN_BUNDLE, ReceiptBundle, RunBundle
 from statemachines.credentials.credential import RUNNER

@@ -10,7 +10,7 @@ whole project.
 from __future__ import annotations
 
 from service.analytics.port import AnalyticsProviders
-from service.eventstore import names
+from service.eventstore.declare import names
 from service.eventstore.store import EventStore
 from statemachines.kernel.readings import ReadFailed
 from statemachines.runs.run import Run

@@ -8,8 +8,8 @@ import msgspec
 
 from projections.contracts.contract import AutomationContractRow
 from projections.runs.decision import DECISIONS, DecisionRow
-from service.eventstore.clock import NOW_SECONDS
-from service.eventstore.pages import Place
+from service.eventstore.connect.clock import NOW_SECONDS
+from service.eventstore.read.pages import Place
 from service.eventstore.store import EventStore
 from service.runs.bundles import CONTRACT, contract_of
 from service.runs.considering import (

@@ -17,7 +17,7 @@ from projections.runs.receipt import PROJECTION as RECEIPTS
 from projections.runs.run import PROJECTION as RUNS
 from projections.runs.run import RunRow
 from service.auth.system import carry_out
-from service.eventstore.intents import Intent, retry_moved
+from service.eventstore.declare.intents import Intent, retry_moved
 from service.eventstore.store import EventStore
 from service.runs import commands
 

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import structlog
 
-from service.eventstore.clock import DAY, NOW, NOW_SECONDS
+from service.eventstore.connect.clock import DAY, NOW, NOW_SECONDS
 
 log = structlog.get_logger()
 

@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator, Collection, Sequence
 from typing import Any, NamedTuple
 
 from projections.onboarding.signal_map import fold as fold_map
-from service.eventstore.clock import NOW_SECONDS
-from service.eventstore.reader import AsyncConnection
+from service.eventstore.connect.clock import NOW_SECONDS
+from service.eventstore.read.reader import AsyncConnection
 from service.eventstore.store import EventStore
 from service.runs.backtesting import CaseMoved, Change, Errors, KnownCase, LookTaken, Mapped, TooMuch
 from service.runs.recording import Asked

@@ -13,9 +13,9 @@ import msgspec
 from projections.runs.run import PROJECTION as RUNS
 from projections.runs.run import RunRow
 from schemas.runs.proof import RunProof
-from service.eventstore.bundle import Bundle, StreamName, read_bundle, snapshot
-from service.eventstore.clock import NOW_SECONDS
-from service.eventstore.codec import canonical
+from service.eventstore.connect.clock import NOW_SECONDS
+from service.eventstore.declare.codec import canonical
+from service.eventstore.history.bundle import Bundle, StreamName, read_bundle, snapshot
 from service.eventstore.store import EventStore
 from statemachines.runs.run import RunNotFound
 

@@ -20,8 +20,8 @@ from projections.runs.receipt import PROJECTION as RECEIPTS
 from projections.runs.receipt import TriggerReceiptRow
 from projections.runs.run import PROJECTION as RUNS
 from projections.runs.run import RunRow
-from service.eventstore.clock import NOW_SECONDS
-from service.eventstore.pages import Place
+from service.eventstore.connect.clock import NOW_SECONDS
+from service.eventstore.read.pages import Place
 from service.eventstore.store import EventStore
 from service.runs.bundles import (
     CONTRACT,

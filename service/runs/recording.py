@@ -14,9 +14,9 @@ import msgspec
 import structlog
 
 from projections.runs.decision import DecisionRow, LookKind
-from service.eventstore import names
-from service.eventstore.arrays import array, columns
-from service.eventstore.facts import NOT_WRITTEN, Facts
+from service.eventstore.connect.arrays import array, columns
+from service.eventstore.connect.facts import NOT_WRITTEN, Facts
+from service.eventstore.declare import names
 from statemachines.kernel.machine import derived_id
 from statemachines.runs.issuing import CaseJudgement
 

@@ -17,8 +17,8 @@ from projections.reports.report import PROJECTION as REPORTS
 from projections.runs.claim import ClaimRow
 from projections.runs.lease import LeaseRow
 from projections.runs.run import RunRow
-from service.eventstore.commands import Lookup, Unit
-from service.eventstore.intents import Intent
+from service.eventstore.declare.commands import Lookup, Unit
+from service.eventstore.declare.intents import Intent
 from statemachines.cases import case as cases
 from statemachines.cases.case import Case
 from statemachines.contracts import contract as contracts

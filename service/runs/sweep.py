@@ -28,10 +28,11 @@ from projections.runs.run import PROJECTION as RUNS
 from projections.runs.run import RunRow
 from service.analytics.port import AnalyticsProviders
 from service.auth.system import carry_out
-from service.eventstore.clock import NOW
-from service.eventstore.commands import CommandNotDone, OutcomeUnknown
-from service.eventstore.intents import Intent, retry_moved
+from service.eventstore.connect.clock import NOW
+from service.eventstore.declare.commands import OutcomeUnknown
+from service.eventstore.declare.intents import Intent, retry_moved
 from service.eventstore.store import EventStore
+from service.fairness.not_done import CommandNotDone
 from service.runs import commands, turns
 from service.runs.bundles import (
     RECEIPT_BUNDLE,

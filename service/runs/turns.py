@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from service.eventstore.clock import NOW, NOW_SECONDS
-from service.eventstore.facts import Facts
+from service.eventstore.connect.clock import NOW, NOW_SECONDS
+from service.eventstore.connect.facts import Facts
 from service.eventstore.store import EventStore
 from statemachines.runs.book import DEPLOY_WAIT_SECONDS
 

@@ -16,7 +16,7 @@ import httpx2
 import psycopg
 import pytest
 
-from service.eventstore import names
+from service.eventstore.declare import names
 from tests.clients.test_generators import HERE, MODULES, SCRIPTS, pytestmark, run
 from tests.support.accounts import create_project, sign_in
 from tests.support.cluster import TestCluster

@@ -10,8 +10,8 @@ from pathlib import Path
 import psycopg
 
 from service.embedded.programs import wheel_programs
-from service.eventstore import roles
-from service.eventstore.guards import check_guards
+from service.eventstore.schema import roles
+from service.eventstore.schema.guards import check_guards
 from tests.deploy.programs import program
 from tests.support.cluster import TestCluster
 from tests.support.server import ServerFactory

@@ -20,7 +20,7 @@ from typing import Any
 import httpx2
 import psycopg
 
-from service.eventstore.names import gate, lock_number
+from service.eventstore.declare.names import gate, lock_number
 from statemachines.contracts.contract import ContractEnabled, ContractPaused, LastAutomationDisabled
 from tests.support.loop.arena import Arena, Chain, code_of, must
 from tests.support.loop.port import Entry

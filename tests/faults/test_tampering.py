@@ -12,9 +12,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from service.eventstore.audit import Erased, Seen, check_history
-from service.eventstore.rebuild import rebuild
-from service.eventstore.sequencer import sequence_all
+from service.eventstore.history.audit import Erased, Seen, check_history
+from service.eventstore.history.rebuild import rebuild
+from service.eventstore.log.sequencer import sequence_all
 from service.registry import read_models
 from tests.support.cluster import TestCluster
 from tests.support.handwritten import append, begin_purging, erase

@@ -18,9 +18,9 @@ from service.accounts.commands import sign_in as sign_in_commands
 from service.accounts.commands.sign_in import Codes
 from service.auth.secrets import SecretKind, make
 from service.auth.system import carry_out
-from service.eventstore.commands import Answer, Command, Origin, Unit
+from service.eventstore.declare.commands import Answer, Command, Origin, Unit
+from service.eventstore.state.unit import Registry
 from service.eventstore.store import EventStore
-from service.eventstore.unit import Registry
 from service.ids import new_id
 from statemachines.accounts import invitation, key, membership, person, sign_in
 from statemachines.accounts.membership import OwnerAdded

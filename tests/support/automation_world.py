@@ -16,7 +16,7 @@ from schemas.onboarding.lifecycle import Receipt
 from schemas.onboarding.plan import Plan
 from service.accounts.operator import set_member
 from service.auth.secrets import digest
-from service.eventstore.commands import Answer, Command, Origin, Unit
+from service.eventstore.declare.commands import Answer, Command, Origin, Unit
 from service.eventstore.store import EventStore
 from service.ids import new_id
 from service.registry import registry

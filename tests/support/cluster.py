@@ -13,7 +13,7 @@ import pytest
 
 from service.embedded.attach import Attachment
 from service.embedded.layout import ADMIN, ROLE, Layout
-from service.eventstore import migrations
+from service.eventstore.schema import migrations
 
 POSTGRES_15 = Path("/usr/lib/postgresql/15/bin")
 _numbers = itertools.count(1)

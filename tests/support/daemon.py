@@ -10,9 +10,9 @@ import sys
 import time
 from pathlib import Path
 
-from service.eventstore.history import StoredEvent
-from service.eventstore.reactor import Job, Reactor
-from service.eventstore.sequencer import Sequencer
+from service.eventstore.history.stored import StoredEvent
+from service.eventstore.log.reactor import Job, Reactor
+from service.eventstore.log.sequencer import Sequencer
 from tests.support.toy import ToyBumped, ToyClosed
 
 ROOT = Path(__file__).parents[2]

@@ -12,7 +12,15 @@ from typing import Any
 import msgspec
 import psycopg
 
-from service.eventstore.codec import CHAIN_START, Envelope, canonical, hash_chain, hash_leaf, hash_payload, microseconds
+from service.eventstore.declare.codec import (
+    CHAIN_START,
+    Envelope,
+    canonical,
+    hash_chain,
+    hash_leaf,
+    hash_payload,
+    microseconds,
+)
 from service.ids import new_id
 
 PURGING_BEGAN = "deletion.purging_began.v1"

@@ -13,8 +13,8 @@ import psycopg
 
 from schemas.analytics.event import AnalyticsEvent
 from schemas.cases.log import LogEvent
-from service.eventstore import names
-from service.eventstore.commands import Outcome
+from service.eventstore.declare import names
+from service.eventstore.declare.commands import Outcome
 from service.ingest.checks import COUNTERS, check_counters
 from service.ingest.intake import Intake
 from service.ingest.items import Item, Sender, take_analytics, take_log

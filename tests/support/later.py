@@ -7,9 +7,9 @@ from typing import Any, ClassVar, Self
 import msgspec
 
 from projections.kernel.projection import AnyProjection
-from service.eventstore.commands import Answer, Command, Origin, Unit
+from service.eventstore.declare.commands import Answer, Command, Origin, Unit
+from service.eventstore.state.unit import Registry
 from service.eventstore.store import EventStore
-from service.eventstore.unit import Registry
 from statemachines.kernel.machine import Event, Recorded, StateMachine, Stream
 
 

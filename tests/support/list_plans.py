@@ -23,7 +23,7 @@ from service.cases.listing import CaseFilter
 from service.cases.sourcemaps import reads as source_maps
 from service.credentials import reads as credentials
 from service.deploys import reads as deploys
-from service.eventstore.pages import END
+from service.eventstore.read.pages import END
 from service.eventstore.store import EventStore, Row
 from service.http.edge.routes import built_endpoints
 from service.registry import registry

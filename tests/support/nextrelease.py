@@ -9,8 +9,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from service.eventstore import migrations
-from service.eventstore.jobschema import NAME as LIBRARY
+from service.eventstore.schema import migrations
+from service.eventstore.schema.jobschema import NAME as LIBRARY
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("schemas", "statemachines", "projections", "service")
@@ -51,7 +51,7 @@ def make_next_release(directory: Path) -> Path:
     made = directory / f"service-{VERSION}.dist-info"
     made.mkdir()
     (made / "METADATA").write_text(f"Metadata-Version: 2.1\nName: service\nVersion: {VERSION}\n")
-    sql = directory / "service" / "eventstore" / "sql"
+    sql = directory / "service" / "eventstore" / "schema" / "sql"
     (sql / f"{next_migration()}.sql").write_text(_MIGRATION)
     function = sql / "functions" / f"{FUNCTION}.sql"
     function.write_text(f"-- As the release {VERSION} has it.\n{function.read_text()}")

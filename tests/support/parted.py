@@ -10,7 +10,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from service.cli.auditing import reader
-from service.eventstore import roles
+from service.eventstore.schema import roles
 from tests.support.cluster import TestCluster
 
 OWNER, SERVING, AUDITOR = "parted_owner", "parted_serving", "parted_auditor"

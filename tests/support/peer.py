@@ -18,18 +18,18 @@ from typing import Any
 
 import msgspec
 
-from service.eventstore.commands import (
+from service.eventstore.declare.commands import (
     Answer,
     CommandFailed,
-    CommandNotDone,
     Decide,
     KeyInProgress,
     KeyReused,
     OutcomeUnknown,
     Unit,
 )
-from service.eventstore.sequencer import Sequencer
+from service.eventstore.log.sequencer import Sequencer
 from service.eventstore.store import EventStore
+from service.fairness.not_done import CommandNotDone
 from statemachines.kernel.if_match import PreconditionFailed
 from statemachines.kernel.machine import Rejection
 from tests.support import toy

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from scripts.golden import events as declared_events
-from service.eventstore.bundle import NAMING, NAMING_LISTS
-from service.eventstore.commands import Answer, Command, Origin, Unit
+from service.eventstore.declare.commands import Answer, Command, Origin, Unit
+from service.eventstore.history.bundle import NAMING, NAMING_LISTS
 from service.eventstore.store import EventStore
 from service.ids import new_id
 from service.registry import machines

@@ -11,15 +11,15 @@ from typing import Any
 import msgspec
 import psycopg
 
-from service.eventstore import names
-from service.eventstore import round as round_module
-from service.eventstore.cache import StateCache
-from service.eventstore.commands import Command, Outcome
-from service.eventstore.connection import Connection, connect
-from service.eventstore.entry import Entry
-from service.eventstore.round import Round, RoundResult
-from service.eventstore.unit import Registry
-from service.eventstore.warming import load_into
+from service.eventstore.connect.connection import Connection, connect
+from service.eventstore.declare import names
+from service.eventstore.declare.commands import Command, Outcome
+from service.eventstore.state.cache import StateCache
+from service.eventstore.state.entry import Entry
+from service.eventstore.state.unit import Registry
+from service.eventstore.write import round as round_module
+from service.eventstore.write.round import Round, RoundResult
+from service.eventstore.write.warming import load_into
 from tests.support import toy
 
 

@@ -9,13 +9,13 @@ from typing import Any
 import msgspec
 import psycopg
 
-from service.eventstore import migrations
-from service.eventstore.audit import check_history, check_projection, envelope_of
-from service.eventstore.codec import CHAIN_START, canonical, hash_chain, hash_leaf, hash_payload
-from service.eventstore.guards import check_guards
-from service.eventstore.history import StoredEvent, read_stream
-from service.eventstore.sequencer import sequence_all
-from service.eventstore.snapshots import check_snapshots
+from service.eventstore.declare.codec import CHAIN_START, canonical, hash_chain, hash_leaf, hash_payload
+from service.eventstore.history.audit import check_history, check_projection, envelope_of
+from service.eventstore.history.snapshots import check_snapshots
+from service.eventstore.history.stored import StoredEvent, read_stream
+from service.eventstore.log.sequencer import sequence_all
+from service.eventstore.schema import migrations
+from service.eventstore.schema.guards import check_guards
 from service.ingest.checks import COUNTERS, check_counters
 from service.registry import machines, read_models
 from statemachines.kernel.machine import replay

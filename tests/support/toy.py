@@ -15,8 +15,8 @@ import msgspec
 import psycopg
 
 from projections.kernel.projection import Row, Table, projection
-from service.eventstore.commands import Answer, Command, Decide, Lookup, Origin, Unit
-from service.eventstore.unit import Registry
+from service.eventstore.declare.commands import Answer, Command, Decide, Lookup, Origin, Unit
+from service.eventstore.state.unit import Registry
 from statemachines.kernel.if_match import PreconditionFailed
 from statemachines.kernel.machine import Event, Recorded, Rejection, StateMachine, Stream, destination, transition_table
 from statemachines.kernel.topics import Payload, lifts

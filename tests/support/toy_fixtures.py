@@ -9,7 +9,7 @@ import psycopg
 import pytest
 import pytest_asyncio
 
-from service.eventstore.sequencer import Sequencer
+from service.eventstore.log.sequencer import Sequencer
 from service.eventstore.store import EventStore
 from tests.support import toy
 from tests.support.rounds import Bench

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from scripts import loadgen, worlds
-from service.eventstore.cache import KEPT_BYTES, KEPT_DOCUMENTS_BYTES, MEBIBYTE
+from service.eventstore.state.cache import KEPT_BYTES, KEPT_DOCUMENTS_BYTES, MEBIBYTE
 from tests.support.server import ServerHandle
 from tests.torture.neighbours.attacks import MOST_TARGETS, plan_of
 from tests.torture.neighbours.world import Builder

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import psycopg
 
-from service.eventstore.history import follow, read_log
+from service.eventstore.history.stored import follow, read_log
 from tests.support.cluster import TestCluster
 from tests.torture.registers import Writer
 from tests.torture.stage import Stage

@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 import psycopg
 
-from service.eventstore.sequencer import sequence_all
+from service.eventstore.log.sequencer import sequence_all
 from tests.support import toy
 from tests.support.history import Journal, Op, check_all
 from tests.support.peer import Peer, PeerClient, PeerLost

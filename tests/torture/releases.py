@@ -24,7 +24,7 @@ import httpx2
 import psycopg
 
 from scripts.worlds import plan
-from service.eventstore.audit import check_history, check_projection
+from service.eventstore.history.audit import check_history, check_projection
 from service.registry import read_models
 from tests.support import nextrelease
 from tests.support.accounts import bearer, create_project, sign_in

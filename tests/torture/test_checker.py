@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from service.eventstore.sequencer import sequence_all
+from service.eventstore.log.sequencer import sequence_all
 from tests.support.history import Found, Journal, Op, check_all, check_log, check_operations, check_records
 from tests.support.rounds import Bench, body, entry_of
 from tests.support.toy import REGISTRY, simple_bump

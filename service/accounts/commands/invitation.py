@@ -14,8 +14,8 @@ from projections.accounts.membership import PROJECTION as MEMBERSHIPS
 from projections.projects.project import PROJECTION as PROJECTS
 from service.accounts import reads
 from service.accounts.commands.membership import owners_of, withdraw
-from service.eventstore.commands import Lookup, Unit
-from service.eventstore.intents import Intent
+from service.eventstore.declare.commands import Lookup, Unit
+from service.eventstore.declare.intents import Intent
 from service.eventstore.store import EventStore
 from statemachines.accounts import invitation as invitations
 from statemachines.accounts import membership as memberships

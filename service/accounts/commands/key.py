@@ -10,8 +10,8 @@ from service.accounts import reads
 from service.accounts.commands.person import register
 from service.accounts.reads import UsedKey
 from service.auth.secrets import Secret, SecretKind, make
-from service.eventstore.commands import Lookup, Unit
-from service.eventstore.intents import Intent
+from service.eventstore.declare.commands import Lookup, Unit
+from service.eventstore.declare.intents import Intent
 from service.eventstore.store import EventStore
 from service.ids import new_id
 from statemachines.accounts import key as keys

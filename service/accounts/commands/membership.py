@@ -15,8 +15,8 @@ from projections.accounts.membership import MembershipRow
 from projections.accounts.person import PROJECTION as PEOPLE
 from projections.projects.project import PROJECTION as PROJECTS
 from service.accounts import reads
-from service.eventstore.commands import Lookup, Unit
-from service.eventstore.intents import Intent
+from service.eventstore.declare.commands import Lookup, Unit
+from service.eventstore.declare.intents import Intent
 from service.eventstore.store import EventStore
 from statemachines.accounts import invitation as invitations
 from statemachines.accounts import membership as memberships

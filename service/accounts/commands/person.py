@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from projections.accounts.person import PROJECTION as PEOPLE
-from service.eventstore.commands import Unit
-from service.eventstore.intents import Intent
+from service.eventstore.declare.commands import Unit
+from service.eventstore.declare.intents import Intent
 from statemachines.accounts import person as people
 from statemachines.accounts.person import AccountDeletionInProgress, Identity
 from statemachines.kernel.machine import Stream

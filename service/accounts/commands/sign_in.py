@@ -9,8 +9,8 @@ from service.accounts import reads
 from service.accounts.commands.key import NewKey, mint
 from service.accounts.commands.person import Known, register
 from service.auth.secrets import SecretKind, digest, make, make_user_code
-from service.eventstore.commands import Lookup, Refused, Unit
-from service.eventstore.intents import Intent
+from service.eventstore.declare.commands import Lookup, Refused, Unit
+from service.eventstore.declare.intents import Intent
 from service.eventstore.store import EventStore
 from service.ids import new_id
 from statemachines.accounts import key as keys

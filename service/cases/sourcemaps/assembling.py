@@ -17,9 +17,9 @@ from service.cases.sourcemaps import blobs, chunks, keeping
 from service.cases.sourcemaps.blobs import Place, Worker
 from service.cases.sourcemaps.bundles import MOST_BUNDLE, BadBundle, Bundle
 from service.cases.sourcemaps.keeping import File, Kept, ProjectFull
-from service.eventstore.intents import Intent
+from service.eventstore.declare.intents import Intent
 from service.eventstore.store import EventStore
-from service.eventstore.turns import Turns
+from service.fairness.turns import Turns
 
 PIECE = 512 * 1024
 AT_ONCE = 2  # bundles that a process puts together, those of one person one after the other

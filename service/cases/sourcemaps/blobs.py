@@ -17,8 +17,8 @@ from typing import NamedTuple, Protocol, TypeVar
 import zstandard
 
 from service.auth.refusals import ServiceUnavailable
-from service.eventstore.clock import NOW_SECONDS
-from service.eventstore.facts import NOT_WRITTEN, AsyncConnection, Facts
+from service.eventstore.connect.clock import NOW_SECONDS
+from service.eventstore.connect.facts import NOT_WRITTEN, AsyncConnection, Facts
 from service.eventstore.store import EventStore
 from service.ids import new_id
 from statemachines.projects.project import ProjectDeletionInProgress, ProjectNotFound

@@ -16,8 +16,8 @@ from service.auth.principals import Principal
 from service.auth.refusals import InvalidPayload, Refusal, ServiceUnavailable, Unauthenticated
 from service.cases.sourcemaps import blobs
 from service.cases.sourcemaps.blobs import Worker
-from service.eventstore.clock import NOW_SECONDS
-from service.eventstore.facts import NOT_WRITTEN, Facts
+from service.eventstore.connect.clock import NOW_SECONDS
+from service.eventstore.connect.facts import NOT_WRITTEN, Facts
 from service.eventstore.store import EventStore
 
 CHUNK_BYTES = 1024 * 1024

@@ -5,7 +5,7 @@ from __future__ import annotations
 import psycopg
 import structlog
 
-from service.eventstore.clock import NOW_SECONDS
+from service.eventstore.connect.clock import NOW_SECONDS
 
 log = structlog.get_logger(__name__)
 

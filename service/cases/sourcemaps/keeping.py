@@ -22,8 +22,8 @@ from projections.cases.source_maps import (
 from schemas.cases.source_map import MAX_PROJECT_BYTES, SourceMapKind
 from service.auth.refusals import Refusal, refusal
 from service.cases.sourcemaps.blobs import Staged
-from service.eventstore.commands import Lookup, Unit
-from service.eventstore.intents import Intent
+from service.eventstore.declare.commands import Lookup, Unit
+from service.eventstore.declare.intents import Intent
 from statemachines.kernel.machine import Stream, derived_id
 from statemachines.projects import project as projects
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from projections.cases.source_maps import SOURCE_MAP_TOTALS, SourceMapRow
-from service.eventstore.pages import Place
+from service.eventstore.read.pages import Place
 from service.eventstore.store import EventStore
 
 _NEWEST = """

@@ -22,9 +22,9 @@ from service.cases.sourcemaps import blobs, reads, trial
 from service.cases.sourcemaps.frames import Frame, frames_of
 from service.cases.sourcemaps.reads import Files
 from service.cases.sourcemaps.resolving import Corrupt, Place, ReadyMap, TooComplex
-from service.eventstore.aside import Aside
 from service.eventstore.store import EventStore
-from service.eventstore.turns import Turns
+from service.fairness.aside import Aside
+from service.fairness.turns import Turns
 from service.packing import unpack
 from service.weighted import Weighted
 

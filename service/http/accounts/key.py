@@ -6,8 +6,8 @@ from schemas.accounts.key import KeyList, KeyRevokedBody, RevokeKey
 from schemas.kernel.paging import PageQuery
 from service.accounts import reads, show
 from service.accounts.commands import key as commands
-from service.eventstore.commands import Answer, Outcome
-from service.eventstore.pages import Place
+from service.eventstore.declare.commands import Answer, Outcome
+from service.eventstore.read.pages import Place
 from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.operations import KEY

@@ -18,8 +18,8 @@ from service.accounts import show_member as show
 from service.accounts.commands import invitation as invitations
 from service.accounts.commands import membership as memberships
 from service.accounts.reads import Offered
-from service.eventstore.commands import Answer, Outcome
-from service.eventstore.pages import Place
+from service.eventstore.declare.commands import Answer, Outcome
+from service.eventstore.read.pages import Place
 from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.operations import KEY, OWNER

@@ -24,7 +24,7 @@ from service.accounts import show
 from service.accounts.commands import person
 from service.accounts.commands import sign_in as commands
 from service.auth.principals import PrincipalKind
-from service.eventstore.commands import Answer, Outcome
+from service.eventstore.declare.commands import Answer, Outcome
 from service.http.accounts import device_page
 from service.http.edge import groups
 from service.http.edge.call import Call

@@ -5,7 +5,7 @@ from __future__ import annotations
 from projections.analytics.connection import ConnectionRow
 from schemas.analytics.connection import ConnectionStarted, ConnectionStatus, ConnectRequest, PollRequest
 from service.analytics import commands, reads, show
-from service.eventstore.commands import Answer, Outcome
+from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.operations import OWNER

@@ -5,7 +5,7 @@ from __future__ import annotations
 from schemas.analytics.event import AnalyticsAccepted, AnalyticsEvent, BrowserConfig, BrowserReplay
 from schemas.cases.log import MAX_INGEST_BYTES
 from service.auth.principals import PrincipalKind
-from service.eventstore.commands import Answer, Outcome
+from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.forms import BATCHES

@@ -25,8 +25,8 @@ from service.billing import commands, show
 from service.billing.notifications import read, whose
 from service.billing.payments import Page
 from service.billing.plans import held_by
-from service.eventstore.commands import Answer, Outcome
-from service.eventstore.intents import Intent
+from service.eventstore.declare.commands import Answer, Outcome
+from service.eventstore.declare.intents import Intent
 from service.http.edge import groups
 from service.http.edge.body_gate import check_body, check_values
 from service.http.edge.call import Call

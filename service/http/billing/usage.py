@@ -10,8 +10,8 @@ from service.billing.plans import held_by, larger_plan
 from service.billing.quota import Standing, month_named, month_of
 from service.billing.reads import account_usage
 from service.billing.standing import standing_in
-from service.eventstore.clock import DAY
-from service.eventstore.commands import Answer
+from service.eventstore.connect.clock import DAY
+from service.eventstore.declare.commands import Answer
 from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.operations import KEY

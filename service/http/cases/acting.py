@@ -15,8 +15,8 @@ from schemas.cases.acting import (
 )
 from service.cases import commands, show
 from service.cases.commands import Acted
-from service.eventstore.commands import Answer, Outcome
-from service.eventstore.intents import retry_moved
+from service.eventstore.declare.commands import Answer, Outcome
+from service.eventstore.declare.intents import retry_moved
 from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.on_cases import CASE_LOCATED

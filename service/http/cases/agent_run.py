@@ -5,7 +5,7 @@ from __future__ import annotations
 from schemas.cases.agent_run import AgentRunRecordedBody, RecordAgentRun
 from service.cases import commands, show
 from service.cases.commands import AgentRunReport
-from service.eventstore.commands import Answer, Outcome
+from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.on_cases import CASE_LOCATED

@@ -5,7 +5,7 @@ from __future__ import annotations
 from schemas.cases.case import CaseList, CaseQuery, CaseRecord
 from service.cases import listing, reads, show
 from service.cases.listing import CaseFilter
-from service.eventstore.commands import Answer
+from service.eventstore.declare.commands import Answer
 from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.on_cases import CASE_LOCATED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from schemas.cases.log import MAX_INGEST_BYTES, LogAccepted, LogEvent
 from service.auth.principals import PrincipalKind
-from service.eventstore.commands import Answer, Outcome
+from service.eventstore.declare.commands import Answer, Outcome
 from service.http.cases.otlp import record_export
 from service.http.edge import groups
 from service.http.edge.call import Call

@@ -11,7 +11,7 @@ from http import HTTPStatus
 from typing import Any, TypeVar
 
 from service.auth.refusals import InvalidPayload
-from service.eventstore.commands import Outcome
+from service.eventstore.declare.commands import Outcome
 from service.http.edge.apart import LARGE
 from service.http.edge.body_gate import Odd, check_written
 from service.http.edge.call import Call

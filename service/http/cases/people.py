@@ -7,7 +7,7 @@ import msgspec
 from schemas.cases.people import CaseUsers, Person, PersonStats, PersonSummary, ProjectUsers, UsersQuery
 from service.auth.refusals import InvalidPayload
 from service.cases import people
-from service.eventstore.commands import Answer
+from service.eventstore.declare.commands import Answer
 from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.on_cases import CASE_LOCATED

@@ -23,7 +23,7 @@ from schemas.cases.posthog import (
 )
 from service.auth.refusals import InvalidPayload
 from service.auth.sdk_keys import POSTHOG
-from service.eventstore.commands import Answer
+from service.eventstore.declare.commands import Answer
 from service.http.cases.calls import sdk_route
 from service.http.edge.adjusting import adjust
 from service.http.edge.apart import LARGE

@@ -15,7 +15,7 @@ from uuid import uuid4
 from schemas.cases.sentry import MAX_ENVELOPE_BYTES, MAX_UNPACKED_BYTES, SentryAccepted
 from service.auth.refusals import InvalidPayload
 from service.auth.sdk_keys import SENTRY
-from service.eventstore.commands import Answer
+from service.eventstore.declare.commands import Answer
 from service.http.cases.calls import sdk_route
 from service.http.edge.adjusting import adjust
 from service.http.edge.body_gate import Odd, check_body, check_values

@@ -15,8 +15,8 @@ from service.cases.sourcemaps import assembling, chunks
 from service.cases.sourcemaps.assembling import Wish
 from service.cases.sourcemaps.bundles import MOST_BUNDLE
 from service.cases.sourcemaps.keeping import Kept
-from service.eventstore.commands import Answer
-from service.eventstore.intents import Intent
+from service.eventstore.declare.commands import Answer
+from service.eventstore.declare.intents import Intent
 from service.http.edge import groups
 from service.http.edge.bound import is_project_id
 from service.http.edge.call import Call

@@ -16,8 +16,8 @@ from schemas.cases.source_map import (
 from service.auth.refusals import InvalidPayload
 from service.cases.sourcemaps import blobs, keeping, reads, show
 from service.cases.sourcemaps.keeping import File, Kept, Name, ProjectFull
-from service.eventstore.commands import Answer, Outcome
-from service.eventstore.pages import Place
+from service.eventstore.declare.commands import Answer, Outcome
+from service.eventstore.read.pages import Place
 from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.errors import UnsupportedMediaType

@@ -19,7 +19,7 @@ from service.auth.refusals import InvalidPayload
 from service.cases import previewing, suppressing
 from service.cases import show_suppression as show
 from service.cases.suppressing import Wish
-from service.eventstore.commands import Answer, Outcome
+from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.operations import KEY

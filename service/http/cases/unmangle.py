@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from schemas.cases.unmangle import UnmangledCase
 from service.cases.sourcemaps import show_unmangled as show
-from service.eventstore.commands import Answer, Outcome
-from service.eventstore.intents import Intent
+from service.eventstore.declare.commands import Answer, Outcome
+from service.eventstore.declare.intents import Intent
 from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.on_cases import CASE_LOCATED

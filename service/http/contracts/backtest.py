@@ -12,9 +12,10 @@ from schemas.contracts.contract import MAX_CONTRACT_BYTES
 from schemas.kernel.published import body_schema
 from schemas.runs.backtest import MAX_DAYS, Backtest, BacktestInput
 from service.auth.refusals import InvalidPayload
-from service.eventstore.commands import Answer, ReadNotDone
-from service.eventstore.reader import Caller, reading_for
-from service.eventstore.turns import Turns
+from service.eventstore.declare.commands import Answer
+from service.eventstore.read.reader import Caller, reading_for
+from service.fairness.not_done import ReadNotDone
+from service.fairness.turns import Turns
 from service.http.contracts.faults import read_document
 from service.http.edge import groups
 from service.http.edge.call import Call

@@ -30,7 +30,8 @@ from schemas.kernel.published import body_schema
 from service.auth.refusals import InvalidPayload
 from service.contracts import commands, reads, show
 from service.contracts.commands import Enabled, Saved
-from service.eventstore.commands import Answer, Outcome, ReadNotDone, StoredAnswer, Unit
+from service.eventstore.declare.commands import Answer, Outcome, StoredAnswer, Unit
+from service.fairness.not_done import ReadNotDone
 from service.http.contracts.faults import read_document
 from service.http.edge import groups
 from service.http.edge.call import Call

@@ -16,7 +16,7 @@ from schemas.contracts.playbook import (
 from schemas.kernel.published import publish
 from service.auth.principals import PrincipalKind
 from service.contracts import show
-from service.eventstore.commands import Answer
+from service.eventstore.declare.commands import Answer
 from service.http.contracts.faults import refuse_document
 from service.http.edge import groups
 from service.http.edge.call import Call

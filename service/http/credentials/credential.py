@@ -20,8 +20,8 @@ from schemas.kernel.published import body_schema
 from service.auth.refusals import InvalidPayload
 from service.credentials import commands, reads, show
 from service.credentials.commands import NewCredential
-from service.eventstore.commands import Answer, Outcome, StoredAnswer, Unit
-from service.eventstore.pages import Place
+from service.eventstore.declare.commands import Answer, Outcome, StoredAnswer, Unit
+from service.eventstore.read.pages import Place
 from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.operations import OWNER, Subject

@@ -6,7 +6,7 @@ from schemas.deletion.removal import CONFIRM, AccountDeleted, AccountDeleting, D
 from service.auth.authenticator import SELF_DELETE_PATH
 from service.auth.refusals import InvalidPayload
 from service.deletion import show
-from service.eventstore.commands import Answer, Outcome
+from service.eventstore.declare.commands import Answer, Outcome
 from service.http.deletion.calls import deleting
 from service.http.edge import groups
 from service.http.edge.call import Call

@@ -10,7 +10,7 @@ from projections.deletion.removal import DeletionRow
 from service.deletion import reads
 from service.deletion.asking import ask
 from service.deletion.reads import Progress
-from service.eventstore.commands import Answer, Outcome
+from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.call import Call
 from statemachines.deletion.removal import AskForDeletion
 

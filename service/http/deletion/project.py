@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from schemas.deletion.removal import ProjectDeleted, ProjectDeleting
 from service.deletion import show
-from service.eventstore.commands import Answer, Outcome
+from service.eventstore.declare.commands import Answer, Outcome
 from service.http.deletion.calls import deleting
 from service.http.edge import groups
 from service.http.edge.call import Call

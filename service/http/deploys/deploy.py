@@ -10,8 +10,8 @@ from schemas.deploys.deploy import DeployAccepted, DeployEvent, DeployList, Depl
 from schemas.onboarding.proof import PROOF_HEADER
 from service.auth.principals import PrincipalKind
 from service.deploys import commands, reads, show
-from service.eventstore.commands import Answer, Outcome
-from service.eventstore.intents import retry_moved
+from service.eventstore.declare.commands import Answer, Outcome
+from service.eventstore.declare.intents import retry_moved
 from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.operations import KEY

@@ -15,7 +15,7 @@ from schemas.discovery.entry import Root, SchemaDocument, SchemaQuery
 from schemas.kernel.errors import CATALOGUE, ErrorCatalogue, ErrorCatalogueEntry
 from service.auth.principals import PrincipalKind
 from service.discovery import show
-from service.eventstore.commands import Answer, Outcome
+from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.headers import matches_tag

@@ -10,7 +10,7 @@ from schemas.discovery.health import Live, Ready
 from service.auth.principals import PrincipalKind
 from service.discovery.figures import figures
 from service.discovery.reads import readiness
-from service.eventstore.commands import Answer, Outcome
+from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge import groups
 from service.http.edge.call import Call
 

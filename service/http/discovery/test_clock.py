@@ -7,7 +7,7 @@ from functools import partial
 from schemas.discovery.health import AdvanceClock, ClockAdvanced
 from service.auth.principals import PrincipalKind
 from service.discovery.clock import advance
-from service.eventstore.commands import Answer
+from service.eventstore.declare.commands import Answer
 from service.http.edge import groups
 from service.http.edge.bound import TEST_CLOCK_PATH
 from service.http.edge.call import Call

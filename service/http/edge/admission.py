@@ -12,7 +12,7 @@ from service.auth.access import DELETION_GROUP
 from service.auth.principals import ANONYMOUS, Principal
 from service.auth.refusals import Unauthenticated, refusal
 from service.auth.secrets import Dsn, alias_of
-from service.eventstore.reader import read_as
+from service.eventstore.read.reader import read_as
 from service.http.edge.bound import Bound, is_id, is_project_id
 from service.http.edge.headers import Head, check_credential_headers
 from service.http.edge.ignored import AS_OF

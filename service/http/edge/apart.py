@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from service.eventstore.aside import Aside
+from service.fairness.aside import Aside
 
 T = TypeVar("T")
 

@@ -13,9 +13,9 @@ from litestar.types import HTTPScope
 from schemas.kernel.errors import CATALOGUE
 from service.auth.authority import authority
 from service.auth.principals import Principal, PrincipalKind
-from service.eventstore.as_of import Past, Rows, parse_mark
-from service.eventstore.commands import Answer, Command, Decide, Origin, Outcome, Refused, StoredAnswer, Unit
-from service.eventstore.intents import Intent, retry_moved
+from service.eventstore.declare.commands import Answer, Command, Decide, Origin, Outcome, Refused, StoredAnswer, Unit
+from service.eventstore.declare.intents import Intent, retry_moved
+from service.eventstore.history.as_of import Past, Rows, parse_mark
 from service.http.edge.apart import Apart
 from service.http.edge.forms import Form
 from service.http.edge.headers import conditional, head_of

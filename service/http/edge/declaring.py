@@ -15,7 +15,7 @@ from typing import Any, get_args, get_type_hints
 
 from schemas.kernel.as_of import AsOfQuery
 from service.auth.principals import PrincipalKind
-from service.eventstore.commands import Answer, Outcome
+from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.call import Call
 from service.http.edge.forms import Form
 from service.http.edge.operations import Method, Operation, Presence, Rate, Subject

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from service.eventstore.fulldisk import FULL_DISK
-from service.eventstore.outage import OUTAGE
+from service.eventstore.connect.fulldisk import FULL_DISK
+from service.eventstore.connect.outage import OUTAGE
 from service.eventstore.store import COMMANDS, FENCES, READS, EventStore
 from service.http.edge.metrics import Joined, Labelled, Metrics
 from service.http.edge.pipeline import Pipeline

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from projections.kernel.projection import Row, Table
 from projections.runs.run import PROJECTION as RUNS
 from projections.runs.run import RunRow
-from service.eventstore.commands import Answer, Outcome, Unit
-from service.eventstore.intents import Intent
+from service.eventstore.declare.commands import Answer, Outcome, Unit
+from service.eventstore.declare.intents import Intent
 from service.eventstore.store import EventStore
 from service.http.edge.call import Call, Replay
 from service.http.edge.operations import Subject

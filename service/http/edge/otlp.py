@@ -9,7 +9,7 @@ from http import HTTPStatus
 import msgspec
 
 from schemas.cases.otlp import ExportLogsAnswer, ExportLogsPartialSuccess, ExportStatus
-from service.eventstore.commands import Outcome
+from service.eventstore.declare.commands import Outcome
 from service.http.edge.errors import Failure
 from service.http.edge.forms import Form
 

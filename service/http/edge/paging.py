@@ -15,7 +15,7 @@ import msgspec
 
 from schemas.kernel.paging import PageQuery
 from service.auth.refusals import InvalidPayload
-from service.eventstore.pages import END, Place
+from service.eventstore.read.pages import END, Place
 
 T = TypeVar("T")
 

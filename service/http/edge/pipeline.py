@@ -22,10 +22,10 @@ from litestar.types import HTTPScope, Receive
 from service.auth.refusals import NotFound, ServiceUnavailable
 from service.auth.secrets import Dsn
 from service.deadlines import Deadlines
-from service.eventstore.commands import Answer, Outcome
-from service.eventstore.loop import CAPACITY
-from service.eventstore.reader import Caller, read_as, reading_for
-from service.eventstore.turns import Turns
+from service.eventstore.declare.commands import Answer, Outcome
+from service.eventstore.read.reader import Caller, read_as, reading_for
+from service.eventstore.write.loop import CAPACITY
+from service.fairness.turns import Turns
 from service.http.edge.access_log import UNKNOWN, AccessLog
 from service.http.edge.admission import admit
 from service.http.edge.apart import LARGE, Apart

@@ -11,7 +11,7 @@ from typing import Any
 from service.auth.principals import PrincipalKind
 from service.auth.refusals import QuotaExceeded
 from service.billing.notices import Told
-from service.eventstore.commands import Answer, Outcome
+from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.call import Call
 from service.http.edge.reply import JSON
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from service.billing.notices import beside
-from service.eventstore.commands import Answer, Outcome
+from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.allowed import in_operations
 from service.http.edge.call import Call
 from service.http.edge.errors import Failure, encode_failure

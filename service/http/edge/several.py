@@ -19,7 +19,8 @@ import msgspec
 from schemas.kernel.batch import MAX_BATCH_ITEMS, BatchAccepted, ItemName, ItemResult
 from schemas.kernel.errors import CATALOGUE, ErrorBody
 from service.auth.refusals import InvalidPayload
-from service.eventstore.commands import Answer, CommandNotDone, KeyReused, Outcome
+from service.eventstore.declare.commands import Answer, KeyReused, Outcome
+from service.fairness.not_done import CommandNotDone
 from service.http.edge.call import Call
 from service.http.edge.errors import Failure, ItemIdReused, TooManyItems, failure_of, let_go, log_failure
 from service.http.edge.forms import LINES

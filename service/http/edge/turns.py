@@ -11,9 +11,9 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from service.eventstore.commands import CommandNotDone
-from service.eventstore.inturn import Lines
-from service.eventstore.turns import Company, Rests
+from service.fairness.lines import Lines
+from service.fairness.not_done import CommandNotDone
+from service.fairness.turns import Company, Rests
 
 SMALL = 2048
 """Bytes of a body that never waits."""

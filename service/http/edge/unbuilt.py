@@ -11,7 +11,7 @@ from typing import Any
 
 from schemas.kernel.operations import Auth, DocumentedOperation, documented_operations
 from service.auth.principals import PrincipalKind
-from service.eventstore.commands import Answer, Outcome
+from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.call import Call
 from service.http.edge.declaring import Endpoint, Handler
 from service.http.edge.errors import NotBuiltYet

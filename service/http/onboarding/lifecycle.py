@@ -11,7 +11,7 @@ from schemas.kernel.as_of import AsOfQuery
 from schemas.kernel.published import body_schema
 from schemas.onboarding.lifecycle import ApproveRequest, OnboardingState, PlannedState, ReviewRequest, StartRequest
 from schemas.onboarding.plan import MAX_PLAN_BYTES, Plan
-from service.eventstore.commands import Answer, Outcome
+from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.operations import OWNER

@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 from schemas.onboarding.proof import MAX_PROOF_BYTES, ProofRequest, ProofStarted, VerifyAnswer
 from service.auth.principals import PrincipalKind
-from service.eventstore.commands import Answer, Outcome
+from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.headers import matches_tag

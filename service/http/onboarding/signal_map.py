@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from schemas.kernel.as_of import AsOfQuery
 from schemas.onboarding.signal_map import SignalMap
-from service.eventstore.commands import Answer
+from service.eventstore.declare.commands import Answer
 from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.operations import KEY

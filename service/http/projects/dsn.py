@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from schemas.projects.project import DsnBody, DsnRotatedBody, DsnVerified, RotateDsn, VerifyDsn
-from service.eventstore.commands import Answer, Outcome
+from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.operations import KEY, OWNER

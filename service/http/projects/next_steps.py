@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from schemas.projects.next_steps import NextSteps
-from service.eventstore.commands import Answer
+from service.eventstore.declare.commands import Answer
 from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.operations import KEY

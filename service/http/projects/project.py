@@ -10,8 +10,8 @@ from schemas.projects.project import (
     ProjectCreatedBody,
     ProjectList,
 )
-from service.eventstore.commands import Answer, Outcome
-from service.eventstore.pages import Place
+from service.eventstore.declare.commands import Answer, Outcome
+from service.eventstore.read.pages import Place
 from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.operations import KEY

@@ -5,7 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 
 from schemas.reports.report import ReadReportSource, RecordedReport, RecordReport, ReportSource
-from service.eventstore.commands import Answer, Outcome, Unit
+from service.eventstore.declare.commands import Answer, Outcome, Unit
 from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.on_runs import RUN_LOCATED, TOKEN_ERRORS, on_run, token_of

@@ -20,8 +20,8 @@ from schemas.runs.approval import (
     RequestedApproval,
 )
 from service.auth.refusals import InvalidPayload
-from service.eventstore.commands import Answer, Outcome, Unit
-from service.eventstore.pages import Place
+from service.eventstore.declare.commands import Answer, Outcome, Unit
+from service.eventstore.read.pages import Place
 from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.on_runs import RUN_LOCATED, TOKEN_ERRORS, on_run, token_of

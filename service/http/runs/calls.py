@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from schemas.kernel.paging import PageQuery
-from service.eventstore.pages import Place
+from service.eventstore.read.pages import Place
 from service.http.edge.call import Call
 from service.http.edge.paging import read_page
 from service.runs import reads

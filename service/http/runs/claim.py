@@ -11,8 +11,8 @@ from projections.runs.lease import PROJECTION as LEASES
 from schemas.kernel.published import body_schema
 from schemas.runs.claim import Claim, CreateClaim, ReleaseClaim, RenewClaim
 from service.auth.refusals import InvalidPayload
-from service.eventstore.commands import Answer, Outcome, Unit
-from service.eventstore.intents import Intent
+from service.eventstore.declare.commands import Answer, Outcome, Unit
+from service.eventstore.declare.intents import Intent
 from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.on_cases import CASE_LOCATED

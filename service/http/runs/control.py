@@ -5,7 +5,7 @@ from __future__ import annotations
 from schemas.credentials.credential import CredentialMetadata
 from schemas.runs.control import AutomationControl
 from service.credentials.show import metadata_of
-from service.eventstore.commands import Answer
+from service.eventstore.declare.commands import Answer
 from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.operations import KEY

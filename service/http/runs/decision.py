@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schemas.runs.decision import DecisionList, DecisionQuery
-from service.eventstore.commands import Answer
+from service.eventstore.declare.commands import Answer
 from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.operations import KEY

@@ -7,7 +7,7 @@ from functools import partial
 import msgspec
 
 from schemas.runs.grant import AuthorizeAutoMerge, AuthorizeDraftPr, ConsumedGrant, ConsumeGrant, Grant
-from service.eventstore.commands import Answer, Outcome, StoredAnswer, Unit
+from service.eventstore.declare.commands import Answer, Outcome, StoredAnswer, Unit
 from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.on_runs import RUN_LOCATED, TOKEN_ERRORS, on_run, token_of

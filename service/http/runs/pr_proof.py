@@ -8,7 +8,7 @@ from typing import TypeVar
 import msgspec
 
 from schemas.runs.pr_proof import PrProof, RecordPrProof
-from service.eventstore.commands import Answer, Outcome, Unit
+from service.eventstore.declare.commands import Answer, Outcome, Unit
 from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.on_runs import RUN_LOCATED, on_run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from projections.runs.run import RunRow
 from schemas.runs.proof import RunProof
-from service.eventstore.commands import Answer
+from service.eventstore.declare.commands import Answer
 from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.on_runs import RUN_SUBJECT

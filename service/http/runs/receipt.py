@@ -16,8 +16,8 @@ from schemas.runs.receipt import (
     TriggerReceipt,
     TriggerReceiptList,
 )
-from service.eventstore.commands import Answer, Outcome, Unit
-from service.eventstore.intents import Intent
+from service.eventstore.declare.commands import Answer, Outcome, Unit
+from service.eventstore.declare.intents import Intent
 from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.operations import KEY_OR_RUNNER, Subject

@@ -25,9 +25,9 @@ from schemas.runs.run import (
     UsageRecorded,
 )
 from service.auth.refusals import IdempotencyKeyRequired, InvalidPayload
-from service.eventstore.commands import Answer, Outcome, StoredAnswer, Unit
-from service.eventstore.intents import Intent
-from service.eventstore.pages import Place
+from service.eventstore.declare.commands import Answer, Outcome, StoredAnswer, Unit
+from service.eventstore.declare.intents import Intent
+from service.eventstore.read.pages import Place
 from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.on_runs import RUN_LOCATED, TOKEN_ERRORS, holder_of, on_run, read_again, token_of

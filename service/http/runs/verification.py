@@ -7,7 +7,7 @@ from typing import Any, cast
 from projections.runs.run import RunRow
 from schemas.runs.run import VERIFIED_ORIGINS, RunStatus, VerificationAnswer, VerifyRun
 from service.auth.refusals import refusal
-from service.eventstore.commands import Answer, Outcome, Unit
+from service.eventstore.declare.commands import Answer, Outcome, Unit
 from service.http.edge import groups
 from service.http.edge.call import Call
 from service.http.edge.on_runs import RUN_SUBJECT, on_run

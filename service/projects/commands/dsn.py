@@ -11,8 +11,8 @@ from typing import NamedTuple
 from projections.projects.project import DSN_COPIES, DsnCopyRow
 from service.auth.sealing import DSN_COPY, seal
 from service.auth.secrets import SecretKind, digest, equal, make, parse_dsn
-from service.eventstore.commands import Unit
-from service.eventstore.intents import Intent
+from service.eventstore.declare.commands import Unit
+from service.eventstore.declare.intents import Intent
 from statemachines.kernel.machine import Stream
 from statemachines.projects import project as projects
 from statemachines.projects.project import decide_rotate

@@ -5,8 +5,8 @@ from __future__ import annotations
 from projections.accounts.person import PROJECTION as PEOPLE
 from service.auth.sealing import DSN_COPY, seal
 from service.auth.secrets import SecretKind, make
-from service.eventstore.commands import Lookup, Unit
-from service.eventstore.intents import Intent
+from service.eventstore.declare.commands import Lookup, Unit
+from service.eventstore.declare.intents import Intent
 from service.ids import new_id
 from service.projects.commands.dsn import IssuedDsn, keep_copy
 from statemachines.accounts import membership as memberships

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from projections.onboarding.signal_map import SIGNAL_MAPS, SignalMapRow
-from service.eventstore.clock import NOW_SECONDS
+from service.eventstore.connect.clock import NOW_SECONDS
 from service.eventstore.store import EventStore
 from statemachines.accounts.membership import Role
 from statemachines.contracts import stop

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from service.auth.sealing import DSN_COPY, unseal
-from service.eventstore.pages import Place
+from service.eventstore.read.pages import Place
 from service.eventstore.store import EventStore
 from statemachines.projects.project import ProjectNotFound
 

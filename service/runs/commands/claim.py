@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from projections.runs.claim import ClaimRow
 from projections.runs.lease import LeaseRow
-from service.eventstore.commands import Unit
-from service.eventstore.intents import Intent
+from service.eventstore.declare.commands import Unit
+from service.eventstore.declare.intents import Intent
 from service.runs.scope import (
     ChainScope,
     ClaimScope,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from projections.runs.run import RunRow
-from service.eventstore.commands import Unit
-from service.eventstore.intents import Intent
+from service.eventstore.declare.commands import Unit
+from service.eventstore.declare.intents import Intent
 from service.runs.scope import Ran, RunScope
 from statemachines.runs.book import Book, Effects
 from statemachines.runs.deploy_binding import bind_deploy

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from projections.cases.case import CASE_STATS, CaseStatsRow
 from projections.runs.decision import DECISIONS
 from projections.runs.receipt import TRIGGER_EVIDENCE, TriggerEvidenceRow, TriggerReceiptRow
-from service.eventstore.commands import Lookup, Unit
-from service.eventstore.intents import Intent
+from service.eventstore.declare.commands import Lookup, Unit
+from service.eventstore.declare.intents import Intent
 from service.runs.considering import ConsideredCase, Judged
 from service.runs.recording import Asked, Subject, acted_on, passed_over
 from service.runs.scope import (

@@ -6,8 +6,8 @@ from projections.cases.case import CASE_STATS
 from projections.runs.decision import DECISIONS
 from projections.runs.receipt import TriggerReceiptRow
 from projections.runs.run import RunRow
-from service.eventstore.commands import Lookup, Refused, Unit
-from service.eventstore.intents import Intent
+from service.eventstore.declare.commands import Lookup, Refused, Unit
+from service.eventstore.declare.intents import Intent
 from service.runs.recording import Asked, Subject, acted_on
 from service.runs.scope import (
     Ran,

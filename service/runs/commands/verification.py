@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from projections.runs.run import RunRow
-from service.eventstore.commands import Unit
-from service.eventstore.intents import Intent
+from service.eventstore.declare.commands import Unit
+from service.eventstore.declare.intents import Intent
 from service.runs.scope import Ran, RunScope
 from statemachines.cases import case as cases
 from statemachines.runs.events import Verdict

@@ -13,8 +13,8 @@ from service.accounts.commands import invitation as invitations
 from service.accounts.operator import email_identity
 from service.auth.secrets import digest, kind_of
 from service.auth.system import carry_out
-from service.eventstore.intents import Intent
-from service.eventstore.rebuild import rebuild
+from service.eventstore.declare.intents import Intent
+from service.eventstore.history.rebuild import rebuild
 from service.eventstore.store import EventStore
 from statemachines.accounts import person as people
 from statemachines.accounts import sign_in

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from service.accounts import operator, reads
 from service.accounts.operator import email_identity
-from service.eventstore.pages import END, Place
+from service.eventstore.read.pages import END, Place
 from service.eventstore.store import EventStore
 
 

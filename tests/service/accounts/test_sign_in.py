@@ -14,7 +14,7 @@ from service.accounts.commands.sign_in import Codes
 from service.accounts.operator import email_identity
 from service.auth.secrets import digest, kind_of
 from service.auth.system import carry_out
-from service.eventstore.intents import Intent
+from service.eventstore.declare.intents import Intent
 from service.eventstore.store import EventStore
 from statemachines.accounts import person as people
 from statemachines.accounts.sign_in import AccessDenied, AuthorizationPending, DeviceCodeOver, SlowDown, sign_in_id

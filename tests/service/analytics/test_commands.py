@@ -8,7 +8,7 @@ from projections.analytics.connection import GRANTS, ConnectionRow, GrantRow
 from service.analytics import show
 from service.analytics.commands import ATTEMPTS, insist, keep_tokens
 from service.auth.system import carry_out
-from service.eventstore.commands import CommandNotDone
+from service.fairness.not_done import CommandNotDone
 from statemachines.analytics.connection import Reason, Status
 from tests.support.ingest import PROJECT
 

@@ -16,7 +16,7 @@ from service.auth.authenticator import Authenticator
 from service.auth.principals import ANONYMOUS, PrincipalKind
 from service.auth.refusals import NotFound, OwnerRequired, PrincipalNotAllowed, ScopeMissing, Unauthenticated
 from service.auth.secrets import SecretKind
-from service.eventstore.commands import Answer, Command, Origin
+from service.eventstore.declare.commands import Answer, Command, Origin
 from service.eventstore.store import EventStore
 from service.http.edge.operations import Operation
 from service.ids import new_id

@@ -17,7 +17,7 @@ from service.billing import commands, payments, reconciling
 from service.billing.notifications import read, whose
 from service.billing.payments import SETTLING_SECONDS, Payments
 from service.billing.reconciling import Look, reconcile
-from service.eventstore.commands import Answer, Command, Origin, Unit
+from service.eventstore.declare.commands import Answer, Command, Origin, Unit
 from service.eventstore.store import EventStore
 from service.ids import new_id
 from service.settingvalues import PLANS, plans

@@ -14,7 +14,7 @@ import pytest
 
 from service.cli import copies
 from service.cli.copies import Tally, back_up, bring_back, extent_of
-from service.eventstore.audit import check_history, check_projection
+from service.eventstore.history.audit import check_history, check_projection
 from service.http.edge.app import create_app
 from service.process.assembly import make_services
 from service.registry import read_models

@@ -10,9 +10,10 @@ import pytest
 from projections.contracts.contract import PROJECTION
 from service.contracts import commands, stopping
 from service.contracts.stopping import NotStopped, resume_installation, stop_installation
-from service.eventstore.commands import Answer, Command, CommandNotDone, Origin, Unit
-from service.eventstore.names import gate, lock_number
+from service.eventstore.declare.commands import Answer, Command, Origin, Unit
+from service.eventstore.declare.names import gate, lock_number
 from service.eventstore.store import EventStore
+from service.fairness.not_done import CommandNotDone
 from statemachines.contracts import contract as contracts
 from statemachines.contracts import stop
 from statemachines.contracts.contract import EnableWish, command_of

@@ -13,7 +13,7 @@ from service.credentials import commands
 from service.credentials.commands import NewCredential
 from service.credentials.reads import credentials_of
 from service.credentials.show import credential_replay
-from service.eventstore.pages import END
+from service.eventstore.read.pages import END
 from service.eventstore.store import EventStore
 from statemachines.credentials.credential import (
     CI,

@@ -20,9 +20,9 @@ from service.deletion import commands, purging, reads
 from service.deletion.advancing import Advancer
 from service.deletion.purging import FACTS, KEPT, Purge
 from service.deletion.sweeping import in_turn, sweep
-from service.eventstore import statements
-from service.eventstore.partitioned import TELEMETRY
-from service.eventstore.rebuild import rebuild
+from service.eventstore.history.rebuild import rebuild
+from service.eventstore.schema.partitioned import TELEMETRY
+from service.eventstore.state import statements
 from service.eventstore.store import EventStore
 from service.ids import new_id
 from service.registry import read_models

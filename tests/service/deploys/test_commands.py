@@ -5,8 +5,8 @@ from __future__ import annotations
 from service.auth.system import carry_out
 from service.deploys import commands, reads, show
 from service.deploys.commands import Report
-from service.eventstore.clock import DAY
-from service.eventstore.pages import END
+from service.eventstore.connect.clock import DAY
+from service.eventstore.read.pages import END
 from tests.support.ingest import OTHER, OWNER, PROJECT
 
 REPORT = Report("1.2.3", "production", "a" * 40, "main", "Ship it", 2, "cred_1", "b" * 64)

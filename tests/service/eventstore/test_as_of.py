@@ -8,11 +8,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from service.eventstore import as_of
-from service.eventstore.as_of import Mark, MarkAhead, Past, parse_mark, until
-from service.eventstore.faults import StreamIsNewer
-from service.eventstore.history import read_stream
-from service.eventstore.sequencer import sequence_all
+from service.eventstore.declare.faults import StreamIsNewer
+from service.eventstore.history.as_of import Mark, MarkAhead, Past, parse_mark, until
+from service.eventstore.history.stored import as_of, read_stream
+from service.eventstore.log.sequencer import sequence_all
 from service.eventstore.store import EventStore
 from tests.support.later import LaterRelease, later_projection
 from tests.support.toy import LIVE_TOYS, TOY, TOYS, toy_stream

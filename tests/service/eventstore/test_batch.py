@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from service.eventstore.commands import Answer, KeyReused, Lookup, Outcome, StoredAnswer, Unit
+from service.eventstore.declare.commands import Answer, KeyReused, Lookup, Outcome, StoredAnswer, Unit
 from statemachines.kernel.if_match import PreconditionFailed
 from statemachines.kernel.machine import Recorded, Stream, replay
 from tests.support import toy

@@ -8,13 +8,13 @@ import msgspec
 import psycopg
 import pytest
 
-from service.eventstore import statements
-from service.eventstore.arrays import columns
-from service.eventstore.cache import ENTRY, GUESSED, LENT_BYTES, Known, Mark, StateCache, Weight
-from service.eventstore.commands import Answer, Unit
-from service.eventstore.unit import Registry
-from service.eventstore.weighing import weigh
-from service.eventstore.writing import SNAPSHOT_BYTES, SNAPSHOT_EVENTS
+from service.eventstore.connect.arrays import columns
+from service.eventstore.declare.commands import Answer, Unit
+from service.eventstore.state import statements
+from service.eventstore.state.cache import ENTRY, GUESSED, LENT_BYTES, Known, Mark, StateCache, Weight
+from service.eventstore.state.unit import Registry
+from service.eventstore.state.weighing import weigh
+from service.eventstore.write.writing import SNAPSHOT_BYTES, SNAPSHOT_EVENTS
 from statemachines.kernel.machine import replay
 from statemachines.kernel.topics import decode_event
 from tests.support import toy

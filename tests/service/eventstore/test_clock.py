@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 
 import service
-from service.eventstore import clock
+from service.eventstore.connect import clock
 
 ROOM = Path(service.__file__).parent
 

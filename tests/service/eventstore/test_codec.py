@@ -11,7 +11,7 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.eventstore.codec import (
+from service.eventstore.declare.codec import (
     CHAIN_START,
     Envelope,
     canonical,

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from psycopg.pq import TransactionStatus
 
-from service.eventstore.connection import Connection, connect
+from service.eventstore.connect.connection import Connection, connect
 
 PREPARED = "select count(*) from pg_prepared_statements"
 DIVIDE = "select 10 / %s::int"

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.eventstore import documents
-from service.eventstore.commands import Outcome
-from service.eventstore.documents import MOST_BYTES, MOST_TIMES, WINDOW, Taken, TooManyDocuments, take_document
+from service.eventstore.declare.commands import Outcome
+from service.eventstore.state import documents
+from service.eventstore.state.documents import MOST_BYTES, MOST_TIMES, WINDOW, Taken, TooManyDocuments, take_document
 from service.eventstore.store import EventStore
 from tests.support import toy
 from tests.support.rounds import Bench

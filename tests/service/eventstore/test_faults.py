@@ -8,9 +8,10 @@ import psycopg
 import pytest
 
 import service
-from service.eventstore.commands import CommandFailed, CommandNotDone
-from service.eventstore.connection import connect
-from service.eventstore.faults import CommitNotConfirmed, Meaning, judge
+from service.eventstore.connect.connection import connect
+from service.eventstore.declare.commands import CommandFailed
+from service.eventstore.declare.faults import CommitNotConfirmed, Meaning, judge
+from service.fairness.not_done import CommandNotDone
 
 MEANINGS = [
     (psycopg.OperationalError("consuming input failed"), Meaning.IN_DOUBT),

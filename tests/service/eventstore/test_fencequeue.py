@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 
-from service.eventstore.entry import Entry
-from service.eventstore.fencequeue import FenceQueue
+from service.eventstore.state.entry import Entry
+from service.eventstore.write.fencequeue import FenceQueue
 from tests.support.rounds import entry_of
 from tests.support.toy import lower_flag
 

@@ -12,9 +12,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from service.discovery import room
-from service.eventstore import fulldisk
-from service.eventstore.faults import Meaning, judge
-from service.eventstore.fulldisk import FullDisk
+from service.eventstore.connect import fulldisk
+from service.eventstore.connect.fulldisk import FullDisk
+from service.eventstore.declare.faults import Meaning, judge
 from service.settings import Settings
 
 
@@ -79,7 +79,7 @@ def test_processes_that_share_a_directory_tell_each_other(clock: list[float], tm
 
 def test_whoever_writes_reports_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it is decided what an error means; the command fails alone, as with anything unforeseen."""
-    from service.eventstore import faults
+    from service.eventstore.declare import faults
 
     full = FullDisk()
     monkeypatch.setattr(faults, "FULL_DISK", full)

@@ -14,9 +14,9 @@ import psycopg
 import pytest
 
 import service
-from service.eventstore import functions, jobschema, migrations
-from service.eventstore.functions import Function
-from service.eventstore.migrations import MigrationError, Standing
+from service.eventstore.schema import functions, jobschema, migrations
+from service.eventstore.schema.functions import Function
+from service.eventstore.schema.migrations import MigrationError, Standing
 
 Sql = psycopg.Connection[Any]
 ROOM = Path(service.__file__).parent

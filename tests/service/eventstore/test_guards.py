@@ -7,9 +7,9 @@ from typing import Any
 
 import psycopg
 
-from service.eventstore import functions, guards
-from service.eventstore.audit import Problem, Seen, check_history
-from service.eventstore.guards import Serving, Weakness, check_guards, serving_role
+from service.eventstore.history.audit import Problem, Seen, check_history
+from service.eventstore.schema import functions, guards
+from service.eventstore.schema.guards import Serving, Weakness, check_guards, serving_role
 from tests.support.cluster import TestCluster
 from tests.support.handwritten import append
 from tests.support.toy import ToyOpened

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from service.eventstore.commands import KeyReused, Outcome
-from service.eventstore.idempotency import Record, replay
+from service.eventstore.declare.commands import KeyReused, Outcome
+from service.eventstore.declare.idempotency import Record, replay
 
 STORED = Record("f", "cmd_1", 201, b'{"id":1}', {"etag": '"1"'})
 BOUND = Record("f", "cmd_1", None, b"", {})

@@ -10,10 +10,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from service.eventstore.commands import Answer, CommandFailed, CommandNotDone, KeyReused, Unit
-from service.eventstore.lane import PER_TENANT, FenceLane
-from service.eventstore.sequencer import Sequencer
+from service.eventstore.declare.commands import Answer, CommandFailed, KeyReused, Unit
+from service.eventstore.log.sequencer import Sequencer
 from service.eventstore.store import EventStore
+from service.eventstore.write.lane import PER_TENANT, FenceLane
+from service.fairness.not_done import CommandNotDone
 from statemachines.kernel.if_match import PreconditionFailed
 from tests.support import toy
 from tests.support.proxy import Fault, PostgresProxy, in_order

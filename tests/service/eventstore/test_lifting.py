@@ -13,16 +13,16 @@ from eventsourcing.persistence import EventStore as LibraryStore
 
 from projections.kernel.projection import projection
 from service.cli.events import envelope
-from service.eventstore.as_of import Mark, Past
-from service.eventstore.audit import check_history, check_projection
-from service.eventstore.bundle import bundle
-from service.eventstore.commands import Answer, Unit
-from service.eventstore.history import read_log, read_stream
-from service.eventstore.rebuild import rebuild
-from service.eventstore.recorder import MsgspecMapper, ReadOnlyRecorder
-from service.eventstore.sequencer import sequence_all
+from service.eventstore.declare.commands import Answer, Unit
+from service.eventstore.history.as_of import Mark, Past
+from service.eventstore.history.audit import check_history, check_projection
+from service.eventstore.history.bundle import bundle
+from service.eventstore.history.rebuild import rebuild
+from service.eventstore.history.recorder import MsgspecMapper, ReadOnlyRecorder
+from service.eventstore.history.stored import read_log, read_stream
+from service.eventstore.log.sequencer import sequence_all
+from service.eventstore.state.unit import Registry
 from service.eventstore.store import EventStore
-from service.eventstore.unit import Registry
 from statemachines.kernel.machine import Recorded, StateMachine, Stream, replay, transition_table
 from tests.support import toy
 from tests.support.toy import TOY, TOYS, Status, Toy, ToyBumped, ToyClosed, ToyOpened, command, simple_bump, toy_stream

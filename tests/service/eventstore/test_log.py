@@ -14,13 +14,13 @@ from typing import Any
 import psycopg
 import pytest
 
-from service.eventstore.audit import check_history
-from service.eventstore.commands import Answer, Unit
-from service.eventstore.connection import connect
-from service.eventstore.faults import CommitNotConfirmed
-from service.eventstore.history import follow, read_log, read_stream
-from service.eventstore.reactor import NAME, Job, Reactor, react_once
-from service.eventstore.sequencer import BATCH, Sequencer, sequence_all, sequence_once
+from service.eventstore.connect.connection import connect
+from service.eventstore.declare.commands import Answer, Unit
+from service.eventstore.declare.faults import CommitNotConfirmed
+from service.eventstore.history.audit import check_history
+from service.eventstore.history.stored import follow, read_log, read_stream
+from service.eventstore.log.reactor import NAME, Job, Reactor, react_once
+from service.eventstore.log.sequencer import BATCH, Sequencer, sequence_all, sequence_once
 from service.eventstore.store import EventStore
 from tests.support.cluster import TestCluster
 from tests.support.daemon import REACTIONS, Daemon

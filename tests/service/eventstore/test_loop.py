@@ -15,23 +15,23 @@ import msgspec
 import psycopg
 import pytest
 
-from service.eventstore import entry as entry_module
-from service.eventstore import names
 from service.eventstore import store as store_module
-from service.eventstore.commands import (
+from service.eventstore.connect.connection import NOTICE_SILENCE, connect
+from service.eventstore.declare import names
+from service.eventstore.declare.commands import (
     Answer,
     Command,
     CommandFailed,
-    CommandNotDone,
     KeyInProgress,
     KeyReused,
     Outcome,
     OutcomeUnknown,
     Unit,
 )
-from service.eventstore.connection import NOTICE_SILENCE, connect
-from service.eventstore.loop import CAPACITY, PER_STREAM, PER_TENANT
+from service.eventstore.state import entry as entry_module
 from service.eventstore.store import DOCUMENT_BYTES, EventStore
+from service.eventstore.write.loop import CAPACITY, PER_STREAM, PER_TENANT
+from service.fairness.not_done import CommandNotDone
 from statemachines.kernel.if_match import PreconditionFailed
 from tests.support import toy
 from tests.support.proxy import Fault, PostgresProxy, in_order

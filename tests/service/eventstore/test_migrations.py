@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 
-from service.eventstore import functions, jobschema, migrations
-from service.eventstore.migrations import Migration, MigrationError, Standing
-from service.eventstore.startup import UnfitDatabase, check_database, server_problems
+from service.eventstore.schema import functions, jobschema, migrations
+from service.eventstore.schema.migrations import Migration, MigrationError, Standing
+from service.eventstore.schema.startup import UnfitDatabase, check_database, server_problems
 from tests.support.cluster import TestCluster
 from tests.support.olddatabases import catalog
 

@@ -6,11 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from service.eventstore import entry as entry_module
-from service.eventstore import names, parking
-from service.eventstore.commands import CommandNotDone, KeyInProgress, OutcomeUnknown
-from service.eventstore.entry import DEADLINE, DOUBT_DEADLINE, Entry
-from service.eventstore.parking import Parking
+from service.eventstore.declare import names
+from service.eventstore.declare.commands import KeyInProgress, OutcomeUnknown
+from service.eventstore.state import entry as entry_module
+from service.eventstore.state.entry import DEADLINE, DOUBT_DEADLINE, Entry
+from service.eventstore.write import parking
+from service.eventstore.write.parking import Parking
+from service.fairness.not_done import CommandNotDone
 from tests.support.rounds import entry_of
 from tests.support.toy import command, simple_bump, toy_stream
 

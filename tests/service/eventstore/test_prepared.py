@@ -7,8 +7,8 @@ import asyncio
 import psycopg
 import pytest
 
-from service.eventstore.connection import connect_async
-from service.eventstore.prepared import PreparedStatement
+from service.eventstore.connect.connection import connect_async
+from service.eventstore.connect.prepared import PreparedStatement
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from service.eventstore.commands import ReadNotDone
-from service.eventstore.reader import Caller, Reader, read_as, reading_for
+from service.eventstore.read.reader import Caller, Reader, read_as, reading_for
 from service.eventstore.store import LONG_WAITING, EventStore
+from service.fairness.not_done import ReadNotDone
 
 Sql = psycopg.Connection[Any]
 SLOW = "select pg_sleep(60)"

@@ -15,15 +15,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.eventstore import fold_digest as fold_digest_module
-from service.eventstore import rebuild as rebuild_module
-from service.eventstore.audit import Difference, check_projection
-from service.eventstore.commands import Answer, Unit
-from service.eventstore.connection import connect
-from service.eventstore.fold_digest import fold_digest, source_of
-from service.eventstore.folding import RowDigest, fold_history, uncollected
-from service.eventstore.rebuild import RebuildRunning, rebuild, receipt_command
-from service.eventstore.sequencer import Sequencer, sequence_all
+from service.eventstore.connect.connection import connect
+from service.eventstore.declare.commands import Answer, Unit
+from service.eventstore.history.audit import Difference, check_projection
+from service.eventstore.history.fold_digest import fold_digest, source_of
+from service.eventstore.history.folding import RowDigest, fold_history, uncollected
+from service.eventstore.history.rebuild import RebuildRunning, rebuild, receipt_command
+from service.eventstore.history.stored import fold_digest as fold_digest_module
+from service.eventstore.history.stored import rebuild as rebuild_module
+from service.eventstore.log.sequencer import Sequencer, sequence_all
 from service.eventstore.store import EventStore
 from service.registry import registry
 from statemachines.audit import rebuild as rebuilds
@@ -455,7 +455,7 @@ def test_folding_in_pages_is_folding(bench: Bench, sql: Sql, monkeypatch: pytest
     whole = list(fold_history(sql, TOYS))
     assert [folded.name[1] for folded in whole] == sorted(f"toy_{n}" for n in range(12))
     for page in (1, 2, 3, 5):
-        monkeypatch.setattr("service.eventstore.folding.PAGE", page)
+        monkeypatch.setattr("service.eventstore.history.folding.PAGE", page)
         assert list(fold_history(sql, TOYS)) == whole
         assert list(fold_history(sql, TOYS, ("proj_a", "toy_3"))) == whole[whole.index(_named(whole, "toy_3")) + 1 :]
 

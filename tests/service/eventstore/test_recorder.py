@@ -10,9 +10,9 @@ from eventsourcing.application import LocalNotificationLog
 from eventsourcing.persistence import EventStore as LibraryStore
 from eventsourcing.persistence import StoredEvent
 
-from service.eventstore.codec import canonical
-from service.eventstore.recorder import MsgspecMapper, ReadOnlyRecorder
-from service.eventstore.sequencer import sequence_all
+from service.eventstore.declare.codec import canonical
+from service.eventstore.history.recorder import MsgspecMapper, ReadOnlyRecorder
+from service.eventstore.log.sequencer import sequence_all
 from statemachines.kernel.machine import Recorded, replay
 from tests.support.rounds import Bench, count
 from tests.support.toy import TOY, ToyBumped, ToyOpened, simple_bump

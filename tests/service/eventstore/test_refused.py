@@ -8,8 +8,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from service.eventstore.commands import Answer, Command, KeyReused, Refused, Unit
-from service.eventstore.faults import CommitNotConfirmed
+from service.eventstore.declare.commands import Answer, Command, KeyReused, Refused, Unit
+from service.eventstore.declare.faults import CommitNotConfirmed
 from service.eventstore.store import EventStore
 from tests.support import toy
 from tests.support.proxy import Fault, PostgresProxy, in_order

@@ -17,12 +17,12 @@ from click.testing import CliRunner, Result
 
 from service.cli import main
 from service.cli.auditing import reader
-from service.eventstore import roles
-from service.eventstore.guards import Weakness, check_guards
-from service.eventstore.history import read_log
-from service.eventstore.migrations import MigrationError
-from service.eventstore.rebuild import rebuild
-from service.eventstore.roles import RoleError
+from service.eventstore.history.rebuild import rebuild
+from service.eventstore.history.stored import read_log
+from service.eventstore.schema import roles
+from service.eventstore.schema.guards import Weakness, check_guards
+from service.eventstore.schema.migrations import MigrationError
+from service.eventstore.schema.roles import RoleError
 from service.registry import read_models
 from tests.support.api import ok
 from tests.support.cluster import TestCluster

@@ -13,14 +13,15 @@ import psycopg
 import pytest
 from psycopg.pq import TransactionStatus
 
-from service.eventstore import names, statements
-from service.eventstore.cache import StateCache
-from service.eventstore.commands import Answer, Outcome, Unit
-from service.eventstore.connection import connect
-from service.eventstore.entry import Entry
-from service.eventstore.faults import CommitNotConfirmed, Meaning, StreamDamaged, judge
-from service.eventstore.loading import Loaded, fold_stream, fold_tail
-from service.eventstore.round import Round
+from service.eventstore.connect.connection import connect
+from service.eventstore.declare import names
+from service.eventstore.declare.commands import Answer, Outcome, Unit
+from service.eventstore.declare.faults import CommitNotConfirmed, Meaning, StreamDamaged, judge
+from service.eventstore.state import statements
+from service.eventstore.state.cache import StateCache
+from service.eventstore.state.entry import Entry
+from service.eventstore.state.loading import Loaded, fold_stream, fold_tail
+from service.eventstore.write.round import Round
 from tests.support import toy
 from tests.support.cluster import TestCluster
 from tests.support.rounds import (

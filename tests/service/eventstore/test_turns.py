@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.eventstore.commands import ReadNotDone
-from service.eventstore.turns import LONGEST, SHORT, Turns, fair_shares
+from service.fairness.not_done import ReadNotDone
+from service.fairness.turns import LONGEST, SHORT, Turns, fair_shares
 
 
 class Work:

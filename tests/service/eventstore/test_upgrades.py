@@ -11,10 +11,10 @@ import psycopg
 import pytest
 
 from projections.runs.decision import DECISIONS, DecisionRow
-from service.eventstore import functions, migrations
-from service.eventstore.audit import check_history, check_projection
-from service.eventstore.migrations import Standing
-from service.eventstore.snapshots import check_snapshots
+from service.eventstore.history.audit import check_history, check_projection
+from service.eventstore.history.snapshots import check_snapshots
+from service.eventstore.schema import functions, migrations
+from service.eventstore.schema.migrations import Standing
 from service.ingest.checks import COUNTERS, check_counters
 from service.registry import machines, read_models
 from tests.support.accounts import bearer, checked, identity

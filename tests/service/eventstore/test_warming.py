@@ -12,15 +12,16 @@ from typing import Any
 import psycopg
 import pytest
 
-from service.eventstore import lane as lane_module
-from service.eventstore import statements
-from service.eventstore.cache import StateCache
-from service.eventstore.commands import Answer, Command, CommandNotDone, Unit
-from service.eventstore.faults import StreamDamaged
-from service.eventstore.round import Round
-from service.eventstore.statements import LIGHT, LIGHT_EVENTS
+from service.eventstore.declare.commands import Answer, Command, Unit
+from service.eventstore.declare.faults import StreamDamaged
+from service.eventstore.state import statements
+from service.eventstore.state.cache import StateCache
+from service.eventstore.state.statements import LIGHT, LIGHT_EVENTS
 from service.eventstore.store import EventStore
-from service.eventstore.warming import Wanted, Warmer, load_stream
+from service.eventstore.write import lane as lane_module
+from service.eventstore.write.round import Round
+from service.eventstore.write.warming import Wanted, Warmer, load_stream
+from service.fairness.not_done import CommandNotDone
 from statemachines.kernel.machine import Stream
 from statemachines.kernel.machine import replay as replayed_of
 from statemachines.kernel.topics import decode_event

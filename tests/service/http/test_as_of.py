@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from service.eventstore.sequencer import sequence_all
+from service.eventstore.log.sequencer import sequence_all
 from service.http.edge.routes import all_endpoints
 from statemachines.contracts.playbook import assemble_entry, find_template
 from tests.support.automation_world import World, closed, open_world

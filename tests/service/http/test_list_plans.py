@@ -9,7 +9,7 @@ import pytest
 
 from service.cases import listing
 from service.cases.listing import CaseFilter
-from service.eventstore.pages import Place
+from service.eventstore.read.pages import Place
 from tests.support import list_plans
 from tests.support.cluster import TestCluster
 from tests.support.list_plans import LIMIT, LISTS, NEWEST, PROJECT, UNBOUNDED, documented

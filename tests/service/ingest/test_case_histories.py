@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from service.auth.system import carry_out
 from service.cases import commands
-from service.eventstore.connection import connect
-from service.eventstore.rebuild import rebuild
-from service.eventstore.sequencer import sequence_all
+from service.eventstore.connect.connection import connect
+from service.eventstore.history.rebuild import rebuild
+from service.eventstore.log.sequencer import sequence_all
 from service.eventstore.store import EventStore
 from service.ingest import items
 from service.ingest.grouping import GROUPINGS, Evidence, group

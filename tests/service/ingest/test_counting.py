@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from service.auth.refusals import Unauthenticated
-from service.eventstore.commands import Outcome, OutcomeUnknown
+from service.eventstore.declare.commands import Outcome, OutcomeUnknown
 from service.ingest import statements
 from service.ingest.decider import Decider
 from service.ingest.flush import Flush

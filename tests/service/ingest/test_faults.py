@@ -8,8 +8,9 @@ import time
 import psycopg
 import pytest
 
-from service.eventstore import names
-from service.eventstore.commands import CommandNotDone, OutcomeUnknown
+from service.eventstore.declare import names
+from service.eventstore.declare.commands import OutcomeUnknown
+from service.fairness.not_done import CommandNotDone
 from service.ingest import decider, statements
 from service.ingest import intake as intake_module
 from service.ingest.flush import flusher_name

@@ -10,8 +10,9 @@ import psycopg
 import pytest
 
 from service.auth.refusals import Unauthenticated
-from service.eventstore.commands import Command as StoreCommand
-from service.eventstore.commands import CommandFailed, CommandNotDone, KeyReused, Origin
+from service.eventstore.declare.commands import Command as StoreCommand
+from service.eventstore.declare.commands import CommandFailed, KeyReused, Origin
+from service.fairness.not_done import CommandNotDone
 from service.ingest import grouping
 from service.ingest.waiting import Waiting
 from service.packing import unpack
@@ -42,7 +43,7 @@ async def decide(store, stream, decision, reads=()):
 
     def run(unit):
         unit.append(stream, decision(unit.state(stream), unit.now))
-        from service.eventstore.commands import Answer
+        from service.eventstore.declare.commands import Answer
 
         return Answer(200, {})
 

@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from service.eventstore import names
-from service.eventstore.commands import KeyReused, Outcome
+from service.eventstore.declare import names
+from service.eventstore.declare.commands import KeyReused, Outcome
 from service.ingest.decider import Decider
 from service.ingest.items import Item, Part
 from tests.support.ingest import (

@@ -12,10 +12,10 @@ from service.auth.system import carry_out
 from service.cases import commands, suppressing
 from service.cases.commands import AgentRunReport
 from service.cases.suppressing import Wish
-from service.eventstore.connection import connect
-from service.eventstore.intents import Intent
-from service.eventstore.rebuild import rebuild
-from service.eventstore.sequencer import sequence_all
+from service.eventstore.connect.connection import connect
+from service.eventstore.declare.intents import Intent
+from service.eventstore.history.rebuild import rebuild
+from service.eventstore.log.sequencer import sequence_all
 from service.registry import read_models
 from statemachines.cases import case
 from statemachines.cases.acting import Merge

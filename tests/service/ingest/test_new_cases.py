@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from service.eventstore.commands import Answer, Command, Origin
+from service.eventstore.declare.commands import Answer, Command, Origin
 from statemachines.cases import case, suppressions
 from statemachines.cases.suppressions import Action
 from statemachines.contracts.policy import Thresholds

@@ -5,7 +5,7 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from service.eventstore.faults import StreamIsNewer
+from service.eventstore.declare.faults import StreamIsNewer
 from service.ingest import grouping
 from statemachines.cases import case, suppressions
 from tests.support.ingest import PROJECT, analytics_item, check_books, know, log_item, prepared, running, send

@@ -7,7 +7,7 @@ import pytest
 import structlog
 
 from service.billing.plans import Retention
-from service.eventstore import steps
+from service.eventstore.declare import steps
 from service.ingest import retention
 from service.ingest.retention import purge
 from tests.service.ingest.test_partitions import advance, label, labels, placed

@@ -73,7 +73,7 @@ def test_a_flush_of_one_account_is_short_while_others_are_about(monkeypatch: pyt
         waiting.admit(item("heavy", size=SHARED_BYTES // 4))
     assert len(projects(waiting.take(256)[0])) == 5
     assert projects(waiting.take(256)[0]) == ["heavy"] * 2
-    monkeypatch.setattr("service.eventstore.turns.ABOUT", -1.0)
+    monkeypatch.setattr("service.fairness.turns.ABOUT", -1.0)
     assert projects(waiting.take(256)[0]) == ["heavy"] * (BATCH_BYTES // (SHARED_BYTES // 4))
 
 

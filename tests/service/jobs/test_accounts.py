@@ -14,10 +14,10 @@ from projections.accounts.sign_in import PROJECTION
 from service.accounts import operator as admin
 from service.accounts.commands import invitation as invitations
 from service.auth.system import carry_out
-from service.eventstore import forgetting
-from service.eventstore.audit import Difference, check_projection
-from service.eventstore.rebuild import rebuild
+from service.eventstore.history.audit import Difference, check_projection
+from service.eventstore.history.rebuild import rebuild
 from service.eventstore.store import EventStore
+from service.eventstore.write import forgetting
 from service.jobs import accounts as jobs
 from statemachines.accounts.membership import Role
 from statemachines.accounts.sign_in import LIFETIME

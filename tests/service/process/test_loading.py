@@ -8,7 +8,7 @@ import sys
 import procrastinate
 import pytest
 
-from service.eventstore.deferring import TODO
+from service.eventstore.log.deferring import TODO
 
 # Loaded with the first use of each: source maps, OTLP in protobuf, payment, connected providers; and never by a process
 # that serves: jobs, output for terminals.

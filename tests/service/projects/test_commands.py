@@ -9,7 +9,7 @@ import pytest
 from service.accounts import operator
 from service.auth.secrets import digest, make_dsn
 from service.auth.system import carry_out
-from service.eventstore.pages import END, Place
+from service.eventstore.read.pages import END, Place
 from service.eventstore.store import EventStore
 from service.projects import commands
 from service.projects.commands.dsn import CheckedDsn, IssuedDsn

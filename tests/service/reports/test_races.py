@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import psycopg
 
-from service.eventstore.names import gate, lock_number
+from service.eventstore.declare.names import gate, lock_number
 from tests.support.automation_world import EVENTS, closed
 from tests.support.schedules import AUTOMATION
 from tests.support.weekly import Weekly, gap, report_on

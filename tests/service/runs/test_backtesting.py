@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from projections.runs.decision import DecisionRow
-from service.eventstore.commands import Answer, Command, Origin, Unit
+from service.eventstore.declare.commands import Answer, Command, Origin, Unit
 from service.eventstore.store import EventStore
 from service.runs.backtesting import Backtest, contract_row
 from service.runs.past_facts import Unknown, read_past

@@ -12,8 +12,8 @@ from typing import Any
 import psycopg
 
 from service.analytics.local import LocalAnalytics
-from service.eventstore import names
-from service.eventstore.clock import NOW, NOW_SECONDS
+from service.eventstore.connect.clock import NOW, NOW_SECONDS
+from service.eventstore.declare import names
 from service.eventstore.store import EventStore
 from service.runs import counting
 from statemachines.contracts.policy import VerificationTerms

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from projections.runs.decision import DECISIONS
-from service.eventstore import functions, names
+from service.eventstore.declare import names
+from service.eventstore.schema import functions
 from service.eventstore.store import EventStore
 from service.runs import recording
 from service.runs.considering import look_for_work

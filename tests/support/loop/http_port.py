@@ -14,7 +14,7 @@ from typing import Any
 import httpx2
 import psycopg
 
-from service.eventstore.commands import Answer, Command, Origin, Unit
+from service.eventstore.declare.commands import Answer, Command, Origin, Unit
 from service.eventstore.store import EventStore
 from service.ids import new_id
 from statemachines.cases import case

@@ -23,9 +23,9 @@ from projections.runs import lease as leases
 from projections.runs import ledger as ledgers
 from projections.runs import receipt as triggers
 from projections.runs import run as runs
-from service.eventstore.commands import Command, Origin, Refused
-from service.eventstore.intents import Intent
-from service.eventstore.unit import Batch, Registry, UnitOfWork, Working
+from service.eventstore.declare.commands import Command, Origin, Refused
+from service.eventstore.declare.intents import Intent
+from service.eventstore.state.unit import Batch, Registry, UnitOfWork, Working
 from statemachines.kernel.machine import Stream, replay
 from tests.support.loop.port import Entry
 

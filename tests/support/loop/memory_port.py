@@ -19,8 +19,8 @@ from projections.runs.receipt import PROJECTION as RECEIPTS
 from projections.runs.run import PROJECTION as RUNS
 from projections.runs.run import RunRow
 from schemas.kernel.errors import CATALOGUE
-from service.eventstore.commands import Unit
-from service.eventstore.intents import LOOKUPS, Intent
+from service.eventstore.declare.commands import Unit
+from service.eventstore.declare.intents import LOOKUPS, Intent
 from service.runs import commands, show, show_run
 from service.runs.commands.pr_proof import WaitingRun
 from service.runs.considering import ConsideredCase

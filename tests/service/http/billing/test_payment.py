@@ -17,7 +17,7 @@ import pytest_asyncio
 from projections.billing.subscription import PROJECTION
 from service.billing.payments import Payments
 from service.billing.reconciling import reconcile
-from service.eventstore.rebuild import rebuild
+from service.eventstore.history.rebuild import rebuild
 from service.settingvalues import PLANS, plans
 from tests.support.api import Person, World, at_once, ok, refused
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
-from service.eventstore import names
+from service.eventstore.declare import names
 from service.http.edge.body_room import SHARE_BYTES
 from tests.support.api import World
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from service.auth.authenticator import CACHE_SECONDS
-from service.eventstore.commands import Answer, Command, Origin
+from service.eventstore.declare.commands import Answer, Command, Origin
 from service.eventstore.store import READ_CONNECTIONS, READS_PER_TENANT
 from service.http.edge.pipeline import READING
 from service.ids import new_id

@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 from scripts import verify_proof
-from service.eventstore.codec import microseconds
+from service.eventstore.declare.codec import microseconds
 from tests.support.automation_world import closed
 from tests.support.ending import held_at_the_fence, holding, left_of, problems, to_the_receipt
 from tests.support.loop.http_scene import HttpScene, open_scene

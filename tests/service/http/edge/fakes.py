@@ -14,7 +14,7 @@ from service.auth.principals import ANONYMOUS, Principal, PrincipalKind
 from service.auth.refusals import PrincipalNotAllowed, ScopeMissing, Unauthenticated
 from service.auth.secrets import Dsn
 from service.billing.notices import Told
-from service.eventstore.commands import Answer, Command, Outcome
+from service.eventstore.declare.commands import Answer, Command, Outcome
 from service.eventstore.store import COMMANDS, FENCES, READS
 from service.http.edge.operations import Operation
 from service.services import Services

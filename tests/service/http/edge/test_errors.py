@@ -12,8 +12,9 @@ import pytest
 
 from schemas.kernel.errors import CATALOGUE, ClosedErrorEnvelope, ErrorEnvelope
 from service.auth.refusals import refusal
-from service.eventstore.commands import CommandFailed, CommandNotDone, KeyInProgress, KeyReused, OutcomeUnknown
-from service.eventstore.faults import StreamDamaged, StreamIsNewer
+from service.eventstore.declare.commands import CommandFailed, KeyInProgress, KeyReused, OutcomeUnknown
+from service.eventstore.declare.faults import StreamDamaged, StreamIsNewer
+from service.fairness.not_done import CommandNotDone
 from service.http.edge.call import Call
 from service.http.edge.errors import encode_failure, failure_of
 from statemachines.kernel.if_match import PreconditionFailed

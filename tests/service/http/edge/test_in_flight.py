@@ -11,7 +11,7 @@ import psycopg
 import pytest
 import pytest_asyncio
 
-from service.eventstore.commands import Command, Outcome
+from service.eventstore.declare.commands import Command, Outcome
 from service.http.edge.errors import RateLimited
 from service.http.edge.in_flight import InFlight
 from tests.service.http.edge.fakes import PROJECT

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from service.eventstore.commands import Outcome
+from service.eventstore.declare.commands import Outcome
 from service.http.edge.parsing import MOST_VALUES, request_hash
 from service.http.edge.pipeline import MAX_READING, MAX_RUNNING
 from service.settingvalues import RATE_LIMITS

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from service.eventstore.commands import Outcome
+from service.eventstore.declare.commands import Outcome
 from service.http.edge.routes import all_endpoints, bind
 from service.http.edge.unbuilt import is_unbuilt
 from tests.service.http.edge.fakes import FENCED, PROJECT, FakeNotices

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from service.eventstore.commands import CommandNotDone
-from service.eventstore.turns import Company, Turns
+from service.fairness.not_done import CommandNotDone
+from service.fairness.turns import Company, Turns
 from service.http.edge import turns as edge_turns
 from service.http.edge.call import Call
 from service.http.edge.pipeline import MAX_RUNNING

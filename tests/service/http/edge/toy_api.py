@@ -16,8 +16,8 @@ from structlog.testing import capture_logs
 
 from projections.kernel.projection import Row, Table
 from service.auth.principals import PrincipalKind as Kind
-from service.eventstore.commands import Answer, Outcome
-from service.eventstore.intents import Intent
+from service.eventstore.declare.commands import Answer, Outcome
+from service.eventstore.declare.intents import Intent
 from service.http.edge.app import Edge, create_app
 from service.http.edge.call import Call
 from service.http.edge.declaring import Endpoint, Group

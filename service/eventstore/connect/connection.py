@@ -1,0 +1,225 @@
+"""Connections, with every timeout that bounds what a stalled peer can hold and how long a silent server is heard."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, Self, cast
+
+import psycopg
+from psycopg import sql
+from psycopg.pq import TransactionStatus
+from psycopg.types.numeric import Int8Dumper
+from psycopg.waiting import wait_async
+
+from service.eventstore.connect.outage import OUTAGE
+from service.eventstore.connect.pipeline import Pipeline
+
+Row = tuple[Any, ...]
+Connection = psycopg.Connection[Row]
+AsyncConnection = psycopg.AsyncConnection[Row]
+AnyConnection = psycopg.BaseConnection[Row]
+
+# A host that disappears without closing its connections is noticed after about five seconds; the kernel alone takes a
+# quarter of an hour. (milliseconds for tcp_user_timeout, else seconds)
+NOTICE_SILENCE: dict[str, Any] = {
+    "keepalives_idle": 2,
+    "keepalives_interval": 1,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 5000,
+}
+CONNECT_SECONDS = 2
+KEPT_CURSORS = 50  # of a connection for reading
+KEPT_TEXT = 4096  # characters of text that a kept cursor may hold
+CANCEL_SECONDS = 0.7  # a server that has not ended a cancelled statement by then is stopped, or nobody hears it
+TRANSACTION_TIMEOUT_FROM = 170000  # the first server version that has transaction_timeout
+
+
+class WritingConnection(psycopg.Connection[Row]):
+    """A connection whose prepared statements go past the driver's cursors, which cost more than most statements do.
+
+    One thread uses it, and it runs no template strings. `ended_by` is the SQLSTATE with which the server has ended the
+    session.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._together = Pipeline(self)
+        # The driver prepares nothing itself: what it did not prepare it does not throw away after a ROLLBACK, which
+        # would take along what was prepared here.
+        self.prepare_threshold = None
+        self.ended_by = ""
+        # What the server says while nothing is asked of it comes as a notice; whoever asks next only finds the
+        # connection closed.
+        self.add_notice_handler(self._hear)
+
+    def _hear(self, notice: psycopg.errors.Diagnostic) -> None:
+        if notice.severity_nonlocalized in {"FATAL", "PANIC"}:
+            self.ended_by = notice.sqlstate or ""
+
+    def execute(  # type: ignore[override]
+        self, query: str | bytes | sql.SQL | sql.Composed, params: Sequence[Any] = (), *, prepare: bool = False
+    ) -> psycopg.Cursor[Row]:
+        """Run a statement. Raises psycopg.Error.
+
+        One that is prepared is a text with places `%s`, and its answer, an `Answer`, has what callers use of a cursor.
+        """
+        if not prepare:
+            return super().execute(query, params or None)
+        assert not isinstance(query, sql.SQL | sql.Composed)
+        return cast("psycopg.Cursor[Row]", self._together.execute(query, params))
+
+    def pipeline(self) -> Pipeline:  # type: ignore[override]
+        """Open a block of prepared statements, which are sent at its end; their answers are there after it."""
+        return self._together
+
+
+class ReadingConnection(psycopg.AsyncConnection[Row]):
+    """A connection whose reader may be cancelled at any time, and has it back at once.
+
+    The driver asks the server to end the statement and waits until it has: for up to ten seconds, when the server is
+    stopped or the network is dead. Here such a connection is cut.
+    """
+
+    _ending: asyncio.Task[None] | None = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._kept: dict[str, psycopg.AsyncCursor[Row]] = {}
+
+    async def fetch(self, query: str, params: Sequence[Any], *, prepare: bool | None) -> list[Row]:
+        """Run a statement and return its rows; `prepare` as psycopg has it. Raises psycopg.Error.
+
+        The cursor of a statement that brought back little is kept: to make one takes a quarter of its time. It holds
+        on to its rows until it is used again, so one that brought back much is not.
+        """
+        cursor = self._kept.pop(query, None) or self.cursor()
+        await cursor.execute(query.encode(), params, prepare=prepare)
+        rows = await cursor.fetchall()
+        size = sum(len(value) for row in rows for value in row if isinstance(value, str))
+        if size < KEPT_TEXT and len(self._kept) < KEPT_CURSORS:
+            self._kept[query] = cursor
+        return rows
+
+    @classmethod
+    async def connect(cls, conninfo: str = "", **more: Any) -> Self:
+        """Open one. Raises psycopg.OperationalError."""
+        try:
+            connection = await super().connect(conninfo, **more)
+        except psycopg.OperationalError as error:
+            OUTAGE.began(error)
+            raise
+        OUTAGE.ended()
+        return connection
+
+    async def wait(self, gen: Any, *args: Any, **more: Any) -> Any:
+        """Wait for a statement. Whoever is cancelled goes at once, and the statement is ended behind them."""
+        await self.ended()
+        try:
+            return await wait_async(gen, self.pgconn.socket, *args, **more)
+        except asyncio.CancelledError:
+            if self.pgconn.transaction_status == TransactionStatus.ACTIVE:
+                self._ending = asyncio.get_running_loop().create_task(self._end(gen))
+            raise
+
+    async def ended(self) -> None:
+        """Return when no statement is being ended any more."""
+        if self._ending is not None:
+            ending, self._ending = self._ending, None
+            await ending
+
+    @property
+    def ends(self) -> bool:
+        """Whether a statement is being ended."""
+        return self._ending is not None
+
+    async def _end(self, gen: Any) -> None:
+        """Ask the server to end the statement that runs, and cut the connection unless it does so soon."""
+        try:
+            async with asyncio.timeout(CANCEL_SECONDS):
+                await self.cancel_safe(timeout=CANCEL_SECONDS)
+                await wait_async(gen, self.pgconn.socket)
+        except (TimeoutError, OSError, psycopg.Error) as error:
+            if not isinstance(error, psycopg.errors.QueryCanceled):
+                OUTAGE.began(TimeoutError())
+                cut(self)
+                self.pgconn.finish()
+
+
+def cut(connection: AnyConnection) -> None:
+    """End a connection under whoever waits on it, who then gets psycopg.OperationalError."""
+    with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as end:
+        end.shutdown(socket.SHUT_RDWR)
+
+
+@contextmanager
+def answering_within(connection: Connection, seconds: float) -> Iterator[None]:
+    """Cut a connection unless the block is over in time, however silent its server is."""
+    watch = threading.Timer(seconds, cut, [connection])
+    watch.daemon = True
+    watch.start()
+    try:
+        yield
+    finally:
+        watch.cancel()
+
+
+def connect(conninfo: str, *, application: str, transaction_timeout_ms: int = 2000) -> Connection:
+    """Open a connection for writing; `conninfo` is a libpq string or URL.
+
+    Raises psycopg.OperationalError when the database is not there.
+    """
+    try:
+        connection = WritingConnection.connect(conninfo, **_options(application))
+        for statement in _adapt(connection, transaction_timeout_ms):
+            connection.execute(statement)
+    except psycopg.OperationalError as error:
+        OUTAGE.began(error)
+        raise
+    OUTAGE.ended()
+    return connection
+
+
+async def connect_async(conninfo: str, *, application: str, transaction_timeout_ms: int = 2000) -> AsyncConnection:
+    """Open such a connection for the event loop. Raises psycopg.OperationalError when the database is not there."""
+    try:
+        connection = await psycopg.AsyncConnection.connect(conninfo, **_options(application))
+        for statement in _adapt(connection, transaction_timeout_ms):
+            await connection.execute(statement)
+    except psycopg.OperationalError as error:
+        OUTAGE.began(error)
+        raise
+    OUTAGE.ended()
+    return connection
+
+
+def _options(application: str) -> dict[str, Any]:
+    return {"autocommit": True, "application_name": application, "connect_timeout": CONNECT_SECONDS, **NOTICE_SILENCE}
+
+
+def _adapt(connection: AnyConnection, transaction_timeout_ms: int) -> list[sql.Composed]:
+    """Set the driver's side of a connection for writing; returns the statements that set the server's side."""
+    # Without this the type of an integer changes with its value, and statements are prepared again and again.
+    connection.adapters.register_dumper(int, Int8Dumper)
+    connection.prepared_max = None
+    settings = {
+        "default_transaction_isolation": "read committed",
+        "statement_timeout": "3s",
+        "lock_timeout": "1s",
+        "idle_in_transaction_session_timeout": "1s",
+        "client_connection_check_interval": "1s",
+        # Statements are planned once, while the tables are small; these plans stay right when they are large.
+        "plan_cache_mode": "force_generic_plan",
+        "max_parallel_workers_per_gather": "0",
+        "jit": "off",
+        "enable_seqscan": "off",
+        "enable_hashjoin": "off",
+        "enable_mergejoin": "off",
+    }
+    if connection.info.server_version >= TRANSACTION_TIMEOUT_FROM:
+        settings["transaction_timeout"] = f"{transaction_timeout_ms}ms"
+    return [sql.SQL("set {} = {}").format(sql.Identifier(name), sql.Literal(value)) for name, value in settings.items()]

@@ -1,0 +1,79 @@
+"""Connections that write facts outside streams: notes that no command makes and no event holds.
+
+Never events, heads or rows of read models: those have the command loop alone. What is written here is worked out again
+by whoever finds it missing, so whoever writes it goes on when it cannot be written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import psycopg
+from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
+
+from service.eventstore.connect.connection import CONNECT_SECONDS, NOTICE_SILENCE, ReadingConnection
+
+AsyncConnection = psycopg.AsyncConnection[tuple[Any, ...]]
+
+CONNECTIONS = 2
+WAITING = 64
+WAIT_SECONDS = 1.0
+MOST_SECONDS = 4.0  # a note takes at most, also when the server has fallen silent; then TimeoutError
+_SETTINGS = (
+    "statement_timeout = '2s'",
+    "lock_timeout = '500ms'",
+    "idle_in_transaction_session_timeout = '1s'",
+    # What a crash takes is worked out again like anything else that is missing; nobody waits for the disk meanwhile.
+    "synchronous_commit = off",
+)
+NOT_WRITTEN = (psycopg.Error, PoolTimeout, TooManyRequests, OSError)
+"""What `connection` and statements on it may raise when the database cannot take the note now."""
+
+
+class Facts:
+    """The connections of one process, opened when they are needed."""
+
+    def __init__(self, conninfo: str) -> None:
+        self._conninfo = conninfo
+        self._pool: AsyncConnectionPool[AsyncConnection] | None = None
+
+    async def start(self) -> None:
+        """Allow connections; none is opened before it is asked for."""
+        self._pool = AsyncConnectionPool(
+            self._conninfo,
+            connection_class=ReadingConnection,
+            min_size=0,
+            max_size=CONNECTIONS,
+            max_waiting=WAITING,
+            timeout=WAIT_SECONDS,
+            num_workers=1,
+            kwargs={
+                "autocommit": True,
+                "application_name": "service-facts",
+                "connect_timeout": CONNECT_SECONDS,
+                **NOTICE_SILENCE,
+            },
+            configure=_configure,
+            open=False,
+        )
+        await self._pool.open()
+
+    async def stop(self) -> None:
+        """Close the connections."""
+        if self._pool is not None:
+            await self._pool.close()
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[AsyncConnection]:
+        """Lend a connection in autocommit mode. Raises what NOT_WRITTEN names."""
+        assert self._pool is not None, "the store is not started"
+        async with asyncio.timeout(MOST_SECONDS), self._pool.connection() as connection:
+            yield connection
+
+
+async def _configure(connection: AsyncConnection) -> None:
+    for setting in _SETTINGS:
+        await connection.execute(f"set {setting}".encode())

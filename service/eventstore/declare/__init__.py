@@ -1,0 +1,1 @@
+"""What a caller declares of a command, how it is written down, and what an error means for it."""

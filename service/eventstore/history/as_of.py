@@ -1,0 +1,147 @@
+"""Rows as they were: a stream is folded up to a mark by the fold that keeps its row, and shown by the same code.
+
+A mark is a revision of the stream, a position in the log or an epoch second. Revisions, positions and times rise
+together along a stream, so a mark parts its events into those that had happened and those that had not. A second
+counts whole: what is asked within it may still be joined by what happens before its end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar, cast
+
+import msgspec
+import psycopg
+
+from projections.kernel.projection import AnyProjection, Table
+from schemas.kernel.as_of import AS_OF
+from schemas.kernel.errors import InvalidField, InvalidPayloadDetails
+from service.eventstore.connect.clock import NOW_SECONDS
+from service.eventstore.declare.faults import StreamIsNewer
+from service.eventstore.history.stored import StoredEvent
+from service.eventstore.store import EventStore
+from statemachines.kernel.machine import Recorded, Rejection, Stream
+from statemachines.kernel.topics import UnknownTopic, decode_events
+
+R = TypeVar("R", bound=msgspec.Struct)
+
+PAGE = 500
+"""Events that are folded at a time: between two pages the event loop does other things."""
+
+_AFTER = {
+    "r": "e.revision > %s::bigint",
+    "p": "not exists (select from log_index i where i.seq = e.seq and i.position <= %s::bigint)",
+    "t": "e.recorded_at >= to_timestamp(%s::bigint + 1)",
+}
+_END = {
+    "r": "(select h.revision from stream_heads h where h.project_id = %s and h.stream_id = %s)",
+    "p": "(select size from log_state where (%s::text, %s::text) is not null)",
+    "t": f"(select {NOW_SECONDS} where (%s::text, %s::text) is not null)",
+}
+BOUND = {
+    unit: (
+        f"select {_END[unit]}, (select min(e.revision) from events e "  # noqa: S608 - constants
+        f"where e.project_id = %s and e.stream_id = %s and {_AFTER[unit]})"
+    )
+    for unit in _AFTER
+}
+"""Where a stream ends by a unit, and its first event after a mark; parameters as `bounds` lays them out."""
+_READ = (
+    "select e.revision, e.topic, e.payload::text, floor(extract(epoch from e.recorded_at))::bigint, "
+    "e.actor_kind || ':' || e.actor_id from events e where e.project_id = %s and e.stream_id = %s "
+    "and e.revision > %s and e.revision < coalesce(%s, 9223372036854775807) order by e.revision limit %s"
+)
+
+
+class MarkAhead(Rejection):
+    """A mark that is not reached yet: nobody knows what will be shown then."""
+
+    code = "invalid_payload"
+
+    def __init__(self, mark: Mark, end: int) -> None:
+        self.reason = f"{mark.unit}:{mark.at} is not reached yet: the end is {mark.unit}:{end}"
+        details = InvalidPayloadDetails(invalid_fields=[InvalidField("as_of", self.reason)])
+        super().__init__("A parameter is not acceptable.", **msgspec.to_builtins(details))
+
+
+class Mark(NamedTuple):
+    """A moment in the life of a stream: revision (r), position in the log (p) or epoch second (t)."""
+
+    unit: Literal["r", "p", "t"]
+    at: int
+
+
+class Rows(Protocol):
+    """What one row is read from: the read models, or the past."""
+
+    async def get(self, table: Table[R], project_id: str, id: str) -> R | None:  # noqa: A002
+        """Read one row by its key."""
+
+
+def parse_mark(text: str) -> Mark:
+    """Read a mark such as `r:12`, `p:345` or `t:1700000000`. Raises ValueError."""
+    if re.match(AS_OF, text) is None:
+        raise ValueError(f"{text!r} is no revision r:N, position p:N or time t:N")
+    unit, _, number = text.partition(":")
+    return Mark(cast("Literal['r', 'p', 't']", unit), int(number))
+
+
+LATEST = 253_402_300_799
+"""The last second that the database can name, of the year 9999: every later one is as far from being reached."""
+
+
+def bounds(mark: Mark, project_id: str, stream_id: str) -> tuple[Any, ...]:
+    """The parameters of BOUND."""
+    return project_id, stream_id, project_id, stream_id, min(mark.at, LATEST) if mark.unit == "t" else mark.at
+
+
+def require_reached(mark: Mark, end: int | None) -> None:
+    """Refuse a mark beyond what there is. A stream that does not exist has nothing to be beyond. Raises MarkAhead."""
+    if end is not None and mark.at > end:
+        raise MarkAhead(mark, end)
+
+
+def until(connection: psycopg.Connection[Any], mark: Mark, events: Sequence[StoredEvent]) -> list[StoredEvent]:
+    """Those events of one stream that had happened at a mark. Raises MarkAhead."""
+    first = events[0]
+    query = BOUND[mark.unit].encode()
+    [[end, first_after]] = connection.execute(query, bounds(mark, first.project_id, first.stream_id)).fetchall()
+    require_reached(mark, end)
+    return [event for event in events if first_after is None or event.revision < first_after]
+
+
+class Past:
+    """The read models as they were at a mark, a row at a time."""
+
+    def __init__(self, store: EventStore, mark: Mark) -> None:
+        self._store = store
+        self._mark = mark
+
+    async def get(self, table: Table[R], project_id: str, id: str) -> R | None:  # noqa: A002
+        """Fold one stream up to the mark; None while it had no row.
+
+        Raises MarkAhead, StreamIsNewer (G-149), and what reading raises.
+        """
+        projection, stream = self._owner(table, project_id, id)
+        [[end, first_after]] = await self._store.fetch(BOUND[self._mark.unit], *bounds(self._mark, project_id, id))
+        require_reached(self._mark, end)
+        row, revision = None, 0
+        while page := await self._store.fetch(_READ, project_id, id, revision, first_after, PAGE):
+            events = decode_events([stored[1] for stored in page], [stored[2] for stored in page])
+            for (revision, _, _, at, actor), event in zip(page, events, strict=True):
+                if isinstance(event, UnknownTopic):
+                    raise StreamIsNewer(stream, event.topic)
+                if event is not None:  # An erased event has left nothing to fold.
+                    row = projection.fold(row, Recorded(id, revision, event, project_id, at, actor))
+            if len(page) < PAGE:
+                break
+        return cast("R | None", row)
+
+    def _owner(self, table: Table[Any], project_id: str, stream_id: str) -> tuple[AnyProjection, Stream]:
+        """The projection that keeps a table, and the stream whose row it keeps there."""
+        for kind, kept in self._store.registry.inline.items():
+            for projection in kept:
+                if projection.table is table:
+                    return projection, Stream(self._store.registry.machines[kind], project_id, stream_id)
+        raise AssertionError(f"{table.name} is no read model of one stream")

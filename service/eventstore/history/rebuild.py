@@ -1,0 +1,377 @@
+"""Rebuilding a read model while the service runs.
+
+The log is folded into a shadow table, stream by stream and resumable; what was appended meanwhile is folded on top
+until little is left; then the swap locks out the table's writers for a moment, folds the rest (what is committed but
+not yet numbered too), and renames. A writer that waited meanwhile resolves the name again and finds the new table.
+
+A stream that holds an event of a later release is not folded (G-149). Its row is taken over as that release has left
+it in the table, in the swap at the latest: whoever writes it writes it there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from typing import Any
+
+import msgspec
+import psycopg
+import structlog
+from psycopg import sql
+
+from projections.kernel.projection import AnyProjection, Table
+from service.eventstore.connect.clock import NOW_SECONDS
+from service.eventstore.declare import names
+from service.eventstore.declare.commands import Command
+from service.eventstore.declare.intents import Intent, system_command
+from service.eventstore.history.fold_digest import fold_digest
+from service.eventstore.history.folding import (
+    Folded,
+    RowDigest,
+    fold_history,
+    fold_tails,
+    keep_to_the_index,
+    newer_among,
+    row_values,
+    uncollected,
+)
+from service.eventstore.schema.roles import copy_rights
+from service.eventstore.state import statements
+from service.eventstore.state.cache import StreamName
+from statemachines.audit import rebuild as rebuilds
+from statemachines.audit.rebuild import ProjectionRebuilt
+
+log = structlog.get_logger()
+
+WRITE_EVERY = 5_000  # rows copied per transaction
+NEARLY_DONE = 500  # events left for the swap itself
+LOCK_TIMEOUT_MS = 400
+SWAP_TRIES = 50
+
+_ERASED = (
+    "t.project_id in (select d.scope_id from deletions d where d.phase = 'purging' "
+    "or (d.phase = 'deleted' and d.kind = 'project'))"
+)
+_TAKE = (
+    "insert into {shadow} as s ({columns}) select {columns} from {table} t where {erased} "
+    "returning row_to_json(s)::text"
+)
+
+Connection = psycopg.Connection[Any]
+Progress = Callable[[int, int], None]  # events folded, events that there are
+
+
+class RebuildRunning(Exception):
+    """Another process is rebuilding this read model."""
+
+
+class TableIsNewer(Exception):
+    """A later release has given the table columns that this one would leave empty: rebuild it with that release."""
+
+
+class _Rebuild:
+    """One rebuild in progress; its cursor lives in the table `rebuilds` so that another process can go on."""
+
+    def __init__(self, connection: Connection, projection: AnyProjection, progress: Progress) -> None:
+        self.connection = connection
+        self.projection = projection
+        self.table = projection.table
+        self.shadow = f"{self.table.name}_rebuild"
+        self.progress = progress
+        self.digest = RowDigest()
+        self.rows = self.events = self.position = self.started_at = 0
+        self.after: StreamName = ("", "")
+
+    def open(self) -> None:
+        """Start, or take up what a killed rebuild left if it folded by the same code into the same table.
+
+        Raises TableIsNewer.
+        """
+        self._check_columns()
+        folding_by = fold_digest(self.connection, self.projection)
+        found = self.connection.execute(
+            "select position, project_id, stream_id, rows, events, digest, started_at from rebuilds "
+            "where name = %s and fingerprint = %s",
+            (self.table.name, folding_by),
+        ).fetchone()
+        if found is not None:
+            self.position, project_id, stream_id, self.rows, self.events, digest, self.started_at = found
+            self.after, self.digest = (project_id, stream_id), RowDigest(int(digest, 16))
+            return
+        with self.connection.transaction():
+            [self.position, self.started_at] = self._one(f"select size, {NOW_SECONDS} from log_state")  # noqa: S608 - constants only
+            self.connection.execute("delete from rebuilds where name = %s", (self.table.name,))
+            self._run("drop table if exists {shadow}")
+            self._run("create table {shadow} (like {table} including all)")
+            self.connection.execute(
+                "insert into rebuilds (name, position, started_at, fingerprint) values (%s, %s, %s, %s)",
+                (self.table.name, self.position, self.started_at, folding_by),
+            )
+
+    def _check_columns(self) -> None:
+        found = self.connection.execute(
+            "select column_name::text from information_schema.columns "
+            "where table_schema = current_schema() and table_name = %s",
+            (self.table.name,),
+        )
+        unknown = {name for (name,) in found.fetchall()} - set(self.table.columns)
+        if unknown:
+            raise TableIsNewer(f"{self.table.name} has {', '.join(sorted(unknown))}")
+
+    def fold_everything(self) -> None:
+        """Fold all history after the cursor into the shadow table."""
+        [total] = self._one("select count(*) from events where kind = any(%s)", list(self.projection.kinds))
+        pending: list[Folded] = []
+        for folded in fold_history(self.connection, self.projection, self.after):
+            pending.append(folded)
+            if len(pending) >= WRITE_EVERY:
+                self._copy(pending)
+                self.progress(self.events, max(total, self.events))
+                pending = []
+        if pending:
+            self._copy(pending)
+        self.progress(self.events, max(total, self.events))
+
+    def _copy(self, pending: list[Folded]) -> None:
+        columns = self.table.columns
+        kept = self._rows(self.table, [folded.name for folded in pending if folded.newer])
+        with self.connection.transaction():
+            target = sql.SQL("copy {} ({}) from stdin").format(
+                sql.Identifier(self.shadow), sql.SQL(", ").join(map(sql.Identifier, columns))
+            )
+            with self.connection.cursor().copy(target) as copy:
+                for folded in pending:
+                    row = kept.get(folded.name) if folded.newer else folded.row
+                    if self._shows(row):
+                        copy.write_row(row_values(row, columns))
+                        self.digest.add(row)
+                        self.rows += 1
+            self.events += sum(folded.events for folded in pending)
+            self.after = pending[-1].name
+            self._save()
+
+    def _shows(self, row: Any) -> bool:
+        """Whether there is a row, and its time was not over when the rebuild began."""
+        return row is not None and self.projection.lasts(row, self.started_at)
+
+    def _save(self) -> None:
+        self.connection.execute(
+            "update rebuilds set position = %s, project_id = %s, stream_id = %s, rows = %s, events = %s, digest = %s "
+            "where name = %s",
+            (self.position, *self.after, self.rows, self.events, self.digest.hex, self.table.name),
+        )
+
+    def count_events(self) -> None:
+        """Count anew what has been folded: exactly the events up to the position, however often some were read."""
+        [self.events] = self._one(
+            "select (select count(*) from events where kind = any(%s)) - (select count(*) from events e "
+            "where e.kind = any(%s) and e.seq in "
+            "(select seq from log_index where position > %s union all select seq from unsequenced))",
+            list(self.projection.kinds),
+            list(self.projection.kinds),
+            self.position,
+        )
+
+    def catch_up(self) -> None:
+        """Fold what was appended since, until little is left."""
+        while True:
+            [size] = self._one("select size from log_state")
+            if size - self.position < NEARLY_DONE:
+                return
+            with self.connection.transaction():
+                until = min(size, self.position + 10_000)
+                self._refold(
+                    "select e.project_id, e.stream_id, count(*) from log_index i join events e on e.seq = i.seq "
+                    "where i.position > %s and i.position <= %s and e.kind = any(%s) group by 1, 2",
+                    (self.position, until, list(self.projection.kinds)),
+                )
+                self.position = until
+                self._save()
+            self.progress(self.events, self.events + size - until)
+
+    def _refold(self, query: str, params: tuple[Any, ...]) -> None:
+        """Fold the tails of the streams that a query names, with how many events each, and upsert their rows."""
+        found = self.connection.execute(query.encode(), params).fetchall()
+        stale: dict[StreamName, Any] = {(project_id, stream_id): None for project_id, stream_id, _ in found}
+        self.events += sum(count for _, _, count in found)
+        if not stale:
+            return
+        shadow = self.table._replace(name=self.shadow)
+        stale.update(self._rows(shadow, stale))
+        newer = newer_among(self.connection, stale)
+        readable = {name: row for name, row in stale.items() if name not in newer}
+        folded = fold_tails(self.connection, self.projection, readable)
+        folded.update({**dict.fromkeys(newer), **self._rows(self.table, newer)})
+        fresh = {name: row if self._shows(row) else None for name, row in folded.items()}
+        changed = [name for name in stale if fresh[name] != stale[name]]
+        for name in changed:
+            if stale[name] is not None:
+                self.digest.remove(stale[name])
+                self.rows -= 1
+            if fresh[name] is not None:
+                self.digest.add(fresh[name])
+                self.rows += 1
+        upserts = [fresh[name] for name in changed if fresh[name] is not None]
+        gone = [name for name in changed if fresh[name] is None]
+        if upserts:
+            self.connection.execute(statements.upsert_rows(shadow), (msgspec.json.encode(upserts).decode(),))
+        if gone:
+            self.connection.execute(statements.delete_rows(shadow), tuple(map(list, zip(*gone, strict=True))))
+
+    def _rows(self, table: Table[Any], streams: Collection[StreamName]) -> dict[StreamName, Any]:
+        """The rows that a table has for these streams."""
+        if not streams:
+            return {}
+        ids = tuple(map(list, zip(*streams, strict=True)))
+        found = self.connection.execute(statements.load_rows(table), ids).fetchall()
+        rows = (msgspec.json.decode(text, type=table.row) for (text,) in found)
+        return {(row.project_id, row.id): row for row in rows}
+
+    def swap(self) -> None:
+        """Lock out writers, fold the rest, rename; tries again while the table is in use."""
+        for _ in range(SWAP_TRIES):
+            before = (self.digest.value, self.rows, self.events)
+            try:
+                with self.connection.transaction():
+                    self.connection.execute(statements.LOCK_TIMEOUT, (f"{LOCK_TIMEOUT_MS}ms",))
+                    # No round spans the swap: one that wrote afterwards what it had read before would undo it.
+                    self.connection.execute(statements.WAIT_GATE, (names.lock_number(names.READ_MODELS),))
+                    self._run("lock table {table} in exclusive mode")
+                    # One statement, one snapshot: numbered after the cursor, or committed and not yet numbered.
+                    self._refold(
+                        "select e.project_id, e.stream_id, count(*) from events e where e.kind = any(%s) and e.seq in "
+                        "(select seq from log_index where position > %s union all select seq from unsequenced) "
+                        "group by 1, 2",
+                        (list(self.projection.kinds), self.position),
+                    )
+                    self.take_erased()
+                    self._rename()
+                    self.connection.execute("delete from rebuilds where name = %s", (self.table.name,))
+            except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
+                self.digest, (self.rows, self.events) = RowDigest(before[0]), before[1:]
+                time.sleep(LOCK_TIMEOUT_MS / 1000)  # A waiting swap blocks all others: now they go first.
+                self.catch_up()
+            else:
+                return
+        raise RebuildRunning(f"{self.table.name} stayed in use; the rebuild can be resumed")
+
+    def take_erased(self) -> None:
+        """Take the rows of scopes that are being erased, or were, as they are in the table: no event says that they go.
+
+        Their history has been leaving the log since it was folded. What the purge has left it removes from the table
+        that the swap has put in place; what it has removed never comes back.
+        """
+        columns = sql.SQL(", ").join(map(sql.Identifier, self.table.columns))
+        changes = (
+            ("delete from {shadow} t where {erased} returning row_to_json(t)::text", self.digest.remove, -1),
+            (
+                _TAKE,
+                self.digest.add,
+                1,
+            ),
+        )
+        for statement, count, step in changes:
+            query = sql.SQL(statement).format(
+                shadow=sql.Identifier(self.shadow),
+                table=sql.Identifier(self.table.name),
+                columns=columns,
+                erased=sql.SQL(_ERASED),
+            )
+            for (text,) in self.connection.execute(query).fetchall():
+                count(msgspec.json.decode(text, type=self.table.row))
+                self.rows += step
+
+    def _rename(self) -> None:
+        old_indexes, new_indexes = self._indexes(self.table.name), self._indexes(self.shadow)
+        copy_rights(self.connection, self.table.name, self.shadow)
+        self._run("alter table {table} rename to {old}")
+        self._run("alter table {shadow} rename to {table}")
+        for definition, name in old_indexes.items():
+            self._run("alter index {a} rename to {b}", a=name, b=f"{name}_old")
+            self._run("alter index {a} rename to {b}", a=new_indexes[definition], b=name)
+
+    def _indexes(self, table: str) -> dict[str, str]:
+        """Map what each index is on to its name."""
+        rows = self.connection.execute(
+            "select substr(indexdef, position(' USING ' in indexdef)), indexname from pg_indexes "
+            "where schemaname = current_schema() and tablename = %s",
+            (table,),
+        )
+        return {str(definition): str(name) for definition, name in rows.fetchall()}
+
+    def retire(self) -> str:
+        """Digest the old table, which nobody writes any more, without what the new one left out, and drop it."""
+        digest = RowDigest()
+        with self.connection.transaction(), self.connection.cursor(name="retired") as cursor:
+            cursor.execute(sql.SQL("select row_to_json(t)::text from {} t").format(sql.Identifier(self._old)))
+            for (text,) in cursor:
+                row = msgspec.json.decode(text, type=self.table.row)
+                if self._shows(row):
+                    digest.add(row)
+        self._run("drop table {old}")
+        return digest.hex
+
+    @property
+    def _old(self) -> str:
+        return f"{self.table.name}_old"
+
+    def _run(self, statement: str, **more: str) -> None:
+        self.connection.execute(
+            sql.SQL(statement).format(
+                table=sql.Identifier(self.table.name),
+                shadow=sql.Identifier(self.shadow),
+                old=sql.Identifier(self._old),
+                **{key: sql.Identifier(value) for key, value in more.items()},
+            )
+        )
+
+    def _one(self, query: str, *params: Any) -> tuple[Any, ...]:
+        row = self.connection.execute(query.encode(), params).fetchone()
+        assert row is not None
+        return tuple(row)
+
+
+def rebuild(conninfo: str, projection: AnyProjection, progress: Progress = lambda *_: None) -> ProjectionRebuilt:
+    """Rebuild one read model; safe under load, resumable after a kill. Returns the receipt: what was done.
+
+    Raises RebuildRunning when another process rebuilds it, or when every attempt to swap found the table in use, and
+    TableIsNewer when a later release must do it.
+    """
+    with psycopg.connect(conninfo, autocommit=True, application_name="service-rebuild") as connection:
+        keep_to_the_index(connection)
+        number = names.lock_number(f"rebuild:{projection.name}")
+        [[free]] = connection.execute("select pg_try_advisory_lock(%s)", (number,)).fetchall()
+        if not free:
+            raise RebuildRunning(projection.name)
+        work = _Rebuild(connection, projection, progress)
+        _drop_leftover(connection, work)
+        work.open()
+        with uncollected():
+            work.fold_everything()
+        work.count_events()
+        work.catch_up()
+        work.swap()
+        [[finished_at]] = connection.execute(f"select {NOW_SECONDS}".encode()).fetchall()
+        old_digest = work.retire()
+        return ProjectionRebuilt(
+            projection=projection.name,
+            position=work.position,
+            events=work.events,
+            rows=work.rows,
+            old_digest=old_digest,
+            new_digest=work.digest.hex,
+            started_at=work.started_at,
+            finished_at=finished_at,
+        )
+
+
+def _drop_leftover(connection: Connection, work: _Rebuild) -> None:
+    """Drop the retired table of a rebuild that was killed between its swap and its receipt."""
+    connection.execute(sql.SQL("drop table if exists {}").format(sql.Identifier(f"{work.table.name}_old")))
+
+
+def receipt_command(receipt: ProjectionRebuilt) -> Command:
+    """Build the command that records a receipt in the read model's own stream."""
+    stream = rebuilds.stream(receipt.projection)
+    intent = Intent([stream], lambda unit: unit.append(stream, [receipt]))
+    return system_command("operator", f"REBUILD {receipt.projection}", intent, gates=(rebuilds.SCOPE,))

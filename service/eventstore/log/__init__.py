@@ -1,0 +1,1 @@
+"""The log of all events in one order, and who follows it."""

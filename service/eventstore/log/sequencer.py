@@ -1,0 +1,64 @@
+"""The sequencer: gives committed events their gap-free positions, after commit.
+
+Writers never wait for each other to be numbered. Whoever holds the one row of log_state numbers; any process may
+run this, several at once do no harm, and dying at any line loses nothing. The order is causal: an event that was
+appended after another one committed drew a higher seq, and every snapshot that shows it shows the other one too.
+"""
+
+from __future__ import annotations
+
+import time
+
+from service.eventstore.connect.connection import Connection
+from service.eventstore.log.polling import Repeating
+
+BATCH = 1000
+BUSY_POLL = 0.010  # seconds between looks while events arrive
+IDLE_POLL = 0.050  # once nothing has arrived for a second
+
+_LOCK = "select size from log_state for update skip locked"
+# A later statement than the lock, so that its snapshot shows what the last holder deleted.
+_NUMBER = (
+    "with took as (delete from unsequenced where seq in "
+    "(select seq from unsequenced order by seq limit %s) returning seq), "
+    "placed as (insert into log_index (position, seq) "
+    "select %s + row_number() over (order by seq), seq from took returning 1) select count(*) from placed"
+)
+_GROW = "update log_state set size = size + %s"
+
+
+def sequence_once(connection: Connection, limit: int = BATCH) -> int:
+    """Number at most `limit` events; returns how many (0: there are none, or another process numbers them)."""
+    with connection.transaction():
+        row = connection.execute(_LOCK, prepare=True).fetchone()
+        if row is None:
+            return 0
+        [count] = connection.execute(_NUMBER, (limit, row[0]), prepare=True).fetchone() or (0,)
+        if count:
+            connection.execute(_GROW, (count,), prepare=True)
+        return int(count)
+
+
+def sequence_all(connection: Connection) -> int:
+    """Number everything that is committed now; returns how many events that were."""
+    total = 0
+    while count := sequence_once(connection):
+        total += count
+    return total
+
+
+class Sequencer(Repeating):
+    """Runs `sequence_once` for ever."""
+
+    def __init__(self, conninfo: str) -> None:
+        super().__init__("sequencer", conninfo)
+        self._active_until = 0.0
+
+    def turn(self, connection: Connection) -> float:
+        """Number a batch; look again at once after a full one, and more often while events arrive."""
+        count, now = sequence_once(connection), time.monotonic()
+        if count:
+            self._active_until = now + 1.0
+        if count == BATCH:
+            return 0.0
+        return BUSY_POLL if now < self._active_until else IDLE_POLL

@@ -1,0 +1,1 @@
+"""Reads of rows: by turns, in pages."""

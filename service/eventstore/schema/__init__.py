@@ -1,0 +1,1 @@
+"""What the database is made of: migrations, functions, guards and roles."""

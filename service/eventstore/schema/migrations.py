@@ -1,0 +1,278 @@
+"""Migrations: plain numbered SQL files, forward only, each applied once and never changed afterwards.
+
+The runner holds an advisory lock, so any number of processes may start at once. Each file is one transaction. DDL
+waits for table locks at most half a second at a time and then steps back, because whatever queues behind a waiting
+ALTER TABLE waits too.
+
+The release before may run beside this one, and be started again there. A file says in a line of its head whether it
+can: `-- compatible: yes`. That is recorded with it, and read by releases that do not have the file: a start goes on
+when every file that it does not know is marked so, and refuses by name otherwise.
+
+Two things stand outside of the numbered order: the schema of the job library (jobschema.py), whose text is read from
+the installed package, and the SQL functions (functions.py), which are replaced whenever their text changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import re
+import time
+from collections.abc import Callable, Iterable, Sequence
+from enum import Enum
+from importlib import resources
+from typing import Any, NamedTuple
+
+import psycopg
+from psycopg import sql
+from psycopg.errors import DeadlockDetected, LockNotAvailable
+
+from service.eventstore.schema import functions as sqlfunctions
+from service.eventstore.schema import jobschema
+from service.eventstore.schema.functions import Function, SignatureChanged
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+RUNNER_LOCK = 0x53455256494345  # "SERVICE"; any number that nobody else uses
+RUNNER_WAIT_SECONDS = 120.0
+DDL_WAIT = "500ms"
+DDL_ATTEMPTS = 60
+NAME = re.compile(r"\d{4}_[a-z0-9_]+")
+_MARK = re.compile(r"^-- compatible: (yes|no)$", re.MULTILINE)
+
+LEDGER = (
+    "select name, checksum, detail, coalesce((to_jsonb(m) ->> 'compatible')::boolean, false) from schema_migrations m"
+)
+"""Reads the ledger, also one from before there were marks; its rows are what `ledger` takes."""
+
+
+class MigrationError(Exception):
+    """The database and these files do not fit; the message says what to do."""
+
+
+class Migration(NamedTuple):
+    """A numbered file: its name without ending, its SQL and the hex SHA-256 of its bytes.
+
+    `detail` is the version of the library that the SQL belongs to, else empty.
+    """
+
+    name: str
+    sql: str
+    checksum: str
+    detail: str = ""
+
+    @property
+    def compatible(self) -> bool:
+        """Whether the release before can run on the schema that this file makes, started before or after it."""
+        mark = _MARK.search(self.sql)
+        return mark is not None and mark[1] == "yes"
+
+
+class Standing(Enum):
+    """How a migration stands in a database."""
+
+    APPLIED = "applied"
+    PENDING = "pending"
+    CHANGED = "changed"  # applied, but the file is another one now
+    UNKNOWN = "unknown"  # applied, but this version of the service has no such file
+    LATER = "later"  # the same, but marked as compatible: made by a later release, and no hindrance to this one
+
+
+class Applied(NamedTuple):
+    """A row of the ledger."""
+
+    name: str
+    checksum: str
+    detail: str
+    compatible: bool = False
+
+
+def discover() -> list[Migration]:
+    """All migrations of this version, in order; the job library's schema is the last, whatever its name says."""
+    found = []
+    for file in resources.files("service.eventstore.schema").joinpath("sql").iterdir():
+        name = file.name.removesuffix(".sql")
+        if NAME.fullmatch(name):
+            content = file.read_bytes()
+            found.append(Migration(name, content.decode(), hashlib.sha256(content).hexdigest()))
+    found.sort()
+    numbers = [migration.name[:4] for migration in found]
+    assert len(numbers) == len(set(numbers)), "two migrations have one number"
+    return [*found, _library_migration()]
+
+
+def migrate(
+    conninfo: str,
+    migrations: list[Migration] | None = None,
+    report: Callable[[str], None] | None = None,
+    *,
+    functions: list[Function] | None = None,
+) -> list[str]:
+    """Bring the database at `conninfo` up to date; returns the names applied now, reported one by one.
+
+    `migrations` are those of this version, together with its functions, unless given; given ones come with the given
+    `functions` only. Raises MigrationError when the database was made by other files than these, and psycopg.Error when
+    a file fails (nothing of that file stays).
+    """
+    if functions is None:
+        functions = sqlfunctions.discover() if migrations is None else []
+    migrations = discover() if migrations is None else migrations
+    with psycopg.connect(conninfo, autocommit=True, application_name="service-migrate") as connection:
+        connection.execute("set statement_timeout = 0")
+        _lock(connection)
+        _make_ledger(connection)
+        done = []
+        for migration in _to_apply(migrations, _applied(connection)):
+            _patiently(connection, migration)
+            done.append(migration.name)
+            if report:
+                report(migration.name)
+        for name in _apply(connection, functions):
+            done.append(name)
+            if report:
+                report(name)
+        return done
+
+
+def _apply(connection: Connection, functions: list[Function]) -> list[str]:
+    """Apply the functions whose text has changed. Raises MigrationError when one has another signature."""
+    try:
+        return [function.path for function in sqlfunctions.apply(connection, functions)]
+    except SignatureChanged as error:
+        raise MigrationError(str(error)) from error
+
+
+def status(connection: Connection, migrations: list[Migration] | None = None) -> list[tuple[str, Standing]]:
+    """How each migration stands, in order, then each function; reads only. Given migrations come without functions."""
+    [[there]] = connection.execute("select to_regclass('schema_migrations')::text").fetchall()
+    applied = _applied(connection) if there else {}
+    if migrations is not None:
+        return compare(applied, migrations)
+    functions = sqlfunctions.discover()
+    due = sqlfunctions.pending(connection, functions)
+    return [
+        *compare(applied, discover()),
+        *((f.path, Standing.PENDING if f in due else Standing.APPLIED) for f in functions),
+    ]
+
+
+def compare(applied: dict[str, Applied], migrations: list[Migration]) -> list[tuple[str, Standing]]:
+    """Set the ledger beside the files."""
+    standings = {name: Standing.LATER if row.compatible else Standing.UNKNOWN for name, row in applied.items()}
+    for migration in migrations:
+        found = applied.get(migration.name)
+        if found is None:
+            standings[migration.name] = Standing.PENDING
+        elif found.checksum == migration.checksum:
+            standings[migration.name] = Standing.APPLIED
+        else:
+            standings[migration.name] = _standing_of_another(migration, found)
+    return sorted(standings.items())
+
+
+def _standing_of_another(migration: Migration, found: Applied) -> Standing:
+    """How a migration stands whose recorded text is not that of its file."""
+    if migration.detail and jobschema.is_older(found.detail, migration.detail):
+        return Standing.PENDING
+    if migration.detail and jobschema.is_older(migration.detail, found.detail):
+        return Standing.UNKNOWN  # The library of a later release; its steps bear no mark of ours.
+    return Standing.CHANGED
+
+
+def serves(standings: Sequence[tuple[str, Standing]]) -> bool:
+    """Whether a release can work on a database in which its migrations stand so."""
+    return all(standing in {Standing.APPLIED, Standing.LATER} for _, standing in standings)
+
+
+def of_later_releases(connection: Connection) -> list[str]:
+    """Names of the migrations of later releases that this one goes on beside; reads only."""
+    return [name for name, standing in compare(_applied(connection), discover()) if standing is Standing.LATER]
+
+
+def ledger(rows: Iterable[tuple[Any, ...]]) -> dict[str, Applied]:
+    """The rows of LEDGER by name."""
+    return {name: Applied(name, checksum, detail, compatible) for name, checksum, detail, compatible in rows}
+
+
+def _to_apply(migrations: list[Migration], applied: dict[str, Applied]) -> list[Migration]:
+    """The files to apply now. Raises MigrationError when going forward is not enough."""
+    standings = dict(compare(applied, migrations))
+    for name, standing in standings.items():
+        if standing is Standing.CHANGED:
+            raise MigrationError(
+                f"Migration {name} was changed after it was applied to this database. Restore the file and put the "
+                "change into a new one."
+            )
+    unknown = [name for name, standing in standings.items() if standing is Standing.UNKNOWN]
+    if unknown:
+        raise MigrationError(
+            f"This database has migration {', '.join(unknown)}, which this version of the service does not know, and "
+            "which is not marked as compatible with it. Run the version that made it, or a later one: migrations only "
+            "go forward."
+        )
+    pending = [migration for migration in migrations if standings[migration.name] is Standing.PENDING]
+    # The number of the job library's schema is only a part of its recorded name, no place in the order of our files.
+    last = max((name for name in applied if name != jobschema.NAME), default="")
+    for migration in pending:
+        if migration.name not in {*applied, jobschema.NAME} and migration.name < last:
+            raise MigrationError(
+                f"Migration {migration.name} is new, but the database is already at {last}. Give it a higher number."
+            )
+        if migration.name in applied:
+            pending[pending.index(migration)] = _library_upgrade(migration, applied[migration.name])
+    return pending
+
+
+def _patiently(connection: Connection, migration: Migration) -> None:
+    """Apply one file in one transaction, stepping back as often as a table is in use."""
+    for attempt in range(1, DDL_ATTEMPTS + 1):
+        try:
+            with connection.transaction():
+                connection.execute(sql.SQL("set local lock_timeout = {}").format(DDL_WAIT))
+                connection.execute(migration.sql.encode())
+                connection.execute(
+                    "insert into schema_migrations (name, checksum, detail, compatible) values (%s, %s, %s, %s) "
+                    "on conflict (name) do update set checksum = excluded.checksum, detail = excluded.detail, "
+                    "compatible = excluded.compatible, applied_at = excluded.applied_at",
+                    (migration.name, migration.checksum, migration.detail, migration.compatible),
+                )
+                return
+        except (LockNotAvailable, DeadlockDetected) as error:
+            if attempt == DDL_ATTEMPTS:
+                raise MigrationError(
+                    f"Migration {migration.name} found its tables in use {DDL_ATTEMPTS} times. Nothing of it was "
+                    "applied; end long transactions and try again."
+                ) from error
+        time.sleep(random.uniform(0.05, 0.3))  # noqa: S311 (spreads the attempts; no secret)
+
+
+def _lock(connection: Connection) -> None:
+    """Become the only runner; the lock ends with the connection. Raises MigrationError after two minutes."""
+    give_up = time.monotonic() + RUNNER_WAIT_SECONDS
+    while connection.execute("select pg_try_advisory_lock(%s)", (RUNNER_LOCK,)).fetchall() != [(True,)]:
+        if time.monotonic() > give_up:
+            raise MigrationError("Another process has been migrating this database for too long.")
+        time.sleep(0.05)
+
+
+def _make_ledger(connection: Connection) -> None:
+    """Make the ledger, or bring one forward that has no marks: to alter a table waits for whoever reads it."""
+    query = "select count(*) from pg_attribute where attrelid = to_regclass('schema_migrations') and attname = %s"
+    if connection.execute(query, ("compatible",)).fetchall() == [(0,)]:
+        connection.execute(resources.files("service.eventstore.schema").joinpath("sql", "ledger.sql").read_bytes())
+
+
+def _applied(connection: Connection) -> dict[str, Applied]:
+    """The ledger by name."""
+    return ledger(connection.execute(LEDGER).fetchall())
+
+
+def _library_migration() -> Migration:
+    """The job library's schema, as a fresh database gets it."""
+    text = jobschema.schema()
+    return Migration(jobschema.NAME, text, hashlib.sha256(text.encode()).hexdigest(), jobschema.version())
+
+
+def _library_upgrade(migration: Migration, applied: Applied) -> Migration:
+    """The library's own steps from the recorded version to the installed one, as one transaction."""
+    return migration._replace(sql=jobschema.steps(applied.detail))

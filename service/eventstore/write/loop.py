@@ -1,0 +1,325 @@
+"""The command loop: one committer thread per process that turns queued commands into rounds.
+
+Commands that find a name held are parked and tried again; commands whose batch died with its connection are run
+again on a new one and find their own record. A caller hears of its command only after COMMIT said COMMIT.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+
+import psycopg
+import structlog
+
+from service.eventstore.connect.fulldisk import FULL_DISK
+from service.eventstore.connect.outage import OUTAGE
+from service.eventstore.declare.commands import Command, Outcome
+from service.eventstore.declare.faults import Fault, Meaning, judge
+from service.eventstore.state.cache import KEPT_BYTES, Known, StateCache, StreamName
+from service.eventstore.state.entry import DEADLINE, Entry, tell
+from service.eventstore.state.session import WritingSession
+from service.eventstore.state.unit import Registry
+from service.eventstore.write.parking import Parking
+from service.eventstore.write.round import Round, RoundResult
+from service.eventstore.write.warming import Warmer
+from service.fairness.not_done import CommandNotDone
+
+log = structlog.get_logger()
+
+BATCH = 64
+CAPACITY = 1024
+PER_TENANT = 256
+PER_STREAM = 32
+W_MIN, W_MAX = 0.050, 0.250
+
+
+class Answers:
+    """Delivers results to their callers: one wake-up per event loop and batch."""
+
+    def __init__(self) -> None:
+        self._by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Outcome], Outcome | Exception]]] = {}
+
+    def add(self, entry: Entry, result: Outcome | Exception) -> None:
+        """Hold a result until `send`; a waiter that is not asynchronous gets it at once."""
+        if isinstance(entry.waiter, Future):
+            tell(entry.waiter, result)
+            return
+        self._by_loop.setdefault(entry.waiter.get_loop(), []).append((entry.waiter, result))
+
+    def send(self) -> None:
+        """Wake every caller."""
+        for event_loop, results in self._by_loop.items():
+            try:
+                event_loop.call_soon_threadsafe(_deliver, results)
+            except RuntimeError:  # The event loop has closed; nobody waits for it.
+                log.info("callers_gone", count=len(results))
+        self._by_loop = {}
+
+
+def _deliver(results: Iterable[tuple[asyncio.Future[Outcome], Outcome | Exception]]) -> None:
+    for waiter, result in results:
+        tell(waiter, result)
+
+
+class CommandLoop:
+    """Accepts commands from any thread; its own thread commits them in rounds.
+
+    `kept_bytes` is the memory of the states that it keeps.
+    """
+
+    def __init__(
+        self,
+        conninfo: str,
+        registry: Registry,
+        *,
+        application: str = "service-loop",
+        kept_bytes: int = KEPT_BYTES,
+        make_round: Callable[[Registry, StateCache], Round] = Round,
+    ) -> None:
+        self._cache = StateCache(max_bytes=kept_bytes)
+        self._session = WritingSession(conninfo, application, cache=self._cache)
+        self._round = make_round(registry, self._cache)
+        self._warmer = Warmer(conninfo, registry, f"{application}-warm")
+        self._parking = Parking(capacity=CAPACITY, per_tenant=PER_TENANT, per_stream=PER_STREAM)
+        self._wake = threading.Condition()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._main, name=application, daemon=True)
+        self._average = W_MIN / 4
+        self._stalled: dict[StreamName, int] = {}
+        self._looked: dict[StreamName, int] = {}
+        self.rounds = 0
+        self.commands = 0
+        self.in_doubt = 0
+
+    # -- any thread --------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start the committer thread."""
+        self._thread.start()
+        self._warmer.start()
+
+    def stop(self) -> None:
+        """Refuse new commands, finish what runs, answer the rest with CommandNotDone."""
+        with self._wake:
+            self._stopping = True
+            self._wake.notify()
+        if self._thread.is_alive():
+            self._thread.join(timeout=DEADLINE + 1)
+        self._warmer.stop()
+
+    def last_known(self, name: StreamName) -> Known | None:
+        """Return what the loop last committed or loaded of a stream, as long as it keeps it."""
+        return self._cache.peek(name)
+
+    @property
+    def kept_bytes(self) -> int:
+        """Memory of the states that are kept, in bytes."""
+        return self._cache.bytes
+
+    @property
+    def depth(self) -> int:
+        """Commands waiting."""
+        return len(self._parking)
+
+    def begun(self, entry: Entry) -> bool:
+        """Whether an entry may be under way. One that is not, past its deadline, never will be."""
+        with self._wake:
+            return entry.begun
+
+    def submit(self, command: Command, waiter: asyncio.Future[Outcome] | Future[Outcome]) -> Entry:
+        """Queue a command; returns its entry.
+
+        Raises CommandNotDone when the queue, or the share of its tenant or of one of its streams, is full.
+        """
+        entry = Entry(command, waiter)
+        with self._wake:
+            if self._stopping or not self._parking.admit(entry):
+                raise CommandNotDone
+            self._wake.notify()
+        return entry
+
+    # -- the committer thread ----------------------------------------------------------------------------------
+
+    def _main(self) -> None:
+        while True:
+            with self._wake:
+                due = self._parking.next_due()
+                if due is None and not self._stopping:
+                    self._wake.wait()
+                elif due and not self._stopping:
+                    self._wake.wait(timeout=due)
+                if self._stopping:
+                    left = self._parking.drain()
+                    break
+                batch, overdue = self._parking.take(BATCH)
+                for entry in batch:
+                    entry.begun = True
+            answers = Answers()
+            for entry in overdue:
+                answers.add(entry, entry.given_up)
+            answers.send()
+            if batch:
+                self._share_out(batch)
+        answers = Answers()
+        for entry in left:
+            answers.add(entry, entry.given_up)
+        answers.send()
+        self._session.close()
+
+    def _share_out(self, batch: list[Entry]) -> None:
+        """Run what can be run: those that have to be alone first, for they are the older ones, then the rest."""
+        self._warmer.deliver(self._cache)
+        loading = self._warmer.loading
+        together = []
+        for entry in batch:
+            if loading and (awaited := [name for name in _streams(entry) if name in loading]):
+                self._park([entry], ["/".join(name) for name in awaited])
+            elif entry.alone:
+                self._carry_out([entry])
+            else:
+                together.append(entry)
+        if together:
+            self._carry_out(together)
+
+    def _carry_out(self, batch: list[Entry]) -> None:
+        """Run a batch until each of its commands is answered or parked."""
+        try:
+            result = self._attempt(batch)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the thread must survive
+            self._cache.clear()
+            self._after(judge(error, self._session.connection), batch)
+        else:
+            self._settle(result)
+
+    def _attempt(self, batch: list[Entry]) -> RoundResult:
+        """Run one round, waiting for heads unless one of them is known to be stalled."""
+        began = time.monotonic()
+        connection = self._session.open()
+        stalled = any(name in self._stalled for entry in batch for name in entry.writes)
+        try:
+            if stalled:
+                result = self._round.run(connection, batch, wait_ms=None)
+            else:
+                result = self._round.run(connection, batch, wait_ms=int(1000 * self._patience()))
+        except psycopg.errors.LockNotAvailable:
+            connection.execute("rollback")
+            result = self._round.run(connection, batch, wait_ms=None)  # Shows who is busy.
+            self._stalled.update(result.busy_streams)
+        else:
+            self._average += 0.1 * (time.monotonic() - began - self._average)
+        self._watch(result)
+        self._warmer.ask(result.heavy.values())
+        self.rounds += 1
+        self.commands += len(result.done)
+        return result
+
+    def _patience(self) -> float:
+        return min(W_MAX, max(W_MIN, 4 * self._average))
+
+    def _watch(self, result: RoundResult) -> None:
+        """Keep the list of stalled streams: held at one revision over two looks, until it moves or is free."""
+        for name, revision in result.busy_streams.items():
+            if self._looked.get(name) == revision:
+                self._stalled[name] = revision
+            elif self._stalled.get(name, revision) != revision:
+                del self._stalled[name]
+            self._looked[name] = revision
+        for entry, _ in result.done:
+            for name in entry.writes:
+                self._stalled.pop(name, None)
+                self._looked.pop(name, None)
+
+    def _settle(self, result: RoundResult) -> None:
+        answers = Answers()
+        for entry, outcome in result.done:
+            answers.add(entry, outcome)
+        answers.send()
+        with self._wake:
+            for entry, _ in result.done:
+                self._parking.got(entry)
+            self._put_back(result.busy)
+
+    def _park(self, batch: Iterable[Entry], blockers: Sequence[str] = ()) -> None:
+        """Put a whole batch back, behind names that hold it up or each behind its key; gives up the overdue ones."""
+        answers = Answers()
+        waiting = []
+        for entry in batch:
+            if entry.overdue:
+                answers.add(entry, entry.given_up)
+            else:
+                waiting.append((entry, blockers or [entry.key_name]))
+        with self._wake:
+            self._put_back(waiting)
+        answers.send()
+
+    def _put_back(self, waiting: Iterable[tuple[Entry, Iterable[str]]]) -> None:
+        """Let entries wait again. The lock is held."""
+        listed = list(waiting)
+        for entry, _ in listed:
+            entry.begun = entry.in_doubt
+        self._parking.put_back(listed)
+
+    def _after(self, fault: Fault, batch: list[Entry]) -> None:
+        """Park the batch after an error, or find the command at fault."""
+        match fault.meaning:
+            case Meaning.NOT_CONNECTED:
+                self._park(batch)
+            case Meaning.IN_DOUBT:
+                OUTAGE.began(fault.error, in_doubt=len(batch))
+                self.in_doubt += len(batch)
+                for entry in batch:
+                    entry.in_doubt = True
+                self._session.close()
+                self._park_apart(batch)
+            case Meaning.OUT_OF_TIME:
+                log.warning("transaction_out_of_time", size=len(batch), sqlstate=fault.sqlstate)
+                self._session.close()
+                if batch[0].alone:
+                    self._fail(batch[0], batch[0].given_up, fault)
+                else:
+                    self._park_apart(batch)
+            case Meaning.TRY_AGAIN:
+                self._session.rollback()
+                self._park_apart(batch)
+            case Meaning.CALLERS_DATA | Meaning.UNEXPECTED:
+                self._session.rollback()
+                self._one_by_one(batch, fault)
+            case Meaning.BUG:
+                log.error("round_failed", error=repr(fault.error), size=len(batch), exc_info=fault.error)
+                self._session.close()
+                self._one_by_one(batch, fault)
+
+    def _one_by_one(self, batch: list[Entry], fault: Fault) -> None:
+        """Run each command alone, so that only the one at fault fails."""
+        if len(batch) > 1:
+            for entry in batch:
+                self._carry_out([entry])
+        else:
+            self._fail(batch[0], fault.told, fault)
+
+    def _park_apart(self, batch: list[Entry]) -> None:
+        """Park a batch whose transaction was lost; each of its commands runs in rounds of its own from now on.
+
+        One of them may be what ended the transaction, and would end that of its neighbours each time.
+        """
+        for entry in batch:
+            entry.alone = True
+        self._park(batch)
+
+    def _fail(self, entry: Entry, told: Exception, fault: Fault) -> None:
+        """Answer the one command at fault."""
+        operation = entry.command.origin.operation.split(" ")[0]
+        say = log.debug if FULL_DISK.lasts else log.error  # one line tells of that already
+        say("command_failed", operation=operation, sqlstate=fault.sqlstate)
+        answers = Answers()
+        answers.add(entry, told)
+        answers.send()
+
+
+def _streams(entry: Entry) -> Iterable[StreamName]:
+    """What a command writes and reads."""
+    return (stream.name for stream in (*entry.command.streams, *entry.command.reads))

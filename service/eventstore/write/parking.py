@@ -1,0 +1,213 @@
+"""Commands that wait: a bounded queue that serves tenants in turn, and a short back-off per name that was found held.
+
+The commands of one tenant keep their order of arrival. Not thread-safe; its owner holds a lock.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from service.eventstore.declare import names
+from service.eventstore.state.cache import StreamName
+from service.eventstore.state.entry import Entry
+from service.fairness.turns import fair_shares
+
+FIRST_BACKOFF = 0.001
+LAST_BACKOFF = 0.032
+BATCH_BYTES = 256 * 1024
+"""Bytes of commands after which a batch ends: it takes as long for all of its commands as its heaviest ones need."""
+
+
+@dataclass(slots=True)
+class _Backoff:
+    due: float
+    delay: float
+
+
+class Parking:
+    """Fresh commands and parked ones, handed out in batches that keep the order per name.
+
+    At most `capacity` wait, `per_tenant` of one tenant and `per_stream` for one stream.
+    """
+
+    def __init__(self, *, capacity: int, per_tenant: int, per_stream: int) -> None:
+        self._fresh: dict[str, deque[Entry]] = {}  # by tenant, in the order of their next turns
+        self._fresh_count = 0
+        self._parked: deque[Entry] = deque()
+        self._backoffs: dict[str, _Backoff] = {}
+        self._waiting: dict[StreamName, int] = {}
+        self._of_tenant: dict[str, int] = {}
+        self._capacity = capacity
+        self._per_tenant = per_tenant
+        self._per_stream = per_stream
+        self._room = BATCH_BYTES  # that is left in the batch that is being chosen
+
+    def __len__(self) -> int:
+        return self._fresh_count + len(self._parked)
+
+    def admit(self, entry: Entry) -> bool:
+        """Queue a new command; False when the queue, its tenant's share, or that of one of its streams is full."""
+        if (
+            len(self) >= self._capacity
+            or self._of_tenant.get(entry.tenant, 0) >= self._per_tenant
+            or any(self._waiting.get(name, 0) >= self._per_stream for name in entry.writes)
+        ):
+            return False
+        line = self._fresh.get(entry.tenant)
+        if line is None:
+            line = self._fresh[entry.tenant] = deque()
+        line.append(entry)
+        self._fresh_count += 1
+        self._count_in(entry)
+        return True
+
+    def _count_in(self, entry: Entry) -> None:
+        waiting = self._waiting
+        for name in entry.writes:
+            waiting[name] = waiting.get(name, 0) + 1
+        self._of_tenant[entry.tenant] = self._of_tenant.get(entry.tenant, 0) + 1
+
+    def _count_out(self, entries: Iterable[Entry]) -> None:
+        waiting = self._waiting
+        for entry in entries:
+            for name in entry.writes:
+                if waiting[name] > 1:
+                    waiting[name] -= 1
+                else:
+                    del waiting[name]
+            left = self._of_tenant[entry.tenant] - 1
+            if left:
+                self._of_tenant[entry.tenant] = left
+            else:
+                del self._of_tenant[entry.tenant]
+
+    def put_back(self, held: Sequence[tuple[Entry, Iterable[str]]]) -> None:
+        """Park commands of one batch that found names held, and lengthen the back-off of these (1 to 32 ms, jitter).
+
+        They stand before those that were left behind when the batch was taken: whoever came first stays first.
+        """
+        self._parked.extendleft(entry for entry, _ in reversed(held))
+        now = time.monotonic()
+        for entry, blockers in held:
+            self._count_in(entry)
+            self._lengthen(blockers, now)
+
+    def _lengthen(self, blockers: Iterable[str], now: float) -> None:
+        for name in blockers:
+            backoff = self._backoffs.get(name)
+            if backoff is not None and backoff.due > now:
+                continue  # Another command of the same round has lengthened it already.
+            delay = min(LAST_BACKOFF, backoff.delay * 2) if backoff else FIRST_BACKOFF
+            self._backoffs[name] = _Backoff(now + delay * random.uniform(0.5, 1.0), delay)  # noqa: S311 - jitter
+
+    def got(self, entry: Entry) -> None:
+        """Forget the back-offs of names that a round got for this command."""
+        if self._backoffs:
+            for name in _needs(entry):
+                self._backoffs.pop(name, None)
+
+    def take(self, size: int) -> tuple[list[Entry], list[Entry]]:
+        """Choose the next batch: (runnable, overdue).
+
+        Parked commands come first but fill at most half a batch; one that needs a name which is not due, or which
+        an older one still waits for, stays, so that the order per name is kept. Of both kinds tenants get equal
+        shares as long as they have enough to fill them. The command that reaches BATCH_BYTES ends the batch.
+        """
+        now = time.monotonic()
+        self._room = BATCH_BYTES
+        held_up = {name for name, backoff in self._backoffs.items() if backoff.due > now}
+        batch: list[Entry] = []
+        overdue: list[Entry] = []
+        if self._parked:
+            self._take_parked(size // 2, held_up, batch, overdue)
+        while self._fresh and len(batch) < size and self._room > 0:
+            turn = max(1, (size - len(batch)) // len(self._fresh))
+            for tenant in list(self._fresh):
+                if len(batch) >= size or self._room <= 0:
+                    break
+                self._take_fresh(tenant, min(turn, size - len(batch)), held_up, batch, overdue)
+        self._count_out(batch)
+        self._count_out(overdue)
+        return batch, overdue
+
+    def _take_parked(self, size: int, held_up: set[str], batch: list[Entry], overdue: list[Entry]) -> None:
+        """Move at most `size` parked commands to the batch, the oldest first; the names of the others are held up."""
+        left = fair_shares(Counter(entry.tenant for entry in self._parked).items(), size)
+        stay: deque[Entry] = deque()
+        for entry in self._parked:
+            if entry.overdue:
+                overdue.append(entry)
+            elif not left[entry.tenant] or self._room <= 0 or not held_up.isdisjoint(_needs(entry)):
+                stay.append(entry)
+                held_up |= _keeps(entry)
+            else:
+                left[entry.tenant] -= 1
+                self._room -= entry.command.weight
+                batch.append(entry)
+        self._parked = stay
+
+    def _take_fresh(self, tenant: str, turn: int, held_up: set[str], batch: list[Entry], overdue: list[Entry]) -> None:
+        """Give a tenant its turn of so many commands; what is held up is parked. It is the last one afterwards."""
+        line = self._fresh.pop(tenant)
+        for _ in range(min(turn, len(line))):
+            if self._room <= 0:
+                break
+            entry = line.popleft()
+            self._fresh_count -= 1
+            if entry.overdue:
+                overdue.append(entry)
+            elif held_up and not held_up.isdisjoint(_needs(entry)):
+                self._parked.append(entry)
+                held_up |= _keeps(entry)
+            else:
+                self._room -= entry.command.weight
+                batch.append(entry)
+        if line:
+            self._fresh[tenant] = line
+
+    def next_due(self) -> float | None:
+        """Seconds until parked commands are worth another look; None when there are none."""
+        if self._fresh:
+            return 0.0
+        if not self._parked:
+            self._backoffs.clear()
+            return None
+        now = time.monotonic()
+        due = [backoff.due for backoff in self._backoffs.values() if backoff.due > now]
+        return max(0.0005, min(due) - now) if due else 0.0005
+
+    def drain(self) -> list[Entry]:
+        """Take everything out."""
+        left = [*self._parked, *chain.from_iterable(self._fresh.values())]
+        self._parked.clear()
+        self._fresh.clear()
+        self._fresh_count = 0
+        self._waiting.clear()
+        self._of_tenant.clear()
+        return left
+
+
+def _needs(entry: Entry) -> frozenset[str]:
+    """Every name a command cannot run without, as the rounds report them."""
+    return _keeps(entry).union(map(names.gate, entry.command.gates))
+
+
+def _keeps(entry: Entry) -> frozenset[str]:
+    """The names whose order a waiting command keeps: later ones that need them wait behind it.
+
+    Gates are not among them. They are shared by all that happens in a project, and one stream that is held up must
+    not hold up its project.
+    """
+    command = entry.command
+    return frozenset(
+        [
+            entry.key_name,
+            *("/".join(stream.name) for stream in (*command.streams, *command.reads)),
+            *(names.new_stream(*stream.name) for stream in command.streams),
+        ]
+    )

@@ -1,0 +1,210 @@
+"""Whose work comes next: a few places that tenants take in turn, and how a number of things is shared among them.
+
+One tenant may have more work than all others together; whoever has little waits for one turn of each, never for the
+whole of somebody's line (P25, P27).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Iterable
+from types import TracebackType
+
+from service.fairness.not_done import ReadNotDone
+
+SHORT = 0.005
+"""Seconds for which a place may be held by anybody as often as they like."""
+ABOUT = 1.0
+"""Seconds after which a tenant counts as gone."""
+LONGEST = 0.5
+"""Seconds that a tenant rests at most, however long it held what it held: within its next request's deadline."""
+MANY = 1000
+"""Tenants that have rested, from which on those are forgotten whose rest is over."""
+
+
+def fair_shares(wanted: Iterable[tuple[str, int]], size: int) -> dict[str, int]:
+    """Share `size` places among tenants that want so many each: nobody gets more than another who wants more still."""
+    shares: dict[str, int] = {}
+    ordered = sorted(wanted, key=lambda pair: pair[1])
+    for number, (tenant, count) in enumerate(ordered):
+        shares[tenant] = min(count, -(-size // (len(ordered) - number)))
+        size -= shares[tenant]
+    return shares
+
+
+class Company:
+    """Who is about: whether anybody else has been, in the last ABOUT seconds, than who was last."""
+
+    __slots__ = ("_at", "_last", "_other_at")
+
+    def __init__(self) -> None:
+        self._last = ""
+        self._at = self._other_at = -ABOUT
+
+    def note(self, tenant: str) -> None:
+        """Say that a tenant is about."""
+        if tenant != self._last:
+            self._last, self._other_at = tenant, self._at
+        self._at = time.monotonic()
+
+    @property
+    def several(self) -> bool:
+        """Whether more than one tenant is about."""
+        return time.monotonic() - self._other_at <= ABOUT
+
+
+class Rests:
+    """Until when tenants leave something scarce to others."""
+
+    def __init__(self) -> None:
+        self._until: dict[str, float] = {}
+
+    def left(self, tenant: str) -> float:
+        """For how many seconds a tenant rests still; none if it is not positive."""
+        until = self._until.get(tenant)
+        if until is None:
+            return 0
+        left = until - time.monotonic()
+        if left <= 0:
+            del self._until[tenant]
+        return left
+
+    def add(self, tenant: str, seconds: float) -> None:
+        """Let a tenant rest for so many seconds more, LONGEST in all at most."""
+        now = time.monotonic()
+        if len(self._until) >= MANY:
+            self._until = {name: until for name, until in self._until.items() if until > now}
+        self._until[tenant] = min(max(self._until.get(tenant, now), now) + seconds, now + LONGEST)
+
+
+class Turns:
+    """Places of one event loop: at most `per_tenant` of them for one tenant, of which at most `waiting` wait.
+
+    While a place is free, everybody who waits holds as many as one may, or rests: a tenant that has held a place for
+    long while others were about, has none for `rest` times as long. So it cannot take the processors from those who
+    need places for moments, nor from what needs none; alone it never rests.
+    """
+
+    def __init__(self, places: int, per_tenant: int, waiting: int, rest: float = 0) -> None:
+        self._free = places
+        self._per_tenant = per_tenant
+        self._most = waiting
+        self._rest = rest
+        self._running: dict[str, int] = {}
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}  # in the order of their next turns
+        self._rests = Rests()
+        self._company = Company()
+
+    @property
+    def waiting(self) -> int:
+        """How many wait for a place."""
+        return sum(map(len, self._waiting.values()))
+
+    def place(self, tenant: str) -> Place:
+        """Hold a place for a block, waiting for one in turn. Raises ReadNotDone when too many of the tenant wait."""
+        return Place(self, tenant)
+
+    async def enter(self, tenant: str) -> None:
+        """Take a place, waiting for one in turn. Raises as `place`."""
+        if self._free and self._may(tenant):
+            self._take(tenant)
+        else:
+            await self._wait(tenant)
+
+    def _may(self, tenant: str) -> bool:
+        return self._running.get(tenant, 0) < self._per_tenant and self._rests.left(tenant) <= 0
+
+    async def _wait(self, tenant: str) -> None:
+        line = self._waiting.setdefault(tenant, deque())
+        if len(line) >= self._most:
+            raise ReadNotDone
+        loop = asyncio.get_running_loop()
+        turn = loop.create_future()
+        line.append(turn)
+        left = self._rests.left(tenant)
+        if left > 0 or self._free:  # Nobody may give a place back just then, and its rest be over by now.
+            loop.call_later(max(0, left), self._wake, tenant)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():  # The place was given in the same moment.
+                self.leave(tenant)
+            elif turn in line:
+                line.remove(turn)
+                if not line:
+                    del self._waiting[tenant]
+            raise
+
+    def _take(self, tenant: str) -> None:
+        self._free -= 1
+        self._running[tenant] = self._running.get(tenant, 0) + 1
+
+    def leave(self, tenant: str, held: float = 0.0) -> None:
+        """Give back a place that was held so many seconds, and to whoever is next: one that had its turn goes last."""
+        self._free += 1
+        left = self._running.pop(tenant) - 1
+        if left:
+            self._running[tenant] = left
+        if self._rest:
+            self._let_rest(tenant, held)
+        self._serve()
+
+    def _serve(self) -> None:
+        for name in list(self._waiting):
+            if self._may(name) and self._hand_over(name):
+                return
+
+    def note(self, tenant: str) -> None:
+        """Say that a tenant is about, also when it needs no place."""
+        self._company.note(tenant)
+
+    def _let_rest(self, tenant: str, held: float) -> None:
+        self.note(tenant)
+        if held < SHORT or not self._company.several:
+            return
+        self._rests.add(tenant, held * self._rest)
+        if tenant in self._waiting:
+            self._wake(tenant)
+
+    def _wake(self, tenant: str) -> None:
+        if (left := self._rests.left(tenant)) > 0:
+            if tenant in self._waiting:
+                asyncio.get_running_loop().call_later(left, self._wake, tenant)
+            return
+        while self._free and tenant in self._waiting and self._may(tenant) and self._hand_over(tenant):
+            pass
+
+    def _hand_over(self, tenant: str) -> bool:
+        """Give a tenant its turn; False when all who waited have just gone away."""
+        line = self._waiting.pop(tenant)
+        while line:
+            turn = line.popleft()
+            if not turn.done():
+                if line:
+                    self._waiting[tenant] = line
+                self._take(tenant)
+                turn.set_result(None)
+                return True
+        return False
+
+
+class Place:
+    """One place of one tenant; written out, for it is entered around every read."""
+
+    __slots__ = ("_since", "_tenant", "_turns")
+
+    def __init__(self, turns: Turns, tenant: str) -> None:
+        self._turns = turns
+        self._tenant = tenant
+        self._since = 0.0
+
+    async def __aenter__(self) -> None:
+        await self._turns.enter(self._tenant)
+        self._since = time.monotonic()
+
+    async def __aexit__(
+        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
+    ) -> None:
+        self._turns.leave(self._tenant, time.monotonic() - self._since)
