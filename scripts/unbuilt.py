@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from service.http.edge.declare.unbuilt import is_unbuilt
 from service.http.edge.routes import all_endpoints, bind
-from service.http.edge.unbuilt import is_unbuilt
 
 README = Path(__file__).parents[1] / "README.md"
 HEAD = "| Group | Operations that answer 501 |\n| --- | --- |\n"

@@ -41,6 +41,7 @@ MACHINERY = {
         "demo",
         "embedded",
         "eventstore",
+        "fairness",
         "http",
         "ingest",
         "jobs",

@@ -15,7 +15,7 @@ import structlog
 from granian.net import SocketSpec  # type: ignore[attr-defined] # not marked as exported
 from granian.server import MPServer
 
-from service.http.edge.metrics import forget
+from service.http.edge.measure.metrics import forget
 from service.process.children import Restarts
 from service.process.sockets import drop_stalled, take_no_more
 

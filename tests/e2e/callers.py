@@ -9,7 +9,7 @@ import httpx2
 
 from service.auth.principals import PrincipalKind as Kind
 from service.auth.secrets import alias_of
-from service.http.edge.operations import Operation
+from service.http.edge.declare.operations import Operation
 from tests.support.accounts import create_credential, create_project, sign_in
 from tests.support.server import ServerHandle
 

@@ -14,9 +14,9 @@ import psycopg
 import pytest
 
 from schemas.kernel.errors import ClosedErrorEnvelope, ErrorEnvelope
-from service.http.edge.bound import Bound
+from service.http.edge.declare.bound import Bound
+from service.http.edge.declare.unbuilt import is_unbuilt
 from service.http.edge.routes import all_endpoints, bind
-from service.http.edge.unbuilt import is_unbuilt
 from tests.e2e.callers import Callers, make_callers
 from tests.support.server import ServerHandle
 

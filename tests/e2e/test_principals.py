@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from service.auth.principals import PrincipalKind as Kind
-from service.http.edge.bound import TEST_CLOCK_PATH, Bound
+from service.http.edge.declare.bound import TEST_CLOCK_PATH, Bound
 from service.http.edge.routes import all_endpoints, bind
 from tests.e2e.callers import STRONGEST, Callers, make_callers
 from tests.support.server import ServerHandle

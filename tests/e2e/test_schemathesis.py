@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from service.http.edge.declare.unbuilt import is_unbuilt
 from service.http.edge.routes import all_endpoints
-from service.http.edge.unbuilt import is_unbuilt
 from tests.e2e.callers import AUTOMATION, Callers, make_callers
 from tests.support.server import ServerHandle
 

@@ -11,7 +11,7 @@ from schemas.contracts.outputs import FunnelReviewOutput, SelfHealingOutput
 from schemas.kernel.origins import Origins, Told, declared_origins, faults_of, originated, origins, told
 from schemas.runs.proof import RunProof
 from service.http.discovery.entry import schema_document
-from service.http.edge.operations import RUNNER
+from service.http.edge.declare.operations import RUNNER
 from service.http.edge.routes import built_endpoints
 from service.runs import show_run
 from statemachines.runs.events import FollowUp as FollowUpEvent

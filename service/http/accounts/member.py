@@ -20,10 +20,10 @@ from service.accounts.commands import membership as memberships
 from service.accounts.reads import Offered
 from service.eventstore.declare.commands import Answer, Outcome
 from service.eventstore.read.pages import Place
-from service.http.edge import groups
-from service.http.edge.call import Call
-from service.http.edge.operations import KEY, OWNER
-from service.http.edge.paging import page, start_of
+from service.http.edge.answer.paging import page, start_of
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import KEY, OWNER
 from statemachines.accounts.invitation import no_invitation
 from statemachines.accounts.membership import Role
 

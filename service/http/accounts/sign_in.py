@@ -26,8 +26,8 @@ from service.accounts.commands import sign_in as commands
 from service.auth.principals import PrincipalKind
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.accounts import device_page
-from service.http.edge import groups
-from service.http.edge.call import Call
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
 from statemachines.accounts.person import Identity, synthetic_identity
 from statemachines.accounts.sign_in import UserCodeTaken
 

@@ -6,9 +6,9 @@ from projections.analytics.connection import ConnectionRow
 from schemas.analytics.connection import ConnectionStarted, ConnectionStatus, ConnectRequest, PollRequest
 from service.analytics import commands, reads, show
 from service.eventstore.declare.commands import Answer, Outcome
-from service.http.edge import groups
-from service.http.edge.call import Call
-from service.http.edge.operations import OWNER
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import OWNER
 from statemachines.analytics.connection import ConnectionNotFound, Status
 from statemachines.projects.project import ProjectNotFound
 

@@ -6,10 +6,10 @@ from schemas.analytics.event import AnalyticsAccepted, AnalyticsEvent, BrowserCo
 from schemas.cases.log import MAX_INGEST_BYTES
 from service.auth.principals import PrincipalKind
 from service.eventstore.declare.commands import Answer, Outcome
-from service.http.edge import groups
-from service.http.edge.call import Call
-from service.http.edge.forms import BATCHES
-from service.http.edge.several import record_several
+from service.http.cases.intake.several import record_several
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.forms import BATCHES
 from service.ingest.items import take_analytics
 
 REPLAY_PROVIDER = "provider_cloud"

@@ -27,11 +27,11 @@ from service.billing.payments import Page
 from service.billing.plans import held_by
 from service.eventstore.declare.commands import Answer, Outcome
 from service.eventstore.declare.intents import Intent
-from service.http.edge import groups
-from service.http.edge.body_gate import check_body, check_values
-from service.http.edge.call import Call
-from service.http.edge.headers import head_of
-from service.http.edge.operations import ANYONE, KEY
+from service.http.edge.body.gate import check_body, check_values
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.headers import head_of
+from service.http.edge.declare.operations import ANYONE, KEY
 
 MOST_VALUES = 20_000
 """Of a notification: more than the provider's longest."""

@@ -12,9 +12,9 @@ from service.billing.reads import account_usage
 from service.billing.standing import standing_in
 from service.eventstore.connect.clock import DAY
 from service.eventstore.declare.commands import Answer
-from service.http.edge import groups
-from service.http.edge.call import Call
-from service.http.edge.operations import KEY
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import KEY
 
 
 @groups.USAGE_BILLING.operation(

@@ -17,10 +17,10 @@ from service.cases import commands, show
 from service.cases.commands import Acted
 from service.eventstore.declare.commands import Answer, Outcome
 from service.eventstore.declare.intents import retry_moved
-from service.http.edge import groups
-from service.http.edge.call import Call
-from service.http.edge.on_cases import CASE_LOCATED
-from service.http.edge.operations import KEY
+from service.http.cases.located import CASE_LOCATED
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import KEY
 from statemachines.cases.acting import Merge
 
 _ERRORS = ("case_not_found", "case_revision_stale", "case_not_actionable")

@@ -6,11 +6,11 @@ from schemas.cases.agent_run import AgentRunRecordedBody, RecordAgentRun
 from service.cases import commands, show
 from service.cases.commands import AgentRunReport
 from service.eventstore.declare.commands import Answer, Outcome
-from service.http.edge import groups
-from service.http.edge.call import Call
-from service.http.edge.on_cases import CASE_LOCATED
-from service.http.edge.operations import KEY
-from service.http.edge.validation import text_of
+from service.http.cases.located import CASE_LOCATED
+from service.http.edge.body.validation import text_of
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import KEY
 from statemachines.cases import agent_run
 
 

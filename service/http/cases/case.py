@@ -6,11 +6,11 @@ from schemas.cases.case import CaseList, CaseQuery, CaseRecord
 from service.cases import listing, reads, show
 from service.cases.listing import CaseFilter
 from service.eventstore.declare.commands import Answer
-from service.http.edge import groups
-from service.http.edge.call import Call
-from service.http.edge.on_cases import CASE_LOCATED
-from service.http.edge.operations import KEY, KEY_OR_RUNNER
-from service.http.edge.paging import page, start_of
+from service.http.cases.located import CASE_LOCATED
+from service.http.edge.answer.paging import page, start_of
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import KEY, KEY_OR_RUNNER
 from service.runs import decided, show_decision
 
 _RECORD = reads.record_with(decided.STANDING)

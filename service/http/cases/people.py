@@ -8,10 +8,10 @@ from schemas.cases.people import CaseUsers, Person, PersonStats, PersonSummary, 
 from service.auth.refusals import InvalidPayload
 from service.cases import people
 from service.eventstore.declare.commands import Answer
-from service.http.edge import groups
-from service.http.edge.call import Call
-from service.http.edge.on_cases import CASE_LOCATED
-from service.http.edge.operations import KEY
+from service.http.cases.located import CASE_LOCATED
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import KEY
 
 MAX_DISTINCT_ID = 200
 _SOME = "Read what one of them met with GET /v1/projects/{project_id}/users/{distinct_id}/summary."

@@ -20,10 +20,10 @@ from service.cases import previewing, suppressing
 from service.cases import show_suppression as show
 from service.cases.suppressing import Wish
 from service.eventstore.declare.commands import Answer, Outcome
-from service.http.edge import groups
-from service.http.edge.call import Call
-from service.http.edge.operations import KEY
-from service.http.edge.validation import text_of
+from service.http.edge.body.validation import text_of
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import KEY
 from statemachines.cases.suppressions import Action
 
 

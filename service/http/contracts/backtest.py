@@ -17,10 +17,10 @@ from service.eventstore.read.reader import Caller, reading_for
 from service.fairness.not_done import ReadNotDone
 from service.fairness.turns import Turns
 from service.http.contracts.faults import read_document
-from service.http.edge import groups
-from service.http.edge.call import Call
-from service.http.edge.errors import RateLimited
-from service.http.edge.operations import KEY
+from service.http.edge.answer.errors import RateLimited
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import KEY
 from service.runs import backtesting, show_backtest
 from service.runs.backtesting import TooMuch
 from service.runs.past_facts import read_past

@@ -33,10 +33,10 @@ from service.contracts.commands import Enabled, Saved
 from service.eventstore.declare.commands import Answer, Outcome, StoredAnswer, Unit
 from service.fairness.not_done import ReadNotDone
 from service.http.contracts.faults import read_document
-from service.http.edge import groups
-from service.http.edge.call import Call
-from service.http.edge.operations import KEY, OWNER
-from service.http.edge.validation import text_of
+from service.http.edge.body.validation import text_of
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import KEY, OWNER
 from service.ids import new_id
 from service.runs import effects
 from statemachines.contracts.contract import EnableWish, command_of

@@ -18,9 +18,9 @@ from service.auth.principals import PrincipalKind
 from service.contracts import show
 from service.eventstore.declare.commands import Answer
 from service.http.contracts.faults import refuse_document
-from service.http.edge import groups
-from service.http.edge.call import Call
-from service.http.edge.operations import KEY
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import KEY
 from service.http.edge.routes import all_endpoints
 from statemachines.contracts.documents import contract_input
 from statemachines.contracts.playbook import (

@@ -22,11 +22,11 @@ from service.credentials import commands, reads, show
 from service.credentials.commands import NewCredential
 from service.eventstore.declare.commands import Answer, Outcome, StoredAnswer, Unit
 from service.eventstore.read.pages import Place
-from service.http.edge import groups
-from service.http.edge.call import Call
-from service.http.edge.operations import OWNER, Subject
-from service.http.edge.paging import page, start_of
-from service.http.edge.validation import text_of
+from service.http.edge.answer.paging import page, start_of
+from service.http.edge.body.validation import text_of
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import OWNER, Subject
 from statemachines.credentials.credential import RUNNER, CredentialWish, credential_id
 
 

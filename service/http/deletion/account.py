@@ -8,9 +8,9 @@ from service.auth.refusals import InvalidPayload
 from service.deletion import show
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.deletion.calls import deleting
-from service.http.edge import groups
-from service.http.edge.call import Call
-from service.http.edge.operations import KEY
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import KEY
 from statemachines.deletion.removal import AskForDeletion, command_key_sha256
 
 

@@ -11,7 +11,7 @@ from service.deletion import reads
 from service.deletion.asking import ask
 from service.deletion.reads import Progress
 from service.eventstore.declare.commands import Answer, Outcome
-from service.http.edge.call import Call
+from service.http.edge.declare.call import Call
 from statemachines.deletion.removal import AskForDeletion
 
 Show = Callable[[DeletionRow, Progress | None], Any]

@@ -6,9 +6,9 @@ from schemas.deletion.removal import ProjectDeleted, ProjectDeleting
 from service.deletion import show
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.deletion.calls import deleting
-from service.http.edge import groups
-from service.http.edge.call import Call
-from service.http.edge.operations import OWNER
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import OWNER
 from statemachines.deletion.removal import AskForDeletion, command_key_sha256
 
 

@@ -12,10 +12,10 @@ from service.auth.principals import PrincipalKind
 from service.deploys import commands, reads, show
 from service.eventstore.declare.commands import Answer, Outcome
 from service.eventstore.declare.intents import retry_moved
-from service.http.edge import groups
-from service.http.edge.call import Call
-from service.http.edge.operations import KEY
-from service.http.edge.paging import page, start_of
+from service.http.edge.answer.paging import page, start_of
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import KEY
 from service.ingest.scrubbing import hide_own
 
 DEFAULT_ENVIRONMENT = "production"

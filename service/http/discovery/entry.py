@@ -16,13 +16,13 @@ from schemas.kernel.errors import CATALOGUE, ErrorCatalogue, ErrorCatalogueEntry
 from service.auth.principals import PrincipalKind
 from service.discovery import show
 from service.eventstore.declare.commands import Answer, Outcome
-from service.http.edge import groups
-from service.http.edge.call import Call
-from service.http.edge.headers import matches_tag
-from service.http.edge.openapi import build_document
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.headers import matches_tag
+from service.http.edge.declare.unbuilt import is_unbuilt
+from service.http.edge.document.openapi import build_document
+from service.http.edge.document.schema_filters import check_filters, index_of, select
 from service.http.edge.routes import all_endpoints, bind
-from service.http.edge.schema_filters import check_filters, index_of, select
-from service.http.edge.unbuilt import is_unbuilt
 from service.weighted import Weighted
 
 PUBLIC = frozenset({PrincipalKind.ANONYMOUS})

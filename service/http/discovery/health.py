@@ -11,8 +11,8 @@ from service.auth.principals import PrincipalKind
 from service.discovery.figures import figures
 from service.discovery.reads import readiness
 from service.eventstore.declare.commands import Answer, Outcome
-from service.http.edge import groups
-from service.http.edge.call import Call
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
 
 PUBLIC = frozenset({PrincipalKind.ANONYMOUS})
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"

@@ -8,9 +8,9 @@ from schemas.discovery.health import AdvanceClock, ClockAdvanced
 from service.auth.principals import PrincipalKind
 from service.discovery.clock import advance
 from service.eventstore.declare.commands import Answer
-from service.http.edge import groups
-from service.http.edge.bound import TEST_CLOCK_PATH
-from service.http.edge.call import Call
+from service.http.edge.declare import groups
+from service.http.edge.declare.bound import TEST_CLOCK_PATH
+from service.http.edge.declare.call import Call
 from service.jobs.declared import declared
 from service.tasks import scheduled_jobs
 

@@ -7,7 +7,7 @@ from string import Formatter
 from typing import Any
 
 from service.auth.principals import PrincipalKind
-from service.http.edge.operations import Operation
+from service.http.edge.declare.operations import Operation
 
 _RUN_ENDS = ("update_automation_run",)
 _PROVEN = ("record_pr_proof",)

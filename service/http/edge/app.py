@@ -19,17 +19,17 @@ from litestar.plugins import PluginProtocol
 from litestar.types import HTTPScope, Method, Receive, Scope, Send
 
 from service.auth.refusals import InvalidPayload, NotFound
-from service.http.edge.bound import Bound
-from service.http.edge.declaring import Endpoint
-from service.http.edge.errors import MethodNotAllowed, encode_failure, failure_of, log_failure
-from service.http.edge.headers import HEAD_KEY, head_of, is_plain_path, read_head
-from service.http.edge.in_flight import InFlight
+from service.http.edge.admission.in_flight import InFlight
+from service.http.edge.admission.rate_limit import RateLimiter
+from service.http.edge.answer.errors import MethodNotAllowed, encode_failure, failure_of, log_failure
+from service.http.edge.answer.reply import Reply
+from service.http.edge.declare.bound import Bound
+from service.http.edge.declare.endpoint import Endpoint
+from service.http.edge.declare.headers import HEAD_KEY, head_of, is_plain_path, read_head
+from service.http.edge.measure.memory import give_back
+from service.http.edge.measure.metrics import Metrics
 from service.http.edge.measured import measure
-from service.http.edge.memory import give_back
-from service.http.edge.metrics import Metrics
 from service.http.edge.pipeline import Pipeline
-from service.http.edge.rate_limit import RateLimiter
-from service.http.edge.reply import Reply
 from service.http.edge.routes import all_endpoints, bind
 from service.logs import bind_request
 from service.services import Services

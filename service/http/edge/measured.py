@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from service.eventstore.connect.fulldisk import FULL_DISK
 from service.eventstore.connect.outage import OUTAGE
 from service.eventstore.store import COMMANDS, FENCES, READS, EventStore
-from service.http.edge.metrics import Joined, Labelled, Metrics
+from service.http.edge.measure.metrics import Joined, Labelled, Metrics
 from service.http.edge.pipeline import Pipeline
 from service.ingest.foreign.reports import SdkCounts
 

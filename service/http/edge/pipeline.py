@@ -25,31 +25,31 @@ from service.deadlines import Deadlines
 from service.eventstore.declare.commands import Answer, Outcome
 from service.eventstore.read.reader import Caller, read_as, reading_for
 from service.eventstore.write.loop import CAPACITY
+from service.fairness.apart import LARGE, Apart
+from service.fairness.bodies import Shares
 from service.fairness.turns import Turns
-from service.http.edge.access_log import UNKNOWN, AccessLog
-from service.http.edge.admission import admit
-from service.http.edge.apart import LARGE, Apart
-from service.http.edge.arriving import PIECE, ArrivingBody, Discarding, arriving, too_large
-from service.http.edge.body_gate import Odd
-from service.http.edge.body_room import BodyRoom, Room
-from service.http.edge.bound import TEST_CLOCK_PATH, Bound
-from service.http.edge.call import Call, Tools
-from service.http.edge.client_address import Networks, client_address
-from service.http.edge.errors import failure_of, let_go, log_failure
-from service.http.edge.forms import TOLD_BY, form_of
-from service.http.edge.headers import Head, check_content, check_repeated_headers, head_of
-from service.http.edge.ignored import HEADER as IGNORED
-from service.http.edge.ignored import find_ignored
-from service.http.edge.in_flight import InFlight, shown_in
-from service.http.edge.operations import Operation
-from service.http.edge.parsing import Query, adjusted, decode_body, parse, parse_head, query_for_credential
-from service.http.edge.quota import behind_quota, notice_beside
-from service.http.edge.rate_limit import RateLimiter, take_token
+from service.http.edge.admission.admit import admit
+from service.http.edge.admission.client_address import Networks, client_address
+from service.http.edge.admission.in_flight import InFlight, shown_in
+from service.http.edge.admission.quota import behind_quota, notice_beside
+from service.http.edge.admission.rate_limit import RateLimiter, take_token
+from service.http.edge.answer.errors import failure_of, let_go, log_failure
+from service.http.edge.answer.reply import Reply
+from service.http.edge.body.arriving import PIECE, ArrivingBody, Discarding, arriving, too_large
+from service.http.edge.body.gate import Odd
+from service.http.edge.body.parsing import Query, adjusted, decode_body, parse, parse_head, query_for_credential
+from service.http.edge.body.room import BodyRoom, Room
+from service.http.edge.body.unpacking import unpack
+from service.http.edge.declare.bound import TEST_CLOCK_PATH, Bound
+from service.http.edge.declare.call import Call, Tools
+from service.http.edge.declare.forms import TOLD_BY, form_of
+from service.http.edge.declare.headers import Head, check_content, check_repeated_headers, head_of, with_coding
+from service.http.edge.declare.ignored import HEADER as IGNORED
+from service.http.edge.declare.ignored import find_ignored
+from service.http.edge.declare.operations import Operation
+from service.http.edge.declare.sdk import Sdk
+from service.http.edge.measure.access_log import UNKNOWN, AccessLog
 from service.http.edge.rendering import render_failure, render_success, with_next_operations
-from service.http.edge.reply import Reply
-from service.http.edge.sdks import SDKS, with_coding
-from service.http.edge.turns import Shares
-from service.http.edge.unpacking import unpack
 from service.ingest.items import AS_SENT, Adjustments
 from service.services import Services
 
@@ -159,10 +159,10 @@ class Pipeline:
             head = with_coding(operation, head, query)
             with self.strangers.of(address) as strange:
                 raw: bytes | None = None
-                if shown is None and operation.sdk and body is not None:
+                if shown is None and operation.protocol is not None and body is not None:
                     raw = await self._read(body, strange)
                     raw = await unpack(operation, address, head, raw, strange, self._apart)
-                    head, shown = await self._introduce(operation, address, head, query, raw)
+                    head, shown = await self._introduce(operation, operation.protocol, address, head, query, raw)
                 call = await self._admit(services, bound, scope, head, query, address, added, shown=shown)
                 standing.append(call)
                 return await self._answer_in_room(call, bound, head, body, raw, address)
@@ -226,13 +226,13 @@ class Pipeline:
         )
 
     async def _introduce(
-        self, operation: Operation, address: str, head: Head, query: Query, raw: bytes
+        self, operation: Operation, protocol: Sdk, address: str, head: Head, query: Query, raw: bytes
     ) -> tuple[Head, Dsn | None]:
         """Take the sender's key out of a body of an SDK's, as if it had come in the head (G-142).
 
         Until then the body has its place in a room for strangers, who so take none of those who are known.
         """
-        key = await self._apart.run_if_large(address, len(raw), partial(SDKS[operation.sdk].key_in, raw))
+        key = await self._apart.run_if_large(address, len(raw), partial(protocol.key_in, raw))
         if key is None:
             return head, None
         head = head._replace(headers={**head.headers, "x-service-dsn": key})

@@ -10,13 +10,12 @@ import msgspec
 from service.billing.notices import beside
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.allowed import in_operations
-from service.http.edge.call import Call
-from service.http.edge.errors import Failure, encode_failure
-from service.http.edge.forms import form_of, media_of
-from service.http.edge.headers import Head
-from service.http.edge.operations import Operation
-from service.http.edge.reply import JSON, Reply
-from service.http.edge.sdks import SDKS
+from service.http.edge.answer.errors import Failure, encode_failure
+from service.http.edge.answer.reply import JSON, Reply
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.forms import form_of, media_of
+from service.http.edge.declare.headers import Head
+from service.http.edge.declare.operations import Operation
 
 Standing = list[Call[Any, Any]]
 """The call of a request whose caller is known; empty before that."""
@@ -41,7 +40,7 @@ def render_failure(
 ) -> Reply:
     """Write an error, with the headers that were added so far and those that an SDK goes by."""
     text, written_in = _write_failure(failure, operation, head, standing)
-    told = SDKS[operation.sdk].told(failure) if operation.sdk else {}
+    told = operation.protocol.told(failure) if operation.protocol is not None else {}
     return Reply(
         failure.status, text, {"content-type": written_in, **added, **told, **failure.headers}, head.request_id
     )

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from functools import cache
 
 import service.http
-from service.http.edge.bound import Bound
-from service.http.edge.declaring import Endpoint
-from service.http.edge.unbuilt import unbuilt_endpoints
+from service.http.edge.declare.bound import Bound
+from service.http.edge.declare.endpoint import Endpoint
+from service.http.edge.declare.unbuilt import unbuilt_endpoints
 from service.registry import modules
 
 

@@ -12,9 +12,9 @@ from schemas.kernel.published import body_schema
 from schemas.onboarding.lifecycle import ApproveRequest, OnboardingState, PlannedState, ReviewRequest, StartRequest
 from schemas.onboarding.plan import MAX_PLAN_BYTES, Plan
 from service.eventstore.declare.commands import Answer, Outcome
-from service.http.edge import groups
-from service.http.edge.call import Call
-from service.http.edge.operations import OWNER
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import OWNER
 from service.onboarding import commands, reads, show
 from statemachines.onboarding.plan import PlanRefused, ProposedPlan, propose
 

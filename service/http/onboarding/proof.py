@@ -7,10 +7,10 @@ from http import HTTPStatus
 from schemas.onboarding.proof import MAX_PROOF_BYTES, ProofRequest, ProofStarted, VerifyAnswer
 from service.auth.principals import PrincipalKind
 from service.eventstore.declare.commands import Answer, Outcome
-from service.http.edge import groups
-from service.http.edge.call import Call
-from service.http.edge.headers import matches_tag
-from service.http.edge.operations import OWNER
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.headers import matches_tag
+from service.http.edge.declare.operations import OWNER
 from service.onboarding import commands, show
 from service.onboarding import helper as onboarding_helper
 

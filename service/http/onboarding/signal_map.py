@@ -5,9 +5,9 @@ from __future__ import annotations
 from schemas.kernel.as_of import AsOfQuery
 from schemas.onboarding.signal_map import SignalMap
 from service.eventstore.declare.commands import Answer
-from service.http.edge import groups
-from service.http.edge.call import Call
-from service.http.edge.operations import KEY
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import KEY
 from service.onboarding import reads, show
 
 

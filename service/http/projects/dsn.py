@@ -6,9 +6,9 @@ from functools import partial
 
 from schemas.projects.project import DsnBody, DsnRotatedBody, DsnVerified, RotateDsn, VerifyDsn
 from service.eventstore.declare.commands import Answer, Outcome
-from service.http.edge import groups
-from service.http.edge.call import Call
-from service.http.edge.operations import KEY, OWNER
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import KEY, OWNER
 from service.projects import commands
 from service.projects.commands.dsn import IssuedDsn
 from service.projects.reads import project as reads

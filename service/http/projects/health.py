@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from schemas.projects.health import ProjectHealth
 from service.eventstore.declare.commands import Answer
-from service.http.edge import groups
-from service.http.edge.call import Call
-from service.http.edge.operations import KEY
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import KEY
 from service.projects.reads.health import health_of
 from service.projects.show.health import project_health
 

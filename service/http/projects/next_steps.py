@@ -6,9 +6,9 @@ from functools import cache
 
 from schemas.projects.next_steps import NextSteps
 from service.eventstore.declare.commands import Answer
-from service.http.edge import groups
-from service.http.edge.call import Call
-from service.http.edge.operations import KEY
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import KEY
 from service.http.edge.routes import built_endpoints
 from service.projects.reads.next_steps import standing_of
 from service.projects.show.next_steps import next_steps

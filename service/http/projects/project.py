@@ -12,10 +12,10 @@ from schemas.projects.project import (
 )
 from service.eventstore.declare.commands import Answer, Outcome
 from service.eventstore.read.pages import Place
-from service.http.edge import groups
-from service.http.edge.call import Call
-from service.http.edge.operations import KEY
-from service.http.edge.paging import page, start_of
+from service.http.edge.answer.paging import page, start_of
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import KEY
 from service.projects import commands
 from service.projects.commands.dsn import IssuedDsn
 from service.projects.reads import project as reads

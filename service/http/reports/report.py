@@ -6,10 +6,10 @@ from http import HTTPStatus
 
 from schemas.reports.report import ReadReportSource, RecordedReport, RecordReport, ReportSource
 from service.eventstore.declare.commands import Answer, Outcome, Unit
-from service.http.edge import groups
-from service.http.edge.call import Call
-from service.http.edge.on_runs import RUN_LOCATED, TOKEN_ERRORS, on_run, token_of
-from service.http.edge.operations import RUNNER
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import RUNNER
+from service.http.runs.on_run import RUN_LOCATED, TOKEN_ERRORS, on_run, token_of
 from service.reports import commands, show
 from service.reports.reading import read_source
 from service.runs.scope import Ran

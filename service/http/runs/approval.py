@@ -22,12 +22,12 @@ from schemas.runs.approval import (
 from service.auth.refusals import InvalidPayload
 from service.eventstore.declare.commands import Answer, Outcome, Unit
 from service.eventstore.read.pages import Place
-from service.http.edge import groups
-from service.http.edge.call import Call
-from service.http.edge.on_runs import RUN_LOCATED, TOKEN_ERRORS, on_run, token_of
-from service.http.edge.operations import KEY, OWNER, RUNNER, Subject
-from service.http.edge.paging import read_page
-from service.http.edge.validation import text_of
+from service.http.edge.answer.paging import read_page
+from service.http.edge.body.validation import text_of
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import KEY, OWNER, RUNNER, Subject
+from service.http.runs.on_run import RUN_LOCATED, TOKEN_ERRORS, on_run, token_of
 from service.runs import commands, reads, show
 from service.runs.scope import Ran
 from statemachines.runs import approving

@@ -7,8 +7,8 @@ from typing import Any
 
 from schemas.kernel.paging import PageQuery
 from service.eventstore.read.pages import Place
-from service.http.edge.call import Call
-from service.http.edge.paging import read_page
+from service.http.edge.answer.paging import read_page
+from service.http.edge.declare.call import Call
 from service.runs import reads
 from service.runs.reads import ReceiptNow
 from statemachines.runs.claim import require_own

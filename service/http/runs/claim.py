@@ -13,13 +13,13 @@ from schemas.runs.claim import Claim, CreateClaim, ReleaseClaim, RenewClaim
 from service.auth.refusals import InvalidPayload
 from service.eventstore.declare.commands import Answer, Outcome, Unit
 from service.eventstore.declare.intents import Intent
-from service.http.edge import groups
-from service.http.edge.call import Call
-from service.http.edge.on_cases import CASE_LOCATED
-from service.http.edge.on_runs import holder_of
-from service.http.edge.operations import KEY_OR_RUNNER, RUNNER
-from service.http.edge.validation import text_of
+from service.http.cases.located import CASE_LOCATED
+from service.http.edge.body.validation import text_of
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import KEY_OR_RUNNER, RUNNER
 from service.http.runs.calls import require_visible
+from service.http.runs.on_run import holder_of
 from service.runs import commands, reads, show
 from service.runs.commands.claim import Claimed
 from statemachines.runs import claim as claims

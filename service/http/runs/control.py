@@ -6,9 +6,9 @@ from schemas.credentials.credential import CredentialMetadata
 from schemas.runs.control import AutomationControl
 from service.credentials.show import metadata_of
 from service.eventstore.declare.commands import Answer
-from service.http.edge import groups
-from service.http.edge.call import Call
-from service.http.edge.operations import KEY
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import KEY
 from service.runs import show_control
 from service.runs.control import read_snapshot
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from schemas.runs.decision import DecisionList, DecisionQuery
 from service.eventstore.declare.commands import Answer
-from service.http.edge import groups
-from service.http.edge.call import Call
-from service.http.edge.operations import KEY
-from service.http.edge.paging import page, start_of
+from service.http.edge.answer.paging import page, start_of
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import KEY
 from service.runs import show_decision
 from service.runs.decided import DecisionFilter, decisions
 

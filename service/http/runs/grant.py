@@ -8,11 +8,11 @@ import msgspec
 
 from schemas.runs.grant import AuthorizeAutoMerge, AuthorizeDraftPr, ConsumedGrant, ConsumeGrant, Grant
 from service.eventstore.declare.commands import Answer, Outcome, StoredAnswer, Unit
-from service.http.edge import groups
-from service.http.edge.call import Call
-from service.http.edge.on_runs import RUN_LOCATED, TOKEN_ERRORS, on_run, token_of
-from service.http.edge.operations import RUNNER
-from service.http.edge.validation import text_of
+from service.http.edge.body.validation import text_of
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import RUNNER
+from service.http.runs.on_run import RUN_LOCATED, TOKEN_ERRORS, on_run, token_of
 from service.runs import commands, show
 from service.runs.scope import Ran
 from statemachines.runs.events import GrantKind

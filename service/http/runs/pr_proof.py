@@ -9,10 +9,10 @@ import msgspec
 
 from schemas.runs.pr_proof import PrProof, RecordPrProof
 from service.eventstore.declare.commands import Answer, Outcome, Unit
-from service.http.edge import groups
-from service.http.edge.call import Call
-from service.http.edge.on_runs import RUN_LOCATED, on_run
-from service.http.edge.operations import CI
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import CI
+from service.http.runs.on_run import RUN_LOCATED, on_run
 from service.runs import commands, show_run
 from service.runs.next_step import next_step
 from service.runs.scope import Ran

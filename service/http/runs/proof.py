@@ -5,11 +5,11 @@ from __future__ import annotations
 from projections.runs.run import RunRow
 from schemas.runs.proof import RunProof
 from service.eventstore.declare.commands import Answer
-from service.http.edge import groups
-from service.http.edge.call import Call
-from service.http.edge.on_runs import RUN_SUBJECT
-from service.http.edge.operations import KEY_OR_RUNNER
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import KEY_OR_RUNNER
 from service.http.runs.calls import require_visible
+from service.http.runs.on_run import RUN_SUBJECT
 from service.runs.proof import prove_run
 
 

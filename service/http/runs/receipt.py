@@ -18,9 +18,9 @@ from schemas.runs.receipt import (
 )
 from service.eventstore.declare.commands import Answer, Outcome, Unit
 from service.eventstore.declare.intents import Intent
-from service.http.edge import groups
-from service.http.edge.call import Call
-from service.http.edge.operations import KEY_OR_RUNNER, Subject
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import KEY_OR_RUNNER, Subject
 from service.http.runs.calls import read_receipts, require_visible
 from service.runs import commands, reads, show
 from service.runs.commands.receipt import Issued

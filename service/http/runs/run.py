@@ -28,13 +28,13 @@ from service.auth.refusals import IdempotencyKeyRequired, InvalidPayload
 from service.eventstore.declare.commands import Answer, Outcome, StoredAnswer, Unit
 from service.eventstore.declare.intents import Intent
 from service.eventstore.read.pages import Place
-from service.http.edge import groups
-from service.http.edge.call import Call
-from service.http.edge.on_runs import RUN_LOCATED, TOKEN_ERRORS, holder_of, on_run, read_again, token_of
-from service.http.edge.operations import KEY_OR_RUNNER, RUNNER
-from service.http.edge.paging import read_page
-from service.http.edge.validation import text_of
+from service.http.edge.answer.paging import read_page
+from service.http.edge.body.validation import text_of
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import KEY_OR_RUNNER, RUNNER
 from service.http.runs.calls import require_visible, seen_automation
+from service.http.runs.on_run import RUN_LOCATED, TOKEN_ERRORS, holder_of, on_run, read_again, token_of
 from service.runs import commands, reads, show_run
 from service.runs.scope import Ran, RunScope
 from statemachines.kernel.machine import Stream

@@ -8,10 +8,10 @@ from projections.runs.run import RunRow
 from schemas.runs.run import VERIFIED_ORIGINS, RunStatus, VerificationAnswer, VerifyRun
 from service.auth.refusals import refusal
 from service.eventstore.declare.commands import Answer, Outcome, Unit
-from service.http.edge import groups
-from service.http.edge.call import Call
-from service.http.edge.on_runs import RUN_SUBJECT, on_run
-from service.http.edge.operations import KEY_OR_RUNNER
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import KEY_OR_RUNNER
+from service.http.runs.on_run import RUN_SUBJECT, on_run
 from service.runs import commands, show_run
 from service.runs.counting import count
 from service.runs.scope import Ran

@@ -18,7 +18,7 @@ from service.auth.refusals import NotFound, OwnerRequired, PrincipalNotAllowed, 
 from service.auth.secrets import SecretKind
 from service.eventstore.declare.commands import Answer, Command, Origin
 from service.eventstore.store import EventStore
-from service.http.edge.operations import Operation
+from service.http.edge.declare.operations import Operation
 from service.ids import new_id
 from statemachines.credentials import credential
 from statemachines.projects import project

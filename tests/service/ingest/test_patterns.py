@@ -15,7 +15,11 @@ import pytest
 
 import service.cases
 import service.ingest
-from service.http.edge import adjusting, body_gate, forms, otlp, several
+from service.http.cases.intake import otlp_form as otlp
+from service.http.cases.intake import several
+from service.http.edge.body import adjusting
+from service.http.edge.body import gate as body_gate
+from service.http.edge.declare import forms
 from service.ingest import grouping, scrubbing
 from service.ingest.foreign import common, stacks
 from service.ingest.foreign.common import ForeignError, ForeignEvent, Frame

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest, ExportLogsServiceResponse
 
-from service.http.cases.otlp import Scopes
+from service.http.cases.intake.otlp import Scopes
 from service.ingest.foreign import otlp_protobuf
 from tests.service.http.cases.test_ingest import LOG, figures, stored
 from tests.service.http.cases.test_ingest import project as project  # noqa: PLC0414 (a fixture is found by name)

@@ -14,9 +14,9 @@ import zstandard
 
 from service.auth.refusals import InvalidPayload
 from service.auth.secrets import alias_of
-from service.http.cases import sentry
-from service.http.edge.adjusting import MOST_READ
-from service.http.edge.body_gate import Odd
+from service.http.cases.intake import sentry
+from service.http.edge.body.adjusting import MOST_READ
+from service.http.edge.body.gate import Odd
 from service.ingest.foreign.envelope import MAX_ITEMS
 from tests.service.ingest.foreign.test_otlp_cut import memory_of
 from tests.support.api import World, at_once, ok, refused

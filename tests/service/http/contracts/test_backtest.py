@@ -13,7 +13,7 @@ import pytest
 from schemas.runs.backtest import BacktestReceipt
 from service.http.contracts import backtest
 from service.http.contracts.backtest import _in_slices, _place
-from service.http.edge.errors import RateLimited
+from service.http.edge.answer.errors import RateLimited
 from service.runs.show_backtest import _use
 from statemachines.contracts.policy import Limits
 from tests.support.automation_world import World, closed, open_world

@@ -16,7 +16,7 @@ from service.auth.secrets import Dsn
 from service.billing.notices import Told
 from service.eventstore.declare.commands import Answer, Command, Outcome
 from service.eventstore.store import COMMANDS, FENCES, READS
-from service.http.edge.operations import Operation
+from service.http.edge.declare.operations import Operation
 from service.services import Services
 from statemachines.projects.project import ProjectNotFound
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from service.auth.principals import PrincipalKind
 from service.http.edge.allowed import OPERATIONS, in_operations
-from service.http.edge.bound import Bound
+from service.http.edge.declare.bound import Bound
 from service.http.edge.routes import all_endpoints
 from statemachines.cases import acting
 from statemachines.onboarding import lifecycle

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from service.auth.refusals import InvalidPayload, ServiceUnavailable
-from service.http.edge.arriving import DISCARD_BYTES, ArrivingBody, Discarding
-from service.http.edge.body_room import BodyRoom
-from service.http.edge.errors import PayloadTooLarge, RateLimited
+from service.http.edge.answer.errors import PayloadTooLarge, RateLimited
+from service.http.edge.body.arriving import DISCARD_BYTES, ArrivingBody, Discarding
+from service.http.edge.body.room import BodyRoom
 from service.http.edge.routes import all_endpoints
 
 CHUNKED = {"transfer-encoding": "chunked"}

@@ -13,8 +13,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from service.auth.refusals import InvalidPayload
-from service.http.edge import body_gate
-from service.http.edge.body_gate import check_body, check_written
+from service.http.edge.body import gate as body_gate
+from service.http.edge.body.gate import check_body, check_written
 from tests.service.http.edge import slow_json
 
 NAMES = st.text(alphabet='ab:\\"u0d{[é\U0001f600', max_size=4)

@@ -15,8 +15,8 @@ from service.auth.refusals import refusal
 from service.eventstore.declare.commands import CommandFailed, KeyInProgress, KeyReused, OutcomeUnknown
 from service.eventstore.declare.faults import StreamDamaged, StreamIsNewer
 from service.fairness.not_done import CommandNotDone
-from service.http.edge.call import Call
-from service.http.edge.errors import encode_failure, failure_of
+from service.http.edge.answer.errors import encode_failure, failure_of
+from service.http.edge.declare.call import Call
 from statemachines.kernel.if_match import PreconditionFailed
 from statemachines.kernel.machine import Rejection
 from tests.service.http.edge.toy_api import THING, Toy

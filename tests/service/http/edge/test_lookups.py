@@ -19,7 +19,7 @@ from service.auth.principals import PrincipalKind
 from service.auth.secrets import SecretKind, make
 from service.billing.notices import Notices
 from service.http.edge.app import create_app
-from service.http.edge.operations import Operation
+from service.http.edge.declare.operations import Operation
 from service.http.edge.routes import built_endpoints
 from service.process.assembly import make_services
 from service.settings import load_settings

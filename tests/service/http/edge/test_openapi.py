@@ -15,15 +15,15 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from schemas.kernel.errors import CATALOGUE
 from schemas.kernel.operations import documented_operations
-from service.http.cases import posthog
+from service.http.cases.intake import posthog
 from service.http.discovery.entry import schema_document
 from service.http.edge.app import ALIASES, create_app
-from service.http.edge.bound import TEST_CLOCK_PATH
-from service.http.edge.headers import matches_tag
-from service.http.edge.naming import name_of
+from service.http.edge.declare.bound import TEST_CLOCK_PATH
+from service.http.edge.declare.headers import matches_tag
+from service.http.edge.declare.naming import name_of
+from service.http.edge.declare.unbuilt import is_unbuilt
+from service.http.edge.document.schema_filters import operations, select
 from service.http.edge.routes import all_endpoints, bind
-from service.http.edge.schema_filters import operations, select
-from service.http.edge.unbuilt import is_unbuilt
 from tests.service.http.edge.fakes import fake_services
 from tests.service.http.edge.toy_api import running
 

@@ -12,11 +12,11 @@ import pytest
 
 from schemas.kernel.operations import DocumentedOperation, documented_operations
 from service.auth.principals import PrincipalKind
-from service.http.edge import unbuilt
-from service.http.edge.bound import Bound, Undeclared
-from service.http.edge.declaring import Endpoint
-from service.http.edge.openapi import error_codes
-from service.http.edge.operations import Operation
+from service.http.edge.declare import unbuilt
+from service.http.edge.declare.bound import Bound, Undeclared
+from service.http.edge.declare.endpoint import Endpoint
+from service.http.edge.declare.operations import Operation
+from service.http.edge.document.openapi import error_codes
 from service.http.edge.routes import all_endpoints, bind
 
 SPEC = Path(__file__).parents[5] / "shared" / "spec" / "operations.json"

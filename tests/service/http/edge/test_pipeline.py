@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from service.eventstore.declare.commands import Outcome
-from service.http.edge.parsing import MOST_VALUES, request_hash
+from service.http.edge.body.parsing import MOST_VALUES, request_hash
 from service.http.edge.pipeline import MAX_READING, MAX_RUNNING
 from service.settingvalues import RATE_LIMITS
 from tests.service.http.edge.fakes import FENCED, MEMBER, OWNER, PRINCIPALS, PROJECT

@@ -7,8 +7,8 @@ from typing import Any, cast
 import pytest
 
 from service.eventstore.declare.commands import Outcome
+from service.http.edge.declare.unbuilt import is_unbuilt
 from service.http.edge.routes import all_endpoints, bind
-from service.http.edge.unbuilt import is_unbuilt
 from tests.service.http.edge.fakes import FENCED, PROJECT, FakeNotices
 from tests.service.http.edge.toy_api import THING, Toy
 

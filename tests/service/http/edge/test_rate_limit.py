@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.auth.principals import ANONYMOUS
-from service.http.edge.errors import RateLimited
-from service.http.edge.rate_limit import BY_ADDRESS, BY_KIND, RateLimiter, take_token
+from service.http.edge.admission.rate_limit import BY_ADDRESS, BY_KIND, RateLimiter, take_token
+from service.http.edge.answer.errors import RateLimited
 from service.settingvalues import RATE_LIMITS, rate_limits
 from tests.service.http.edge.fakes import CI, DSN, OWNER, RUNNER
 from tests.service.http.edge.toy_api import serving

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from service.fairness import bodies as edge_turns
+from service.fairness.bodies import REST, SMALL, UNTIRED, Shares
 from service.fairness.not_done import CommandNotDone
 from service.fairness.turns import Company, Turns
-from service.http.edge import turns as edge_turns
-from service.http.edge.call import Call
+from service.http.edge.declare.call import Call
 from service.http.edge.pipeline import MAX_RUNNING
-from service.http.edge.turns import REST, SMALL, UNTIRED, Shares
 
 
 async def test_small_bodies_never_wait():

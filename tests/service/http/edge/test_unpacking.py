@@ -17,11 +17,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.auth.refusals import InvalidPayload
-from service.http.edge import unpacking
-from service.http.edge.apart import LARGE
-from service.http.edge.body_room import BodyRoom
-from service.http.edge.errors import PayloadTooLarge, UnsupportedMediaType
-from service.http.edge.unpacking import MAX_MEMBERS, decompress
+from service.fairness.apart import LARGE
+from service.http.edge.answer.errors import PayloadTooLarge, UnsupportedMediaType
+from service.http.edge.body import unpacking
+from service.http.edge.body.room import BodyRoom
+from service.http.edge.body.unpacking import MAX_MEMBERS, decompress
 from tests.service.http.edge.toy_api import Toy
 
 MOST = 1000

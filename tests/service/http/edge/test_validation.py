@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from msgspec import Meta, inspect
 
 from schemas.kernel.patterns import form, words_for
-from service.http.edge import validation
+from service.http.edge.body import validation
+from service.http.edge.body.validation import MAX_FAULTS, MAX_LOOKED_AT, explain_body
 from service.http.edge.routes import all_endpoints, bind
-from service.http.edge.validation import MAX_FAULTS, MAX_LOOKED_AT, explain_body
 from tests.service.http.edge.toy_api import THING, Toy
 
 

@@ -19,9 +19,9 @@ from service.auth.principals import PrincipalKind as Kind
 from service.eventstore.declare.commands import Answer, Outcome
 from service.eventstore.declare.intents import Intent
 from service.http.edge.app import Edge, create_app
-from service.http.edge.call import Call
-from service.http.edge.declaring import Endpoint, Group
-from service.http.edge.operations import Method, Subject
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Endpoint, Group
+from service.http.edge.declare.operations import Method, Subject
 from service.services import Services
 from statemachines.kernel.if_match import PreconditionFailed
 from statemachines.kernel.machine import Rejection

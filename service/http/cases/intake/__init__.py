@@ -1,0 +1,1 @@
+"""The doors of telemetry, each in the words of its protocol."""

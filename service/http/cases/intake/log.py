@@ -1,0 +1,41 @@
+"""`POST /v1/logs/`: one log or error event, stored and in its case before the answer (R-ING-01, R-ING-07)."""
+
+from __future__ import annotations
+
+from schemas.cases.log import MAX_INGEST_BYTES, LogAccepted, LogEvent
+from service.auth.principals import PrincipalKind
+from service.eventstore.declare.commands import Answer, Outcome
+from service.http.cases.intake.otlp import record_export
+from service.http.cases.intake.otlp_form import OTLP_JSON, OTLP_PROTOBUF
+from service.http.cases.intake.several import record_several
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.forms import BATCHES
+from service.ingest.items import take_log
+
+
+@groups.INGEST.operation(
+    method="POST",
+    path="/v1/logs/",
+    operation_id="record_log",
+    summary="Record a log or error event",
+    principals=frozenset({PrincipalKind.DSN}),
+    strict=False,
+    max_body=MAX_INGEST_BYTES,
+    responses={202: LogAccepted},
+    idempotency="optional",
+    text_plain=True,
+    adjusts=True,
+    forms=(*BATCHES, OTLP_PROTOBUF, OTLP_JSON),
+    unpacked=MAX_INGEST_BYTES,
+)
+async def record_log(call: Call[LogEvent, None]) -> Outcome | Answer:
+    """Store a log event, or many; at error level and above each is grouped into a case."""
+    if call.form in BATCHES:
+        return await record_several(call, "logs", take_log)
+    if call.form is not None:
+        return await record_export(call)
+    return await call.services.intake.submit(take_log(call.sender, call.body, call.raw_body, call.adjustments))
+
+
+ENDPOINTS = [record_log]

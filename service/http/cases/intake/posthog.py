@@ -1,0 +1,175 @@
+"""`POST /batch/`, `/capture/`, `/e/` and `/i/v0/e/`: what PostHog's SDKs send; and what they ask first (G-142).
+
+Exceptions are log events and in their cases, everything else is an analytics event. The answer comes when all that can
+be taken is stored; an event with a uuid is stored once, however often it is sent within 24 hours. So whatever passes
+(no room, no database) is answered as such for the whole body, also when a part of it is stored.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from http import HTTPStatus
+
+import msgspec
+
+from schemas.cases.posthog import (
+    MAX_EVENTS,
+    MAX_POSTHOG_BYTES,
+    MAX_UNPACKED_BYTES,
+    PosthogAccepted,
+    PosthogCaptured,
+    PosthogFlags,
+)
+from service.auth.refusals import InvalidPayload
+from service.auth.sdk_keys import POSTHOG
+from service.eventstore.declare.commands import Answer
+from service.fairness.apart import LARGE
+from service.http.cases.intake import sdks
+from service.http.cases.intake.sdk_route import sdk_route
+from service.http.cases.intake.several import Parts, groups_of, settle
+from service.http.edge.answer.errors import TooManyItems
+from service.http.edge.body.adjusting import adjust
+from service.http.edge.body.gate import Odd, check_body, check_values
+from service.http.edge.declare.call import Call
+from service.ingest.foreign import posthog
+from service.ingest.foreign.posthog import Record, Sent
+from service.ingest.items import AS_SENT, Adjustments, Item
+
+OPERATION = "PostHog event"
+"""How idempotency records call it: an event is the same one, whichever of the routes it takes."""
+
+_EVENT = "event"
+_RECORDING = "replay_event"
+_MALFORMED = ("analytics", HTTPStatus.BAD_REQUEST)  # of an event that nothing else is known of
+
+
+_route = partial(sdk_route, sdks.POSTHOG, max_body=MAX_POSTHOG_BYTES, unpacked=MAX_UNPACKED_BYTES)
+
+
+@_route("/batch/", "capture_posthog_batch", "Record what a PostHog SDK sends", PosthogAccepted)
+async def capture_posthog_batch(call: Call[bytes, None]) -> Answer:
+    """Store the events of a body (G-142)."""
+    return Answer(200, PosthogAccepted(1, await _record(call) or msgspec.UNSET))
+
+
+@_route("/capture/", "capture_posthog_event", "Record an event of a PostHog SDK", PosthogAccepted)
+async def capture_posthog_event(call: Call[bytes, None]) -> Answer:
+    """Store the events of a body, most often one."""
+    return Answer(200, PosthogAccepted(1, await _record(call) or msgspec.UNSET))
+
+
+@_route("/e/", "capture_posthog_events", "Record events of a PostHog SDK in a browser", PosthogAccepted)
+async def capture_posthog_events(call: Call[bytes, None]) -> Answer:
+    """Store the events of a body, as browsers send it."""
+    return Answer(200, PosthogAccepted(1, await _record(call) or msgspec.UNSET))
+
+
+@_route("/i/v0/e/", "ingest_posthog_events", "Record events of a newer PostHog SDK", PosthogCaptured)
+async def ingest_posthog_events(call: Call[bytes, None]) -> Answer:
+    """Store the events of a body, and say so in the words of this route."""
+    return Answer(200, PosthogCaptured("Ok", await _record(call) or msgspec.UNSET))
+
+
+@_route("/flags/", "read_posthog_flags", "Tell a PostHog SDK that there are no flags", PosthogFlags)
+async def read_posthog_flags(call: Call[bytes, None]) -> Answer:
+    """Say that there are no flags and no recordings. The fence closes this to a DSN as well (G-131)."""
+    return await _tell_no_flags(call)
+
+
+@_route("/decide/", "decide_posthog", "Tell an old PostHog SDK that there are no flags", PosthogFlags)
+async def decide_posthog(call: Call[bytes, None]) -> Answer:
+    """Say the same as for flags, which older SDKs ask for here."""
+    return await _tell_no_flags(call)
+
+
+async def _tell_no_flags(call: Call[bytes, None]) -> Answer:
+    """Answer any question for flags. Raises InvalidPayload for what is none, and as `admit`."""
+    await call.work_on_body(partial(_open, call.body))
+    await call.services.authenticator.admit(call.principal, call.project_id, call.operation)
+    return Answer(200, PosthogFlags())
+
+
+async def _record(call: Call[bytes, None]) -> int:
+    """Store the events of a body; returns how many were refused for good.
+
+    Raises InvalidPayload for a body, or an event alone, that is none, TooManyItems, RateLimited, and what the
+    intake raises.
+    """
+    sent = await call.work_on_body(partial(_open, call.body))
+    call.take_tokens(max(0, len(sent.events) - 1))
+    call.records = Counter()
+    refused = 0
+
+    parts = Parts[str](call, partial(settle, call), foreign=True)
+    for group in groups_of(map(len, sent.events)):
+        await parts.turn(group.size)
+        for index in group.indexes:
+            try:
+                taken = await _item_of(call, sent, sent.events[index])
+            except InvalidPayload:
+                refused += 1
+                call.records[_MALFORMED] += 1
+                if sent.alone:
+                    raise
+            else:
+                call.services.intake.sdks.items[POSTHOG, _EVENT if taken else _RECORDING] += 1
+                if taken is not None:
+                    parts.add(*taken)
+    await parts.store()
+    return refused + parts.refused
+
+
+def _open(raw: bytes) -> Sent:
+    """Cut a body into its events. Raises InvalidPayload and TooManyItems. Pure."""
+    try:
+        return posthog.cut(raw, MAX_EVENTS)
+    except posthog.Malformed as fault:
+        raise _unacceptable(str(fault)) from None
+    except posthog.TooMany:
+        raise TooManyItems(MAX_EVENTS) from None
+
+
+async def _item_of(call: Call[bytes, None], sent: Sent, text: bytes) -> tuple[str, Item] | None:
+    """Read an event, a large or odd one apart; None for one that is not taken. Raises InvalidPayload."""
+    work = partial(_read, sent, text)
+    adjustments = AS_SENT
+    try:
+        record = await call.work_apart(work) if len(text) > LARGE else work()
+    except Odd:
+        record, adjustments = await call.work_apart(partial(_read_adjusted, sent, text))
+    if record is None:
+        return None
+    sender = call.sender
+    if record.uuid is not None:
+        sender = sender._replace(key=record.uuid, request_hash=record.uuid)
+    return record.kind, Item(OPERATION, sender, record.body, record.raw, adjustments)
+
+
+def _read(sent: Sent, text: bytes) -> Record | None:
+    """Read an event. Raises Odd when it has to be adjusted first, and InvalidPayload. Pure."""
+    check_values(text)  # first, for a text of many is dear
+    payload = check_body(text)
+    try:
+        return posthog.to_record(payload, sent)
+    except posthog.Malformed as fault:
+        raise _unacceptable(str(fault)) from None
+
+
+def _read_adjusted(sent: Sent, text: bytes) -> tuple[Record | None, Adjustments]:
+    adjusted = adjust(text)
+    return _read(sent, adjusted.raw), adjusted.adjustments
+
+
+def _unacceptable(reason: str) -> InvalidPayload:
+    return InvalidPayload("The body is not what PostHog's SDKs send.", invalid=[("", reason)])
+
+
+ENDPOINTS = [
+    capture_posthog_batch,
+    capture_posthog_event,
+    capture_posthog_events,
+    ingest_posthog_events,
+    read_posthog_flags,
+    decide_posthog,
+]

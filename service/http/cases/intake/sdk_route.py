@@ -1,0 +1,33 @@
+"""What the routes that foreign SDKs send to have in common (G-142)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from service.auth.principals import PrincipalKind
+from service.http.edge.declare import groups
+from service.http.edge.declare.endpoint import Endpoint, Handler
+from service.http.edge.declare.sdk import Sdk
+
+
+def sdk_route(
+    sdk: Sdk, path: str, operation_id: str, summary: str, answer: type[Any], *, max_body: int, unpacked: int
+) -> Callable[[Handler], Endpoint]:
+    """Declare a route of an SDK: at most `max_body` bytes sent, and `unpacked` once they are that."""
+    return groups.INGEST.operation(
+        method="POST",
+        path=path,
+        operation_id=operation_id,
+        summary=summary,
+        principals=frozenset({PrincipalKind.DSN}),
+        strict=False,
+        max_body=max_body,
+        unpacked=unpacked,
+        responses={200: answer},
+        adjusts=True,
+        extension=True,
+        sdk=sdk,
+        media_type="application/octet-stream",
+        errors=("project_deletion_in_progress",),
+    )

@@ -1,0 +1,1 @@
+"""Source maps: uploaded by build tools, and looked up."""

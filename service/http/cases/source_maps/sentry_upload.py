@@ -1,0 +1,132 @@
+"""What `sentry-cli sourcemaps upload` (2.x and 3.x) asks for: its own paths and its own answers (G-141, G-142).
+
+It asks how to send, says which bundle it has, sends the parts that are missing, and says it again. An organization is
+whatever the caller calls it: who may do what hangs on the key and the project alone, which goes by its id.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from schemas.cases.sentry_upload import AssembleBundle, Assembled, ChunksStored, ChunkUpload
+from service.auth.refusals import InvalidPayload
+from service.cases.sourcemaps import assembling, chunks
+from service.cases.sourcemaps.assembling import Wish
+from service.cases.sourcemaps.bundles import MOST_BUNDLE
+from service.cases.sourcemaps.keeping import Kept
+from service.eventstore.declare.commands import Answer
+from service.eventstore.declare.intents import Intent
+from service.http.edge.declare import groups
+from service.http.edge.declare.bound import is_project_id
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import KEY
+from statemachines.projects.project import ProjectNotFound
+
+_CHUNKS = "/api/0/organizations/{organization}/chunk-upload/"
+
+
+@groups.CASES.operation(
+    method="GET",
+    path=_CHUNKS,
+    operation_id="get_chunk_upload",
+    summary="Say how sentry-cli sends source maps",
+    principals=KEY,
+    responses={200: ChunkUpload},
+    extension=True,
+    sealed=True,
+)
+async def get_chunk_upload(call: Call[None, None]) -> Answer:
+    """Show where parts go and how large they may be."""
+    base = call.services.settings.base_url.rstrip("/")
+    body = ChunkUpload(
+        url=f"{base}/api/0/organizations/{call.path['organization']}/chunk-upload/",
+        chunkSize=chunks.CHUNK_BYTES,
+        chunksPerRequest=chunks.CHUNKS_A_REQUEST,
+        maxFileSize=MOST_BUNDLE,
+        maxRequestSize=chunks.CHUNK_BYTES * chunks.CHUNKS_A_REQUEST,
+    )
+    return Answer(200, body)
+
+
+@groups.CASES.operation(
+    method="POST",
+    path=_CHUNKS,
+    operation_id="upload_chunks",
+    summary="Take parts of a bundle from sentry-cli",
+    principals=KEY,
+    mutation=False,
+    responses={200: ChunksStored},
+    max_body=chunks.MOST_REQUEST,
+    media_type="multipart/form-data",
+    extension=True,
+    sealed=True,
+)
+async def upload_chunks(call: Call[bytes, None]) -> Answer:
+    """Keep parts for an hour, until a bundle names them."""
+    store, worker = call.services.store, call.services.unmangler.packer
+    kept = await chunks.store_form(store, worker, call.principal, call.header("content-type") or "", call.body)
+    return Answer(200, ChunksStored(stored=[chunk.id for chunk in kept]))
+
+
+async def _assemble(call: Call[AssembleBundle, None], project_ids: list[str]) -> Answer:
+    """Store what a bundle holds in each of its projects. Raises ProjectNotFound before anything is stored."""
+    body = call.body
+    if len(project_ids) != len(set(project_ids)):
+        raise InvalidPayload("A project is named twice.", invalid=[("projects", "must name each project once")])
+    for project_id in project_ids:
+        if not is_project_id(project_id):
+            raise ProjectNotFound("There is no such project.")
+        await call.services.authenticator.admit(call.principal, project_id, call.operation)
+
+    wish = Wish(body.checksum, body.chunks, body.version, project_ids)
+    done = await assembling.assemble(
+        call.services.store, call.services.unmangler.packer, call.user_id, wish, partial(_keep, call)
+    )
+    return Answer(200, Assembled(state=done.state, missingChunks=done.missing, detail=done.detail))
+
+
+async def _keep(call: Call[AssembleBundle, None], project_id: str, intent: Intent[list[Kept]]) -> None:
+    await replace(call, scope_id=project_id).carry_out(intent, _nothing)
+
+
+def _nothing(_: object) -> Answer:
+    return Answer(204, None)
+
+
+@groups.CASES.operation(
+    method="POST",
+    path="/api/0/organizations/{organization}/artifactbundle/assemble/",
+    operation_id="assemble_bundle",
+    summary="Store the source maps of a bundle that sentry-cli has sent",
+    principals=KEY,
+    strict=False,
+    responses={200: Assembled},
+    extension=True,
+    sealed=True,
+    errors=("project_not_found", "project_deletion_in_progress", "invalid_payload"),
+)
+async def assemble_bundle(call: Call[AssembleBundle, None]) -> Answer:
+    """Say which parts are missing, or store what the bundle holds in the projects that it is for."""
+    if not call.body.projects:
+        raise InvalidPayload("No project is named.", invalid=[("projects", "must hold the id of a project")])
+    return await _assemble(call, list(call.body.projects))
+
+
+@groups.CASES.operation(
+    method="POST",
+    path="/api/0/projects/{organization}/{project_id}/artifactbundle/assemble/",
+    operation_id="assemble_project_bundle",
+    summary="Store the source maps of a bundle in the project of the path",
+    principals=KEY,
+    strict=False,
+    responses={200: Assembled},
+    extension=True,
+    sealed=True,
+)
+async def assemble_project_bundle(call: Call[AssembleBundle, None]) -> Answer:
+    """Do the same for the one project that the path names."""
+    return await _assemble(call, [call.project_id])
+
+
+ENDPOINTS = [get_chunk_upload, upload_chunks, assemble_bundle, assemble_project_bundle]

@@ -1,0 +1,128 @@
+"""Source maps at the edge: stored while they arrive, listed, removed (G-141; extensions of the document)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from schemas.cases.source_map import (
+    MAX_MAP_BYTES,
+    MAX_PROJECT_BYTES,
+    SourceMapList,
+    SourceMapQuery,
+    SourceMapRemoved,
+    SourceMapStored,
+    UploadSourceMapQuery,
+)
+from service.auth.refusals import InvalidPayload
+from service.cases.sourcemaps import blobs, keeping, reads, show
+from service.cases.sourcemaps.keeping import File, Kept, Name, ProjectFull
+from service.eventstore.declare.commands import Answer, Outcome
+from service.eventstore.read.pages import Place
+from service.http.edge.answer.errors import UnsupportedMediaType
+from service.http.edge.answer.paging import page, start_of
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import KEY
+
+_SPACE = b" \t\r\n"
+_BEGINNINGS = (b"{", b")]}'")
+
+
+@groups.CASES.operation(
+    method="PUT",
+    path="/v1/projects/{project_id}/source-maps",
+    operation_id="upload_source_map",
+    summary="Store a source map or the minified source that it belongs to",
+    principals=KEY,
+    responses={200: SourceMapStored},
+    max_body=MAX_MAP_BYTES,
+    media_type="application/octet-stream",
+    streams=True,
+    idempotency="optional",
+    extension=True,
+)
+async def upload_source_map(call: Call[bytes, UploadSourceMapQuery]) -> Outcome:
+    """Store a file in the place of the one that its debug id, or its release and URL, found before."""
+    name, arriving = _name_of(call.query), call.arriving
+    assert arriving is not None, "the operation streams"
+    if (call.header("content-encoding") or "identity").strip().lower() not in {"identity", ""}:
+        raise UnsupportedMediaType("The body must not have a content coding.")
+    total = await reads.total_of(call.services.store, call.project_id)
+    announced = call.header("content-length") or "0"
+    if total.size + (int(announced) if announced.isdigit() else 0) > MAX_PROJECT_BYTES + MAX_MAP_BYTES:
+        raise ProjectFull(total.size)  # Whatever it takes the place of; what comes nearer is judged under the lock.
+    facts, tenant = call.services.store.facts, call.principal.tenant
+    place = blobs.Place(facts, call.project_id, tenant, call.services.unmangler.packer)
+    staged = await blobs.stage(place, _checked(arriving, json=name.kind == "source_map"))
+    call.request_hash = f"{call.request_hash}:{name.map_id(call.project_id)}:{staged.sha256}"
+    try:
+        return await call.carry_out(keeping.keep(call.project_id, [File(name, staged)]), _stored)
+    finally:
+        await blobs.drop(facts, call.project_id, staged.blob_id)
+
+
+def _stored(kept: list[Kept]) -> Answer:
+    [one] = kept
+    return Answer(200, show.stored(one))
+
+
+@groups.CASES.operation(
+    method="GET",
+    path="/v1/projects/{project_id}/source-maps",
+    operation_id="list_source_maps",
+    summary="List source maps",
+    principals=KEY,
+    responses={200: SourceMapList},
+    extension=True,
+)
+async def list_source_maps(call: Call[None, SourceMapQuery]) -> Answer:
+    """List what is kept, newest first, without contents: open also while the quota is used up (R-BILL-15)."""
+    query, store = call.query, call.services.store
+    found = await reads.newest(store, call.project_id, query.release, start_of(query), query.limit + 1)
+    shown, cursor = page(found, query, lambda row: Place(row.stored_at, row.id))
+    total = await reads.total_of(store, call.project_id)
+    return Answer(200, show.listed(call.project_id, shown, total, cursor))
+
+
+@groups.CASES.operation(
+    method="DELETE",
+    path="/v1/projects/{project_id}/source-maps/{source_map_id}",
+    operation_id="remove_source_map",
+    summary="Remove a source map",
+    principals=KEY,
+    responses={200: SourceMapRemoved},
+    idempotency="optional",
+    extension=True,
+    errors=("not_found",),
+)
+async def remove_source_map(call: Call[None, None]) -> Outcome:
+    """Take a file away, which gives its room back."""
+    intent = keeping.remove(call.project_id, call.path["source_map_id"])
+    return await call.carry_out(intent, lambda row: Answer(200, show.removed(row)))
+
+
+def _name_of(query: UploadSourceMapQuery) -> Name:
+    """What the file will be found by. Raises InvalidPayload for one that nobody could find."""
+    if query.debug_id is None and (query.release is None or query.source_url is None):
+        without = [name for name in ("release", "source_url") if getattr(query, name) is None]
+        raise InvalidPayload(
+            "A file is found by its debug_id, or by its release and source_url.",
+            missing=["debug_id"] if len(without) > 1 else without,
+        )
+    debug_id = None if query.debug_id is None else keeping.normal_debug_id(query.debug_id)
+    return Name(query.kind, debug_id, query.release, query.source_url)
+
+
+async def _checked(pieces: AsyncIterator[bytes], *, json: bool) -> AsyncIterator[bytes]:
+    """Pass a body on that can be what it is said to be; more is known of it once it is used."""
+    empty = True
+    async for piece in pieces:
+        if empty and json and not piece.lstrip(_SPACE).startswith(_BEGINNINGS):
+            raise InvalidPayload("The body is no source map.", invalid=[("", "the body must be a JSON object")])
+        empty = False
+        yield piece
+    if empty:
+        raise InvalidPayload("The body is empty.", invalid=[("", "the body must hold the file")])
+
+
+ENDPOINTS = [upload_source_map, list_source_maps, remove_source_map]

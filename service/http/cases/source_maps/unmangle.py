@@ -1,0 +1,39 @@
+"""`POST /v1/cases/{case_id}/unmangle` at the edge (R-CASE-03, R-CASE-04, G-054)."""
+
+from __future__ import annotations
+
+from schemas.cases.unmangle import UnmangledCase
+from service.cases.sourcemaps import show_unmangled as show
+from service.eventstore.declare.commands import Answer, Outcome
+from service.eventstore.declare.intents import Intent
+from service.http.cases.located import CASE_LOCATED
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import KEY
+
+
+@groups.CASES.operation(
+    method="POST",
+    path="/v1/cases/{case_id}/unmangle",
+    operation_id="unmangle_case",
+    summary="Lead the frames of a case's latest error back to their sources",
+    principals=KEY,
+    subject=CASE_LOCATED,
+    mutation=False,
+    responses={200: UnmangledCase},
+    idempotency="optional",
+    quota_locked=True,
+    errors=("case_not_found",),
+)
+async def unmangle_case(call: Call[None, None]) -> Answer | Outcome:
+    """Resolve the frames of the latest error with the source maps that are stored; nothing is changed."""
+    case_id = call.subject.id
+    found = await call.services.unmangler.unmangle(call.project_id, case_id, call.principal.tenant)
+    answer = Answer(200, show.unmangled(case_id, found))
+    if call.key is None:
+        return answer
+    # With a key what was answered once is answered again, whatever was uploaded meanwhile (G-008).
+    return await call.carry_out(Intent([], lambda _: answer), lambda kept: kept)
+
+
+ENDPOINTS = [unmangle_case]

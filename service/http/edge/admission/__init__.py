@@ -1,0 +1,1 @@
+"""Who is let in: address, credential, requests in flight, rate and quota."""

@@ -1,0 +1,53 @@
+"""How many requests of one credential a process carries out at once (threat 20).
+
+Counted by what was presented, before anything is read: one caller that floods the process is refused before it takes a
+connection, and leaves room for the others. A dictionary of what is running now, so that it never grows past that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from service.auth.authenticator import presented
+from service.auth.refusals import Unauthenticated
+from service.auth.secrets import Dsn
+from service.http.edge.answer.errors import RateLimited
+from service.http.edge.declare.operations import Operation
+
+
+class InFlight:
+    """The counts of one process; each credential may have `most` requests in flight."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._running: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def enter(self, credential: str) -> None:
+        """Count a request in. Raises RateLimited when the credential has as many as it may."""
+        running = self._running.get(credential, 0)
+        if running >= self._most:
+            raise RateLimited(
+                "This credential has as many requests in flight as it may.",
+                next_action="Wait for the seconds in Retry-After, then repeat, with fewer requests at a time.",
+                max_in_flight=self._most,
+            )
+        self._running[credential] = running + 1
+
+    def leave(self, credential: str) -> None:
+        """Count a request out that was counted in."""
+        left = self._running[credential] - 1
+        if left:
+            self._running[credential] = left
+        else:
+            del self._running[credential]
+
+
+def shown_in(operation: Operation, headers: Mapping[str, str], query: Mapping[str, str | Sequence[str]]) -> Dsn | None:
+    """The secret that a request presents; None when there is none, or more than one."""
+    try:
+        return presented(operation, headers, query)
+    except Unauthenticated:
+        return None

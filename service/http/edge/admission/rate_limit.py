@@ -1,0 +1,121 @@
+"""Token buckets, one per principal or address and kind of route, in memory of one process (G-012).
+
+A bucket holds a minute's worth of requests and fills continuously on the monotonic clock: the test clock does not move
+it, and no database is asked. The number of buckets is bounded; the one not used for longest is forgotten first,
+which can only be to its owner's advantage.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+
+from service.auth.principals import Principal, PrincipalKind
+from service.http.edge.answer.errors import RateLimited
+from service.settingvalues import RATE_LIMITS
+
+BY_ADDRESS = frozenset({"public_query", "device_start", "device_poll"})
+BY_KIND: Mapping[PrincipalKind, str] = {
+    PrincipalKind.KEY: "key",
+    PrincipalKind.CI: "project_credential",
+    PrincipalKind.RUNNER: "project_credential",
+    PrincipalKind.DSN: "ingest",
+    PrincipalKind.INTERNAL: "internal",
+    PrincipalKind.TEST: "internal",
+}
+MAX_BUCKETS = 65_536
+
+
+class Bucket:
+    """Tokens left at a moment of the monotonic clock."""
+
+    __slots__ = ("at", "tokens")
+
+    def __init__(self, tokens: float, at: float) -> None:
+        self.tokens = tokens
+        self.at = at
+
+
+class RateLimiter:
+    """Decides for each request whether its bucket has a token. `limits` maps class to requests a minute."""
+
+    def __init__(
+        self,
+        limits: Mapping[str, int] = RATE_LIMITS,
+        *,
+        max_buckets: int = MAX_BUCKETS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._limits = limits
+        self._max_buckets = max_buckets
+        self._clock = clock
+        self._buckets: OrderedDict[tuple[str, ...], Bucket] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._buckets)
+
+    def take(self, name: str, *owner: str, count: int = 1, taken: int = 0) -> dict[str, str]:
+        """Take tokens from the bucket of class `name` and this owner; returns the RateLimit headers.
+
+        Raises RateLimited when it has not so many, and takes none. A full bucket gives what it has not, and is in debt
+        then: what needs more than a minute's worth would otherwise never pass. `taken` are those that the same request
+        has taken before, and will again when it comes again: the time to wait counts them. A class without a limit is
+        never refused and has no headers.
+        """
+        limit = self._limits.get(name)
+        if not limit:
+            return {}
+        now = self._clock()
+        bucket = self._bucket((name, *owner), limit, now)
+        per_second = limit / 60
+        bucket.tokens = min(limit, bucket.tokens + (now - bucket.at) * per_second)
+        bucket.at = now
+        needed = min(count + taken, limit)
+        enough = bucket.tokens + taken >= needed
+        if enough:
+            bucket.tokens -= count
+        headers = {
+            "ratelimit-limit": str(limit),
+            "ratelimit-remaining": str(max(0, int(bucket.tokens))),
+            "ratelimit-reset": str(math.ceil((limit - bucket.tokens) / per_second)),
+        }
+        if not enough:
+            wait = math.ceil((needed - bucket.tokens) / per_second)
+            raise RateLimited(headers={**headers, "retry-after": str(max(1, wait))})
+        return headers
+
+    def _bucket(self, key: tuple[str, ...], limit: int, now: float) -> Bucket:
+        bucket = self._buckets.get(key)
+        if bucket is None:
+            bucket = self._buckets[key] = Bucket(limit, now)
+            if len(self._buckets) > self._max_buckets:
+                self._buckets.popitem(last=False)
+        else:
+            self._buckets.move_to_end(key)
+        return bucket
+
+
+def take_token(
+    limiter: RateLimiter,
+    rate: str,
+    principal: Principal,
+    address: str,
+    path_values: tuple[str, ...],
+    records: int | None = None,
+) -> dict[str, str]:
+    """Charge a request of a route declared with `rate` to its bucket; returns the headers, or raises RateLimited.
+
+    It takes one token, or, once it is known what is in it, one for each of its further `records` (G-143).
+
+    Routes for anybody count by client address (a public query also by publication); all others by principal, in the
+    class of its kind, so that a route for keys and runners holds each to its own limit.
+    """
+    if rate == "none":
+        return {}
+    count, taken = (1, 0) if records is None else (records, 1)
+    if rate in BY_ADDRESS:
+        return limiter.take(rate, address, *path_values, count=count, taken=taken)
+    name = BY_KIND.get(principal.kind)
+    return {} if name is None else limiter.take(name, principal.kind.value, principal.id, count=count, taken=taken)

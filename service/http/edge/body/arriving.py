@@ -1,0 +1,177 @@
+"""A body on its way (threat 20).
+
+Nothing of it is read before its sender is known, nothing is kept beyond what the process has room for, and what is
+refused is let go of within bounds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from litestar.types import Receive
+
+from service.auth.refusals import InvalidPayload
+from service.deadlines import Deadlines
+from service.http.edge.answer.errors import PayloadTooLarge
+from service.http.edge.body.room import Room
+from service.http.edge.declare.forms import TOLD_BY, most_of
+from service.http.edge.declare.operations import Operation
+
+BODY_SECONDS = 10.0
+PIECE = 512 * 1024  # bytes of a body that is worked on while it arrives
+DISCARD_SECONDS = 1.0
+DISCARD_BYTES = 6 * 1024 * 1024
+MAX_DISCARDING = 16  # refused bodies that a process reads to their end at once
+
+
+class Discarding:
+    """How many refused bodies a process reads to their end just now."""
+
+    def __init__(self, most: int = MAX_DISCARDING) -> None:
+        self.most = most
+        self.now = 0
+
+
+class ArrivingBody:
+    """The body of one request, as it comes from the server; `limit` in bytes is that of its operation.
+
+    One whose first bytes may tell that it is of another form is judged by `limit_of` these, at most `most`.
+    """
+
+    def __init__(
+        self,
+        receive: Receive,
+        headers: Mapping[str, str],
+        limit: int,
+        most: int = 0,
+        limit_of: Callable[[bytes], int] | None = None,
+        deadlines: Deadlines | None = None,
+    ) -> None:
+        self._receive = receive
+        self._deadlines = Deadlines() if deadlines is None else deadlines
+        self._limit = limit
+        self._most = max(limit, most)
+        length = headers.get("content-length")
+        self._announced = int(length) if length is not None and length.isdigit() else None
+        small = self._announced is not None and self._announced <= limit  # No form has a lower limit.
+        self._limit_of = None if small else limit_of
+        # Without either header a request has no body (RFC 9112 §6.3).
+        self._left = self._announced != 0 if length is not None else "transfer-encoding" in headers
+        self._waits = headers.get("expect", "").lower() == "100-continue"  # its sender sends nothing unasked
+
+    def check_size(self) -> None:
+        """Refuse by what is announced. Raises PayloadTooLarge (G-007, R-LIM-02)."""
+        if self._announced is not None and self._announced > self._most:
+            raise too_large(self._limit if self._limit_of is None else self._limit_of(b""))
+
+    async def read(self, room: Room, seconds: float = BODY_SECONDS) -> bytes:
+        """Read the body within `seconds`, by Content-Length or in chunks; each chunk takes its place in `room`.
+
+        Raises PayloadTooLarge at the first byte beyond the limit (R-LIM-02), before anything is parsed,
+        InvalidPayload when the body does not end in time or the client goes away, and what `room` raises.
+        """
+        if self._announced == 0:
+            return b""
+        room.expect(self._announced or 0)
+        try:
+            with self._deadlines.within(seconds):
+                return await self._receive_all(room)
+        except TimeoutError:
+            raise _too_slow(f"the body must arrive within {seconds:g} seconds") from None
+
+    async def pieces(self, room: Room, size: int, seconds: float = BODY_SECONDS) -> AsyncIterator[bytes]:
+        """Read the body in pieces of about `size` bytes, each within `seconds`.
+
+        A piece has its place in `room` until the next one is asked for. Raises as `read`.
+        """
+        total, more = 0, self._announced != 0
+        while more and total != self._announced:
+            held = bytearray()
+            try:
+                with self._deadlines.within(seconds):
+                    while more and total != self._announced and len(held) < size:
+                        chunk, more = await self._next()
+                        total += len(chunk)
+                        if total > self._limit:
+                            raise too_large(self._limit)
+                        room.take(len(chunk))
+                        held += chunk
+            except TimeoutError:
+                raise _too_slow(f"{size} bytes of the body must arrive within {seconds:g} seconds") from None
+            if total == self._announced:
+                self._left = False
+            if held:
+                yield bytes(held)
+                room.give_back(len(held))
+
+    async def _receive_all(self, room: Room) -> bytes:
+        chunks: list[bytes] = []
+        size = 0
+        more = True
+        while more and size != self._announced:
+            chunk, more = await self._next()
+            size += len(chunk)
+            if self._limit_of is not None and (size >= TOLD_BY or not more or size == self._announced):
+                self._limit, self._limit_of = self._limit_of(b"".join([*chunks, chunk])[:TOLD_BY]), None
+                if self._announced is not None and self._announced > self._limit:
+                    raise too_large(self._limit)
+            if size > (self._limit if self._limit_of is None else self._most):
+                raise too_large(self._limit)
+            room.take(len(chunk))
+            chunks.append(chunk)
+        self._left = False
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+    async def _next(self) -> tuple[bytes, bool]:
+        """The next chunk, and whether more follow. Raises InvalidPayload when the client has gone away."""
+        message: Any = await self._receive()
+        if message["type"] == "http.disconnect":
+            self._left = False
+            raise InvalidPayload("The body ended early.", invalid=[("", "the body must be complete")])
+        more = bool(message.get("more_body", False))
+        self._left = more
+        return message.get("body", b""), more
+
+    async def discard(self, discarding: Discarding) -> None:
+        """Read and forget what is still on its way of a refused body, within bounds.
+
+        A connection that is closed with unread bytes is reset, and many clients lose the refusal with it. So one of
+        moderate size is read to its end, without keeping it, as long as few others are; of others nothing is read.
+        """
+        if not self._left or self._waits or (self._announced or 0) > DISCARD_BYTES or discarding.now >= discarding.most:
+            return
+        discarding.now += 1
+        try:
+            with suppress(TimeoutError, InvalidPayload):
+                async with asyncio.timeout(DISCARD_SECONDS):
+                    await self._forget()
+        finally:
+            discarding.now -= 1
+
+    async def _forget(self) -> None:
+        size = 0
+        while self._left and size < DISCARD_BYTES:
+            chunk, _ = await self._next()
+            size += len(chunk)
+
+
+def arriving(operation: Operation, receive: Receive, headers: Mapping[str, str], deadlines: Deadlines) -> ArrivingBody:
+    """The body of a request, with the limit of the form that its first bytes tell; `deadlines` are the process's."""
+
+    def limit_of(begin: bytes) -> int:
+        return most_of(operation.forms, headers, begin, operation.max_body)
+
+    tell = limit_of if operation.forms else None
+    return ArrivingBody(receive, headers, operation.max_body, operation.largest_form, tell, deadlines)
+
+
+def _too_slow(reason: str) -> InvalidPayload:
+    return InvalidPayload("The body did not arrive in time.", invalid=[("", reason)])
+
+
+def too_large(limit: int) -> PayloadTooLarge:
+    """The refusal of a body above `limit` bytes."""
+    return PayloadTooLarge(max_bytes=limit)

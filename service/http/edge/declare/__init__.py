@@ -1,0 +1,1 @@
+"""What an operation declares, and what its handler is called with."""

@@ -1,0 +1,128 @@
+"""An endpoint made ready: everything that follows from its declaration, worked out once at start-up."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+from schemas.kernel.published import body_schema
+from service.auth.principals import PrincipalKind
+from service.http.edge.declare.endpoint import Endpoint
+from service.http.edge.declare.ignored import HEADER as IGNORED
+from service.http.edge.declare.ignored import known_parameters
+from service.http.edge.declare.operations import OWNER
+
+TEST_CLOCK_PATH = "/v1/test-clock/advance"  # exists only with a test clock (G-120)
+
+STAND_IN = "command_key"  # the member of a body that may stand in for the Idempotency-Key (G-113)
+
+# The routes that browsers call from other origins, and no others (G-016).
+CORS_PATHS = frozenset(
+    {
+        "/api/{alias}/envelope/",
+        "/api/{alias}/store/",
+        "/batch/",
+        "/capture/",
+        "/decide/",
+        "/e/",
+        "/flags/",
+        "/i/v0/e/",
+        "/v1/analytics/",
+        "/v1/analytics/browser-config",
+        "/v1/logs/",
+        "/v1/public/q/{publication_id}",
+    }
+)
+CORS = {
+    "access-control-allow-origin": "*",
+    "access-control-expose-headers": (
+        "x-service-request-id, retry-after, ratelimit-limit, ratelimit-remaining, ratelimit-reset, idempotent-replayed"
+        f", {IGNORED}, x-sentry-error, x-sentry-rate-limits"
+    ),
+}
+
+# A path value that cannot be an id is not looked up. Project ids have a first character of their own (R-GEN-10).
+_ID = re.compile(r"[A-Za-z0-9._:-]{1,200}")
+_PROJECT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{7,199}")
+
+
+class NoMembers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of a mutation that takes none: absent, or an empty object (G-003)."""
+
+
+class Undeclared(TypeError):
+    """An endpoint without declared principals: the process must not start with it (threat 2)."""
+
+
+class Bound:
+    """An endpoint with its decoders. Raises Undeclared without principals.
+
+    `past` is what the operation asks of a caller who wants to see the past: only owners do.
+    """
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        operation = endpoint.operation
+        if not operation.principals:
+            raise Undeclared(f"{operation.method} {operation.path} does not say who may call it")
+        if operation.as_of and operation.principals != OWNER:
+            raise Undeclared(f"{operation.method} {operation.path} shows the past to others than people")
+        self.operation = operation
+        self.past = replace(operation, owner=True)
+        self.handler = endpoint.handler
+        self.public = operation.principals == {PrincipalKind.ANONYMOUS}
+        self.reads_body = operation.method not in {"GET", "HEAD"}
+        self.raw_body = operation.body is bytes
+        self.body_type: Any = NoMembers if operation.body is None else operation.body
+        self.takes_body = self.reads_body and operation.max_body > 0
+        self.cors: dict[str, str] = CORS if operation.path in CORS_PATHS else {}
+        self.known_parameters = known_parameters(operation)
+        self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(self.body_type)
+
+    @property
+    def name(self) -> str:
+        """How logs and metrics call it."""
+        return self.operation.operation_id
+
+    def decode(self, raw: bytes) -> Any:
+        """Decode a body into the declared type. Raises msgspec.ValidationError."""
+        return self._decoder.decode(raw)
+
+    def convert(self, value: Any) -> Any:
+        """Convert a body that is decoded already; both hold the same inner values. Raises msgspec.ValidationError."""
+        return msgspec.convert(value, self.body_type)
+
+    @cached_property
+    def needs_body(self) -> bool:
+        """Whether an absent body, which equals `{}`, is refused (G-003)."""
+        if self.raw_body:
+            return False
+        try:
+            self.decode(b"{}")
+        except msgspec.ValidationError:
+            return True
+        return False
+
+    @cached_property
+    def body_info(self) -> inspect.Type:
+        """The declared type as the validator walks it."""
+        return inspect.type_info(self.body_type)
+
+    @cached_property
+    def body_schema(self) -> dict[str, Any]:
+        """JSON Schema of the body, shown with every refused one."""
+        return body_schema(self.body_type)
+
+
+def is_id(value: str) -> bool:
+    """Whether a path value can be an id at all."""
+    return _ID.fullmatch(value) is not None
+
+
+def is_project_id(value: str) -> bool:
+    """Whether a path value has the form of a project id (R-GEN-10)."""
+    return _PROJECT_ID.fullmatch(value) is not None

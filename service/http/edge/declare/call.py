@@ -1,0 +1,235 @@
+"""One request after the pipeline, as a handler sees it, and the one way from a handler to the event store."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from litestar.types import HTTPScope
+
+from schemas.kernel.errors import CATALOGUE
+from service.auth.authority import authority
+from service.auth.principals import Principal, PrincipalKind
+from service.eventstore.declare.commands import Answer, Command, Decide, Origin, Outcome, Refused, StoredAnswer, Unit
+from service.eventstore.declare.intents import Intent, retry_moved
+from service.eventstore.history.as_of import Past, Rows, parse_mark
+from service.fairness.apart import Apart
+from service.fairness.bodies import FOREIGN, SMALL, Shares
+from service.http.edge.declare.forms import Form
+from service.http.edge.declare.headers import conditional, head_of
+from service.http.edge.declare.operations import Operation
+from service.ingest.items import AS_SENT, Adjustments, Sender
+from service.services import Services
+from statemachines.kernel.machine import Rejection
+from statemachines.kernel.moved import Moved
+from statemachines.runs.claim import Holder
+
+B = TypeVar("B")
+Q = TypeVar("Q")
+R = TypeVar("R")
+T = TypeVar("T")
+
+Replay = Callable[[Unit, StoredAnswer], Answer]
+
+
+class Tools(NamedTuple):
+    """What the pipeline lends to requests that hold several records."""
+
+    charge: Callable[[int], Mapping[str, str]]
+    decode_one: Callable[[str, bytes], Awaitable[tuple[Any, Any, bytes, Adjustments]]]
+    turns: Shares
+
+
+@dataclass(slots=True)
+class Call(Generic[B, Q]):
+    """One request after the pipeline: authenticated, visible, not fenced, validated."""
+
+    scope: HTTPScope  # of ASGI
+    operation: Operation
+    services: Services
+    _apart: Apart
+    _tools: Tools
+    principal: Principal
+    request_id: str
+    scope_id: str | None  # the project in scope: of the path, the subject or the credential; None without one
+    path: Mapping[str, str]
+    query: Q
+    body: B
+    raw_body: bytes
+    if_match: str | None  # the tag with its quotes, already checked for form
+    key: str | None
+    request_hash: str  # hex SHA-256 of the canonical body: what makes two requests with one key the same
+    adjustments: Adjustments = AS_SENT  # of the body, where the operation has it adjusted
+    arriving: AsyncIterator[bytes] | None = None  # the body, of an operation that streams
+    subject: Any = None  # the subject's row as read before the command; relations in it never change
+    headers: dict[str, str] = field(default_factory=dict)  # extra response headers
+    form: Form | None = None  # of the body, when it is not that of one record: then `body` is None
+    records: Counter[tuple[str, int]] | None = None  # those of a request that has several, by kind and status
+    locked: Rejection | None = None  # what a new command is refused with, once it is known that its object exists
+
+    @property
+    def project_id(self) -> str:
+        """The project in scope, of an operation that has one."""
+        assert self.scope_id is not None, "this operation is outside of any project"
+        return self.scope_id
+
+    @property
+    def user_id(self) -> str:
+        """The person whose key is used, of an operation for people."""
+        assert self.principal.user_id is not None, "this operation is not for people alone"
+        return self.principal.user_id
+
+    @property
+    def rows(self) -> Rows:
+        """What the one object is read from: the read models, or the past where the caller asks for it."""
+        wanted = getattr(self.query, "as_of", None)
+        return self.services.store if wanted is None else Past(self.services.store, parse_mark(wanted))
+
+    @property
+    def runner(self) -> Holder | None:
+        """The runner that asks: what its credential says, never what it sends. None for everybody else."""
+        if self.principal.kind is not PrincipalKind.RUNNER:
+            return None
+        assert self.principal.automation_id is not None
+        assert self.principal.runner_id is not None
+        return Holder(self.principal.automation_id, self.principal.runner_id)
+
+    def header(self, name: str) -> str | None:
+        """The value of a request header by its lower-case name."""
+        return head_of(self.scope).headers.get(name)
+
+    @property
+    def sender(self) -> Sender:
+        """Who sends a record, of an operation that takes a DSN."""
+        who = self.principal
+        return Sender(self.project_id, who.secret_hash, self.request_id, self.key, self.request_hash, who.account)
+
+    def take_tokens(self, count: int) -> None:
+        """Charge so many records to the caller beside the one of the request itself. Raises RateLimited (G-143)."""
+        if count:
+            self.headers.update(self._tools.charge(count))
+
+    async def decode_one(self, raw: bytes) -> tuple[Any, Any, bytes, Adjustments]:
+        """Read one record out of several, as if it had come alone.
+
+        Returns the declared type, the plain value, and the text as it is taken with what was adjusted in it (G-133).
+        Raises InvalidPayload.
+        """
+        return await self._tools.decode_one(self.principal.tenant, raw)
+
+    @property
+    def rests(self) -> bool:
+        """Whether `turn` would wait for the end of the caller's rest (P25)."""
+        return self._tools.turns.rests(self.principal.tenant)
+
+    async def turn(self, size: int, *, foreign: bool = False) -> None:
+        """Wait until so many bytes may be worked on in the event loop (P25); those of a `foreign` form are dearer.
+
+        Raises CommandNotDone when the caller has too much of that.
+        """
+        cost = FOREIGN * size if foreign and size > SMALL else size
+        await self._tools.turns.take_part(self.principal.tenant, cost, self._apart.company)
+
+    async def work_on_body(self, work: Callable[[], T]) -> T:
+        """Carry out a pure piece of work on the body: apart when the body is large (P25). Raises what it raises."""
+        return await self._apart.run_if_large(self.principal.tenant, len(self.raw_body), work)
+
+    async def work_apart(self, work: Callable[[], T]) -> T:
+        """Carry out a pure piece of work that is dear for its size apart. Raises what it raises."""
+        return await self._apart.run(self.principal.tenant, work)
+
+    async def carry_out(
+        self, intent: Intent[T], render: Callable[[T], Answer], *, on_replay: Replay | None = None
+    ) -> Outcome:
+        """Carry out an intent in the name of the caller, and answer with what `render` makes of its result.
+
+        The answer is made in the unit, so that it is stored with the command: `render` does no I/O. Raises what the
+        store raises, the Rejection of the decision, and Moved when what the intent had looked up is out of date.
+        """
+
+        def decide(unit: Unit) -> Answer | Refused:
+            result = intent.decide(unit)
+            return result if isinstance(result, Refused) else render(result)
+
+        return await self.services.store.execute(self._command(intent, decide, on_replay))
+
+    async def carry_out_on(
+        self,
+        latest: R,
+        read_again: Callable[[], Awaitable[R]],
+        command: Callable[[R], Intent[Answer]],
+        *,
+        on_replay: Replay | None = None,
+    ) -> Outcome:
+        """Carry out the intent that `command` makes from what was read, as `latest` is.
+
+        It is read again, and the intent made again, whenever it turns out to be out of date. Raises as `carry_out`, and
+        CommandNotDone when it is out of date each time.
+        """
+        read: list[R] = [latest]
+
+        async def attempt() -> Outcome:
+            try:
+                return await self.carry_out(command(read[-1]), _as_it_is, on_replay=on_replay)
+            except Moved:
+                read.append(await read_again())
+                raise
+
+        return await retry_moved(attempt)
+
+    def _command(self, intent: Intent[T], decide: Decide, on_replay: Replay | None) -> Command:
+        """Put the intent under its gates and its principal's authority."""
+        shown = authority(self.principal, self.scope_id, self.operation)
+        exclusive = (self._gate(intent.fence), *intent.drains) if intent.fence else ()
+        _, malformed = conditional(head_of(self.scope), self.operation.if_match)
+        fault = malformed or self.locked
+        origin = Origin(
+            actor_kind=self.principal.kind.value,
+            actor_id=self.principal.id,
+            operation=f"{self.operation.method} {self.scope['path']}",
+            request_id=self.request_id,
+            correlation_id=self.request_id,
+        )
+        return Command(
+            origin=origin,
+            decide=decide if fault is None else _after_existence(decide, fault),
+            streams=intent.streams,
+            reads=intent.reads,
+            lookups=[*shown.lookups, *intent.lookups],
+            gates=[gate for gate in (*shown.gates, *intent.gates) if gate not in exclusive],
+            exclusive=exclusive,
+            saves=intent.saves,
+            tenant=self.principal.tenant,
+            weight=len(self.raw_body),
+            authorize=shown.check,
+            key=self.key,
+            request_hash=self.request_hash,
+            on_replay=on_replay,
+        )
+
+    def _gate(self, fence: bool | str) -> str:
+        return fence if isinstance(fence, str) else self.project_id
+
+
+def _as_it_is(answer: Answer) -> Answer:
+    return answer
+
+
+def _after_existence(decide: Decide, fault: Rejection) -> Decide:
+    """Refuse a bad If-Match or a quota used up, but not before the decision had its say on existence (G-007).
+
+    The decision runs with a tag that matches nothing; a refused unit leaves no trace.
+    """
+
+    def refuse(unit: Unit) -> Answer:
+        try:
+            decide(unit)
+        except Rejection as rejection:
+            if CATALOGUE[rejection.code].status == HTTPStatus.NOT_FOUND:
+                raise
+        raise fault
+
+    return refuse

@@ -1,0 +1,21 @@
+"""The documented groups of operations, with what the operations of each have in common."""
+
+from __future__ import annotations
+
+from service.http.edge.declare.endpoint import Group
+
+ACCOUNT_DELETION = Group(name="deletion")
+ANALYTICS = Group(name="analytics")
+AUTH = Group(name="auth")
+AUTOMATION = Group(name="automation", closed_errors=True, flows=frozenset({"automation"}))
+CASES = Group(name="cases")
+CREDENTIALS = Group(name="credentials", closed_errors=True, flows=frozenset({"automation"}))
+DISCOVERY = Group(name="discovery")
+INGEST = Group(name="ingest", rate="ingest")
+ONBOARDING = Group(name="onboarding", closed_errors=True, flows=frozenset({"onboarding"}))
+OPERATIONS = Group(name="operations")
+PROJECT_DELETION = Group(name="deletion", closed_errors=True)
+PROJECTS = Group(name="projects")
+SIGNAL_MAP = Group(name="signal_map")
+TEST_CLOCK = Group(name="test_clock")
+USAGE_BILLING = Group(name="usage_billing")

@@ -1,0 +1,94 @@
+"""What the edge needs to know of an operation: who may call it, what it reads and answers, its limits and fences.
+
+The pipeline carries it out, the schema document is generated from it, and a route without it cannot start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from projections.kernel.projection import Table
+from service.auth.access import Access
+from service.auth.principals import PrincipalKind
+from service.http.edge.declare.forms import Form
+from service.http.edge.declare.sdk import Sdk
+
+Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+Presence = Literal["required", "optional", "none"]
+Rate = Literal["key", "project_credential", "ingest", "public_query", "device_start", "device_poll", "internal", "none"]
+
+KEY = OWNER = frozenset({PrincipalKind.KEY})  # the role is checked by `owner=True`
+ANYONE = frozenset({PrincipalKind.ANONYMOUS})
+RUNNER = frozenset({PrincipalKind.RUNNER})
+KEY_OR_RUNNER = KEY | RUNNER
+CI = frozenset({PrincipalKind.CI})
+
+
+class Subject(NamedTuple):
+    """The object a path names without its project: the pipeline finds its project, or answers `not_found`.
+
+    With `located` a credential's request may be given the row as this process last knew it. It is right for handlers
+    that take from the row only what never changes, or decide again under the locks and raise Moved.
+    """
+
+    path_param: str
+    table: Table[Any]
+    not_found: str  # error code
+    located: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operation(Access):
+    """One operation of the API.
+
+    `path` is the documented template (`/v1/projects/{project_id}/onboarding`). `responses` maps each success status to
+    the body type (None: no body). `body` is the type of the request's body (None: it takes none; bytes: as it came),
+    `query` a struct of the known query parameters, all with defaults. `as_of`: the one object that it reads belongs to
+    one stream, and owners may ask for it as it was (the parameters are AsOfQuery then). `closed_errors` picks the
+    closed error variant (R-ERR-02, G-018). `text_plain`: ingest also takes text/plain holding JSON (browser beacons).
+    `adjusts`: what is odd in a body is adjusted, not refused (G-133). `forms` are those that a body may have beside
+    that of `body`, each with a limit of its own. `protocol`: what the edge has to know of the SDK that calls it.
+    `unpacked`: bytes that a body may be once its content coding is taken off; 0: no coding is taken. `streams`: the
+    body is not read before the handler does so, in pieces, however it calls itself. `media_type` is that of a body that
+    is bytes, and `content_type` that of the success answer. `sealed`: what is answered proves itself as it is, so
+    nothing is said beside it. `quota_locked`: closed with 402 while the project's account is over its quota (G-072).
+    `errors` are the codes particular to the operation, for the document; the common ones are added.
+    """
+
+    method: str
+    operation_id: str
+    summary: str
+    responses: Mapping[int, Any]
+    body: Any = None
+    max_body: int = 1048576
+    strict: bool = True
+    query: type[msgspec.Struct] | None = None
+    subject: Subject | None = None
+    if_match: Presence = "none"
+    idempotency: Presence = "none"
+    rate: Rate = "key"
+    closed_errors: bool = False
+    flows: frozenset[str] = frozenset()
+    extension: bool = False
+    text_plain: bool = False
+    adjusts: bool = False
+    forms: Sequence[Form] = ()
+    protocol: Sdk | None = None
+    unpacked: int = 0
+    streams: bool = False
+    media_type: str = "application/json"
+    as_of: bool = False
+    content_type: str = "application/json"
+    sealed: bool = False
+    quota_locked: bool = False
+    errors: Sequence[str] = ()
+
+    @cached_property
+    def largest_form(self) -> int:
+        """Bytes that a body of one of its forms may have; 0 without any."""
+        return max((form.max_body for form in self.forms), default=0)

@@ -1,0 +1,90 @@
+"""Documented operations that the code does not have yet: they answer 501 and are marked in the schema document.
+
+Everything around the missing handler is real: path, principals, limits and envelope come from the table in
+schemas/kernel/operations.json.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from schemas.kernel.operations import Auth, DocumentedOperation, documented_operations
+from service.auth.principals import PrincipalKind
+from service.eventstore.declare.commands import Answer, Outcome
+from service.http.edge.answer.errors import NotBuiltYet
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Endpoint, Handler
+from service.http.edge.declare.naming import name_of
+from service.http.edge.declare.operations import Operation, Presence
+
+INGEST_MAX_BODY = 262_144
+DEFAULT_MAX_BODY = 1_048_576
+
+PRINCIPALS: dict[Auth, frozenset[PrincipalKind]] = {
+    "none": frozenset({PrincipalKind.ANONYMOUS}),
+    "signature": frozenset({PrincipalKind.ANONYMOUS}),
+    "key": frozenset({PrincipalKind.KEY}),
+    "owner": frozenset({PrincipalKind.KEY}),
+    "runner": frozenset({PrincipalKind.RUNNER}),
+    "key_or_runner": frozenset({PrincipalKind.KEY, PrincipalKind.RUNNER}),
+    "owner_or_runner": frozenset({PrincipalKind.KEY, PrincipalKind.RUNNER}),
+    "dsn": frozenset({PrincipalKind.DSN}),
+    "dsn_or_ci": frozenset({PrincipalKind.DSN, PrincipalKind.CI}),
+    "ci": frozenset({PrincipalKind.CI}),
+    "internal": frozenset({PrincipalKind.INTERNAL}),
+    "test": frozenset({PrincipalKind.TEST}),
+}
+IF_MATCH: dict[str | None, Presence] = {None: "none", "required": "required", "optional_first_only": "optional"}
+FLOW_GROUPS = frozenset({"install", "onboarding", "automation", "provider"})
+
+
+async def answer_not_built(_: Call[Any, Any]) -> Outcome | Answer:
+    """Refuse with 501."""
+    raise NotBuiltYet
+
+
+def unbuilt_endpoints(built: Iterable[Endpoint]) -> list[Endpoint]:
+    """Endpoints for the documented operations that are not among `built`."""
+    present = {(endpoint.operation.method, endpoint.operation.path) for endpoint in built}
+    return [
+        Endpoint(operation_of(row), answer_not_built)
+        for row in documented_operations()
+        if (row.method, row.path) not in present
+    ]
+
+
+def is_unbuilt(handler: Handler) -> bool:
+    """Whether a handler only holds the place of an operation."""
+    return handler is answer_not_built
+
+
+def operation_of(row: DocumentedOperation) -> Operation:
+    """Declare an operation by what the table says of it."""
+    name = name_of(row.method, row.path)
+    return Operation(
+        method=row.method,
+        path=row.path,
+        operation_id=name,
+        group=row.group,
+        summary=name.replace("_", " ").capitalize(),
+        principals=PRINCIPALS[row.auth],
+        responses=dict.fromkeys(row.success_status),
+        owner=row.auth in {"owner", "owner_or_runner"},
+        mutation=row.method != "GET",
+        body=None if row.method == "GET" else bytes,
+        max_body=default_max_body(row),
+        strict=row.strict_body is not False,
+        if_match=IF_MATCH[row.if_match],
+        idempotency=row.idempotency_key or "none",
+        rate="ingest" if row.group == "ingest" else "key",
+        closed_errors=row.closed_errors,
+        flows=frozenset({row.group} & FLOW_GROUPS),
+    )
+
+
+def default_max_body(row: DocumentedOperation) -> int:
+    """The body limit in bytes, by the row or the general rule (G-004)."""
+    if row.max_body_bytes is not None:
+        return row.max_body_bytes
+    return INGEST_MAX_BODY if row.group == "ingest" else DEFAULT_MAX_BODY
