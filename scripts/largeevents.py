@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import psutil
 
 from scripts import loadgen, worlds
-from service.ingest.items import LOGS
+from service.ingest.queue.items import LOGS
 
 CLIENTS = 64
 STACKS = 40  # of different stacks: errors come again

@@ -18,8 +18,8 @@ import msgspec
 import psutil
 
 from scripts import loadgen, worlds
-from service.ingest.items import LOGS
-from service.ingest.scrubbing import Findings, Scrubber
+from service.ingest.queue.items import LOGS
+from service.ingest.scrub.scrubbing import Findings, Scrubber
 
 CLIENTS = 16
 TIMED = 1000

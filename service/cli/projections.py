@@ -96,7 +96,7 @@ def verify(names: tuple[str, ...], as_json: bool) -> None:
     decisions read beside the history. Exit code 0 when nothing differs, 1 when something does, 4 when it could not be
     looked at.
     """
-    from service.ingest.checks import COUNTERS, check_counters
+    from service.ingest.kept.checks import COUNTERS, check_counters
 
     with looking(), connection() as opened:
         checks: dict[str, Callable[[Report], Iterator[Difference]]] = {

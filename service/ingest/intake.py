@@ -25,15 +25,15 @@ from service.eventstore.state.entry import SILENCE, tell
 from service.eventstore.state.session import RECONNECT_PAUSE
 from service.eventstore.state.unit import Registry
 from service.fairness.not_done import CommandNotDone
-from service.ingest.counting import CountingSession, Parameters
-from service.ingest.decider import DOUBT_DEADLINE, Decider
-from service.ingest.flush import Flush
+from service.ingest.flush.counting import CountingSession, Parameters
+from service.ingest.flush.decider import DOUBT_DEADLINE, Decider
+from service.ingest.flush.settlement import Settlement
+from service.ingest.flush.transaction import Flush
 from service.ingest.foreign.reports import SdkCounts
-from service.ingest.items import Item
-from service.ingest.scrubbing import Scrubber
-from service.ingest.settlement import Settlement
-from service.ingest.together import Result, Together
-from service.ingest.waiting import Waiting
+from service.ingest.queue.items import Item
+from service.ingest.queue.together import Result, Together
+from service.ingest.queue.waiting import Waiting
+from service.ingest.scrub.scrubbing import Scrubber
 
 log = structlog.get_logger()
 

@@ -9,8 +9,8 @@ import procrastinate
 import psycopg
 
 from service.billing.plans import retention
-from service.ingest.partitions import ensure_partitions
-from service.ingest.retention import purge
+from service.ingest.kept.partitions import ensure_partitions
+from service.ingest.kept.retention import purge
 from service.runs.forgetting import forget_decisions
 from service.services import Services
 from service.settingvalues import Plan

@@ -13,7 +13,7 @@ from service.cases.sourcemaps.unmangling import Unmangler
 from service.eventstore.connect.fulldisk import FULL_DISK
 from service.eventstore.store import EventStore
 from service.ingest.intake import Intake
-from service.ingest.scrubbing import Scrubber
+from service.ingest.scrub.scrubbing import Scrubber
 from service.process.measures import DIRECTORY
 from service.registry import registry
 from service.services import Services

@@ -10,7 +10,7 @@ from service.http.cases.intake.several import record_several
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.forms import BATCHES
-from service.ingest.items import take_analytics
+from service.ingest.queue.items import take_analytics
 
 REPLAY_PROVIDER = "provider_cloud"
 

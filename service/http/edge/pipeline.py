@@ -50,7 +50,7 @@ from service.http.edge.declare.operations import Operation
 from service.http.edge.declare.sdk import Sdk
 from service.http.edge.measure.access_log import UNKNOWN, AccessLog
 from service.http.edge.rendering import render_failure, render_success, with_next_operations
-from service.ingest.items import AS_SENT, Adjustments
+from service.ingest.queue.items import AS_SENT, Adjustments
 from service.services import Services
 
 MAX_RUNNING = 1024  # requests carried out at once

@@ -9,8 +9,8 @@ import psycopg
 import pytest
 
 from service.billing.plans import Retention
-from service.ingest.checks import COUNTERS, check_counters
-from service.ingest.retention import USAGE_DAYS, purge
+from service.ingest.kept.checks import COUNTERS, check_counters
+from service.ingest.kept.retention import USAGE_DAYS, purge
 from tests.support.ingest import (
     OWNER,
     PROJECT,

@@ -11,9 +11,9 @@ import pytest
 
 from service.auth.refusals import Unauthenticated
 from service.eventstore.declare.commands import Outcome, OutcomeUnknown
-from service.ingest import statements
-from service.ingest.decider import Decider
-from service.ingest.flush import Flush
+from service.ingest.flush import statements
+from service.ingest.flush.decider import Decider
+from service.ingest.flush.transaction import Flush
 from tests.support.ingest import (
     OTHER,
     PROJECT,

@@ -11,9 +11,9 @@ import pytest
 from service.eventstore.declare import names
 from service.eventstore.declare.commands import OutcomeUnknown
 from service.fairness.not_done import CommandNotDone
-from service.ingest import decider, statements
 from service.ingest import intake as intake_module
-from service.ingest.flush import flusher_name
+from service.ingest.flush import decider, statements
+from service.ingest.flush.transaction import flusher_name
 from service.ingest.intake import Intake
 from service.registry import registry
 from tests.support.ingest import (

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.ingest.grouping import GROUPINGS, Evidence, gather, group, message_template, title
+from service.ingest.grouping.fingerprint import GROUPINGS, Evidence, gather, group, message_template, title
 
 
 @pytest.mark.parametrize(

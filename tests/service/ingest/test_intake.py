@@ -13,8 +13,8 @@ from service.auth.refusals import Unauthenticated
 from service.eventstore.declare.commands import Command as StoreCommand
 from service.eventstore.declare.commands import CommandFailed, KeyReused, Origin
 from service.fairness.not_done import CommandNotDone
-from service.ingest import grouping
-from service.ingest.waiting import Waiting
+from service.ingest.grouping import fingerprint as grouping
+from service.ingest.queue.waiting import Waiting
 from service.packing import unpack
 from statemachines.cases import case, suppressions
 from statemachines.cases.suppressions import Action
@@ -375,7 +375,7 @@ async def test_a_new_grouping_keeps_old_cases_whole(database_url, sql, monkeypat
     async with running(database_url) as intake:
         [old] = await send(intake, log_item("old 1"))
     monkeypatch.setattr(
-        "service.ingest.items.group",
+        "service.ingest.queue.items.group",
         lambda evidence: grouping.group(evidence, {**grouping.GROUPINGS, 2: lambda e: f"2|{e.message.split()[0]}"}),
     )
     async with running(database_url) as intake:

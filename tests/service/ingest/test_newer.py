@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from service.eventstore.declare.faults import StreamIsNewer
-from service.ingest import grouping
+from service.ingest.grouping import fingerprint as grouping
 from statemachines.cases import case, suppressions
 from tests.support.ingest import PROJECT, analytics_item, check_books, know, log_item, prepared, running, send
 from tests.support.later import LaterRelease
@@ -57,7 +57,7 @@ async def test_an_older_grouping_that_is_newer_is_not_passed_over(
     with LaterRelease(database_url, case.MACHINE) as later:
         later.write(case.stream(PROJECT, case_of("m")))
     groupings = {**grouping.GROUPINGS, 2: lambda evidence: f"2|{evidence.message}"}
-    monkeypatch.setattr("service.ingest.items.group", lambda evidence: grouping.group(evidence, groupings))
+    monkeypatch.setattr("service.ingest.queue.items.group", lambda evidence: grouping.group(evidence, groupings))
     async with running(database_url) as intake:
         refused, stored = await send(intake, log_item("m"), log_item("unheard of"))
     assert isinstance(refused, StreamIsNewer)

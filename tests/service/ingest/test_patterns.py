@@ -20,11 +20,12 @@ from service.http.cases.intake import several
 from service.http.edge.body import adjusting
 from service.http.edge.body import gate as body_gate
 from service.http.edge.declare import forms
-from service.ingest import grouping, scrubbing
 from service.ingest.foreign import common, stacks
 from service.ingest.foreign.common import ForeignError, ForeignEvent, Frame
-from service.ingest.forms import Form
-from service.ingest.looking import EVERYTHING
+from service.ingest.grouping import fingerprint as grouping
+from service.ingest.scrub import scrubbing
+from service.ingest.scrub.forms import Form
+from service.ingest.scrub.looking import EVERYTHING
 
 LARGEST = 1024 * 1024
 """Characters of the longest text of a record, however it came."""

@@ -8,8 +8,8 @@ import structlog
 
 from service.billing.plans import Retention
 from service.eventstore.declare import steps
-from service.ingest import retention
-from service.ingest.retention import purge
+from service.ingest.kept import retention
+from service.ingest.kept.retention import purge
 from tests.service.ingest.test_partitions import advance, label, labels, placed
 from tests.service.ingest.test_partitions import connection as connection  # noqa: PLC0414 (a fixture)
 from tests.support.ingest import (
@@ -116,7 +116,7 @@ async def test_a_day_that_no_plan_keeps_goes_whole(database_url, connection, sql
 
 async def test_a_day_in_use_waits_for_the_next_run(database_url, connection, sql, monkeypatch):
     """None of its rows is deleted meanwhile: it is to go whole."""
-    monkeypatch.setattr("service.ingest.partitions.DROP_TRIES", 1)
+    monkeypatch.setattr("service.ingest.kept.partitions.DROP_TRIES", 1)
     async with running(database_url) as intake:
         await send(intake, log_item("m"))
     first = label(sql)

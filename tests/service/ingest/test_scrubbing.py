@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.auth.secrets import SecretKind, make
-from service.ingest import looking
-from service.ingest.forms import FORMS, MOST_CANDIDATES, Form
-from service.ingest.looking import EVERYTHING, NOTHING, Suspicion
-from service.ingest.scrubbing import SCRUBBED, STRING_FRAGMENTS, STRING_NAMES, TOO_MANY, Findings, Scrubber
+from service.ingest.scrub import looking
+from service.ingest.scrub.forms import FORMS, MOST_CANDIDATES, Form
+from service.ingest.scrub.looking import EVERYTHING, NOTHING, Suspicion
+from service.ingest.scrub.scrubbing import SCRUBBED, STRING_FRAGMENTS, STRING_NAMES, TOO_MANY, Findings, Scrubber
 from statemachines.kernel.telling import SECRET_FRAGMENTS
 
 SCRUBBER = Scrubber()

@@ -22,7 +22,7 @@ from service.ingest.foreign import otlp_json, otlp_protobuf
 from service.ingest.foreign.common import to_log
 from service.ingest.foreign.otlp import Record, Scope, to_event
 from service.ingest.foreign.otlp_cut import Cut, Malformed, TooMany
-from service.ingest.items import Item, Part, Sender, check_extra
+from service.ingest.queue.items import Item, Part, Sender, check_extra
 
 T = TypeVar("T")
 

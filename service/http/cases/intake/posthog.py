@@ -34,7 +34,7 @@ from service.http.edge.body.gate import Odd, check_body, check_values
 from service.http.edge.declare.call import Call
 from service.ingest.foreign import posthog
 from service.ingest.foreign.posthog import Record, Sent
-from service.ingest.items import AS_SENT, Adjustments, Item
+from service.ingest.queue.items import AS_SENT, Adjustments, Item
 
 OPERATION = "PostHog event"
 """How idempotency records call it: an event is the same one, whichever of the routes it takes."""

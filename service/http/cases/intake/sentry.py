@@ -25,7 +25,7 @@ from service.http.edge.declare.call import Call
 from service.ingest.foreign import envelope, sentry_event
 from service.ingest.foreign.common import TakenLog, to_log
 from service.ingest.foreign.reports import known_type, read_report
-from service.ingest.items import AS_SENT, Adjustments, Item
+from service.ingest.queue.items import AS_SENT, Adjustments, Item
 
 OPERATION = "Sentry event"
 """How idempotency records call it: an event is the same one, whichever of the routes it takes."""

@@ -25,9 +25,9 @@ from service.http.edge.answer.errors import Failure, ItemIdReused, TooManyItems,
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.forms import LINES
 from service.ingest.foreign.arrays import first_items
-from service.ingest.items import Adjustments, Item, Sender
-from service.ingest.together import Result
-from service.ingest.waiting import BATCH_BYTES
+from service.ingest.queue.items import Adjustments, Item, Sender
+from service.ingest.queue.together import Result
+from service.ingest.queue.waiting import BATCH_BYTES
 from statemachines.kernel.canonical import canonical_sha256
 
 M = TypeVar("M")

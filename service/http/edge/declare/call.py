@@ -21,7 +21,7 @@ from service.fairness.bodies import FOREIGN, SMALL, Shares
 from service.http.edge.declare.forms import Form
 from service.http.edge.declare.headers import conditional, head_of
 from service.http.edge.declare.operations import Operation
-from service.ingest.items import AS_SENT, Adjustments, Sender
+from service.ingest.queue.items import AS_SENT, Adjustments, Sender
 from service.services import Services
 from statemachines.kernel.machine import Rejection
 from statemachines.kernel.moved import Moved

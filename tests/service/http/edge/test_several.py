@@ -17,7 +17,7 @@ from service.http.edge.answer.errors import PayloadTooLarge
 from service.http.edge.body.adjusting import adjust
 from service.http.edge.body.gate import check_body
 from service.http.edge.declare.forms import ARRAY, LINES
-from service.ingest.waiting import BATCH_BYTES
+from service.ingest.queue.waiting import BATCH_BYTES
 from tests.service.ingest.foreign.test_otlp_cut import memory_of
 
 

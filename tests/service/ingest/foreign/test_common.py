@@ -22,7 +22,7 @@ from service.ingest.foreign.common import (
     is_own,
     to_log,
 )
-from service.ingest.grouping import gather, group
+from service.ingest.grouping.fingerprint import gather, group
 
 NATIVE = {
     "type": "PaymentError",

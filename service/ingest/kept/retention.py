@@ -24,7 +24,7 @@ from service.billing.plans import Retention
 from service.eventstore.connect.clock import DAY
 from service.eventstore.declare.steps import alone, leave_room, prepare
 from service.eventstore.schema.partitioned import TELEMETRY
-from service.ingest.partitions import Partition, drop_ended, partitions, today_of
+from service.ingest.kept.partitions import Partition, drop_ended, partitions, today_of
 
 log = structlog.get_logger()
 

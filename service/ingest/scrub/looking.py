@@ -13,7 +13,7 @@ from enum import IntEnum
 from itertools import compress
 from typing import NamedTuple
 
-from service.ingest.forms import (
+from service.ingest.scrub.forms import (
     BASIC,
     BEARER,
     BEFORE_WORD,
@@ -25,7 +25,7 @@ from service.ingest.forms import (
     WORD,
     Form,
 )
-from service.ingest.places import ESCAPED_ADDRESS, holds_any, may_hold_card
+from service.ingest.scrub.places import ESCAPED_ADDRESS, holds_any, may_hold_card
 from statemachines.kernel.telling import normalize_name
 
 MAX_REMEMBERED_NAME = 64  # characters: a longer name is judged each time

@@ -20,14 +20,14 @@ from service.eventstore.declare.idempotency import Record, replay
 from service.eventstore.state.cache import StreamName
 from service.eventstore.state.loading import Footprint, Loaded
 from service.eventstore.state.unit import Batch, UnitOfWork
-from service.ingest.attempt import NO_HEADERS, REPEATED, Attempt, Stored
-from service.ingest.grouping import Evidence, Grouping
-from service.ingest.items import STORED, Assignment, Item, LogRow
-from service.ingest.locking import Project
-from service.ingest.memory import Memory, overflow_of, rules_of
-from service.ingest.newcases import Room
-from service.ingest.releases import Question
-from service.ingest.tally import Assigned, Tally
+from service.ingest.flush.attempt import NO_HEADERS, REPEATED, Attempt, Stored
+from service.ingest.flush.locking import Project
+from service.ingest.flush.memory import Memory, overflow_of, rules_of
+from service.ingest.flush.newcases import Room
+from service.ingest.flush.tally import Assigned, Tally
+from service.ingest.grouping.fingerprint import Evidence, Grouping
+from service.ingest.grouping.releases import Question
+from service.ingest.queue.items import STORED, Assignment, Item, LogRow
 from statemachines.cases import case, suppressions
 from statemachines.kernel.machine import Stream
 from statemachines.projects.project import ProjectDeletionInProgress

@@ -16,7 +16,7 @@ import psycopg
 
 from service.eventstore.connect.clock import DAY, TODAY
 from service.eventstore.history.audit import Difference, Report, count_rows, unreported
-from service.ingest.retention import USAGE_DAYS
+from service.ingest.kept.retention import USAGE_DAYS
 
 Connection = psycopg.Connection[Any]
 

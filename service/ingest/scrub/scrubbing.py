@@ -14,8 +14,8 @@ from functools import lru_cache
 from typing import Any
 
 from schemas.onboarding.proof import PROOF_PROPERTY
-from service.ingest.forms import Budget, hide, mark
-from service.ingest.looking import MAX_REMEMBERED_NAME, Look, Suspicion, fold_name
+from service.ingest.scrub.forms import Budget, hide, mark
+from service.ingest.scrub.looking import MAX_REMEMBERED_NAME, Look, Suspicion, fold_name
 from statemachines.kernel.telling import SECRET_FRAGMENTS, holds_own_secret
 
 SCRUBBED = "[scrubbed]"

@@ -25,11 +25,11 @@ from service.eventstore.declare.commands import OutcomeUnknown
 from service.eventstore.declare.faults import Fault, Meaning, judge
 from service.eventstore.state.entry import tell
 from service.eventstore.state.session import WritingSession
-from service.ingest import statements
-from service.ingest.attempt import Attempt
-from service.ingest.flush import Flush, flusher_name
-from service.ingest.items import Item
-from service.ingest.settlement import Settlement
+from service.ingest.flush import statements
+from service.ingest.flush.attempt import Attempt
+from service.ingest.flush.settlement import Settlement
+from service.ingest.flush.transaction import Flush, flusher_name
+from service.ingest.queue.items import Item
 
 log = structlog.get_logger()
 

@@ -14,7 +14,7 @@ from functools import partial
 
 import msgspec
 
-from service.ingest.forms import CARD, CARD_DIGITS, MAY_BE_CARD, URL, Budget, Form
+from service.ingest.scrub.forms import CARD, CARD_DIGITS, MAY_BE_CARD, URL, Budget, Form
 
 MOST_PLACES = 64
 """Strings that are taken out of one text; of one with more of them, or with too many candidates, no more is asked."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from service.eventstore.declare.commands import Outcome
-from service.ingest.items import STORED, Item
+from service.ingest.queue.items import STORED, Item
 
 NO_HEADERS: Mapping[str, str] = {}
 TAKEN = Outcome(STORED, b"", NO_HEADERS)

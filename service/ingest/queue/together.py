@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from service.eventstore.declare.commands import Outcome
 from service.fairness.not_done import CommandNotDone
-from service.ingest.items import Item
+from service.ingest.queue.items import Item
 
 Result = Outcome | Exception
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from service.eventstore.connect.arrays import array, columns
 from service.eventstore.connect.connection import Connection
-from service.ingest import statements
+from service.ingest.flush import statements
 
 HOUR = 3600
 

@@ -27,16 +27,16 @@ from service.eventstore.state.unit import Batch, Registry
 from service.eventstore.write.warming import load_into
 from service.eventstore.write.writing import write
 from service.ids import new_id
-from service.ingest import statements
-from service.ingest.attempt import Attempt, Stored
-from service.ingest.counting import Parameters, parameters
-from service.ingest.deciding import Work, take
-from service.ingest.items import Item
-from service.ingest.locking import Project, lock
-from service.ingest.memory import Memory
-from service.ingest.newcases import enter_rooms, leave_rooms
-from service.ingest.releases import find_outdated
-from service.ingest.tally import Assigned, Tally
+from service.ingest.flush import statements
+from service.ingest.flush.attempt import Attempt, Stored
+from service.ingest.flush.counting import Parameters, parameters
+from service.ingest.flush.deciding import Work, take
+from service.ingest.flush.locking import Project, lock
+from service.ingest.flush.memory import Memory
+from service.ingest.flush.newcases import enter_rooms, leave_rooms
+from service.ingest.flush.tally import Assigned, Tally
+from service.ingest.grouping.releases import find_outdated
+from service.ingest.queue.items import Item
 from statemachines.cases import case
 
 NOT_YET = 0

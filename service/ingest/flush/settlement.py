@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from service.eventstore.declare.commands import Outcome
-from service.ingest.attempt import Attempt
-from service.ingest.items import Item
+from service.ingest.flush.attempt import Attempt
+from service.ingest.queue.items import Item
 
 
 @dataclass(slots=True)

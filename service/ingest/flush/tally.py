@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from service.eventstore.state.entry import RecordName
-from service.ingest.grouping import Evidence, Grouping, title
-from service.ingest.items import STORED, AnalyticsRow, Item, LogRow, Part
+from service.ingest.grouping.fingerprint import Evidence, Grouping, title
+from service.ingest.queue.items import STORED, AnalyticsRow, Item, LogRow, Part
 from statemachines.cases import case
 
 _encode = msgspec.json.Encoder().encode

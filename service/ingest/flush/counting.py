@@ -17,9 +17,9 @@ from service.eventstore.declare import names
 from service.eventstore.declare.faults import Fault, judge
 from service.eventstore.state.cache import Known, StreamName
 from service.eventstore.state.loading import Footprint
-from service.ingest import statements
-from service.ingest.locking import Project
-from service.ingest.tally import Tally
+from service.ingest.flush import statements
+from service.ingest.flush.locking import Project
+from service.ingest.flush.tally import Tally
 
 Parameters = tuple[str | int | None, ...]
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 
 from service.fairness.lines import Lines
 from service.fairness.turns import Company
-from service.ingest.items import Item
+from service.ingest.queue.items import Item
 
 CAPACITY = 8192
 CAPACITY_BYTES = 64 * 1024 * 1024

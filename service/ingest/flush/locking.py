@@ -17,7 +17,7 @@ from service.eventstore.connect.connection import Connection
 from service.eventstore.declare import names
 from service.eventstore.declare.idempotency import Record
 from service.eventstore.state.loading import Footprint, Head, Loaded, lock_and_load
-from service.ingest import statements
+from service.ingest.flush import statements
 
 _encode = msgspec.json.Encoder().encode
 

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from service.eventstore.state.cache import StateCache, StreamName
 from service.eventstore.state.loading import Footprint
 from service.eventstore.state.unit import Registry
-from service.ingest.items import Item
-from service.ingest.locking import Project
-from service.ingest.newcases import Room
+from service.ingest.flush.locking import Project
+from service.ingest.flush.newcases import Room
+from service.ingest.queue.items import Item
 from statemachines.cases import case, suppressions
 from statemachines.kernel.machine import Stream
 

@@ -1,0 +1,1 @@
+"""One flush: records, counters and the cases they open, in one transaction."""
