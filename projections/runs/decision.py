@@ -12,8 +12,8 @@ import msgspec
 
 from projections.kernel.projection import Table
 from statemachines.contracts.policy import Thresholds
-from statemachines.runs.issuing import SkipCode
 from statemachines.runs.materiality import CaseFacts, Check
+from statemachines.runs.offering.issuing import SkipCode
 
 LookKind = Literal["sweep", "issue", "start"]
 

@@ -17,7 +17,7 @@ from service.eventstore.declare.commands import Lookup, Unit
 from service.eventstore.declare.intents import Intent
 from service.eventstore.store import EventStore
 from service.ids import new_id
-from service.runs.scope import ChainScope
+from service.runs.commands.scope import ChainScope
 from statemachines.accounts.membership import membership_id
 from statemachines.cases import acting, agent_run, comment
 from statemachines.cases import case as cases
@@ -25,9 +25,9 @@ from statemachines.cases.acting import Merge
 from statemachines.cases.agent_run import Outcome
 from statemachines.cases.case import Case, CaseNotActionable, Status
 from statemachines.kernel.machine import Event, Stream
-from statemachines.runs.book import overdue
 from statemachines.runs.claim import lease_live
 from statemachines.runs.lease import CaseAlreadyClaimed
+from statemachines.runs.steps.book import overdue
 
 _AROUND = """
 select (select json_agg(m.id order by m.id) from cases m where m.project_id = %s and m.merged_into = %s)::text,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from service.contracts.stopping import Tally
     from service.eventstore.store import EventStore
-    from service.runs.effects import StartedGrant
+    from service.runs.background.effects import StartedGrant
 
 MOST_EFFECTS = 10_000  # that are named
 MOST_WHY = 500
@@ -47,7 +47,7 @@ def pause(everything: bool, why: str, as_json: bool) -> None:  # noqa: ARG001 - 
 
 async def _stop(store: EventStore, why: str, report: Callable[[int, int], None]) -> tuple[Tally, list[StartedGrant]]:
     from service.contracts.stopping import stop_installation
-    from service.runs.effects import started_anywhere
+    from service.runs.background.effects import started_anywhere
 
     tally = await stop_installation(store, why, report)
     return tally, await started_anywhere(store, limit=MOST_EFFECTS + 1)

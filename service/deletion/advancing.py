@@ -26,7 +26,7 @@ from service.eventstore.connect.clock import NOW_SECONDS
 from service.eventstore.declare.intents import Intent, retry_moved
 from service.eventstore.store import EventStore
 from service.ids import new_id
-from service.runs.ending import end_open, runs_to_follow_up
+from service.runs.background.ending import end_open, runs_to_follow_up
 from statemachines.accounts.membership import Role
 from statemachines.deletion.removal import FOLLOW_UP_LIMIT, AskForDeletion, ExternalFollowUp
 from statemachines.kernel.moved import Moved

@@ -12,13 +12,13 @@ from service.eventstore.declare.intents import Intent
 from service.eventstore.store import EventStore
 from service.ids import new_id
 from service.runs.commands.pr_proof import WaitingRun
-from service.runs.reads import waiting_runs
+from service.runs.reads.listed import waiting_runs
 from statemachines.deploys import deploy
 from statemachines.deploys.deploy import RecordDeploy, decide_record
 from statemachines.kernel.machine import Stream
 from statemachines.onboarding import lifecycle as onboarding
-from statemachines.runs.deploy_binding import binds
 from statemachines.runs.events import BoundDeploy
+from statemachines.runs.steps.deploy_binding import binds
 
 
 class Report(NamedTuple):

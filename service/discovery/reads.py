@@ -19,8 +19,8 @@ from service.eventstore.schema import migrations
 from service.eventstore.schema.migrations import Migration, Standing
 from service.eventstore.store import EventStore
 from service.fairness.not_done import CommandNotDone
-from service.runs import sweep, turns
-from service.runs.turns import Wait
+from service.runs.background import sweep, turns
+from service.runs.background.turns import Wait
 from service.settings import Settings
 
 ANSWER_SECONDS = 1.5

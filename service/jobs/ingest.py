@@ -11,7 +11,7 @@ import psycopg
 from service.billing.plans import retention
 from service.ingest.kept.partitions import ensure_partitions
 from service.ingest.kept.retention import purge
-from service.runs.forgetting import forget_decisions
+from service.runs.background.forgetting import forget_decisions
 from service.services import Services
 from service.settingvalues import Plan
 from service.tasks import Task

@@ -5,11 +5,11 @@ from __future__ import annotations
 from projections.runs.run import RunRow
 from schemas.contracts.outputs import FunnelReviewOutput
 from service.eventstore.declare.intents import Intent
-from service.runs.scope import Ran, RunScope
+from service.runs.commands.scope import Ran, RunScope
 from statemachines.reports import report as reports
-from statemachines.runs import reporting
-from statemachines.runs.book import FencingToken
-from statemachines.runs.reporting import SourceRead
+from statemachines.runs.steps import reporting
+from statemachines.runs.steps.book import FencingToken
+from statemachines.runs.steps.reporting import SourceRead
 
 
 def want_source(row: RunRow, token: FencingToken) -> Intent[Ran[None]]:

@@ -13,10 +13,10 @@ from projections.runs.run import RunRow
 from service.analytics.port import AnalyticsProviders
 from service.analytics.probes import AnalyticsProvider, FunnelProbe
 from service.eventstore.store import EventStore
-from service.runs.counting import settled
+from service.runs.reads.counting import settled
 from statemachines.kernel.readings import Cause, ReadFailed
 from statemachines.reports.source import FunnelGap, FunnelPlan, FunnelReading, FunnelStep, GapCode
-from statemachines.runs.reporting import SourceRead
+from statemachines.runs.steps.reporting import SourceRead
 
 SETTLING_SECONDS = 4
 """How long a read waits for the end of its period to settle; a slot's first second needs that."""

@@ -13,7 +13,7 @@ from schemas.runs.proof import RunProof
 from service.http.discovery.entry import schema_document
 from service.http.edge.declare.operations import RUNNER
 from service.http.edge.routes import built_endpoints
-from service.runs import show_run
+from service.runs.show import run as show_run
 from statemachines.runs.events import FollowUp as FollowUpEvent
 from statemachines.runs.events import FollowUpKind
 from tests.support.loop.bodies import HEAD, MERGED

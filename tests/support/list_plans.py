@@ -27,9 +27,9 @@ from service.eventstore.read.pages import END
 from service.eventstore.store import EventStore, Row
 from service.http.edge.routes import built_endpoints
 from service.registry import registry
-from service.runs import decided
-from service.runs import reads as runs
-from service.runs.decided import DecisionFilter
+from service.runs.reads import decided
+from service.runs.reads import listed as runs
+from service.runs.reads.decided import DecisionFilter
 
 PROJECT, OTHER = "proj_many", "proj_other"
 LIMIT = 51

@@ -11,7 +11,8 @@ from service.http.edge.answer.paging import page, start_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY, KEY_OR_RUNNER
-from service.runs import decided, show_decision
+from service.runs.reads import decided
+from service.runs.show import decision as show_decision
 
 _RECORD = reads.record_with(decided.STANDING)
 

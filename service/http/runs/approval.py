@@ -28,10 +28,12 @@ from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY, OWNER, RUNNER, Subject
 from service.http.runs.on_run import RUN_LOCATED, TOKEN_ERRORS, on_run, token_of
-from service.runs import commands, reads, show
-from service.runs.scope import Ran
-from statemachines.runs import approving
+from service.runs import commands
+from service.runs.commands.scope import Ran
+from service.runs.reads import listed as reads
+from service.runs.show import parts as show
 from statemachines.runs.approval import OwnerDecision, Status
+from statemachines.runs.steps import approving
 
 
 @groups.AUTOMATION.operation(

@@ -9,8 +9,8 @@ from schemas.kernel.paging import PageQuery
 from service.eventstore.read.pages import Place
 from service.http.edge.answer.paging import read_page
 from service.http.edge.declare.call import Call
-from service.runs import reads
-from service.runs.reads import ReceiptNow
+from service.runs.reads import listed as reads
+from service.runs.reads.listed import ReceiptNow
 from statemachines.runs.claim import require_own
 
 

@@ -20,12 +20,14 @@ from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY_OR_RUNNER, RUNNER
 from service.http.runs.calls import require_visible
 from service.http.runs.on_run import holder_of
-from service.runs import commands, reads, show
+from service.runs import commands
 from service.runs.commands.claim import Claimed
+from service.runs.reads import listed as reads
+from service.runs.show import parts as show
 from statemachines.runs import claim as claims
 from statemachines.runs import lease as leases
 from statemachines.runs.claim import ClaimNotFound
-from statemachines.runs.claiming import ClaimCase, Release
+from statemachines.runs.offering.claiming import ClaimCase, Release
 
 _ERRORS = ("case_not_found", "claim_not_found", "claim_required", "automation_mismatch")
 

@@ -13,8 +13,9 @@ from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import RUNNER
 from service.http.runs.on_run import RUN_LOCATED, TOKEN_ERRORS, on_run, token_of
-from service.runs import commands, show
-from service.runs.scope import Ran
+from service.runs import commands
+from service.runs.commands.scope import Ran
+from service.runs.show import parts as show
 from statemachines.runs.events import GrantKind
 from statemachines.runs.grant import AutoMergeBinding, DraftPrBinding, TestRun
 

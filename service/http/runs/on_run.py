@@ -14,9 +14,9 @@ from service.eventstore.declare.intents import Intent
 from service.eventstore.store import EventStore
 from service.http.edge.declare.call import Call, Replay
 from service.http.edge.declare.operations import Subject
-from service.runs.scope import Ran
-from statemachines.runs.book import FencingToken
+from service.runs.commands.scope import Ran
 from statemachines.runs.claim import Holder
+from statemachines.runs.steps.book import FencingToken
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Row)

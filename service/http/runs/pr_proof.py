@@ -13,12 +13,13 @@ from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import CI
 from service.http.runs.on_run import RUN_LOCATED, on_run
-from service.runs import commands, show_run
-from service.runs.next_step import next_step
-from service.runs.scope import Ran
-from statemachines.runs.closing import as_of
+from service.runs import commands
+from service.runs.commands.scope import Ran
+from service.runs.show import run as show_run
+from service.runs.show.next_step import next_step
 from statemachines.runs.events import Observation, StatusCheck
-from statemachines.runs.pr_proof import ObservedPr
+from statemachines.runs.steps.closing import as_of
+from statemachines.runs.steps.pr_proof import ObservedPr
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY_OR_RUNNER
 from service.http.runs.calls import require_visible
 from service.http.runs.on_run import RUN_SUBJECT
-from service.runs.proof import prove_run
+from service.runs.reads.proof import prove_run
 
 
 @groups.AUTOMATION.operation(

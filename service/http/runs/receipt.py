@@ -22,10 +22,12 @@ from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY_OR_RUNNER, Subject
 from service.http.runs.calls import read_receipts, require_visible
-from service.runs import commands, reads, show
+from service.runs import commands
 from service.runs.commands.receipt import Issued
-from service.runs.considering import SHOWN, Judged, Look, look_for_work
-from service.runs.recording import Asked, Taken, record
+from service.runs.reads import listed as reads
+from service.runs.reads.considering import SHOWN, Judged, Look, look_for_work
+from service.runs.reads.recording import Asked, Taken, record
+from service.runs.show import parts as show
 from statemachines.contracts.refusals import AutomationNotFound, AutomationOff
 from statemachines.runs import receipt as receipts
 from statemachines.runs.receipt import Receipt

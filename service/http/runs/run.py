@@ -35,13 +35,16 @@ from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY_OR_RUNNER, RUNNER
 from service.http.runs.calls import require_visible, seen_automation
 from service.http.runs.on_run import RUN_LOCATED, TOKEN_ERRORS, holder_of, on_run, read_again, token_of
-from service.runs import commands, reads, show_run
-from service.runs.scope import Ran, RunScope
+from service.runs import commands
+from service.runs.commands.scope import Ran, RunScope
+from service.runs.reads import listed as reads
+from service.runs.show import run as show_run
 from statemachines.kernel.machine import Stream
-from statemachines.runs import closing, running, starting
-from statemachines.runs.book import Book, FencingToken, require_runner
-from statemachines.runs.closing import as_of
 from statemachines.runs.ledger import Amounts, plain
+from statemachines.runs.offering import starting
+from statemachines.runs.steps import closing, running
+from statemachines.runs.steps.book import Book, FencingToken, require_runner
+from statemachines.runs.steps.closing import as_of
 
 _DECIMALS = 6
 _READ_ERRORS = ("run_not_found", "automation_mismatch")

@@ -12,14 +12,15 @@ from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY_OR_RUNNER
 from service.http.runs.on_run import RUN_SUBJECT, on_run
-from service.runs import commands, show_run
-from service.runs.counting import count
-from service.runs.scope import Ran
+from service.runs import commands
+from service.runs.commands.scope import Ran
+from service.runs.reads.counting import count
+from service.runs.show import run as show_run
 from statemachines.kernel.readings import ReadFailed
-from statemachines.runs.book import Book, require_automation
-from statemachines.runs.closing import as_of
 from statemachines.runs.events import Verdict
-from statemachines.runs.verification import Counts, require_verifiable
+from statemachines.runs.steps.book import Book, require_automation
+from statemachines.runs.steps.closing import as_of
+from statemachines.runs.steps.verification import Counts, require_verifiable
 
 POLL_SECONDS = 60
 

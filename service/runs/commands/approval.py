@@ -5,13 +5,13 @@ from __future__ import annotations
 from projections.runs.approval import ApprovalRow
 from projections.runs.run import RunRow
 from service.eventstore.declare.intents import Intent
-from service.runs.scope import Ran, RunScope
+from service.runs.commands.scope import Ran, RunScope
 from statemachines.runs import approval as approvals
-from statemachines.runs import approving
 from statemachines.runs.approval import OwnerDecision
-from statemachines.runs.approving import RequestApproval
-from statemachines.runs.book import Book, Effects, FencingToken
-from statemachines.runs.closing import settle_run
+from statemachines.runs.steps import approving
+from statemachines.runs.steps.approving import RequestApproval
+from statemachines.runs.steps.book import Book, Effects, FencingToken
+from statemachines.runs.steps.closing import settle_run
 
 
 def request(row: RunRow, token: FencingToken, wish: RequestApproval) -> Intent[Ran[str]]:

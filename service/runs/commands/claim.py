@@ -8,7 +8,7 @@ from projections.runs.claim import ClaimRow
 from projections.runs.lease import LeaseRow
 from service.eventstore.declare.commands import Unit
 from service.eventstore.declare.intents import Intent
-from service.runs.scope import (
+from service.runs.commands.scope import (
     ChainScope,
     ClaimScope,
     append_all,
@@ -19,10 +19,10 @@ from statemachines.cases import case as cases
 from statemachines.contracts import contract as contracts
 from statemachines.kernel.machine import Stream
 from statemachines.runs import claim as claims
-from statemachines.runs import claiming
 from statemachines.runs import receipt as receipts
 from statemachines.runs.claim import Holder
-from statemachines.runs.claiming import ClaimCase, Release
+from statemachines.runs.offering import claiming
+from statemachines.runs.offering.claiming import ClaimCase, Release
 from statemachines.runs.receipt import Receipt
 
 

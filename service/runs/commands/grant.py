@@ -5,13 +5,13 @@ from __future__ import annotations
 from projections.runs.grant import GrantRow
 from projections.runs.run import RunRow
 from service.eventstore.declare.intents import Intent
-from service.runs.scope import Ran, RunScope
+from service.runs.commands.scope import Ran, RunScope
 from statemachines.runs import grant as grants
-from statemachines.runs import granting
-from statemachines.runs.book import Book, Effects, FencingToken
-from statemachines.runs.closing import settle_grant
 from statemachines.runs.events import GrantKind
 from statemachines.runs.grant import AutoMergeBinding, DraftPrBinding
+from statemachines.runs.steps import granting
+from statemachines.runs.steps.book import Book, Effects, FencingToken
+from statemachines.runs.steps.closing import settle_grant
 
 
 def authorize_draft_pr(row: RunRow, token: FencingToken, binding: DraftPrBinding) -> Intent[Ran[str]]:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from projections.runs.run import RunRow
 from service.eventstore.declare.commands import Unit
 from service.eventstore.declare.intents import Intent
-from service.runs.scope import Ran, RunScope
-from statemachines.runs.book import Book, Effects
-from statemachines.runs.deploy_binding import bind_deploy
+from service.runs.commands.scope import Ran, RunScope
 from statemachines.runs.events import BoundDeploy
-from statemachines.runs.pr_proof import ObservedPr, record_proof
+from statemachines.runs.steps.book import Book, Effects
+from statemachines.runs.steps.deploy_binding import bind_deploy
+from statemachines.runs.steps.pr_proof import ObservedPr, record_proof
 
 
 def record(row: RunRow, observed: ObservedPr) -> Intent[Ran[str]]:

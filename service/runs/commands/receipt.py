@@ -11,9 +11,7 @@ from projections.runs.decision import DECISIONS
 from projections.runs.receipt import TRIGGER_EVIDENCE, TriggerEvidenceRow, TriggerReceiptRow
 from service.eventstore.declare.commands import Lookup, Unit
 from service.eventstore.declare.intents import Intent
-from service.runs.considering import ConsideredCase, Judged
-from service.runs.recording import Asked, Subject, acted_on, passed_over
-from service.runs.scope import (
+from service.runs.commands.scope import (
     ChainScope,
     append_all,
     map_lookup,
@@ -23,6 +21,8 @@ from service.runs.scope import (
     read_mapped,
     read_state,
 )
+from service.runs.reads.considering import ConsideredCase, Judged
+from service.runs.reads.recording import Asked, Subject, acted_on, passed_over
 from statemachines.cases import case as cases
 from statemachines.cases import suppressions
 from statemachines.cases.case import Case
@@ -34,13 +34,13 @@ from statemachines.contracts.policy import require_listed
 from statemachines.kernel.machine import Stream
 from statemachines.kernel.moved import Moved
 from statemachines.runs import claim as claims
-from statemachines.runs import issuing
 from statemachines.runs import lease as leases
 from statemachines.runs import receipt as receipts
 from statemachines.runs.claim import Claim
-from statemachines.runs.issuing import Evidence
 from statemachines.runs.lease import Lease
 from statemachines.runs.materiality import CaseFacts
+from statemachines.runs.offering import issuing
+from statemachines.runs.offering.issuing import Evidence
 from statemachines.runs.receipt import Receipt
 
 

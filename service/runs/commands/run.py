@@ -8,8 +8,7 @@ from projections.runs.receipt import TriggerReceiptRow
 from projections.runs.run import RunRow
 from service.eventstore.declare.commands import Lookup, Refused, Unit
 from service.eventstore.declare.intents import Intent
-from service.runs.recording import Asked, Subject, acted_on
-from service.runs.scope import (
+from service.runs.commands.scope import (
     Ran,
     RunScope,
     append_all,
@@ -19,6 +18,7 @@ from service.runs.scope import (
     read_mapped,
     read_state,
 )
+from service.runs.reads.recording import Asked, Subject, acted_on
 from statemachines.cases import case as cases
 from statemachines.contracts import contract as contracts
 from statemachines.kernel.machine import Stream
@@ -28,16 +28,17 @@ from statemachines.runs import lease as leases
 from statemachines.runs import ledger as ledgers
 from statemachines.runs import receipt as receipts
 from statemachines.runs import run as runs
-from statemachines.runs import running, starting
-from statemachines.runs.book import FencingToken
 from statemachines.runs.claim import Claim
-from statemachines.runs.closing import CancelRun, decide_cancel, decide_fence_run, settle_run
-from statemachines.runs.issuing import CaseJudgement
 from statemachines.runs.lease import Lease
 from statemachines.runs.materiality import MaterialityNotMet
+from statemachines.runs.offering import starting
+from statemachines.runs.offering.issuing import CaseJudgement
+from statemachines.runs.offering.starting import StartRun
 from statemachines.runs.receipt import Receipt
-from statemachines.runs.running import HandOver, ReportedPullRequest, Usage
-from statemachines.runs.starting import StartRun
+from statemachines.runs.steps import running
+from statemachines.runs.steps.book import FencingToken
+from statemachines.runs.steps.closing import CancelRun, decide_cancel, decide_fence_run, settle_run
+from statemachines.runs.steps.running import HandOver, ReportedPullRequest, Usage
 
 _STARTED = Asked("start", "runner")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from projections.runs.run import RunRow
 from service.eventstore.declare.commands import Unit
 from service.eventstore.declare.intents import Intent
-from service.runs.scope import Ran, RunScope
+from service.runs.commands.scope import Ran, RunScope
 from statemachines.cases import case as cases
 from statemachines.runs.events import Verdict
-from statemachines.runs.left import telling_what_is_left
-from statemachines.runs.verification import Counts, verify_run
+from statemachines.runs.steps.left import telling_what_is_left
+from statemachines.runs.steps.verification import Counts, verify_run
 
 
 def verify(row: RunRow, counts: Counts | None) -> Intent[Ran[Verdict]]:

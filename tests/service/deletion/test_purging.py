@@ -26,7 +26,7 @@ from service.eventstore.state import statements
 from service.eventstore.store import EventStore
 from service.ids import new_id
 from service.registry import read_models
-from service.runs import turns
+from service.runs.background import turns
 from statemachines.deletion.removal import AskForDeletion
 from tests.support.accounts_store import make_project
 from tests.support.ending import left_of, problems

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from service.runs import reads
-from service.runs.next_step import Step, next_step
+from service.runs.reads import listed as reads
+from service.runs.show.next_step import Step, next_step
 from tests.support.schedules import AUTOMATION
 from tests.support.weekly import Weekly, report_on
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from projections.runs.decision import DecisionRow
 from service.eventstore.declare.commands import Answer, Command, Origin, Unit
 from service.eventstore.store import EventStore
-from service.runs.backtesting import Backtest, contract_row
-from service.runs.past_facts import Unknown, read_past
-from service.runs.recording import outcome_of
+from service.runs.background.backtesting import Backtest, contract_row
+from service.runs.background.past_facts import Unknown, read_past
+from service.runs.reads.recording import outcome_of
 from statemachines.cases import case as cases
 from statemachines.contracts import contract as contracts
 from statemachines.contracts.contract import EnableWish, command_of
@@ -24,13 +24,13 @@ from statemachines.contracts.playbook import assemble_entry, find_template
 from statemachines.contracts.policy import Authority, CaseTrigger, Limits, Policy, Thresholds
 from statemachines.contracts.readiness import Facts
 from statemachines.kernel.machine import Event, Stream
-from statemachines.runs import issuing
 from statemachines.runs import lease as leases
 from statemachines.runs import receipt as receipts
 from statemachines.runs.claim import Claim
-from statemachines.runs.issuing import Chain
 from statemachines.runs.lease import Lease
 from statemachines.runs.materiality import CaseFacts
+from statemachines.runs.offering import issuing
+from statemachines.runs.offering.issuing import Chain
 from statemachines.runs.receipt import Receipt
 from statemachines.runs.run import Run
 from tests.support.automation_world import EVENTS

@@ -7,18 +7,19 @@ from itertools import product
 
 import pytest
 
-from service.runs import considering
+from service.runs.reads import considering
 from statemachines.contracts.policy import Authority
-from statemachines.runs import issuing, receipt, run
-from statemachines.runs.book import DEPLOY_WAIT_SECONDS
+from statemachines.runs import receipt, run
 from statemachines.runs.claim import Claim
 from statemachines.runs.claim import Status as ClaimStatus
-from statemachines.runs.issuing import Chain
 from statemachines.runs.lease import Lease
 from statemachines.runs.lease import Status as LeaseStatus
 from statemachines.runs.materiality import CaseFacts
+from statemachines.runs.offering import issuing
+from statemachines.runs.offering.issuing import Chain
 from statemachines.runs.receipt import Receipt
 from statemachines.runs.run import GrantRef, Run
+from statemachines.runs.steps.book import DEPLOY_WAIT_SECONDS
 
 FACTS = CaseFacts(
     case_id="case_1", revision=1, status="open", trust="customer_provider", event_count=1,

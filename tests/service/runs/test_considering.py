@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from service.runs import considering
-from service.runs.considering import FEW_OPEN, LOOKED_AT
+from service.runs.reads import considering
+from service.runs.reads.considering import FEW_OPEN, LOOKED_AT
 from tests.support import list_plans
 from tests.support.cluster import TestCluster
 from tests.support.list_plans import NEWEST, PROJECT

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from projections.runs.ledger import LedgerRow, fold
-from service.runs.backtesting import contract_row
-from service.runs.bundles import contract_of
-from service.runs.control import Snapshot
-from service.runs.show_control import control
+from service.runs.background.backtesting import contract_row
+from service.runs.reads.bundles import contract_of
+from service.runs.reads.control import Snapshot
+from service.runs.show.control import control
 from statemachines.contracts.authority import authority_of
 from statemachines.contracts.policy import Limits
 from statemachines.kernel.machine import Event, Recorded, Rejection

@@ -15,11 +15,11 @@ from service.analytics.local import LocalAnalytics
 from service.eventstore.connect.clock import NOW, NOW_SECONDS
 from service.eventstore.declare import names
 from service.eventstore.store import EventStore
-from service.runs import counting
+from service.runs.reads import counting
 from statemachines.contracts.policy import VerificationTerms
 from statemachines.runs.events import BoundDeploy, Terms
 from statemachines.runs.run import Run, Status
-from statemachines.runs.verification import Counts
+from statemachines.runs.steps.verification import Counts
 from tests.support.ingest import PROJECT
 
 CASE = "case_of_the_run"

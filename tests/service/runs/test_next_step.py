@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from service.runs import show_run
-from service.runs.next_step import Step, next_step
-from service.runs.scope import RunScope
+from service.runs.commands.scope import RunScope
+from service.runs.show import run as show_run
+from service.runs.show.next_step import Step, next_step
 from statemachines.runs import run as runs
-from statemachines.runs.book import Book
-from statemachines.runs.closing import as_of
+from statemachines.runs.steps.book import Book
+from statemachines.runs.steps.closing import as_of
 from tests.support.loop.bodies import HEAD, MERGED
 from tests.support.loop.contracts import READY, make
 from tests.support.loop.memory_port import PROJECT, RUNS

@@ -15,13 +15,13 @@ from projections.runs.decision import DECISIONS
 from service.eventstore.declare import names
 from service.eventstore.schema import functions
 from service.eventstore.store import EventStore
-from service.runs import recording
-from service.runs.considering import look_for_work
-from service.runs.forgetting import forget_decisions
-from service.runs.recording import SWEPT, LastDecision, Subject, passed_over
+from service.runs.background.forgetting import forget_decisions
+from service.runs.reads import recording
+from service.runs.reads.considering import look_for_work
+from service.runs.reads.recording import SWEPT, LastDecision, Subject, passed_over
 from statemachines.contracts.policy import Thresholds
-from statemachines.runs.issuing import CaseJudgement
 from statemachines.runs.materiality import CaseFacts, Check, decide_materiality
+from statemachines.runs.offering.issuing import CaseJudgement
 from tests.support.enabled import AUTOMATION, connect, enable, one, open_cases
 from tests.support.ingest import Sql
 from tests.support.sweeping import make_sweep

@@ -7,9 +7,9 @@ from datetime import datetime
 import pytest
 
 from service.eventstore.store import EventStore
-from service.runs import sweep as sweeping
-from service.runs import turns
-from service.runs.turns import ENABLED, VERIFYING
+from service.runs.background import sweep as sweeping
+from service.runs.background import turns
+from service.runs.background.turns import ENABLED, VERIFYING
 from tests.support.enabled import AUTOMATION, enable, one
 from tests.support.ingest import OWNER, PROJECT, Sql, make_project
 from tests.support.sweeping import make_sweep

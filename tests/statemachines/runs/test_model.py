@@ -17,7 +17,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from statemachines.kernel.topics import EVENTS
-from statemachines.runs import claim, granting, issuing, ledger, running, verification
+from statemachines.runs import claim, ledger
+from statemachines.runs.offering import issuing
+from statemachines.runs.steps import granting, running, verification
 from tests.support.loop.contracts import AUTOMATIONS, READY, make
 from tests.support.loop.game import Game
 from tests.support.loop.memory import MemoryStore

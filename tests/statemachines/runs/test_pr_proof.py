@@ -7,12 +7,12 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from projections.runs.run import PROJECTION as RUNS
-from service.runs.scope import RunScope
+from service.runs.commands.scope import RunScope
 from statemachines.contracts.documents import Document
 from statemachines.contracts.playbook import find_template
 from statemachines.kernel.shapes import json_schema
-from statemachines.runs.book import carried
-from statemachines.runs.pr_proof import ObservedPr, record_proof
+from statemachines.runs.steps.book import carried
+from statemachines.runs.steps.pr_proof import ObservedPr, record_proof
 from tests.support.loop.bodies import HEAD, MERGED
 from tests.support.loop.contracts import READY, make
 from tests.support.loop.memory_port import PROJECT

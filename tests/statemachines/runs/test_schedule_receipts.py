@@ -18,17 +18,18 @@ from statemachines.contracts.playbook import assemble_entry, find_template
 from statemachines.contracts.policy import Authority
 from statemachines.contracts.refusals import AutomationOff, PauseInForce
 from statemachines.kernel.machine import Event, permits, replay
-from statemachines.runs import claiming, issuing, starting
 from statemachines.runs import ledger as ledgers
 from statemachines.runs import receipt as receipts
 from statemachines.runs import run as runs
 from statemachines.runs.claim import Claim, Holder
-from statemachines.runs.claiming import ClaimCase
 from statemachines.runs.events import RunStarted
-from statemachines.runs.issuing import latest_slot
 from statemachines.runs.lease import Lease
 from statemachines.runs.ledger import BudgetExhausted, Ledger
 from statemachines.runs.materiality import CaseFacts
+from statemachines.runs.offering import claiming, issuing, starting
+from statemachines.runs.offering.claiming import ClaimCase
+from statemachines.runs.offering.issuing import latest_slot
+from statemachines.runs.offering.starting import StartRun
 from statemachines.runs.receipt import (
     Receipt,
     ReceiptAlreadyConsumed,
@@ -43,7 +44,6 @@ from statemachines.runs.receipt import (
     Status,
 )
 from statemachines.runs.refusals import AutomationMismatch
-from statemachines.runs.starting import StartRun
 from tests.support.firings import walked
 from tests.support.playbook_samples import REVIEW, assertions_of, bindings_of
 

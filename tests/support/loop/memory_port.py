@@ -21,12 +21,14 @@ from projections.runs.run import RunRow
 from schemas.kernel.errors import CATALOGUE
 from service.eventstore.declare.commands import Unit
 from service.eventstore.declare.intents import LOOKUPS, Intent
-from service.runs import commands, show, show_run
+from service.runs import commands
 from service.runs.commands.pr_proof import WaitingRun
-from service.runs.considering import ConsideredCase
-from service.runs.counting import LAG_SECONDS
-from service.runs.recording import SWEPT
-from service.runs.scope import Ran, RunScope
+from service.runs.commands.scope import Ran, RunScope
+from service.runs.reads.considering import ConsideredCase
+from service.runs.reads.counting import LAG_SECONDS
+from service.runs.reads.recording import SWEPT
+from service.runs.show import parts as show
+from service.runs.show import run as show_run
 from statemachines.cases import case as case_machine
 from statemachines.contracts import contract as contracts
 from statemachines.contracts.documents import Document
@@ -35,20 +37,20 @@ from statemachines.kernel.machine import Event, Rejection
 from statemachines.kernel.moved import Moved
 from statemachines.runs import lease as leases
 from statemachines.runs.approval import ApprovalNotFound, OwnerDecision
-from statemachines.runs.approving import RequestApproval
-from statemachines.runs.book import FencingToken
 from statemachines.runs.claim import ClaimNotFound, Holder
-from statemachines.runs.claiming import ClaimCase, Release
-from statemachines.runs.closing import CancelRun, as_of
 from statemachines.runs.events import BoundDeploy
 from statemachines.runs.grant import AutoMergeBinding, DraftPrBinding
 from statemachines.runs.ledger import Amounts
-from statemachines.runs.pr_proof import ObservedPr
+from statemachines.runs.offering.claiming import ClaimCase, Release
+from statemachines.runs.offering.starting import StartRun
 from statemachines.runs.receipt import ReceiptNotFound
 from statemachines.runs.run import RunNotFound
-from statemachines.runs.running import HandOver, ReportedPullRequest, Usage
-from statemachines.runs.starting import StartRun
-from statemachines.runs.verification import Counts, observation_end, require_verifiable
+from statemachines.runs.steps.approving import RequestApproval
+from statemachines.runs.steps.book import FencingToken
+from statemachines.runs.steps.closing import CancelRun, as_of
+from statemachines.runs.steps.pr_proof import ObservedPr
+from statemachines.runs.steps.running import HandOver, ReportedPullRequest, Usage
+from statemachines.runs.steps.verification import Counts, observation_end, require_verifiable
 from tests.support.loop.memory import MemoryStore
 from tests.support.loop.port import Entry, Reply, Request
 

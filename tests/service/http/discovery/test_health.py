@@ -7,7 +7,7 @@ import re
 import psycopg
 
 from service.jobs.declared import declared
-from service.runs import turns
+from service.runs.background import turns
 from tests.support.server import ServerFactory, ServerHandle
 
 

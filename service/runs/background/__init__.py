@@ -1,0 +1,1 @@
+"""What happens to runs without a caller: the sweep, ends, back-tests."""

@@ -1,0 +1,217 @@
+"""What is still known of a project's past days: its cases, their errors by the second, and when it was looked for work.
+
+All of it is read in one snapshot. Counts at a past moment follow from the counts of now and the errors stored since.
+What older errors would have to tell, which retention has taken, is not guessed: such a case is named, with what is
+missing of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Sequence
+from typing import Any, NamedTuple
+
+from projections.onboarding.signal_map import fold as fold_map
+from service.eventstore.connect.clock import NOW_SECONDS
+from service.eventstore.read.reader import AsyncConnection
+from service.eventstore.store import EventStore
+from service.runs.background.backtesting import CaseMoved, Change, Errors, KnownCase, LookTaken, Mapped, TooMuch
+from service.runs.reads.recording import Asked
+from statemachines.cases import case as cases
+from statemachines.kernel.machine import Recorded
+from statemachines.kernel.topics import UnknownTopic, decode_events
+from statemachines.onboarding import signal_map as signal_maps
+
+BATCH = 2_000
+"""Rows that are taken in between two moments at which the event loop does other things."""
+MOST = 300_000
+"""Seconds with errors, events of cases, or looks that one back-test takes in."""
+HOUR, DAY = 3600, 86400
+ENVIRONMENTS_KEPT = 100  # of a case; of one that has had more the looks themselves ask its latest errors
+
+_NOW = f"select {NOW_SECONDS}"
+_SNAPSHOT = "set transaction isolation level repeatable read"
+_COUNTS = (
+    "select s.id, s.event_count, s.first_seen_at, s.unmarked, s.environments, n.number, n.last_seen_at, n.unmarked, "
+    "n.environments, coalesce(l.number, 0) from case_stats s left join (select e.case_id, count(*) as number, "
+    "max(e.received_at) as last_seen_at, bool_or(e.marker_hash is null) as unmarked, "
+    "array_agg(distinct e.environment) as environments from log_events e where e.project_id = %s "
+    "and e.case_id is not null and e.received_at <= %s group by 1) n on n.case_id = s.id "
+    "left join (select e.case_id, count(*) as number from log_events e where e.project_id = %s "
+    "and e.case_id is not null and e.received_at > %s group by 1) l on l.case_id = s.id where s.project_id = %s"
+)
+_ERRORS = (
+    "select e.received_at, e.case_id, count(*), bool_or(e.marker_hash is null), array_agg(distinct e.environment) "
+    "from log_events e where e.project_id = %s and e.case_id is not null and e.received_at > %s "
+    "group by 1, 2 order by 1, 2"
+)
+_CASES = (
+    "select c.id, e.revision, e.topic, e.payload::text, floor(extract(epoch from e.recorded_at))::bigint from cases c "
+    "join events e on e.project_id = c.project_id and e.stream_id = c.id where c.project_id = %s "
+    "order by c.id, e.revision"
+)
+_MAP = (
+    "select e.revision, e.topic, e.payload::text, floor(extract(epoch from e.recorded_at))::bigint from events e "
+    "where e.project_id = %s and e.stream_id = %s order by e.revision"
+)
+_LOOKS = (
+    "select k.automation_id, k.hour, k.look, k.asked_by, k.seconds from automation_looks k "
+    "where k.project_id = %s and k.hour >= %s order by k.hour, k.automation_id, k.look, k.asked_by"
+)
+
+
+class Unknown(NamedTuple):
+    """A case of which something is not known any more, and what."""
+
+    case_id: str
+    missing: Sequence[str]
+
+
+class PastFacts(NamedTuple):
+    """What is known of the days from `start` to `end` (epoch seconds); `known` is as of the start."""
+
+    start: int
+    end: int
+    known: dict[str, KnownCase]
+    changes: list[Change]
+    looks: list[LookTaken]
+    unknown: list[Unknown]
+
+
+async def read_past(store: EventStore, project_id: str, days: int, automation_ids: Sequence[str]) -> PastFacts:
+    """Read the last `days` of a project. Raises TooMuch, and what reading raises."""
+    async with store.connection() as connection, connection.transaction():
+        await connection.execute(_SNAPSHOT)
+        [[end]] = await (await connection.execute(_NOW.encode())).fetchall()
+        start = end - days * DAY
+        known, unknown = await _counts(connection, project_id, start)
+        changes: list[Change] = []
+        async for rows in _batches(connection, _ERRORS, project_id, start):
+            changes += (Errors(*row) for row in rows)
+            _bound(changes)
+        async for change in _events(connection, project_id, start, known, unknown):
+            changes.append(change)
+            _bound(changes)
+        changes += await _maps(connection, project_id)
+        looks = await _looks(connection, project_id, start, end, automation_ids)
+    await asyncio.to_thread(changes.sort, key=lambda change: change.at)
+    for case_id in unknown:
+        known.pop(case_id, None)
+    named = [Unknown(case_id, missing) for case_id, missing in sorted(unknown.items())]
+    return PastFacts(start, end, known, changes, looks, named)
+
+
+async def _counts(
+    connection: AsyncConnection, project_id: str, start: int
+) -> tuple[dict[str, KnownCase], dict[str, Sequence[str]]]:
+    """The counts of every case at the start, and what is missing of those that had errors which are gone."""
+    known: dict[str, KnownCase] = {}
+    unknown: dict[str, Sequence[str]] = {}
+    async for rows in _batches(connection, _COUNTS, project_id, start, project_id, start, project_id):
+        for case_id, *counted in rows:
+            case, missing = _as_of_start(_Counted(*counted))
+            known[case_id] = case
+            if missing:
+                unknown[case_id] = missing
+    return known, unknown
+
+
+class _Counted(NamedTuple):
+    """What is counted of a case in all, among the stored errors up to the start (`kept`), and after it (`since`)."""
+
+    total: int
+    first_seen_at: int
+    unmarked: bool
+    environments: Sequence[str]
+    kept: int | None
+    last_seen_at: int | None
+    was_unmarked: bool | None
+    were_in: Sequence[str] | None
+    since: int
+
+
+def _as_of_start(found: _Counted) -> tuple[KnownCase, list[str]]:
+    """A case as of the start, and what is missing of it because errors from before are gone."""
+    before, seen_in = found.total - found.since, set(found.were_in or ())
+    gone = before > (found.kept or 0)
+    missing = ["last_seen_at"] if before and not found.kept else []
+    if gone and found.unmarked and not found.was_unmarked:
+        missing.append("trust")
+    if (gone and not set(found.environments) <= seen_in) or len(found.environments) >= ENVIRONMENTS_KEPT:
+        missing.append("environments")
+    case = KnownCase(
+        event_count=before,
+        first_seen_at=found.first_seen_at,
+        last_seen_at=found.last_seen_at or 0,
+        unmarked=bool(found.was_unmarked),
+        environments=seen_in,
+    )
+    return case, missing
+
+
+async def _events(
+    connection: AsyncConnection,
+    project_id: str,
+    start: int,
+    known: dict[str, KnownCase],
+    unknown: dict[str, Sequence[str]],
+) -> AsyncIterator[Change]:
+    """What happened to the cases since the start; what had happened before is folded into `known`."""
+    async for page in _batches(connection, _CASES, project_id):
+        events = decode_events([row[2] for row in page], [row[3] for row in page])
+        for (case_id, _, _, _, at), event in zip(page, events, strict=True):
+            if isinstance(event, UnknownTopic):
+                unknown[case_id] = ["events of a later release"]
+            elif event is not None and case_id in known and at <= start:
+                known[case_id].state = cases.evolve(known[case_id].state, event)
+            elif event is not None and case_id in known:
+                yield CaseMoved(at, case_id, event)
+
+
+async def _maps(connection: AsyncConnection, project_id: str) -> list[Change]:
+    """The signal map, from each moment at which it changed."""
+    stream_id = signal_maps.stream(project_id).id
+    rows = await (await connection.execute(_MAP.encode(), (project_id, stream_id))).fetchall()
+    found: list[Change] = []
+    row = None
+    events = decode_events([stored[1] for stored in rows], [stored[2] for stored in rows])
+    for (revision, _, _, at), event in zip(rows, events, strict=True):
+        if event is not None and not isinstance(event, UnknownTopic):
+            row = fold_map(row, Recorded(stream_id, revision, event, project_id, at, ""))
+            found.append(Mapped(at, row))
+    return found
+
+
+async def _looks(
+    connection: AsyncConnection, project_id: str, start: int, end: int, automation_ids: Sequence[str]
+) -> list[LookTaken]:
+    """The looks that each automation would have had: those of its own name, else each sweep of the project."""
+    own: dict[str, set[tuple[int, Asked]]] = {automation_id: set() for automation_id in automation_ids}
+    swept: set[tuple[int, Asked]] = set()
+    async for rows in _batches(connection, _LOOKS, project_id, start - HOUR):
+        for automation_id, hour, look, asked_by, seconds in rows:
+            asked = Asked(look, asked_by)
+            moments = {(hour + second, asked) for second in seconds if start < hour + second <= end}
+            if look == "sweep":
+                swept |= moments
+            if automation_id in own:
+                own[automation_id] |= moments
+        _bound(swept)
+    order = {automation_id: number for number, automation_id in enumerate(automation_ids)}
+    looks = [LookTaken(at, name, asked) for name in automation_ids for at, asked in own[name] or swept]
+    _bound(looks)
+    await asyncio.to_thread(looks.sort, key=lambda look: (look.at, order[look.automation_id], look.asked))
+    return looks
+
+
+def _bound(found: Collection[Any]) -> None:
+    if len(found) > MOST:
+        raise TooMuch
+
+
+async def _batches(connection: AsyncConnection, query: str, *params: Any) -> AsyncIterator[list[tuple[Any, ...]]]:
+    """The rows of a query, some at a time."""
+    async with connection.cursor(name="past") as cursor:
+        await cursor.execute(query.encode(), params)
+        while rows := await cursor.fetchmany(BATCH):
+            yield rows

@@ -1,0 +1,53 @@
+"""What verification counts: traffic as the project's analytics provider saw it, recurrence as this service did (G-111).
+
+Both are counted from the deploy on, and no further than its deadline and than what has settled: a record is received
+before its flush commits, so the latest ones, and all that came since the oldest flush under way began, may not be
+there to count yet (G-134). An error counts as recurrence by the case it was grouped into, the run's environment and
+the deploy's version; nothing that it says is looked at. Traffic, whose records carry no environment, counts in the
+whole project.
+"""
+
+from __future__ import annotations
+
+from service.analytics.port import AnalyticsProviders
+from service.eventstore.declare import names
+from service.eventstore.store import EventStore
+from statemachines.kernel.readings import ReadFailed
+from statemachines.runs.run import Run
+from statemachines.runs.steps.verification import Counts, observation_end
+
+_RECURRENCES = (
+    "select count(*) from (select from log_events where project_id = %s and case_id = %s and received_at > %s "
+    "and received_at <= %s and level in ('error', 'fatal') and environment = %s "
+    "and (release is null or release = %s) limit 1000) e"
+)
+
+
+_SETTLED = "select settled_until(gate => %s, lag => %s)"
+LAG_SECONDS = 2
+"""How far behind now counting stays at least."""
+
+
+async def settled(store: EventStore, project_id: str) -> int:
+    """The last second (epoch) that counts: whatever was received in it or before is there for what is read after this.
+
+    In a statement of its own, before the counts: they see whatever was committed by then.
+    """
+    [[second]] = await store.fetch(_SETTLED, names.lock_number(names.gate(project_id)), LAG_SECONDS)
+    return int(second)
+
+
+async def count(store: EventStore, providers: AnalyticsProviders, project_id: str, run: Run) -> Counts | ReadFailed:
+    """Count for a run whose deploy is bound. A failed provider read tells nothing and is no empty one."""
+    deploy, terms = run.deploy, run.terms.verification
+    assert deploy is not None, "only a bound deploy can be verified"
+    until = observation_end(terms, deploy.recorded_at, await settled(store, project_id))
+    provider = await providers.for_project(project_id)
+    traffic = await provider.count_events(terms.traffic_sample_event, deploy.recorded_at, until)
+    if isinstance(traffic, ReadFailed):
+        return traffic
+    place = run.terms.environment or deploy.environment
+    [[recurrences]] = await store.fetch(
+        _RECURRENCES, project_id, run.case_id, deploy.recorded_at, until, place, deploy.version
+    )
+    return Counts(traffic, recurrences, until)

@@ -1,0 +1,186 @@
+"""Reads of decisions: a page of them, and where one case stands with each automation now (G-137)."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from projections.contracts.contract import AutomationContractRow
+from projections.runs.decision import DECISIONS, DecisionRow
+from service.eventstore.connect.clock import NOW_SECONDS
+from service.eventstore.read.pages import Place
+from service.eventstore.store import EventStore
+from service.runs.reads.bundles import CONTRACT, contract_of
+from service.runs.reads.considering import (
+    CASE,
+    CHAIN,
+    ENVIRONMENTS_KEPT,
+    MAPPED,
+    CaseFound,
+    observed_in,
+)
+from service.runs.reads.recording import outcome_of
+from statemachines.contracts.authority import authority_of
+from statemachines.contracts.contract import Contract
+from statemachines.runs.offering import issuing
+from statemachines.runs.offering.issuing import CaseJudgement
+
+_PAGE = f"select row_to_json(d)::text, d.seq from {DECISIONS.name} d where d.project_id = %s and d.seq < %s"  # noqa: S608 - a constant
+_ORDER = " order by d.seq desc limit %s"
+_LAST = (
+    "select distinct on (d.automation_id) d.automation_id, d.outcome, d.code, d.decided_at from automation_decisions d "
+    "where d.project_id = c.project_id and d.case_id = c.id order by d.automation_id, -d.seq"
+)
+STANDING = (
+    f"(select json_build_object('now', {NOW_SECONDS}, {CONTRACT.format('c.project_id')}, 'case', "  # noqa: S608 - constants
+    f"json_build_object({CASE}), 'environments', s.environments, "
+    f"{MAPPED.format('c.project_id')}, "
+    "'fenced', exists (select from projects p where p.project_id = c.project_id and p.status <> 'active'), "
+    f"'last', (select coalesce(json_agg(row_to_json(d)), '[]') from ({_LAST}) d))::text "
+    f"from (select c.project_id, c.id, c.case_revision, c.status) c {CHAIN})"
+)
+"""Where case `c`, counted in `s`, stands with automation: a column for a query of cases. See standing_of."""
+
+
+class DecisionFilter(NamedTuple):
+    """Which decisions a list shows; None: all. `passed` tells those that passed from those passed over."""
+
+    case_id: str | None
+    automation_id: str | None
+    passed: bool | None
+
+
+class ListedDecision(NamedTuple):
+    """A decision, and its number in the order of the records."""
+
+    row: DecisionRow
+    number: int
+
+    @property
+    def place(self) -> Place:
+        """Where it stands in the list."""
+        return Place(self.number, self.row.id)
+
+
+class LastRecord(msgspec.Struct, frozen=True):
+    """What the last record of an automation says of the case, and since when (epoch seconds)."""
+
+    automation_id: str
+    outcome: str
+    code: str | None
+    decided_at: int
+
+
+class Standing(NamedTuple):
+    """Where a case stands with one automation: `code` as a look would give it; None when it may be offered.
+
+    `judgement` is None while the automation is off; `since` is when the record that says the same was made.
+    """
+
+    automation_id: str
+    code: str | None
+    judgement: CaseJudgement | None
+    since: int | None
+
+
+class CaseStanding(msgspec.Struct, frozen=True):
+    """A case with its chain, the contract and the last records, as of one statement. `fenced`: being deleted.
+
+    `mapped` is the environment of the signal map, `environments` those that are kept of the case; `observed` are those,
+    of all that automations heal, in which the case had errors.
+    """
+
+    now: int
+    fenced: bool
+    contract_row: AutomationContractRow | None = msgspec.field(name="contract")
+    mapped: str | None
+    case: CaseFound
+    environments: list[str]
+    last: list[LastRecord]
+    observed: frozenset[str] = frozenset()
+
+    @property
+    def contract(self) -> Contract:
+        """The contract that the case is judged by."""
+        return contract_of(self.contract_row)
+
+    @property
+    def places(self) -> set[str]:
+        """The environments that automations heal (G-134)."""
+        policies = (authority_of(self.contract, one.saved.automation_id).policy for one in self.contract.automations)
+        return {place for policy in policies if policy and (place := policy.place(self.mapped)) is not None}
+
+    def held(self) -> str | None:
+        """What holds the case now: an open receipt, a claim or a live run, by its code; nothing once it is fenced."""
+        if self.fenced:
+            return None
+        contract = self.contract
+        return issuing.occupied(
+            self.case.chain, lambda automation_id: authority_of(contract, automation_id), self.case.facts, self.now
+        )
+
+    def by_automation(self) -> list[Standing]:
+        """Judge the case for every automation that cases wake."""
+        contract, found = self.contract, []
+        last = {record.automation_id: record for record in self.last}
+        for automation in contract.automations:
+            automation_id = automation.saved.automation_id
+            policy = authority_of(contract, automation_id).policy
+            if policy is not None and policy.case_trigger is not None:
+                found.append(self._standing(contract, automation_id, last.get(automation_id)))
+        return found
+
+    def _standing(self, contract: Contract, automation_id: str, last: LastRecord | None) -> Standing:
+        authority = authority_of(contract, automation_id)
+        if authority.paused or not authority.enabled:
+            code = "automation_paused" if authority.paused else "automation_disabled"
+            return Standing(automation_id, code, None, authority.withdrawn_at)
+        policy = authority.policy
+        assert policy is not None, "an automation of the contract has a policy"
+        place = policy.place(self.mapped)
+        judgement = issuing.judge_case(
+            self.case.chain,
+            lambda one: authority_of(contract, one),
+            automation_id,
+            self.case.facts,
+            self.now,
+            observed=place is None or place in self.observed,
+        )
+        # Only a look that saw the other cases too can tell that they came first.
+        crowded = judgement.code is None and last is not None and last.code == "max_cases_per_sweep"
+        if crowded:
+            judgement = issuing.pass_over(judgement, issuing.case_trigger(policy).max_cases_per_sweep)
+        same = last is not None and last.outcome == outcome_of(judgement)
+        return Standing(automation_id, judgement.code, judgement, last.decided_at if same and last else None)
+
+
+async def decisions(
+    store: EventStore, project_id: str, after: Place, limit: int, wanted: DecisionFilter
+) -> list[ListedDecision]:
+    """Read decisions, newest first, after a place."""
+    where, values = "", list[Any]()
+    for condition, value in (
+        (" and d.case_id = %s", wanted.case_id),
+        (" and d.automation_id = %s", wanted.automation_id),
+    ):
+        if value is not None:
+            where, values = where + condition, [*values, value]
+    if wanted.passed is not None:
+        where += " and d.code is null" if wanted.passed else " and d.code is not null"
+    rows = await store.fetch(_PAGE + where + _ORDER, project_id, after.at, *values, limit)
+    return [ListedDecision(msgspec.json.decode(text, type=DecisionRow), number) for text, number in rows]
+
+
+async def standing_of(store: EventStore, project_id: str, read: str) -> CaseStanding:
+    """Make out where a case stands with automation, of what STANDING read of it."""
+    standing = msgspec.json.decode(read, type=CaseStanding)
+    places = [place for place in standing.places if await _seen_in(store, project_id, standing, place)]
+    return msgspec.structs.replace(standing, observed=frozenset(places))
+
+
+async def _seen_in(store: EventStore, project_id: str, standing: CaseStanding, place: str) -> bool:
+    """Whether the case had an error in an environment."""
+    if place in standing.environments or len(standing.environments) < ENVIRONMENTS_KEPT:
+        return place in standing.environments
+    return bool(await observed_in(store, project_id, [standing.case.id], place))

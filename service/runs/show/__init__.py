@@ -1,0 +1,1 @@
+"""How runs, decisions, back-tests and the control room are shown."""

@@ -1,0 +1,275 @@
+"""What clients see of a run, as it truly stands now, in the shapes of the wire (G-106, G-107, G-111, G-113, R-AUT-46).
+
+Every `next_action` and `instruction` is a fixed sentence, here or in next_step; nothing a runner or provider wrote is
+part of one.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import msgspec
+
+from schemas.contracts.outputs import (
+    FunnelReviewOutput,
+    OutputAutoMergeReceipt,
+    OutputCheck,
+    OutputDeploy,
+    OutputProviderProof,
+    OutputPullRequest,
+    OutputSample,
+    OutputVerification,
+    SelfHealingOutput,
+)
+from schemas.contracts.playbook import AutoMerge, CodeDelivery, PlaybookRef, ReviewRequired
+from schemas.runs import grant as grant_wire
+from schemas.runs import run as run_wire
+from service.runs.show.next_step import next_step
+from service.runs.show.parts import approval, grant
+from statemachines.contracts.policy import Delivery
+from statemachines.reports import report as reports
+from statemachines.runs.events import FollowUp, OverdueCause, Proof, Sample, Verdict
+from statemachines.runs.ledger import Amounts, remaining
+from statemachines.runs.run import Run
+from statemachines.runs.steps.book import Book, runner_may_act
+
+_REASONS: dict[OverdueCause | None, str] = {
+    "lease_expired": "The lease of the run ended before its runner renewed it.",
+    "deadline_exceeded": "The run reached its deadline.",
+    "claim_not_active": "The claim of the run was released.",
+    "deploy_overdue": "No deploy of the proven commit came in time.",
+}
+_INSTRUCTIONS = {
+    "inspect_pull_request": "Find out whether the pull request exists, and close it if it is not wanted.",
+    "inspect_ci": "Find out whether CI runs for this commit, and stop it if it is not wanted.",
+    "inspect_auto_merge": "Find out whether auto-merge is on, and turn it off if it is not wanted.",
+    "inspect_deploy": "Find out whether the deploy should stay; the service rolls nothing back.",
+}
+
+
+def charges(amounts: Amounts) -> run_wire.Charges:
+    """Show amounts as numbers; sums of at most six decimals are exact enough to print as they were added."""
+    return run_wire.Charges(amounts.turns, float(amounts.cost_usd), amounts.runtime_seconds)
+
+
+def usage(book: Book) -> run_wire.UsageRecorded:
+    """Answer a charge."""
+    run = book.run
+    return run_wire.UsageRecorded(
+        run_id=book.run_id,
+        charges=charges(run.charges),
+        remaining=charges(remaining(run.terms.limits, run.charges)),
+        state_revision=run.state_revision,
+        next_action=next_step(book).words,
+        origins=run_wire.USAGE_ORIGINS,
+    )
+
+
+def follow_ups(items: list[FollowUp]) -> list[run_wire.FollowUp]:
+    """Show what a person has to inspect."""
+    return [
+        run_wire.FollowUp(
+            kind=item.kind,
+            grant_id=item.grant_id,
+            reference=item.reference,
+            instruction=_INSTRUCTIONS[item.kind],
+            # A deploy was named by a trusted CI under an id of this service; what else there is, by the runner.
+            origins=run_wire.FOLLOW_UP_ORIGINS
+            | ({"/reference": "server_fact"} if item.kind == "inspect_deploy" else {}),
+        )
+        for item in items
+    ]
+
+
+def run(book: Book, *, idempotent_replay: bool = False) -> run_wire.Run:
+    """Show a run with everything around it. The book is that of `as_of`: as things truly stand."""
+    state, project_id = book.run, book.project_id
+    limits = state.terms.limits
+    deploy = state.deploy
+    return run_wire.Run(
+        run_id=book.run_id,
+        project_id=project_id,
+        automation_id=state.automation_id,
+        playbook=msgspec.convert(msgspec.structs.asdict(state.terms.playbook), PlaybookRef),
+        policy_sha256=state.policy_sha256,
+        trigger_receipt_id=state.receipt_id,
+        case_id=state.case_id,
+        case_revision=state.case_revision,
+        claim_id=state.claim_id,
+        runner_id=state.runner_id,
+        phase=cast("run_wire.RunPhase", state.status.phase),
+        status=cast("run_wire.RunStatus", state.status.outcome),
+        state_revision=state.state_revision,
+        lease_epoch=state.lease_epoch,
+        lease_expires_at=state.deadline_at if state.claim_id is None else book.claim.lease_expires_at,
+        started_at=state.started_at,
+        deadline_at=state.deadline_at,
+        updated_at=state.updated_at,
+        finished_at=state.finished_at,
+        limits=run_wire.RunLimits(
+            limits.max_runs_per_day,
+            limits.max_prs_per_day,
+            limits.max_attempts_per_case_revision,
+            limits.max_turns_per_run,
+            limits.max_runtime_seconds,
+            float(limits.max_cost_usd_per_run),
+        ),
+        charges=charges(state.charges),
+        approvals=[approval(project_id, ref.approval_id, book.approvals[ref.approval_id]) for ref in state.approvals],
+        grants=[
+            grant(project_id, ref.grant_id, book.grants[ref.grant_id], too_late=not runner_may_act(book, book.at))
+            for ref in state.grants
+        ],
+        pull_request=_pull_request(state),
+        provider_proof=_provider_proof(state),
+        scope_checked=state.scope_checked,
+        auto_merge_receipt=_auto_merge_receipt(state),
+        deploy=None if deploy is None else msgspec.convert(msgspec.structs.asdict(deploy), run_wire.RunDeploy),
+        verification=verification(state),
+        report_id=book.report_id if book.report.status is reports.Status.RECORDED else None,
+        output=_review(book) or _output(book.run_id, state),
+        reason=state.reason or _REASONS.get(state.cause),
+        external_follow_ups=follow_ups(state.follow_ups),
+        idempotent_replay=idempotent_replay,
+        next_action=next_step(book).words,
+        origins=run_wire.RUN_ORIGINS,
+    )
+
+
+def _pull_request(state: Run) -> run_wire.RunPullRequest | None:
+    opened = state.pull_request
+    if opened is None:
+        return None
+    return run_wire.RunPullRequest(
+        **msgspec.structs.asdict(opened),
+        repository=state.terms.repository,
+        delivery_mode=state.terms.delivery.mode,
+    )
+
+
+def _provider_proof(state: Run) -> run_wire.RunProviderProof | None:
+    """The latest proof, with the readiness facts of checks_passed once there are any."""
+    if not state.proofs:
+        return None
+    latest = state.proofs[-1]
+    ready = state.proof("checks_passed") or latest
+    return run_wire.RunProviderProof(
+        proof_id=latest.proof_id,
+        observation=latest.observation,
+        pr_number=latest.pr_number,
+        head_sha=latest.head_sha,
+        draft=latest.draft,
+        required_status_checks=[run_wire.RunCheck(item.name, item.conclusion) for item in ready.required_status_checks],
+        branch_protection_enforced=ready.branch_protection_enforced,
+        bypass_used=ready.bypass_used,
+        auto_merge_enabled=ready.auto_merge_enabled,
+        recorded_at=latest.recorded_at,
+    )
+
+
+def _auto_merge_receipt(state: Run) -> run_wire.RunAutoMergeReceipt | None:
+    proof, granted = state.proof("auto_merge_enabled"), state.merge_grant
+    if proof is None or granted is None:
+        return None
+    return run_wire.RunAutoMergeReceipt(
+        grant_id=granted.grant_id,
+        proof_id=proof.proof_id,
+        pr_number=proof.pr_number,
+        head_sha=proof.head_sha,
+        merge_method=cast("grant_wire.MergeMethod", proof.merge_method),
+        recorded_at=proof.recorded_at,
+    )
+
+
+def sample(counted: Sample) -> run_wire.VerificationSample:
+    """Show what was counted."""
+    return msgspec.convert(msgspec.structs.asdict(counted), run_wire.VerificationSample)
+
+
+def verification(state: Run, verdict: Verdict | None = None) -> run_wire.Verification | None:
+    """Show how the deploy turned out: a verdict just made, the stored one, or pending once a deploy is bound."""
+    known = verdict or state.verdict
+    if known is not None:
+        return run_wire.Verification(outcome=known.outcome, sample=sample(known.sample), passed=known.passed)
+    if state.deploy is None:
+        return None
+    return run_wire.Verification(outcome="pending", sample=None, passed=False)
+
+
+def _code_delivery(delivery: Delivery) -> CodeDelivery:
+    if delivery.mode == "review_required":
+        return ReviewRequired()
+    return AutoMerge(
+        merge_method=cast("grant_wire.MergeMethod", delivery.merge_method),
+        required_status_checks=tuple(delivery.required_status_checks),
+        provider_managed=True,
+        branch_protection_required=True,
+        bypass_forbidden=True,
+    )
+
+
+def _output_proof(state: Run, latest: Proof) -> OutputProviderProof:
+    """The latest proof with the readiness that auto-merge was granted on; people merge without a proof of that."""
+    ready = state.proof("checks_passed")
+    if ready is None:
+        return OutputProviderProof(latest.proof_id, latest.observation, latest.head_sha, (), None, None, None)
+    return OutputProviderProof(
+        latest.proof_id,
+        latest.observation,
+        latest.head_sha,
+        tuple(OutputCheck(item.name, item.conclusion) for item in ready.required_status_checks),
+        ready.branch_protection_enforced,
+        ready.bypass_used,
+        ready.auto_merge_enabled,
+    )
+
+
+def _output(run_id: str, state: Run) -> SelfHealingOutput | None:
+    """The closed output of R-AUT-46, once the run is over and has every part of it."""
+    opened, proofs, deploy, verdict = state.pull_request, state.proofs, state.deploy, state.verdict
+    if opened is None or not proofs or deploy is None or verdict is None:
+        return None
+    latest: Proof = proofs[-1]
+    receipt_of_merge = _auto_merge_receipt(state)
+    counted = verdict.sample
+    return SelfHealingOutput(
+        run_id=run_id,
+        status=cast("run_wire.RunStatus", state.status.outcome),
+        code_delivery=_code_delivery(state.terms.delivery),
+        pull_request=OutputPullRequest(
+            opened.grant_id, state.terms.delivery.mode, opened.draft, opened.head_branch, opened.head_sha
+        ),
+        provider_proof=_output_proof(state, latest),
+        auto_merge_receipt=None
+        if receipt_of_merge is None
+        else OutputAutoMergeReceipt(
+            receipt_of_merge.grant_id, receipt_of_merge.head_sha, receipt_of_merge.merge_method
+        ),
+        deploy=OutputDeploy(deploy.deploy_id, deploy.sha, deploy.environment),
+        verification=OutputVerification(
+            outcome=verdict.outcome,
+            sample=OutputSample(counted.event, counted.count, counted.minimum),
+            passed=verdict.passed,
+        ),
+    )
+
+
+def _review(book: Book) -> FunnelReviewOutput | None:
+    """The report of a review, once it is recorded, and where it was read along (R-AUT-47)."""
+    text = book.report_json
+    return None if text is None else msgspec.json.decode(text, type=FunnelReviewOutput)
+
+
+def cancelled(book: Book) -> run_wire.CancelledRun:
+    """Answer a cancel, or its repeat."""
+    state = book.run
+    return run_wire.CancelledRun(
+        run_id=book.run_id,
+        phase=cast("run_wire.RunPhase", state.status.phase),
+        status="cancelled",
+        state_revision=state.state_revision,
+        cancelled_at=state.finished_at or state.updated_at,
+        external_follow_ups=follow_ups(state.follow_ups),
+        next_action=next_step(book).words,
+        origins=run_wire.CANCELLED_ORIGINS,
+    )

@@ -1,0 +1,261 @@
+"""Which cases and slots wake an automation, and the receipts they get (G-104, R-AUT-20 to R-AUT-22).
+
+Each function takes plain states and `now`, and returns the events that follow, by stream id. It records nothing
+itself: whoever calls it holds the locks of every stream whose state it passed, and appends all of the events or none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Literal, NamedTuple
+
+from statemachines.contracts.cron import latest_firing, parse_cron
+from statemachines.contracts.policy import Authority, CaseTrigger, Policy, require_listed
+from statemachines.runs import claim as claims
+from statemachines.runs import lease as leases
+from statemachines.runs import receipt as receipts
+from statemachines.runs.claim import Claim
+from statemachines.runs.lease import Lease
+from statemachines.runs.materiality import CaseFacts, Check, MaterialityDecision, decide_materiality
+from statemachines.runs.receipt import (
+    CaseSnapshot,
+    Receipt,
+    ReceiptIssued,
+    Slot,
+)
+from statemachines.runs.run import Run
+from statemachines.runs.steps.book import Effects, digest, overdue
+
+SkipCode = Literal[
+    "materiality_not_met",
+    "environment_not_observed",
+    "receipt_open",
+    "case_already_claimed",
+    "run_live",
+    "cooldown",
+    "budget_exhausted",
+    "max_cases_per_sweep",
+    "suppressed",
+]
+"""Why a case got no receipt this time."""
+FREE = "free"
+
+
+class Chain(NamedTuple):
+    """The latest chain of a case as its lease points to it: initial states where there is none."""
+
+    lease: Lease
+    receipt: Receipt
+    claim: Claim
+    run: Run
+
+
+class Evidence(NamedTuple):
+    """What a case receipt shows beside the facts that decide: neither is an input to any decision."""
+
+    fingerprint: str
+    level: str
+
+
+class CaseJudgement(NamedTuple):
+    """What was made of one case for one automation, complete enough to be made again (R-AUT-22, G-137).
+
+    `checks` are those of materiality, then those of its chain up to the first that failed; `code` says why the case is
+    passed over, None that it may get a receipt.
+    """
+
+    decision: MaterialityDecision
+    checks: list[Check]
+    code: SkipCode | None
+
+
+def occupied(chain: Chain, authority_of: Callable[[str], Authority], case: CaseFacts, now: int) -> SkipCode | None:
+    """What still holds the case at `now`: a live run, a live claim, an open receipt; None when it is free.
+
+    `authority_of` tells where any automation of the contract stands.
+    """
+    lease = chain.lease
+    if lease.status is leases.Status.UNUSED:
+        return None
+    if chain.receipt.run_id is not None:
+        over = not chain.run.live or overdue(chain.run, chain.claim, lease, now) is not None
+        return None if over else "run_live"
+    authority = authority_of(lease.automation_id)
+    live = claims.lease_live(chain.claim, lease, now)
+    if chain.receipt.over or receipts.settle(
+        chain.receipt, authority, (case.status, case.revision), claim_live=live, now=now
+    ):
+        return "case_already_claimed" if live else None
+    return "case_already_claimed" if chain.receipt.status is receipts.Status.CLAIMED else "receipt_open"
+
+
+def judge_case(
+    chain: Chain,
+    authority_of: Callable[[str], Authority],
+    automation_id: str,
+    case: CaseFacts,
+    now: int,
+    *,
+    observed: bool,
+) -> CaseJudgement:
+    """Judge one case for one automation (R-AUT-22, G-104). Raises PauseInForce, AutomationOff, AutomationNotFound.
+
+    `observed` says whether the case has an error in the environment that the automation heals: a fix of any other
+    could not be verified there (G-134).
+    """
+    policy = require_listed(authority_of(automation_id))
+    decision = decide_materiality(case, case_trigger(policy).materiality, now)
+    if not decision.passed:
+        return CaseJudgement(decision, decision.checks, "materiality_not_met")
+    where = "observed" if observed else "not_observed"
+    checks = [*decision.checks, Check("environment", observed, where, "observed")]
+    if not observed:
+        return CaseJudgement(decision, checks, "environment_not_observed")
+    for code, check in _check_chain(chain, authority_of, automation_id, policy, case, now):
+        checks.append(check)
+        if not check.passed:
+            return CaseJudgement(decision, checks, code)
+    return CaseJudgement(decision, checks, None)
+
+
+def _check_chain(
+    chain: Chain,
+    authority_of: Callable[[str], Authority],
+    automation_id: str,
+    policy: Policy,
+    case: CaseFacts,
+    now: int,
+) -> Iterator[tuple[SkipCode, Check]]:
+    """What a case that matters is asked next, each with the code of its failure; ask no further after the first."""
+    held = occupied(chain, authority_of, case, now)
+    yield held or "run_live", Check("case_free", held is None, held or FREE, FREE)
+    cooldown, offered_at = case_trigger(policy).cooldown_seconds, chain.lease.offered_at
+    since = None if offered_at is None else now - offered_at
+    over = since is None or since >= cooldown
+    yield "cooldown", Check("cooldown_over", over, None if since is None else str(since), f">={cooldown}")
+    attempts, limit = (
+        chain.lease.attempts_of(automation_id, case.revision),
+        policy.limits.max_attempts_per_case_revision,
+    )
+    yield "budget_exhausted", Check("attempts_left", attempts < limit, str(attempts), f"<{limit}")
+
+
+def steady_until(judgement: CaseJudgement, chain: Chain, policy: Policy, now: int) -> int | None:
+    """Until when time alone leaves a judgement of `now` as it is; None: for ever, while nothing happens to the case.
+
+    No promise beyond the next second for a case that somebody holds. A case that only came after others stays so.
+    """
+    if judgement.code in {"case_already_claimed", "run_live"} or chain.receipt.claim_id is not None:
+        return now + 1
+    trigger, seen, offered = case_trigger(policy), judgement.decision.inputs.last_seen_at, chain.lease.offered_at
+    moments = [
+        None if seen is None else seen,
+        None if seen is None else seen + trigger.materiality.maximum_last_seen_age_seconds + 1,
+        None if offered is None else offered + trigger.cooldown_seconds,
+        None if chain.receipt.status is receipts.Status.ABSENT else chain.receipt.expires_at,
+    ]
+    return min((moment for moment in moments if moment is not None and moment > now), default=None)
+
+
+def pass_over(judgement: CaseJudgement, limit: int) -> CaseJudgement:
+    """Judge a case that may get a receipt, but comes after as many others as one look offers."""
+    check = Check("max_cases_per_sweep", passed=False, observed=None, required=f"<={limit}")
+    return CaseJudgement(judgement.decision, [*judgement.checks, check], "max_cases_per_sweep")
+
+
+def suppress(judgement: CaseJudgement, rule_id: str) -> CaseJudgement:
+    """Judge a case that may get a receipt, but that a rule takes out of attention."""
+    check = Check("not_suppressed", passed=False, observed=rule_id, required=FREE)
+    return CaseJudgement(judgement.decision, [*judgement.checks, check], "suppressed")
+
+
+def case_trigger(policy: Policy) -> CaseTrigger:
+    """The case trigger of a policy; every policy has either this or a schedule."""
+    assert policy.case_trigger is not None, "a scheduled automation was asked for cases"
+    return policy.case_trigger
+
+
+def issue_case_receipt(
+    project_id: str,
+    authority: Authority,
+    lease: Lease,
+    decision: MaterialityDecision,
+    evidence: Evidence,
+    now: int,
+) -> tuple[str, Effects]:
+    """Offer a case that judge_case found to matter. Returns the receipt's id and the events."""
+    case, ordinal = decision.inputs, lease.ordinal + 1
+    receipt_id = receipts.case_receipt_id(project_id, authority.automation_id, case.case_id, case.revision, ordinal)
+    snapshot = CaseSnapshot(
+        case_id=case.case_id,
+        case_revision=case.revision,
+        fingerprint=evidence.fingerprint,
+        level=evidence.level,
+        status=case.status,
+        trust=case.trust,
+        event_count=case.event_count,
+        first_seen_at=case.first_seen_at,
+        last_seen_at=case.last_seen_at,
+    )
+    issued = _issued(authority, receipt_id, now, now + receipts.CASE_RECEIPT_SECONDS, case=snapshot, decision=decision)
+    offered = leases.LeaseOffered(case.case_id, case.revision, authority.automation_id, receipt_id, ordinal, now)
+    return receipt_id, {receipt_id: [issued], leases.lease_id(project_id, case.case_id): [offered]}
+
+
+def issue_schedule_receipt(
+    project_id: str, authority: Authority, receipt: Receipt, scheduled_for: int, now: int
+) -> tuple[str, Effects]:
+    """Issue the one receipt of an open slot; a slot that has one already is left alone (R-AUT-20, P14)."""
+    schedule = require_listed(authority).schedule_trigger
+    assert schedule is not None, "an automation woken by cases was asked for a slot"
+    receipt_id = receipts.schedule_receipt_id(project_id, authority.automation_id, scheduled_for)
+    ends = scheduled_for + schedule.start_window_seconds
+    if receipt.status is not receipts.Status.ABSENT or not scheduled_for <= now < ends:
+        return receipt_id, {}
+    slot = Slot(scheduled_for, ends, scheduled_for - schedule.period_days * 86400, scheduled_for)
+    return receipt_id, {receipt_id: [_issued(authority, receipt_id, now, ends, slot=slot)]}
+
+
+def latest_slot(authority: Authority, now: int) -> int:
+    """The latest slot of a scheduled automation at `now`. Raises what require_listed raises."""
+    schedule = require_listed(authority).schedule_trigger
+    assert schedule is not None, "an automation woken by cases has no slots"
+    return latest_firing(parse_cron(schedule.cron), schedule.timezone, now)
+
+
+def _issued(
+    authority: Authority,
+    receipt_id: str,
+    now: int,
+    expires_at: int,
+    *,
+    case: CaseSnapshot | None = None,
+    slot: Slot | None = None,
+    decision: MaterialityDecision | None = None,
+) -> ReceiptIssued:
+    policy = require_listed(authority)
+    snapshot = {
+        "receipt_id": receipt_id,
+        "automation_id": authority.automation_id,
+        "policy_sha256": authority.policy_sha256,
+        "contract_revision": authority.contract_revision,
+        "case": case,
+        "schedule": slot,
+        "materiality": decision,
+        "issued_at": now,
+        "expires_at": expires_at,
+    }
+    return ReceiptIssued(
+        receipt_kind="unhandled_case" if slot is None else "schedule",
+        automation_id=authority.automation_id,
+        playbook=policy.playbook,
+        policy_sha256=authority.policy_sha256,
+        contract_revision=authority.contract_revision,
+        generation=authority.generation,
+        case=case,
+        slot=slot,
+        materiality=decision,
+        snapshot_sha256=digest(snapshot),
+        issued_at=now,
+        expires_at=expires_at,
+    )

@@ -1,0 +1,1 @@
+"""What is done in a run, each step decided on its book, until it ends."""

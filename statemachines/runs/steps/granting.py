@@ -1,0 +1,225 @@
+"""Grants: authorize one bounded effect, then spend it once (G-109, R-AUT-31, R-AUT-32, R-AUT-38..41).
+
+Exact repeats are answered first, whatever has happened since: the same binding names its standing grant, and every
+consume after the first may only reconcile. Nothing here merges: the second grant turns on the provider's own
+auto-merge, after a CI proved readiness of the exact head.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from statemachines.contracts.policy import Policy, require_enabled
+from statemachines.runs import events as e
+from statemachines.runs import grant as grants
+from statemachines.runs import ledger as ledgers
+from statemachines.runs import run as runs
+from statemachines.runs.approval import ApprovalPending
+from statemachines.runs.change_scope import ScopeViolation, find_violations, to_details
+from statemachines.runs.grant import (
+    GRANT_SECONDS,
+    AutoMergeBinding,
+    DraftPrBinding,
+    GrantAlreadyAuthorized,
+    GrantNotAvailable,
+)
+from statemachines.runs.refusals import DeliveryModeMismatch, PrProofMismatch, PrProofRequired, difference
+from statemachines.runs.run import GrantRef, Run, RunNotFound
+from statemachines.runs.steps.book import (
+    Book,
+    Effects,
+    FencingToken,
+    digest,
+    is_open,
+    merge,
+    require_automation,
+    require_not_rejected,
+)
+from statemachines.runs.steps.running import enter, not_allowed
+
+_SPENT = frozenset({grants.Status.CONSUMED, grants.Status.SETTLED, grants.Status.UNRESOLVED})
+
+
+class Consumed(NamedTuple):
+    """The answer to a consume: only the first may call the provider."""
+
+    call_authorized: bool
+    effects: Effects
+
+
+def _standing(book: Book, kind: e.GrantKind, now: int) -> GrantRef | None:
+    """The latest grant of a kind, if it stands or was spent."""
+    ref = book.run.grant(kind)
+    if ref is None:
+        return None
+    grant = book.grant(ref.grant_id)
+    if grant.status in _SPENT:
+        return ref
+    if grant.status is not grants.Status.AUTHORIZED:
+        return None
+    lapsed = grants.settle(grant, book.authority, run_live=is_open(book, now), now=now)
+    return None if lapsed else ref
+
+
+def _admit(book: Book, token: FencingToken, kind: e.GrantKind, now: int) -> tuple[Book, Effects, Policy]:
+    """Pass the gates of a grant call: those of every runner command, and what people have said."""
+    book, effects = enter(book, token, now)
+    if book.run.status is runs.Status.IN_REVIEW:
+        raise ApprovalPending("A person has not decided yet.", next_action="Wait for the decision; read the run.")
+    require_not_rejected(book.run, kind)
+    return book, effects, require_enabled(book.authority)
+
+
+def _approval_id(run: Run, kind: e.GrantKind) -> str | None:
+    return next((ref.approval_id for ref in run.approvals if ref.action == kind and ref.outcome == "approved"), None)
+
+
+def _differs() -> GrantAlreadyAuthorized:
+    return GrantAlreadyAuthorized(
+        "The run has a grant for another change.", next_action="Use that grant, or let it expire unconsumed."
+    )
+
+
+def _mode_differs(message: str, field: str, expected: str | None, actual: str) -> DeliveryModeMismatch:
+    return DeliveryModeMismatch(
+        message, next_action="Deliver the change as the policy says.", **difference(field, expected, actual)
+    )
+
+
+def authorize_draft_pr(book: Book, token: FencingToken, binding: DraftPrBinding, now: int) -> tuple[str, Effects]:
+    """Reserve one pull request for one exact change. Returns the grant's id; no events for the same change again.
+
+    Raises what enter raises, ApprovalPending, ApprovalRejected, GrantAlreadyAuthorized, RunTransitionNotAllowed,
+    DeliveryModeMismatch, ScopeViolation, BudgetExhausted.
+    """
+    require_runner_of(book, token)
+    sha256 = digest(binding)
+    standing = _standing(book, "draft_pr", now)
+    if standing is not None and standing.binding_sha256 == sha256:
+        return standing.grant_id, {}
+    book, effects, policy = _admit(book, token, "draft_pr", now)
+    if standing is not None:
+        raise _differs()
+    run = book.run
+    if run.status not in {runs.Status.STARTED, runs.Status.RUNNING} or policy.case_trigger is None:
+        raise not_allowed(book)
+    if binding.delivery_mode != policy.delivery.mode:
+        wanted = policy.delivery.mode
+        raise _mode_differs("The policy delivers code in another mode.", "delivery_mode", wanted, binding.delivery_mode)
+    if violations := find_violations(policy, binding):
+        raise ScopeViolation(
+            "The change leaves the approved scope.",
+            next_action="Keep the change within the policy's repository, paths, limits and tests.",
+            violations=to_details(violations),
+        )
+    grant_id = grants.grant_id(book.run_id, "draft_pr", run.state_revision)
+    generation = book.authority.generation
+    reserved = ledgers.decide_reserve_pr(book.ledger, policy.limits, grant_id, generation, GRANT_SECONDS, now)
+    authorized = grants.GrantAuthorized(
+        grant_kind="draft_pr",
+        run_id=book.run_id,
+        automation_id=run.automation_id,
+        generation=generation,
+        draft_pr=binding,
+        auto_merge=None,
+        binding_sha256=sha256,
+        approval_id=_approval_id(run, "draft_pr"),
+        state_revision=run.state_revision + 1,
+        authorized_at=now,
+        expires_at=now + GRANT_SECONDS,
+    )
+    noted = e.RunDraftPrAuthorized(
+        grant_id, generation, sha256, binding.head_branch, binding.head_sha, authorized.expires_at, now
+    )
+    return grant_id, merge(effects, {grant_id: [authorized], book.ledger_id: reserved, book.run_id: [noted]})
+
+
+def authorize_auto_merge(book: Book, token: FencingToken, binding: AutoMergeBinding, now: int) -> tuple[str, Effects]:
+    """Reserve the provider's auto-merge of the proven pull request. Returns the grant's id; no events for a repeat.
+
+    Raises what enter raises, ApprovalPending, ApprovalRejected, GrantAlreadyAuthorized, RunTransitionNotAllowed,
+    DeliveryModeMismatch, PrProofRequired, PrProofMismatch.
+    """
+    require_runner_of(book, token)
+    sha256 = digest(binding)
+    standing = _standing(book, "auto_merge", now)
+    if standing is not None and standing.binding_sha256 == sha256:
+        return standing.grant_id, {}
+    book, effects, policy = _admit(book, token, "auto_merge", now)
+    if standing is not None:
+        raise _differs()
+    run = book.run
+    if policy.case_trigger is None:
+        raise not_allowed(book)
+    if policy.delivery.mode != "auto_merge":
+        raise _mode_differs("The policy leaves merging to people.", "delivery_mode", policy.delivery.mode, "auto_merge")
+    if binding.merge_method != policy.delivery.merge_method:
+        method = policy.delivery.merge_method
+        raise _mode_differs("The policy merges by another method.", "merge_method", method, binding.merge_method)
+    ready = run.proof("checks_passed")
+    if ready is None:
+        raise PrProofRequired(
+            "Readiness of the pull request has not been proven.",
+            next_action="Let CI prove checks_passed for this head first.",
+        )
+    if run.status is not runs.Status.PR_OPENED:
+        raise not_allowed(book)
+    for field in ("pr_number", "head_sha"):
+        proven, named = getattr(ready, field), getattr(binding, field)
+        if proven != named:
+            raise PrProofMismatch(
+                "The pull request is not the one that was proven ready.",
+                next_action="Name the proven pull request.",
+                **difference(field, proven, named),
+            )
+    grant_id = grants.grant_id(book.run_id, "auto_merge", run.state_revision)
+    generation = book.authority.generation
+    authorized = grants.GrantAuthorized(
+        grant_kind="auto_merge",
+        run_id=book.run_id,
+        automation_id=run.automation_id,
+        generation=generation,
+        draft_pr=None,
+        auto_merge=binding,
+        binding_sha256=sha256,
+        approval_id=_approval_id(run, "auto_merge"),
+        state_revision=run.state_revision + 1,
+        authorized_at=now,
+        expires_at=now + GRANT_SECONDS,
+    )
+    branch = run.draft_grant.head_branch if run.draft_grant is not None else ""
+    noted = e.RunAutoMergeAuthorized(grant_id, generation, sha256, branch, binding.head_sha, authorized.expires_at, now)
+    return grant_id, merge(effects, {grant_id: [authorized], book.run_id: [noted]})
+
+
+def consume(book: Book, token: FencingToken, kind: e.GrantKind, grant_id: str, now: int) -> Consumed:
+    """Spend a grant: the call-start, committed before any I/O. Whatever comes after the first only reconciles.
+
+    Raises what enter raises, ApprovalPending, ApprovalRejected, GrantNotAvailable.
+    """
+    require_runner_of(book, token)
+    ref = book.run.grant(kind)
+    if ref is None or ref.grant_id != grant_id:
+        raise GrantNotAvailable(
+            "The run has no such grant.", next_action="Authorize the change again, while the policy allows it."
+        )
+    grant = book.grant(grant_id)
+    if grant.status in _SPENT:
+        return Consumed(call_authorized=False, effects={})
+    book, effects, _ = _admit(book, token, kind, now)
+    spent = grants.decide_consume(grant, book.authority, book.run.state_revision + 1, now)
+    started: Effects = {grant_id: spent}
+    if kind == "auto_merge":
+        started[book.run_id] = [e.RunAutoMergeConsumed(grant_id, now)]
+    else:
+        generation = book.authority.generation
+        started[book.ledger_id] = ledgers.decide_settle_pr(book.ledger, grant_id, generation, now)
+        started[book.run_id] = [e.RunDraftPrConsumed(grant_id, now)]
+    return Consumed(call_authorized=True, effects=merge(effects, started))
+
+
+def require_runner_of(book: Book, token: FencingToken) -> None:
+    """Refuse a missing run, and a runner of another automation, before an exact repeat is recognised."""
+    if book.run.status is runs.Status.ABSENT:
+        raise RunNotFound("There is no such run.", next_action="List the runs of the project.")
+    require_automation(book.run, token.holder)

@@ -1,0 +1,299 @@
+"""What a trusted CI proves of the pull request that was granted (G-110, R-AUT-42).
+
+Proof stays open when authority is gone (G-114): it settles what a provider effect has become. It never gives a
+cancelled or failed run any part of its future back (R-AUT-33).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from statemachines.kernel.machine import Event, derived_id
+from statemachines.runs import events as e
+from statemachines.runs import grant as grants
+from statemachines.runs import run as runs
+from statemachines.runs.change_scope import find_file_violations, to_details
+from statemachines.runs.refusals import DeliveryModeMismatch, PrProofMismatch, PrProofRequired, difference
+from statemachines.runs.run import Run, RunNotFound, RunTerminal
+from statemachines.runs.steps.book import Book, Effects, carried, digest, is_open, merge
+from statemachines.runs.steps.closing import settle_run
+
+
+class ObservedPr(msgspec.Struct, frozen=True, kw_only=True):
+    """What a CI saw of a pull request. It carries no times: those are the server's.
+
+    `files_changed` is left out of the digest when it is not given, so that an older proof is repeated as it was.
+    """
+
+    observation: e.Observation
+    repository: str
+    pr_number: int
+    pr_url: str
+    head_branch: str
+    base_branch: str
+    head_sha: str
+    draft: bool
+    required_status_checks: list[e.StatusCheck] = []
+    branch_protection_enforced: bool | None = None
+    bypass_used: bool | None = None
+    auto_merge_enabled: bool | None = None
+    merge_method: str | None = None
+    merge_commit_sha: str | None = None
+    files_changed: list[str] | UnsetType = UNSET
+
+    @property
+    def files_sha256(self) -> str | UnsetType:
+        """The hash of the list as it was given."""
+        return UNSET if isinstance(self.files_changed, UnsetType) else digest(self.files_changed)
+
+
+class Settled(NamedTuple):
+    """A proof's id, and the events that it brings; none for an exact repeat."""
+
+    proof_id: str
+    effects: Effects
+
+
+_AFTER: dict[runs.Status, tuple[type[e.LateProof], type[e.LateProof]]] = {
+    runs.Status.FAILED_OUTSIDE: (e.RunProvenAfterFailure, e.RunSettledAfterFailure),
+    runs.Status.ESCALATED_OUTSIDE: (e.RunProvenAfterEscalation, e.RunSettledAfterEscalation),
+    runs.Status.CANCELLED_OUTSIDE: (e.RunProvenAfterCancel, e.RunSettledAfterCancel),
+}
+
+_NOT_GRANTED = "The pull request is not the one that was granted."
+_NOT_OPENED = "The pull request is not the one that was proven open."
+_OTHERWISE = "This observation has been proven otherwise."
+_MOST_SHOWN = 100
+_FIRST = "Prove the earlier observations first."
+_NAMED = "Report the pull request exactly as it was granted."
+
+
+def proof_id(run_id: str, observation: e.Observation) -> str:
+    """Id of the one proof of a kind that a run may have."""
+    return derived_id("proof", run_id, observation)
+
+
+def record_proof(book: Book, observed: ObservedPr, now: int) -> Settled:
+    """Take in an observation: it advances a live run, or settles what a finished one left open (G-110).
+
+    Raises RunNotFound, RunTerminal, PrProofRequired, PrProofMismatch, DeliveryModeMismatch.
+    """
+    run = book.run
+    if run.status is runs.Status.ABSENT:
+        raise RunNotFound("There is no such run.", next_action="List the runs of the project.")
+    sha256, this_id = digest(observed), proof_id(book.run_id, observed.observation)
+    known = run.proof(observed.observation)
+    if known is not None and known.body_sha256 == sha256:
+        return Settled(this_id, {})
+    lapsed = {} if is_open(book, now) else settle_run(book, now)
+    book = carried(book, lapsed)
+    run = book.run
+    if not run.live and run.status not in runs.OUTSIDE:
+        raise RunTerminal("The run is over.", next_action="Read the run; it takes no further proof.")
+    if known is not None:
+        _require_repeat(known, observed)
+    _require_match(run, observed)
+    _require_files_within(book, observed)
+    assert known is None, "a repeat that differs in nothing has the same digest"
+    proof = e.Proof(
+        proof_id=this_id,
+        observation=observed.observation,
+        body_sha256=sha256,
+        pr_number=observed.pr_number,
+        pr_url=observed.pr_url,
+        head_sha=observed.head_sha,
+        draft=observed.draft,
+        required_status_checks=observed.required_status_checks,
+        branch_protection_enforced=observed.branch_protection_enforced,
+        bypass_used=observed.bypass_used,
+        auto_merge_enabled=observed.auto_merge_enabled,
+        merge_method=observed.merge_method,
+        merge_commit_sha=observed.merge_commit_sha,
+        files_sha256=observed.files_sha256,
+        recorded_at=now,
+    )
+    event = _advance(run, observed, proof, now) if run.live else _settle_late(run, observed, proof, now)
+    settled = _settle_grant(book, observed.observation, this_id, now)
+    return Settled(this_id, merge(lapsed, {book.run_id: [event]}, settled))
+
+
+def _settle_grant(book: Book, observation: e.Observation, this_id: str, now: int) -> Effects:
+    kinds: dict[str, e.GrantKind] = {"pr_opened": "draft_pr", "auto_merge_enabled": "auto_merge"}
+    ref = book.run.grant(kinds[observation]) if observation in kinds else None
+    if ref is None:
+        return {}
+    return {ref.grant_id: grants.decide_settle(book.grant(ref.grant_id), this_id, now)}
+
+
+def _require(message: str, field: str, expected: object, actual: object) -> None:
+    if actual != expected:
+        raise PrProofMismatch(message, next_action=_NAMED, **difference(field, expected, actual))
+
+
+def _require_repeat(known: e.Proof, observed: ObservedPr) -> None:
+    """Refuse to prove an observation a second time, otherwise than the first; what a proof does not keep is left."""
+    kept = (name for name in known.__struct_fields__ if name in ObservedPr.__struct_fields__)
+    for name in kept:
+        _require(_OTHERWISE, name, getattr(known, name), getattr(observed, name))
+    if known.files_sha256 != observed.files_sha256:
+        raise PrProofMismatch(_OTHERWISE, next_action=_NAMED, field="files_changed")
+
+
+def _require_match(run: Run, observed: ObservedPr) -> None:
+    """Refuse what is out of order or is not the granted pull request."""
+    grant, terms = run.draft_grant, run.terms
+    if run.case_id is None:
+        raise PrProofRequired(
+            "The run ends with a report: it has no pull request.",
+            next_action="Read the run; its next_action says what comes next.",
+        )
+    if grant is None or grant.consumed_at is None:
+        raise PrProofRequired("No grant for a pull request was consumed.", next_action="Consume the grant first.")
+    _require(_NOT_GRANTED, "repository", terms.repository, observed.repository)
+    _require(_NOT_GRANTED, "head_branch", grant.head_branch, observed.head_branch)
+    _require(_NOT_GRANTED, "base_branch", terms.base_branch, observed.base_branch)
+    _require(_NOT_GRANTED, "head_sha", grant.head_sha, observed.head_sha)
+    opened = run.proof("pr_opened")
+    if observed.observation == "pr_opened":
+        expected = terms.delivery.mode == "review_required"
+        _require("The pull request is not in the granted draft state.", "draft", expected, observed.draft)
+        return
+    if opened is None:
+        raise PrProofRequired("The pull request has not been proven open.", next_action=_FIRST)
+    _require(_NOT_OPENED, "pr_number", opened.pr_number, observed.pr_number)
+    _require(_NOT_OPENED, "pr_url", opened.pr_url, observed.pr_url)
+    match observed.observation:
+        case "checks_passed":
+            _require_ready(run, observed)
+        case "auto_merge_enabled":
+            _require_enabled_merge(run, observed)
+        case "merged":
+            _require_merged(run, observed)
+
+
+def _require_files_within(book: Book, observed: ObservedPr) -> None:
+    """Hold the files that a CI saw to the scope that the run began under, whatever its runner had listed (G-147)."""
+    scope = book.run.terms.scope
+    if isinstance(observed.files_changed, UnsetType) or isinstance(scope, UnsetType):
+        return
+    if violations := find_file_violations(scope, observed.files_changed):
+        raise PrProofMismatch(
+            "The pull request changes files outside the approved scope.",
+            next_action="Close the pull request; an owner cancels the run.",
+            field="files_changed",
+            violations=to_details(violations[:_MOST_SHOWN]),
+            violation_count=len(violations),
+        )
+
+
+def _require_auto_merge(run: Run) -> None:
+    if run.terms.delivery.mode != "auto_merge":
+        raise DeliveryModeMismatch(
+            "The policy leaves merging to people.",
+            next_action="Prove that the pull request was merged, once it is.",
+            **difference("delivery_mode", run.terms.delivery.mode, "auto_merge"),
+        )
+
+
+_CONCLUSIONS = frozenset(
+    {"success", "failure", "neutral", "cancelled", "skipped", "timed_out", "action_required", "stale"}
+)
+
+
+def _require_passed(observed: ObservedPr) -> None:
+    """Refuse a check that has not succeeded; a conclusion that no provider is known to give is not repeated."""
+    for index, check in enumerate(observed.required_status_checks):
+        shown = check.conclusion if check.conclusion in _CONCLUSIONS else "other"
+        field = f"required_status_checks[{index}].conclusion"
+        _require("A required check has not succeeded.", field, "success", shown)
+
+
+def _require_unbroken(observed: ObservedPr) -> None:
+    """Refuse facts that contradict what was proven ready: a later observation may leave them out, not deny them."""
+    _require_passed(observed)
+    if observed.branch_protection_enforced is not None:
+        protected = observed.branch_protection_enforced
+        _require("Branch protection is not enforced.", "branch_protection_enforced", True, protected)
+    if observed.bypass_used is not None:
+        _require("Protection was bypassed.", "bypass_used", False, observed.bypass_used)
+
+
+def _require_ready(run: Run, observed: ObservedPr) -> None:
+    """Exact passed checks, enforced protection, no bypass, not a draft, auto-merge still off (R-AUT-42)."""
+    _require_auto_merge(run)
+    names = sorted(check.name for check in observed.required_status_checks)
+    required = sorted(run.terms.delivery.required_status_checks)
+    _require("The checks are not the required ones.", "required_status_checks", required, names)
+    _require_passed(observed)
+    protected = observed.branch_protection_enforced
+    _require("Branch protection is not enforced.", "branch_protection_enforced", True, protected)
+    _require("Protection was bypassed.", "bypass_used", False, observed.bypass_used)
+    _require("Auto-merge is on before it was granted.", "auto_merge_enabled", False, observed.auto_merge_enabled)
+    _require("The pull request is still a draft.", "draft", False, observed.draft)
+
+
+def _require_enabled_merge(run: Run, observed: ObservedPr) -> None:
+    _require_auto_merge(run)
+    grant = run.merge_grant
+    if run.proof("checks_passed") is None or grant is None or grant.consumed_at is None:
+        raise PrProofRequired("No grant for auto-merge was consumed.", next_action=_FIRST)
+    method = run.terms.delivery.merge_method
+    _require("The merge method is not the granted one.", "merge_method", method, observed.merge_method)
+    _require("Auto-merge is not on.", "auto_merge_enabled", True, observed.auto_merge_enabled)
+    _require("The pull request is still a draft.", "draft", False, observed.draft)
+    _require_unbroken(observed)
+
+
+def _require_merged(run: Run, observed: ObservedPr) -> None:
+    """A merge commit, by the method that was granted, with nothing bypassed (R-AUT-41)."""
+    delivery = run.terms.delivery
+    if delivery.mode == "auto_merge":
+        if run.proof("auto_merge_enabled") is None:
+            raise PrProofRequired("Auto-merge has not been proven on.", next_action=_FIRST)
+        if observed.merge_method is not None:
+            method = delivery.merge_method
+            _require("The merge method is not the granted one.", "merge_method", method, observed.merge_method)
+        _require_unbroken(observed)
+    given = observed.merge_commit_sha is not None
+    _require("The merge commit is missing.", "merge_commit_sha", "given", "given" if given else None)
+    if observed.bypass_used is not None:
+        _require("Protection was bypassed.", "bypass_used", False, observed.bypass_used)
+
+
+def _pull_request(run: Run, observed: ObservedPr) -> e.PullRequest:
+    return e.PullRequest(
+        number=observed.pr_number,
+        url=observed.pr_url,
+        head_branch=observed.head_branch,
+        base_branch=observed.base_branch,
+        head_sha=observed.head_sha,
+        draft=observed.draft,
+        grant_id=run.draft_grant.grant_id if run.draft_grant is not None else "",
+    )
+
+
+def _advance(run: Run, observed: ObservedPr, proof: e.Proof, now: int) -> Event:
+    verifying = run.status is runs.Status.VERIFYING
+    match observed.observation:
+        case "pr_opened":
+            return e.RunPrProven(proof, _pull_request(run, observed), now)
+        case "merged":
+            return e.RunMergeProvenLater(proof, now) if verifying else e.RunMergeProven(proof, now)
+        case "checks_passed":
+            return e.RunChecksProven(proof, now)
+        case "auto_merge_enabled":
+            return e.RunAutoMergeProven(proof, now)
+
+
+def _settle_late(run: Run, observed: ObservedPr, proof: e.Proof, now: int) -> Event:
+    left = [item for item in run.follow_ups if item.settled_by != observed.observation]
+    if observed.observation == "merged":
+        left = [item for item in left if item.settled_by is None]
+    if len(left) == len(run.follow_ups):
+        raise RunTerminal("The run is over.", next_action="Read the run; this observation settles nothing in it.")
+    pull_request = _pull_request(run, observed) if observed.observation == "pr_opened" else None
+    more, last = _AFTER[run.status]
+    return (more if left else last)(proof, pull_request, left, now)
