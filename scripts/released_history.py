@@ -27,11 +27,11 @@ import msgspec
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from service.demo.scene import Scene  # noqa: E402
-from service.demo.stage import Stage  # noqa: E402
 from service.demo.story import tell  # noqa: E402
-from service.demo.tools import find_node  # noqa: E402
-from service.demo.world import World  # noqa: E402
+from service.demo.theatre.scene import Scene  # noqa: E402
+from service.demo.theatre.stage import Stage  # noqa: E402
+from service.demo.theatre.tools import find_node  # noqa: E402
+from service.demo.theatre.world import World  # noqa: E402
 from service.eventstore.declare.codec import canonical  # noqa: E402
 from service.eventstore.history.stored import StoredEvent  # noqa: E402
 from service.registry import machines, read_models  # noqa: E402

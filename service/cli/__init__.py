@@ -51,8 +51,8 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except Exception as error:
-            from service.cli.common import printable
-            from service.cli.failures import explain
+            from service.cli.shared.common import printable
+            from service.cli.shared.failures import explain
 
             if isinstance(error, click.ClickException):
                 error.__dict__["message"] = printable(error.message)  # final for type checkers

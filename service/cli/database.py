@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from service.cli.common import as_owner, database, json_option, print_json, print_table, progress, say, show
+from service.cli.shared.common import as_owner, database, json_option, print_json, print_table, progress, say, show
 from service.settings import load_settings
 
 
@@ -70,7 +70,7 @@ def grant_auditor(role: str, as_json: bool) -> None:
     """
     import psycopg
 
-    from service.cli.auditing import reader
+    from service.cli.shared.auditing import reader
     from service.eventstore.schema.roles import let_read
 
     if load_settings(secrets=False).embedded:
@@ -98,7 +98,7 @@ def backup(file: Path, *, force: bool) -> None:
     server takes it, older ones too. Keys that seal data are not in it: keep SERVICE_ENCRYPTION_KEY and
     SERVICE_SIGNING_KEY (or the secrets in the data directory) with it, or what they sealed cannot be read again.
     """
-    from service.cli.copies import back_up
+    from service.cli.shared.copies import back_up
 
     with database() as settings, progress("Tables") as report:
         extent = back_up(as_owner(settings), file, report, force=force)
@@ -110,8 +110,8 @@ def backup(file: Path, *, force: bool) -> None:
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 def restore(file: Path) -> None:
     """Fill an empty database from FILE, whole or not at all; then bring its schema up to date."""
-    from service.cli.copies import bring_back, extent_of
-    from service.cli.lookups import has_tables
+    from service.cli.shared.copies import bring_back, extent_of
+    from service.cli.shared.lookups import has_tables
     from service.eventstore.schema import roles
 
     with database(current=False, makes=True) as settings:

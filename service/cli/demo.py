@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from service.cli.common import say
+from service.cli.shared.common import say
 
 
 @click.command()
@@ -20,8 +20,8 @@ from service.cli.common import say
 )
 def demo(verbose: bool, transcript: Path | None) -> None:
     """Carry a small product through the whole job over HTTP, on a database of its own, and leave nothing running."""
-    from service.demo.stage import DemoFailed
     from service.demo.story import Interrupted, run
+    from service.demo.theatre.stage import DemoFailed
 
     # Ending the demo ends what it started: leaving `run` stops every one of its processes.
     for ending in (signal.SIGTERM, signal.SIGHUP):

@@ -12,12 +12,12 @@ from urllib.parse import urlsplit
 import click
 import psycopg
 
-from service.cli.common import database, json_option, show
-from service.cli.failures import explain
-from service.cli.lookups import place_of
+from service.cli.shared.common import database, json_option, show
+from service.cli.shared.failures import explain
+from service.cli.shared.lookups import place_of
 from service.deletion.ledger import try_to_write
-from service.demo.stage import DemoFailed
-from service.demo.tools import find_git, find_node
+from service.demo.theatre.stage import DemoFailed
+from service.demo.theatre.tools import find_git, find_node
 from service.embedded.attach import supervisor_of
 from service.embedded.errors import EmbeddedError
 from service.embedded.layout import Layout

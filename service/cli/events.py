@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from service.cli.common import (
+from service.cli.shared.common import (
     COUNT,
     MOST,
     connected,
@@ -56,7 +56,7 @@ def events() -> None:
 @json_option
 def tail(count: int, project: str | None, follow: bool, as_json: bool) -> None:
     """Print the last events of the log; with --json a line each."""
-    from service.cli.lookups import require_project
+    from service.cli.shared.lookups import require_project
     from service.eventstore.history.stored import read_log
 
     with connection() as opened:
@@ -142,7 +142,7 @@ def export(out: Path | None, after: int, project: str | None) -> None:
     """Write the log as JSON lines in canonical form, in order of position."""
     import rfc8785
 
-    from service.cli.lookups import require_project
+    from service.cli.shared.lookups import require_project
     from service.eventstore.history.stored import follow
 
     with connection() as opened, progress("Events") as report:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from service.cli.common import connection, json_option, print_json, say, show
+from service.cli.shared.common import connection, json_option, print_json, say, show
 
 COLUMNS = ("id", "task", "status", "attempts", "changed_at", "due_at")
 LISTED = 200  # the failed ones first

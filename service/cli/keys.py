@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from schemas.kernel.patterns import MAIL_ADDRESS, words_for
-from service.cli.common import json_option, print_json, say, show, with_store
+from service.cli.shared.common import json_option, print_json, say, show, with_store
 
 if TYPE_CHECKING:
     from service.accounts.reads import ListedKey

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from service.cli.common import json_option, say, show
+from service.cli.shared.common import json_option, say, show
 
 if TYPE_CHECKING:
     from statemachines.kernel.machine import StateMachine

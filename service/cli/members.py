@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from service.cli.common import json_option, say, show, with_store
+from service.cli.shared.common import json_option, say, show, with_store
 
 if TYPE_CHECKING:
     from service.eventstore.store import EventStore

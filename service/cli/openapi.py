@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from service.cli.common import say
+from service.cli.shared.common import say
 
 
 @click.command()

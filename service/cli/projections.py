@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from service.cli.common import as_owner, connection, database, json_option, looking, print_json, progress, say, show
+from service.cli.shared.common import (
+    as_owner,
+    connection,
+    database,
+    json_option,
+    looking,
+    print_json,
+    progress,
+    say,
+    show,
+)
 
 if TYPE_CHECKING:
     import psycopg

@@ -28,7 +28,7 @@ def worker() -> None:
     """Run one more worker beside `serve`: jobs, the sequencer, the sweep. SIGTERM or Ctrl-C stops it."""
     import psycopg
 
-    from service.cli.common import database
+    from service.cli.shared.common import database
     from service.eventstore.schema.startup import check_database
     from service.process import worker as process
 

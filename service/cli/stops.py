@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from service.cli.common import json_option, print_json, progress, say, with_store
+from service.cli.shared.common import json_option, print_json, progress, say, with_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,19 +8,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from service.demo.ending import delete_project
-from service.demo.evidence import prove_run
-from service.demo.healing import heal
-from service.demo.merging import merge_automatically
-from service.demo.onboarding import onboard
-from service.demo.opening import open_story
-from service.demo.refusals import refuse
-from service.demo.scene import Scene
-from service.demo.stage import DemoFailed, Stage
-from service.demo.stopping import look_back_and_stop
-from service.demo.tools import find_git, find_node
-from service.demo.weekly import review_week
-from service.demo.world import World
+from service.demo.chapters.ending import delete_project
+from service.demo.chapters.evidence import prove_run
+from service.demo.chapters.healing import heal
+from service.demo.chapters.merging import merge_automatically
+from service.demo.chapters.onboarding import onboard
+from service.demo.chapters.opening import open_story
+from service.demo.chapters.refusals import refuse
+from service.demo.chapters.stopping import look_back_and_stop
+from service.demo.chapters.weekly import review_week
+from service.demo.theatre.scene import Scene
+from service.demo.theatre.stage import DemoFailed, Stage
+from service.demo.theatre.tools import find_git, find_node
+from service.demo.theatre.world import World
 
 
 class Chapter(NamedTuple):

@@ -9,7 +9,7 @@ from service.analytics.port import AnalyticsProviders
 from service.auth.authenticator import Authenticator
 from service.billing.notices import Notices
 from service.billing.payments import Payments
-from service.cases.sourcemaps.unmangling import Unmangler
+from service.cases.sourcemaps.lookup.unmangling import Unmangler
 from service.eventstore.connect.fulldisk import FULL_DISK
 from service.eventstore.store import EventStore
 from service.ingest.intake import Intake

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from service.cli.auditing import reader
+from service.cli.shared.auditing import reader
 from service.eventstore.schema import roles
 from tests.support.cluster import TestCluster
 

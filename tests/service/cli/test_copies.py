@@ -12,8 +12,8 @@ import httpx2
 import psycopg
 import pytest
 
-from service.cli import copies
-from service.cli.copies import Tally, back_up, bring_back, extent_of
+from service.cli.shared import copies
+from service.cli.shared.copies import Tally, back_up, bring_back, extent_of
 from service.eventstore.history.audit import check_history, check_projection
 from service.http.edge.app import create_app
 from service.process.assembly import make_services

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import service.cli
 from service.cli import main
-from service.cli.common import printable
+from service.cli.shared.common import printable
 
 HOSTILE = "\x1b]0;mine\x07\x9b2J\u202e\u2066\x7f\u2028name"
 FORBIDDEN = set(HOSTILE) - set("]0;mine2Jname")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from service.cli import common
-from service.cli.common import progress
+from service.cli.shared import common
+from service.cli.shared.common import progress
 
 
 def lines(work: list[tuple[int, int]], capsys: pytest.CaptureFixture[str]) -> list[str]:

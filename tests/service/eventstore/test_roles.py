@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from service.cli import main
-from service.cli.auditing import reader
+from service.cli.shared.auditing import reader
 from service.eventstore.history.rebuild import rebuild
 from service.eventstore.history.stored import read_log
 from service.eventstore.schema import roles

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schemas.cases.unmangle import UnmangledCase
-from service.cases.sourcemaps import show_unmangled as show
+from service.cases.sourcemaps.lookup import show
 from service.eventstore.declare.commands import Answer, Outcome
 from service.eventstore.declare.intents import Intent
 from service.http.cases.located import CASE_LOCATED

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from schemas.cases.unmangle import UnmangledCase, UnmangledFrame, Verdict
-from service.cases.sourcemaps.unmangling import UNKNOWN, Led, Unmangled
+from service.cases.sourcemaps.lookup.unmangling import UNKNOWN, Led, Unmangled
 
 _UPLOAD = "PUT /v1/projects/{project_id}/source-maps, or sentry-cli sourcemaps upload"
 ADVICE: Mapping[Verdict, str] = {

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from service.demo.contract import await_receipt
-from service.demo.healing import deploy, poll, prove, work
-from service.demo.policy import MAX_WAIT, SETTLING, WINDOW
-from service.demo.scene import Scene, require
-from service.demo.stage import Api
+from service.demo.chapters.contract import await_receipt
+from service.demo.chapters.healing import deploy, poll, prove, work
+from service.demo.chapters.policy import MAX_WAIT, SETTLING, WINDOW
+from service.demo.theatre.scene import Scene, require
+from service.demo.theatre.stage import Api
 
 
 def refuse(scene: Scene) -> str:

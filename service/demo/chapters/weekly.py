@@ -6,9 +6,9 @@ import secrets
 import time
 from typing import Any
 
-from service.demo.plan import MILESTONES
-from service.demo.scene import Scene, require, wait_for
-from service.demo.stage import Api
+from service.demo.chapters.plan import MILESTONES
+from service.demo.theatre.scene import Scene, require, wait_for
+from service.demo.theatre.stage import Api
 
 AUTOMATION = "review-funnel"
 PLAYBOOK = "weekly-funnel-review"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from service.demo.scene import Scene, require
-from service.demo.stage import Api
+from service.demo.theatre.scene import Scene, require
+from service.demo.theatre.stage import Api
 
 
 def open_story(scene: Scene) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
-from service.demo.policy import AUTOMATION, PLAYBOOK, REVIEWED, render_request
-from service.demo.scene import Scene, require, wait_for
+from service.demo.chapters.policy import AUTOMATION, PLAYBOOK, REVIEWED, render_request
+from service.demo.theatre.scene import Scene, require, wait_for
 
 
 def set_up(scene: Scene) -> dict[str, Any]:

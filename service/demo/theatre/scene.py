@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from service.demo.stage import Api, DemoFailed, Stage
-from service.demo.workshop import Workshop
-from service.demo.world import World
+from service.demo.theatre.stage import Api, DemoFailed, Stage
+from service.demo.theatre.workshop import Workshop
+from service.demo.theatre.world import World
 
 T = TypeVar("T")
 WAIT_SECONDS = 30

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from service.demo.scene import Scene, require, wait_for
+from service.demo.theatre.scene import Scene, require, wait_for
 
 
 def delete_project(scene: Scene) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
-from service.demo.plan import instrument, plan
-from service.demo.scene import Scene, require
-from service.demo.stage import Stage
+from service.demo.chapters.plan import instrument, plan
+from service.demo.theatre.scene import Scene, require
+from service.demo.theatre.stage import Stage
 
 
 def onboard(scene: Scene) -> str:

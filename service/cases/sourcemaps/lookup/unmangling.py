@@ -18,10 +18,11 @@ import structlog
 from projections.cases.source_maps import SourceMapRow
 from schemas.cases.source_map import MAX_MAP_BYTES
 from schemas.cases.unmangle import Verdict
-from service.cases.sourcemaps import blobs, reads, trial
-from service.cases.sourcemaps.frames import Frame, frames_of
+from service.cases.sourcemaps import blobs, reads
+from service.cases.sourcemaps.lookup import trial
+from service.cases.sourcemaps.lookup.frames import Frame, frames_of
+from service.cases.sourcemaps.lookup.resolving import Corrupt, Place, ReadyMap, TooComplex
 from service.cases.sourcemaps.reads import Files
-from service.cases.sourcemaps.resolving import Corrupt, Place, ReadyMap, TooComplex
 from service.eventstore.store import EventStore
 from service.fairness.aside import Aside
 from service.fairness.turns import Turns

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 
-from service.demo.stage import DemoFailed
+from service.demo.theatre.stage import DemoFailed
 
 NODE_MAJOR = 20
 

@@ -57,8 +57,8 @@ def database(*, current: bool = True, makes: bool = False, serves: bool = False)
     With `current` its schema must be up to date (MigrationError). Only a command that `makes` a database makes one
     where there is none (else ClickException); no command from here makes or needs a secret.
     """
-    from service.cli.lookups import place_of, require_current
-    from service.cli.silence import noticing_silence
+    from service.cli.shared.lookups import place_of, require_current
+    from service.cli.shared.silence import noticing_silence
     from service.embedded.attach import attached
     from service.embedded.layout import Layout
     from service.logs import configure
@@ -97,7 +97,7 @@ def looking() -> Iterator[None]:
 
     Asking wrongly stays the usage error that it is.
     """
-    from service.cli.failures import explain
+    from service.cli.shared.failures import explain
 
     global _looking  # noqa: PLW0603 - a process carries out one command
     _looking = True

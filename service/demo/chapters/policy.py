@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from service.demo.workshop import CHECK, REPOSITORY
+from service.demo.theatre.workshop import CHECK, REPOSITORY
 
 AUTOMATION = "repair-shop"
 PLAYBOOK = "error-to-draft-pr"

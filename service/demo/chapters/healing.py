@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from service.demo.contract import await_receipt, set_up
-from service.demo.opening import check_out_empty
-from service.demo.pictures import path_of
-from service.demo.policy import MATERIAL_EVENTS, SETTLING, WINDOW
-from service.demo.scene import Scene, require
-from service.demo.workshop import CHECK, REPOSITORY, Workshop
+from service.demo.chapters.contract import await_receipt, set_up
+from service.demo.chapters.opening import check_out_empty
+from service.demo.chapters.policy import MATERIAL_EVENTS, SETTLING, WINDOW
+from service.demo.theatre.pictures import path_of
+from service.demo.theatre.scene import Scene, require
+from service.demo.theatre.workshop import CHECK, REPOSITORY, Workshop
 
 
 def heal(scene: Scene) -> str:

@@ -17,10 +17,10 @@ from typing import Any, Self
 
 import httpx2
 
-from service.demo.stage import DemoFailed
+from service.demo.theatre.stage import DemoFailed
 from service.embedded.layout import temporary_directory
 
-PRODUCT = Path(__file__).parent / "product"
+PRODUCT = Path(__file__).parents[1] / "product"
 START_SECONDS = 60
 RUN_SECONDS = 60
 LOG_CHARACTERS = 3000

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from service.demo.policy import MATERIAL_EVENTS, PLAYBOOK, REVIEWED, render_request
-from service.demo.scene import Scene, require
-from service.demo.weekly import AUTOMATION
+from service.demo.chapters.policy import MATERIAL_EVENTS, PLAYBOOK, REVIEWED, render_request
+from service.demo.chapters.weekly import AUTOMATION
+from service.demo.theatre.scene import Scene, require
 
 DAYS = 7
 FEWER = 2

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from service.demo import code_host
-from service.demo.stage import DemoFailed
-from service.demo.world import World
+from service.demo.theatre import code_host
+from service.demo.theatre.stage import DemoFailed
+from service.demo.theatre.world import World
 
 REPOSITORY = "https://code.example.invalid/shop"
 CHECK = "unit tests"

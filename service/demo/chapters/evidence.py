@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from service.demo.pictures import actor_of
-from service.demo.scene import Scene, require
+from service.demo.theatre.pictures import actor_of
+from service.demo.theatre.scene import Scene, require
 
 HERE = Path(__file__).parent
-VERIFIERS = (HERE.parents[1] / "scripts" / "verify_proof.py", HERE / "verify_proof.py")
+VERIFIERS = (HERE.parents[2] / "scripts" / "verify_proof.py", HERE.parent / "theatre" / "verify_proof.py")
 """The verifier in a checkout, and in an installed package, where the link beside this file has become a copy of it."""
 WHOLE, WRONG = 3, 1
 """Its exit codes: what is shown hangs together, though nothing signed says that it is all; something is wrong."""

@@ -1,0 +1,1 @@
+"""Places in minified code are looked up in maps that a trial has found harmless."""

@@ -1,0 +1,1 @@
+"""The chapters of the demo, and the plans and policies they rest on."""
