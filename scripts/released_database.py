@@ -23,7 +23,7 @@ from typing import Any
 
 import psycopg
 
-from scripts import automation_world, loadgen, worlds
+from scripts.load import automation_world, loadgen, worlds
 from service.embedded.programs import wheel_programs
 from service.eventstore.log.deferring import defer
 from service.eventstore.log.reactor import Job
@@ -93,7 +93,7 @@ def wait_until_live(world: worlds.World) -> None:
 
 def fill(world: worlds.World) -> dict[str, Any]:
     """Do the work and leave some of it unfinished; returns what is needed to go on with it."""
-    with running(world, module="scripts.bench_server"):
+    with running(world, module="scripts.load.bench_server"):
         with running(world, module="service.worker", arguments=(str(os.getpid()),)):
             wait_until_live(world)
             world.sign_in()

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import re
+import tomllib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -98,3 +102,63 @@ def test_a_read_model_stands_where_its_machine_does(kind: str):
     _, *place = machines()[kind].evolve.__module__.split(".")
     rows = {found.fold.__module__ for found in read_models().values() if kind in found.kinds}
     assert rows <= {".".join(["projections", *place])}
+
+
+CODE = ("schemas", "statemachines", "projections", "service", "scripts")
+MOST_FILES = 12
+
+
+def code_folders() -> Iterator[Path]:
+    """Every folder with code of ours."""
+    for room in CODE:
+        for folder in (ROOT / room, *(ROOT / room).rglob("*")):
+            if folder.is_dir() and any(folder.glob("*.py")):
+                yield folder
+
+
+def test_no_folder_is_too_large_to_look_through() -> None:
+    """At most twelve files of Python, beside the one that makes it a package."""
+    sizes = {folder: sum(file.name != "__init__.py" for file in folder.glob("*.py")) for folder in code_folders()}
+    assert {str(folder.relative_to(ROOT)): size for folder, size in sizes.items() if size > MOST_FILES} == {}
+
+
+def imports(file: Path) -> set[str]:
+    """The modules that a file imports, by their dotted names; of `from a import b` both `a` and `a.b`."""
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        match node:
+            case ast.Import(names=names):
+                found |= {name.name for name in names}
+            case ast.ImportFrom(module=str(module), names=names):
+                found |= {module, *(f"{module}.{name.name}" for name in names)}
+    return found
+
+
+def uses(files: Iterable[Path], folder: Path, *, itself: bool) -> bool:
+    """Whether one of the files imports a module of the folder; with `itself` only one that lies right in it."""
+    room = ".".join(folder.relative_to(ROOT).parts)
+    own = {f"{room}.{file.stem}" for file in folder.glob("*.py")}
+    wanted = {name for file in files for name in imports(file)}
+    return bool(wanted & own) if itself else any(name == room or name.startswith(f"{room}.") for name in wanted)
+
+
+def test_no_folder_goes_in_a_circle_with_its_parent() -> None:
+    """The files of a folder rest on those of a folder in it, or these on them, and not both."""
+    circles = []
+    for inner in code_folders():
+        outer = inner.parent
+        beside = [file for file in outer.glob("*.py") if file.name != "__init__.py"]
+        if outer in {ROOT, ROOT / "service"} or "product" in inner.parts:  # the floors of the service are a contract
+            continue
+        if uses(beside, inner, itself=False) and uses(inner.rglob("*.py"), outer, itself=True):
+            circles.append(str(inner.relative_to(ROOT)))
+    assert circles == [], circles
+
+
+def test_every_module_of_the_service_is_on_a_floor() -> None:
+    """The contract of floors names each, so that nothing is imported from anywhere unseen."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    floors = next(contract for contract in contracts if contract["name"].startswith("Floors"))
+    named = {name.strip() for floor in floors["layers"] for name in re.split("[|:]", floor)}
+    modules = {f"service.{path.stem}" for path in (ROOT / "service").iterdir() if path.suffix == ".py" or path.is_dir()}
+    assert {name for name in modules if not name.split(".")[1].startswith("_")} == named

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import NamedTuple
 
-from scripts import worlds
 from scripts.bench import commands, history, processes, readings, telemetry
 from scripts.bench.figures import Figures, console
+from scripts.load import worlds
 
 
 class Part(NamedTuple):

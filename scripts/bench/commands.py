@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from scripts import chains, contention, durable, stock, worlds
 from scripts.bench.figures import Figures, console
+from scripts.bench.work import chains, contention, durable, stock
+from scripts.load import worlds
 
 
 def measure_transitions(figures: Figures, world: worlds.World, seconds: float) -> None:

@@ -8,8 +8,9 @@ from copy import copy
 from statistics import median
 from typing import Any
 
-from scripts import loads, stock, worlds
 from scripts.bench.figures import Figures, console
+from scripts.bench.work import loads, stock
+from scripts.load import worlds
 from statemachines.kernel.topics import EVENTS, declare, known_topics, lifts, parse_topic
 
 GROWTH_TURNS = 4  # of two loads that are compared, after one to warm up

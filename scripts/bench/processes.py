@@ -13,8 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median, quantiles
 
-from scripts import worlds
 from scripts.bench.figures import Figures, console
+from scripts.load import worlds
 from service.embedded.layout import temporary_directory
 from tests.support.cluster import TestCluster
 from tests.torture.neighbours import storm as neighbours

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from scripts import backtests, caselists, controls, endings, worlds
 from scripts.bench.figures import Figures, console
+from scripts.bench.intake import backtests, caselists
+from scripts.bench.work import controls, endings
+from scripts.load import worlds
 
 
 def measure_control(figures: Figures, world: worlds.World, seconds: float) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from functools import partial
 from statistics import median
 
-from scripts import batches, bugsink, largeevents, loadgen, scrubcost, trackers, unmangling, worlds
 from scripts.bench.figures import Figures, console
+from scripts.bench.intake import batches, bugsink, scrubcost, trackers, unmangling
+from scripts.bench.work import largeevents
+from scripts.load import loadgen, worlds
 
 INGEST_TURNS = 16
 BATCHERS = 8  # connections that send batches

@@ -33,7 +33,7 @@ def keys() -> None:
 @json_option
 def create(email: str, name: str | None, as_json: bool) -> None:
     """Make a key for a person. It is shown once."""
-    from service.accounts import operator
+    from service.accounts.commands import operator
 
     made = with_store(lambda store: operator.create_key(store, operator.email_identity(email, name)))
     if as_json:
@@ -68,7 +68,7 @@ def list_(person: str | None, as_json: bool) -> None:
 @click.argument("key_id")
 def revoke(key_id: str) -> None:
     """End a key. When this returns, nothing that rests on it can be done any more."""
-    from service.accounts import operator
+    from service.accounts.commands import operator
 
     with_store(lambda store: operator.revoke_key(store, key_id))
     say(f"Revoked {key_id}.")
@@ -101,7 +101,7 @@ def sign_ins(as_json: bool) -> None:
 @click.option("--name", help="The person's name.")
 def authorize(user_code: str, email: str, name: str | None) -> None:
     """Let a person stand behind the USER_CODE that a device shows; the device then gets its key."""
-    from service.accounts import operator
+    from service.accounts.commands import operator
 
     user_id = with_store(
         lambda store: operator.authorize_sign_in(store, user_code, operator.email_identity(email, name))
@@ -113,7 +113,7 @@ def authorize(user_code: str, email: str, name: str | None) -> None:
 @click.argument("user_code")
 def deny(user_code: str) -> None:
     """Refuse the USER_CODE that a device shows."""
-    from service.accounts import operator
+    from service.accounts.commands import operator
 
     with_store(lambda store: operator.deny_sign_in(store, user_code))
     say("Refused.")

@@ -48,7 +48,8 @@ def remove(project_id: str, person: str) -> None:
 
 
 async def _add(store: EventStore, project_id: str, person: str, role: str) -> str:
-    from service.accounts import operator, reads
+    from service.accounts import reads
+    from service.accounts.commands import operator
     from statemachines.accounts.membership import Role
 
     found = await reads.find_person(store, person)
@@ -57,7 +58,8 @@ async def _add(store: EventStore, project_id: str, person: str, role: str) -> st
 
 
 async def _remove(store: EventStore, project_id: str, person: str) -> str:
-    from service.accounts import operator, reads
+    from service.accounts import reads
+    from service.accounts.commands import operator
 
     found = await reads.find_person(store, person)
     await operator.remove_member(store, project_id, found.id)

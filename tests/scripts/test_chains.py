@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from scripts import automation_world, chains, contention, verify_proof, worlds
+from scripts import verify_proof
+from scripts.bench.work import chains, contention
+from scripts.load import automation_world, worlds
 from tests.support.server import ServerHandle
 
 

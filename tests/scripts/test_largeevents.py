@@ -6,7 +6,7 @@ import json
 from itertools import islice
 from statistics import mean
 
-from scripts import largeevents
+from scripts.bench.work import largeevents
 from service.http.edge.body.gate import check_body, check_values
 
 

@@ -7,7 +7,7 @@ from itertools import islice
 
 import pytest
 
-from scripts import scrubcost
+from scripts.bench.intake import scrubcost
 from service.ingest.scrub.scrubbing import Scrubber
 
 

@@ -8,7 +8,8 @@ from statistics import mean
 
 import pytest
 
-from scripts import envelopes, trackers, worlds
+from scripts.bench.intake import envelopes, trackers
+from scripts.load import worlds
 from service.ingest.foreign.envelope import parse
 from service.ingest.foreign.sentry_event import event_id_of
 from tests.support.server import ServerHandle

@@ -14,7 +14,7 @@ import msgspec
 
 from schemas.onboarding.lifecycle import Receipt
 from schemas.onboarding.plan import Plan
-from service.accounts.operator import set_member
+from service.accounts.commands.operator import set_member
 from service.auth.secrets import digest
 from service.eventstore.declare.commands import Answer, Command, Origin, Unit
 from service.eventstore.store import EventStore

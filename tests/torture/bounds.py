@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from scripts import loadgen, worlds
+from scripts.load import loadgen, worlds
 from service.eventstore.state.cache import KEPT_BYTES, KEPT_DOCUMENTS_BYTES, MEBIBYTE
 from tests.support.server import ServerHandle
 from tests.torture.neighbours.attacks import MOST_TARGETS, plan_of

@@ -23,7 +23,7 @@ from typing import Any
 import httpx2
 import psycopg
 
-from scripts.worlds import plan
+from scripts.load.worlds import plan
 from service.eventstore.history.audit import check_history, check_projection
 from service.registry import read_models
 from tests.support import nextrelease

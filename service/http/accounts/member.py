@@ -14,10 +14,10 @@ from schemas.accounts.member import (
 )
 from schemas.kernel.paging import PageQuery
 from service.accounts import reads
-from service.accounts import show_member as show
 from service.accounts.commands import invitation as invitations
 from service.accounts.commands import membership as memberships
 from service.accounts.reads import Offered
+from service.accounts.show import member as show
 from service.eventstore.declare.commands import Answer, Outcome
 from service.eventstore.read.pages import Place
 from service.http.edge.answer.paging import page, start_of

@@ -20,9 +20,9 @@ from schemas.accounts.sign_in import (
     StartDevice,
     SyntheticSignInBody,
 )
-from service.accounts import show
 from service.accounts.commands import person
 from service.accounts.commands import sign_in as commands
+from service.accounts.show import person as show
 from service.auth.principals import PrincipalKind
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.accounts import device_page

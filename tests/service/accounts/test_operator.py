@@ -7,10 +7,10 @@ import asyncio
 import msgspec
 import pytest
 
-from service.accounts import operator as admin
 from service.accounts import reads
 from service.accounts.commands import invitation as invitations
-from service.accounts.operator import email_identity
+from service.accounts.commands import operator as admin
+from service.accounts.commands.operator import email_identity
 from service.auth.secrets import digest, kind_of
 from service.auth.system import carry_out
 from service.eventstore.declare.intents import Intent

@@ -10,8 +10,8 @@ from projections.accounts.sign_in import SIGN_IN_POLLS, PollRow
 from service.accounts import reads
 from service.accounts.commands import sign_in as commands
 from service.accounts.commands.key import NewKey
+from service.accounts.commands.operator import email_identity
 from service.accounts.commands.sign_in import Codes
-from service.accounts.operator import email_identity
 from service.auth.secrets import digest, kind_of
 from service.auth.system import carry_out
 from service.eventstore.declare.intents import Intent

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from service.accounts import operator
+from service.accounts.commands import operator
 from service.auth.secrets import SecretKind, digest, kind_of
 from service.auth.system import carry_out
 from service.credentials import commands

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from projections.deletion.removal import DeletionRow
-from service.accounts import operator
+from service.accounts.commands import operator
 from service.auth.system import carry_out
 from service.deletion import commands, reads
 from service.deletion.advancing import Advancer

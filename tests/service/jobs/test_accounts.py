@@ -11,8 +11,8 @@ import pytest
 
 from projections.accounts.invitation import PROJECTION as INVITATIONS
 from projections.accounts.sign_in import PROJECTION
-from service.accounts import operator as admin
 from service.accounts.commands import invitation as invitations
+from service.accounts.commands import operator as admin
 from service.auth.system import carry_out
 from service.eventstore.history.audit import Difference, check_projection
 from service.eventstore.history.rebuild import rebuild

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from service.accounts import operator
+from service.accounts.commands import operator
 from service.auth.secrets import digest, make_dsn
 from service.auth.system import carry_out
 from service.eventstore.read.pages import END, Place

@@ -12,8 +12,9 @@ from typing import Any, Self
 
 import httpx2
 
-from scripts import chains, worlds
-from scripts.automation_world import (
+from scripts.bench.work import chains
+from scripts.load import worlds
+from scripts.load.automation_world import (
     AUTOMATION,
     BASE,
     OBSERVATION_SECONDS,

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from scripts.loadgen import Client, Request, Response
+from scripts.load.loadgen import Client, Request, Response
 from tests.torture.neighbours.wire import Wire
 
 PAUSE = 0.05  # seconds after an answer that refuses more

@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from scripts.loadgen import Request, Response
+from scripts.load.loadgen import Request, Response
 from tests.torture.neighbours import sdks, strange
 from tests.torture.neighbours.attacker import Attacker, Holdings
 

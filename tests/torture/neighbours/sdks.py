@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import zstandard
 
-from scripts.loadgen import Request
+from scripts.load.loadgen import Request
 from service.auth.secrets import alias_of
 from tests.support.protobuf import field
 from tests.torture.neighbours.attacker import Attacker

@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from itertools import cycle
 from typing import NamedTuple
 
-from scripts import automation_world
-from scripts.loadgen import Client, Request
+from scripts.load import automation_world
+from scripts.load.loadgen import Client, Request
 from service.auth.secrets import alias_of
 from tests.support.mappings import Segment, document
 from tests.support.protobuf import field

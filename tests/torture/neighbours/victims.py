@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle
 
-from scripts import worlds
-from scripts.loadgen import Request, Response
+from scripts.load import worlds
+from scripts.load.loadgen import Request, Response
 from tests.torture.neighbours.wire import Wire
 
 WRITES, READS, LOGS = 10, 10, 50  # a second and victim

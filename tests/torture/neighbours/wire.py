@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-from scripts.loadgen import Request, Response, encode, receive
+from scripts.load.loadgen import Request, Response, encode, receive
 
 ANSWER_SECONDS = 10.0
 

@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from scripts import automation_world, worlds
+from scripts.load import automation_world, worlds
 from tests.torture.neighbours.attacker import Holdings
 from tests.torture.neighbours.attacks import MOST_TARGETS, plan_of
 from tests.torture.neighbours.victims import Tenant

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 import pytest_asyncio
 
-from service.accounts import operator as admin
+from service.accounts.commands import operator as admin
 from statemachines.accounts.membership import Role
 from tests.support.api import Person, World, ok, refused
 from tests.support.cluster import TestCluster

@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from scripts import worlds
-from scripts.trackers import Tracker
+from scripts.bench.intake.trackers import Tracker
+from scripts.load import worlds
 
 HOME = worlds.ROOT / ".bugsink"
 _PROGRAMS = HOME / "venv" / "bin"

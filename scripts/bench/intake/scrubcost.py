@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 import psutil
 
-from scripts import loadgen, worlds
+from scripts.load import loadgen, worlds
 from service.ingest.queue.items import LOGS
 from service.ingest.scrub.scrubbing import Findings, Scrubber
 
@@ -79,7 +79,7 @@ def _sending(dsn: str, worker: int, frames: int, *, fresh: bool) -> loadgen.Clie
 def _server() -> list[psutil.Process]:
     """The processes of the API below this one."""
     children = psutil.Process(os.getpid()).children()
-    [api] = [child for child in children if "scripts.bench_server" in " ".join(child.cmdline())]
+    [api] = [child for child in children if "scripts.load.bench_server" in " ".join(child.cmdline())]
     return [api, *api.children(recursive=True)]
 
 

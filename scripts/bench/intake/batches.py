@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from itertools import count
 
-from scripts.loadgen import Client
+from scripts.load.loadgen import Client
 
 SIZE = 512
 """Records of a request: what an exporter of OpenTelemetry sends at once."""

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import psutil
 
-from scripts import loadgen, worlds
+from scripts.load import loadgen, worlds
 from service.ingest.queue.items import LOGS
 
 CLIENTS = 64
@@ -109,7 +109,7 @@ def sending(dsn: str, path: str, number: int, texts: list[bytes]) -> loadgen.Cli
 def spent(world: worlds.World) -> tuple[float, float]:
     """Seconds of processor time that the API process has used so far, and the processes of its database."""
     children = psutil.Process(os.getpid()).children()
-    [api] = [child for child in children if "scripts.bench_server" in " ".join(child.cmdline())]
+    [api] = [child for child in children if "scripts.load.bench_server" in " ".join(child.cmdline())]
     pid_file = world.data_dir / "postgres" / "postmaster.pid"
     postmaster = psutil.Process(int(pid_file.read_text().splitlines()[0]))
     return _sum([api, *api.children(recursive=True)]), _sum(postmaster.children())

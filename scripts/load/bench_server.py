@@ -1,6 +1,6 @@
 """The service with one more route, for `make bench`: an echo behind the same gate, authentication and validation.
 
-`python -m scripts.bench_server` with the service's own environment; one API process, stopped by SIGTERM.
+`python -m scripts.load.bench_server` with the service's own environment; one API process, stopped by SIGTERM.
 """
 
 from __future__ import annotations

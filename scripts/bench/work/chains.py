@@ -16,8 +16,8 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from scripts import automation_world, loadgen, worlds
-from scripts.automation_world import AUTOMATION, BASE, OBSERVATION_SECONDS, REPOSITORY, SETTLING, TRAFFIC, Shop
+from scripts.load import automation_world, loadgen, worlds
+from scripts.load.automation_world import AUTOMATION, BASE, OBSERVATION_SECONDS, REPOSITORY, SETTLING, TRAFFIC, Shop
 
 STEPS = 15
 """Commands of a chain, from its receipt to its verification; each of them moves it."""

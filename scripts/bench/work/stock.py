@@ -13,7 +13,7 @@ from eventsourcing.postgres import PostgresTrackingRecorder
 from eventsourcing.projection import Projection, ProjectionRunner
 from psycopg.sql import SQL
 
-from scripts.threads import turns_per_second
+from scripts.load.threads import turns_per_second
 
 
 class Order(Aggregate):

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import psycopg
 
-from scripts import loadgen, worlds
+from scripts.load import loadgen, worlds
 from service.auth.system import carry_out
 from service.deletion import commands
 from service.deletion.advancing import Advancer
@@ -79,7 +79,7 @@ def measure(world: worlds.World, rows: int, events: int) -> Ended:
     world.load(client, CLIENTS, 2.0)
     alone, meanwhile, held = loadgen.Stats(), loadgen.Stats(), 0.0
     with tempfile.TemporaryDirectory() as directory:
-        arguments = [sys.executable, "-m", "scripts.endings", world.database_url, directory, doomed["id"]]
+        arguments = [sys.executable, "-m", "scripts.bench.work.endings", world.database_url, directory, doomed["id"]]
         process = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert process.stdin is not None
         assert process.stdout is not None

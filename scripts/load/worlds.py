@@ -18,14 +18,14 @@ from typing import Any, Self
 import psutil
 import psycopg
 
-from scripts import loadgen
+from scripts.load import loadgen
 from service.embedded.attach import Attachment
 from service.embedded.layout import ADMIN, ROLE, Layout, temporary_directory
 from service.eventstore.connect.connection import connect
 from service.eventstore.log.sequencer import sequence_all
 from service.eventstore.schema import migrations
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 HOST = "127.0.0.1"
 EVENTS_PER_CASE = 20
 
@@ -194,7 +194,7 @@ class World(Service):
             **secret,
             **({"SERVICE_TEST_CLOCK": "1", "SERVICE_TEST_TOKEN": self.test_token} if test_clock else {}),
         )
-        api = subprocess.Popen([sys.executable, "-m", "scripts.bench_server"], env=environment, cwd=ROOT)
+        api = subprocess.Popen([sys.executable, "-m", "scripts.load.bench_server"], env=environment, cwd=ROOT)
         worker = subprocess.Popen(
             [sys.executable, "-m", "service.process.worker", str(os.getpid())], env=environment, cwd=ROOT
         )

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from scripts.loadgen import Client
+from scripts.load.loadgen import Client
 
 ISSUES = 20
 FRAMES = 14  # of a stack, give or take two

@@ -9,7 +9,7 @@ from __future__ import annotations
 from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import URL
 
-from scripts.threads import turns_per_second
+from scripts.load.threads import turns_per_second
 
 
 def system_address(conninfo: str) -> str:

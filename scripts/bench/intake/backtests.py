@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any, NamedTuple
 
-from scripts import worlds
+from scripts.load import worlds
 from tests.support.loop.contracts import contract_of
 
 DAYS, CASES, ERRORS, LEAST = 90, 46, 100_000, 450  # 46 cases in 24 looks a day are 100,000 considered

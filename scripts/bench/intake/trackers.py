@@ -16,7 +16,8 @@ from statistics import median
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from scripts import envelopes, loadgen, worlds
+from scripts.bench.intake import envelopes
+from scripts.load import loadgen, worlds
 
 CONNECTIONS = 16
 TURNS = 3  # after a short one to warm up

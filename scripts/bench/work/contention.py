@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from scripts import automation_world, loadgen, worlds
-from scripts.automation_world import AUTOMATION, Shop
-from scripts.chains import ask, open_case
+from scripts.bench.work.chains import ask, open_case
+from scripts.load import automation_world, loadgen, worlds
+from scripts.load.automation_world import AUTOMATION, Shop
 
 RIVALS = 64
 ROUNDS = 8

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from scripts import worlds
+from scripts.load import worlds
 from service.cases.sourcemaps.lookup.frames import MOST_FRAMES
 from service.cases.sourcemaps.lookup.show import unmangled
 from service.cases.sourcemaps.lookup.unmangling import Unmangler

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from scripts import worlds
+from scripts.load import worlds
 
 PLAYBOOK = "error-to-draft-pr"
 AUTOMATION = "heal"

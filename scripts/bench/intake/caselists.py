@@ -1,6 +1,6 @@
 """The bench of the list of cases: pages by every filter, and cases in full, in a project that has very many.
 
-`python -m scripts.caselists --share 0.1` runs it by itself at a tenth of the promised size.
+`python -m scripts.bench.intake.caselists --share 0.1` runs it by itself at a tenth of the promised size.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 import psycopg
 from rich.console import Console
 
-from scripts import worlds
+from scripts.load import worlds
 
 CASES, EVENTS = 100_000, 5_000_000
 PROMISED = 30.0  # milliseconds, 95 of 100 pages

@@ -19,7 +19,7 @@ import psutil
 import psycopg
 
 from schemas.onboarding.plan import Plan
-from scripts import worlds
+from scripts.load import worlds
 from service.eventstore.connect.connection import connect
 from service.eventstore.declare.intents import Intent, system_command
 from service.eventstore.state.cache import StateCache
@@ -99,7 +99,7 @@ def cold_load(database_url: str) -> float:
 
 def growth(database_url: str, kind: str, projects: int) -> float:
     """Fill a cache in a process of its own, whose memory nothing else has used before."""
-    command = [sys.executable, "-m", "scripts.loads", database_url, kind, str(projects), str(CACHE_BYTES)]
+    command = [sys.executable, "-m", "scripts.bench.work.loads", database_url, kind, str(projects), str(CACHE_BYTES)]
     return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 

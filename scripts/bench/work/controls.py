@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
-from scripts import automation_world, chains, loadgen, worlds
-from scripts.automation_world import Shop
+from scripts.bench.work import chains
+from scripts.load import automation_world, loadgen, worlds
+from scripts.load.automation_world import Shop
 
 RUNS = 1_000
 TABLES = {"automation_runs": "id", "claims": "run_id", "approvals": "run_id", "grants": "run_id"}

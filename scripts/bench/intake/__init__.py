@@ -1,0 +1,1 @@
+"""Figures of the intake and of what is read of telemetry, beside other trackers."""

@@ -1,0 +1,1 @@
+"""Figures of commands: chains, rivals, ends, large events, starts."""

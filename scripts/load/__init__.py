@@ -1,0 +1,1 @@
+"""Load on a running service: its worlds, its generator, its threads."""

@@ -1,0 +1,1 @@
+"""How people, keys and members are shown."""
