@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from schemas.cases.acting import (
     ActOnCase,
@@ -20,76 +22,55 @@ from service.eventstore.declare.intents import retry_moved
 from service.http.cases.located import CASE_LOCATED
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Endpoint, Handler
 from service.http.edge.declare.operations import KEY
 from statemachines.cases.acting import Merge
 
 _ERRORS = ("case_not_found", "case_revision_stale", "case_not_actionable")
-_EXCLUSIVE = (*_ERRORS, "case_already_claimed")
 
 
-@groups.CASES.operation(
-    method="POST",
-    path="/v1/cases/{case_id}/resolve",
-    operation_id="resolve_case",
-    summary="Close a case",
-    principals=KEY,
-    subject=CASE_LOCATED,
-    responses={200: CaseActed},
-    idempotency="optional",
-    extension=True,
-    errors=_ERRORS,
-)
+def _act(
+    step: str,
+    operation_id: str,
+    summary: str,
+    *,
+    answer: tuple[int, type[Any]] = (200, CaseActed),
+    exclusive: bool = False,
+) -> Callable[[Handler], Endpoint]:
+    """Declare what a member does to a case. An `exclusive` step is not taken while somebody works on the case."""
+    return groups.CASES.operation(
+        method="POST",
+        path=f"/v1/cases/{{case_id}}/{step}",
+        operation_id=operation_id,
+        summary=summary,
+        principals=KEY,
+        subject=CASE_LOCATED,
+        responses=dict([answer]),
+        idempotency="optional",
+        extension=True,
+        errors=(*_ERRORS, "case_already_claimed") if exclusive else _ERRORS,
+    )
+
+
+@_act("resolve", "resolve_case", "Close a case")
 async def resolve_case(call: Call[ActOnCase, None]) -> Outcome:
     """Close a case; an error of a release that was deployed later opens it again (G-144)."""
     return await call.carry_out(commands.resolve(call.project_id, call.subject.id, call.body.case_revision), _acted)
 
 
-@groups.CASES.operation(
-    method="POST",
-    path="/v1/cases/{case_id}/ignore",
-    operation_id="ignore_case",
-    summary="Take a case out of attention",
-    principals=KEY,
-    subject=CASE_LOCATED,
-    responses={200: CaseActed},
-    idempotency="optional",
-    extension=True,
-    errors=_ERRORS,
-)
+@_act("ignore", "ignore_case", "Take a case out of attention")
 async def ignore_case(call: Call[ActOnCase, None]) -> Outcome:
     """Take a case out of attention until a member reopens it."""
     return await call.carry_out(commands.ignore(call.project_id, call.subject.id, call.body.case_revision), _acted)
 
 
-@groups.CASES.operation(
-    method="POST",
-    path="/v1/cases/{case_id}/reopen",
-    operation_id="reopen_case",
-    summary="Bring a closed case back",
-    principals=KEY,
-    subject=CASE_LOCATED,
-    responses={200: CaseActed},
-    idempotency="optional",
-    extension=True,
-    errors=_ERRORS,
-)
+@_act("reopen", "reopen_case", "Bring a closed case back")
 async def reopen_case(call: Call[ActOnCase, None]) -> Outcome:
     """Bring a resolved or ignored case back."""
     return await call.carry_out(commands.reopen(call.project_id, call.subject.id, call.body.case_revision), _acted)
 
 
-@groups.CASES.operation(
-    method="POST",
-    path="/v1/cases/{case_id}/assign",
-    operation_id="assign_case",
-    summary="Say who looks after a case",
-    principals=KEY,
-    subject=CASE_LOCATED,
-    responses={200: CaseActed},
-    idempotency="optional",
-    extension=True,
-    errors=_ERRORS,
-)
+@_act("assign", "assign_case", "Say who looks after a case")
 async def assign_case(call: Call[AssignCase, None]) -> Outcome:
     """Assign a case to a member, or to nobody."""
     body = call.body
@@ -98,18 +79,7 @@ async def assign_case(call: Call[AssignCase, None]) -> Outcome:
     )
 
 
-@groups.CASES.operation(
-    method="POST",
-    path="/v1/cases/{case_id}/comments",
-    operation_id="comment_on_case",
-    summary="Comment on a case",
-    principals=KEY,
-    subject=CASE_LOCATED,
-    responses={201: CaseCommented},
-    idempotency="optional",
-    extension=True,
-    errors=_ERRORS,
-)
+@_act("comments", "comment_on_case", "Comment on a case", answer=(201, CaseCommented))
 async def comment_on_case(call: Call[CommentOnCase, None]) -> Outcome:
     """Write a comment, in the name of the person whose key is used."""
     body = call.body
@@ -117,18 +87,7 @@ async def comment_on_case(call: Call[CommentOnCase, None]) -> Outcome:
     return await call.carry_out(intent, lambda written: Answer(201, show.commented(written)))
 
 
-@groups.CASES.operation(
-    method="POST",
-    path="/v1/cases/{case_id}/merge",
-    operation_id="merge_case",
-    summary="Merge a case into another one",
-    principals=KEY,
-    subject=CASE_LOCATED,
-    responses={200: CaseActed},
-    idempotency="optional",
-    extension=True,
-    errors=_EXCLUSIVE,
-)
+@_act("merge", "merge_case", "Merge a case into another one", exclusive=True)
 async def merge_case(call: Call[MergeCase, None]) -> Outcome:
     """Let the errors of a case go into another one from now on; `case_revision` is that of the case merged."""
     return await retry_moved(partial(_merge, call))
@@ -140,18 +99,7 @@ async def _merge(call: Call[MergeCase, None]) -> Outcome:
     return await call.carry_out(intent, _acted)
 
 
-@groups.CASES.operation(
-    method="POST",
-    path="/v1/cases/{case_id}/split",
-    operation_id="split_case",
-    summary="Split a merged fingerprint off a case",
-    principals=KEY,
-    subject=CASE_LOCATED,
-    responses={200: CaseActed},
-    idempotency="optional",
-    extension=True,
-    errors=_EXCLUSIVE,
-)
+@_act("split", "split_case", "Split a merged fingerprint off a case", exclusive=True)
 async def split_case(call: Call[SplitCase, None]) -> Outcome:
     """Let the errors of a fingerprint that was merged into this case be a case of their own again."""
     return await retry_moved(partial(_split, call))

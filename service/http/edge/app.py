@@ -127,10 +127,9 @@ class Edge:
         match error:
             case NotFoundException():
                 refusal = NotFound()
-            case MethodNotAllowedException() if route is not None:
-                refusal = method_not_allowed(route)
             case MethodNotAllowedException():
-                refusal = NotFound()
+                assert route is not None, "only the method of a path that is served can be wrong"
+                refusal = method_not_allowed(route)
             case ClientException():
                 refusal = InvalidPayload("The request is not well-formed.")
         reply = self.refuse(refusal, head_of(request.scope).request_id, request.method, route)
