@@ -25,6 +25,7 @@ from service.eventstore.state.entry import SILENCE, tell
 from service.eventstore.state.session import RECONNECT_PAUSE
 from service.eventstore.state.unit import Registry
 from service.fairness.not_done import CommandNotDone
+from service.fairness.records import Waiting
 from service.ingest.flush.counting import CountingSession, Parameters
 from service.ingest.flush.decider import DOUBT_DEADLINE, Decider
 from service.ingest.flush.settlement import Settlement
@@ -32,7 +33,6 @@ from service.ingest.flush.transaction import Flush
 from service.ingest.foreign.reports import SdkCounts
 from service.ingest.queue.items import Item
 from service.ingest.queue.together import Result, Together
-from service.ingest.queue.waiting import Waiting
 from service.ingest.scrub.scrubbing import Scrubber
 
 log = structlog.get_logger()
@@ -62,7 +62,7 @@ class Intake:
         scrubber: Scrubber | None = None,
         new_cases_per_hour: int = NEW_CASES_PER_HOUR,
         batch: int = BATCH,
-        waiting: Waiting | None = None,
+        waiting: Waiting[Item] | None = None,
     ) -> None:
         self.scrubber = scrubber or Scrubber()
         self._flush = Flush(registry, new_cases_per_hour)
@@ -70,7 +70,7 @@ class Intake:
         self._session = CountingSession(conninfo, application)
         self._decider = Decider(conninfo, application, self._flush)
         self._batch = batch
-        self._waiting = Waiting() if waiting is None else waiting
+        self._waiting: Waiting[Item] = Waiting() if waiting is None else waiting
         self._wake = asyncio.Event()
         self._stopping = False
         self._flying: Sequence[Item] = ()

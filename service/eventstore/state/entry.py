@@ -80,6 +80,37 @@ class Entry:
         self.writes = tuple(dict.fromkeys(stream.name for stream in command.streams))
 
     @property
+    def saves(self) -> bool:
+        """Whether it puts authority in place, and so waits behind what takes it away."""
+        return self.command.saves
+
+    @property
+    def weight(self) -> int:
+        """Its bytes."""
+        return self.command.weight
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Every name that it cannot run without, as the rounds report them."""
+        return self.keeps.union(map(names.gate, self.command.gates))
+
+    @property
+    def keeps(self) -> frozenset[str]:
+        """The names whose order it keeps while it waits: later ones that need them wait behind it.
+
+        Gates are not among them. They are shared by all that happens in a project, and one stream that is held up must
+        not hold up its project.
+        """
+        command = self.command
+        return frozenset(
+            [
+                self.key_name,
+                *("/".join(stream.name) for stream in (*command.streams, *command.reads)),
+                *(names.new_stream(*stream.name) for stream in command.streams),
+            ]
+        )
+
+    @property
     def overdue(self) -> bool:
         """Whether it is given up: past its deadline, or, once its commit was in doubt, well past it."""
         return time.monotonic() >= self.deadline + (DOUBT_DEADLINE if self.in_doubt else 0)

@@ -30,10 +30,10 @@ from service.eventstore.state.cache import StreamName
 from service.eventstore.state.entry import Entry
 from service.eventstore.state.session import WritingSession
 from service.eventstore.state.unit import Registry
-from service.eventstore.write.fencequeue import FenceQueue
 from service.eventstore.write.loop import Answers
 from service.eventstore.write.round import Round
 from service.eventstore.write.warming import Found, Wanted, attempt, take_in
+from service.fairness.fences import FenceQueue
 from service.fairness.lines import InTurn
 from service.fairness.not_done import CommandNotDone
 
@@ -59,7 +59,7 @@ class FenceLane:
     def __init__(self, conninfo: str, registry: Registry) -> None:
         self._conninfo = conninfo
         self._registry = registry
-        self._queue = FenceQueue(capacity=CAPACITY, per_tenant=PER_TENANT)
+        self._queue: FenceQueue[Entry] = FenceQueue(capacity=CAPACITY, per_tenant=PER_TENANT)
         self._threads = [
             threading.Thread(target=self._main, name=f"service-fence-{n}", daemon=True) for n in range(THREADS)
         ]

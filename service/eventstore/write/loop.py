@@ -23,10 +23,10 @@ from service.eventstore.state.cache import KEPT_BYTES, Known, StateCache, Stream
 from service.eventstore.state.entry import DEADLINE, Entry, tell
 from service.eventstore.state.session import WritingSession
 from service.eventstore.state.unit import Registry
-from service.eventstore.write.parking import Parking
 from service.eventstore.write.round import Round, RoundResult
 from service.eventstore.write.warming import Warmer
 from service.fairness.not_done import CommandNotDone
+from service.fairness.parking import Parking
 
 log = structlog.get_logger()
 
@@ -84,7 +84,7 @@ class CommandLoop:
         self._session = WritingSession(conninfo, application, cache=self._cache)
         self._round = make_round(registry, self._cache)
         self._warmer = Warmer(conninfo, registry, f"{application}-warm")
-        self._parking = Parking(capacity=CAPACITY, per_tenant=PER_TENANT, per_stream=PER_STREAM)
+        self._parking: Parking[Entry] = Parking(capacity=CAPACITY, per_tenant=PER_TENANT, per_stream=PER_STREAM)
         self._wake = threading.Condition()
         self._stopping = False
         self._thread = threading.Thread(target=self._main, name=application, daemon=True)

@@ -10,9 +10,9 @@ from service.eventstore.declare import names
 from service.eventstore.declare.commands import KeyInProgress, OutcomeUnknown
 from service.eventstore.state import entry as entry_module
 from service.eventstore.state.entry import DEADLINE, DOUBT_DEADLINE, Entry
-from service.eventstore.write import parking
-from service.eventstore.write.parking import Parking
+from service.fairness import parking
 from service.fairness.not_done import CommandNotDone
+from service.fairness.parking import Parking
 from tests.support.rounds import entry_of
 from tests.support.toy import command, simple_bump, toy_stream
 

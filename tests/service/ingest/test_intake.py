@@ -13,8 +13,8 @@ from service.auth.refusals import Unauthenticated
 from service.eventstore.declare.commands import Command as StoreCommand
 from service.eventstore.declare.commands import CommandFailed, KeyReused, Origin
 from service.fairness.not_done import CommandNotDone
+from service.fairness.records import Waiting
 from service.ingest.grouping import fingerprint as grouping
-from service.ingest.queue.waiting import Waiting
 from service.packing import unpack
 from statemachines.cases import case, suppressions
 from statemachines.cases.suppressions import Action

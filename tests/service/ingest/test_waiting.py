@@ -8,7 +8,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from service.ingest.queue.waiting import BATCH_BYTES, SHARED_BYTES, Waiting
+from service.fairness.records import BATCH_BYTES, SHARED_BYTES, Waiting
 from tests.support.ingest import analytics_item, sender
 
 

@@ -21,13 +21,13 @@ from schemas.kernel.errors import CATALOGUE, ErrorBody
 from service.auth.refusals import InvalidPayload
 from service.eventstore.declare.commands import Answer, KeyReused, Outcome
 from service.fairness.not_done import CommandNotDone
+from service.fairness.records import BATCH_BYTES
 from service.http.edge.answer.errors import Failure, ItemIdReused, TooManyItems, failure_of, let_go, log_failure
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.forms import LINES
 from service.ingest.foreign.arrays import first_items
 from service.ingest.queue.items import Adjustments, Item, Sender
 from service.ingest.queue.together import Result
-from service.ingest.queue.waiting import BATCH_BYTES
 from statemachines.kernel.canonical import canonical_sha256
 
 M = TypeVar("M")

@@ -11,10 +11,8 @@ from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Generic, Protocol, TypeVar
 
-from service.eventstore.declare import names
-from service.eventstore.state.cache import StreamName
-from service.eventstore.state.entry import Entry
 from service.fairness.turns import fair_shares
 
 FIRST_BACKOFF = 0.001
@@ -23,24 +21,55 @@ BATCH_BYTES = 256 * 1024
 """Bytes of commands after which a batch ends: it takes as long for all of its commands as its heaviest ones need."""
 
 
+class Parked(Protocol):
+    """What waits: of whom, for which streams, how heavy it is, and what it cannot run without."""
+
+    @property
+    def tenant(self) -> str:
+        """Whose share it takes."""
+
+    @property
+    def writes(self) -> Iterable[tuple[str, str]]:
+        """The streams that it writes."""
+
+    @property
+    def weight(self) -> int:
+        """Its bytes."""
+
+    @property
+    def overdue(self) -> bool:
+        """Whether it is given up."""
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Every name that it cannot run without, as the rounds report them."""
+
+    @property
+    def keeps(self) -> frozenset[str]:
+        """The names whose order it keeps while it waits: later ones that need them wait behind it."""
+
+
+E = TypeVar("E", bound=Parked)
+
+
 @dataclass(slots=True)
 class _Backoff:
     due: float
     delay: float
 
 
-class Parking:
+class Parking(Generic[E]):
     """Fresh commands and parked ones, handed out in batches that keep the order per name.
 
     At most `capacity` wait, `per_tenant` of one tenant and `per_stream` for one stream.
     """
 
     def __init__(self, *, capacity: int, per_tenant: int, per_stream: int) -> None:
-        self._fresh: dict[str, deque[Entry]] = {}  # by tenant, in the order of their next turns
+        self._fresh: dict[str, deque[E]] = {}  # by tenant, in the order of their next turns
         self._fresh_count = 0
-        self._parked: deque[Entry] = deque()
+        self._parked: deque[E] = deque()
         self._backoffs: dict[str, _Backoff] = {}
-        self._waiting: dict[StreamName, int] = {}
+        self._waiting: dict[tuple[str, str], int] = {}
         self._of_tenant: dict[str, int] = {}
         self._capacity = capacity
         self._per_tenant = per_tenant
@@ -50,7 +79,7 @@ class Parking:
     def __len__(self) -> int:
         return self._fresh_count + len(self._parked)
 
-    def admit(self, entry: Entry) -> bool:
+    def admit(self, entry: E) -> bool:
         """Queue a new command; False when the queue, its tenant's share, or that of one of its streams is full."""
         if (
             len(self) >= self._capacity
@@ -66,13 +95,13 @@ class Parking:
         self._count_in(entry)
         return True
 
-    def _count_in(self, entry: Entry) -> None:
+    def _count_in(self, entry: E) -> None:
         waiting = self._waiting
         for name in entry.writes:
             waiting[name] = waiting.get(name, 0) + 1
         self._of_tenant[entry.tenant] = self._of_tenant.get(entry.tenant, 0) + 1
 
-    def _count_out(self, entries: Iterable[Entry]) -> None:
+    def _count_out(self, entries: Iterable[E]) -> None:
         waiting = self._waiting
         for entry in entries:
             for name in entry.writes:
@@ -86,7 +115,7 @@ class Parking:
             else:
                 del self._of_tenant[entry.tenant]
 
-    def put_back(self, held: Sequence[tuple[Entry, Iterable[str]]]) -> None:
+    def put_back(self, held: Sequence[tuple[E, Iterable[str]]]) -> None:
         """Park commands of one batch that found names held, and lengthen the back-off of these (1 to 32 ms, jitter).
 
         They stand before those that were left behind when the batch was taken: whoever came first stays first.
@@ -105,13 +134,13 @@ class Parking:
             delay = min(LAST_BACKOFF, backoff.delay * 2) if backoff else FIRST_BACKOFF
             self._backoffs[name] = _Backoff(now + delay * random.uniform(0.5, 1.0), delay)  # noqa: S311 - jitter
 
-    def got(self, entry: Entry) -> None:
+    def got(self, entry: E) -> None:
         """Forget the back-offs of names that a round got for this command."""
         if self._backoffs:
-            for name in _needs(entry):
+            for name in entry.needs:
                 self._backoffs.pop(name, None)
 
-    def take(self, size: int) -> tuple[list[Entry], list[Entry]]:
+    def take(self, size: int) -> tuple[list[E], list[E]]:
         """Choose the next batch: (runnable, overdue).
 
         Parked commands come first but fill at most half a batch; one that needs a name which is not due, or which
@@ -121,8 +150,8 @@ class Parking:
         now = time.monotonic()
         self._room = BATCH_BYTES
         held_up = {name for name, backoff in self._backoffs.items() if backoff.due > now}
-        batch: list[Entry] = []
-        overdue: list[Entry] = []
+        batch: list[E] = []
+        overdue: list[E] = []
         if self._parked:
             self._take_parked(size // 2, held_up, batch, overdue)
         while self._fresh and len(batch) < size and self._room > 0:
@@ -135,23 +164,23 @@ class Parking:
         self._count_out(overdue)
         return batch, overdue
 
-    def _take_parked(self, size: int, held_up: set[str], batch: list[Entry], overdue: list[Entry]) -> None:
+    def _take_parked(self, size: int, held_up: set[str], batch: list[E], overdue: list[E]) -> None:
         """Move at most `size` parked commands to the batch, the oldest first; the names of the others are held up."""
         left = fair_shares(Counter(entry.tenant for entry in self._parked).items(), size)
-        stay: deque[Entry] = deque()
+        stay: deque[E] = deque()
         for entry in self._parked:
             if entry.overdue:
                 overdue.append(entry)
-            elif not left[entry.tenant] or self._room <= 0 or not held_up.isdisjoint(_needs(entry)):
+            elif not left[entry.tenant] or self._room <= 0 or not held_up.isdisjoint(entry.needs):
                 stay.append(entry)
-                held_up |= _keeps(entry)
+                held_up |= entry.keeps
             else:
                 left[entry.tenant] -= 1
-                self._room -= entry.command.weight
+                self._room -= entry.weight
                 batch.append(entry)
         self._parked = stay
 
-    def _take_fresh(self, tenant: str, turn: int, held_up: set[str], batch: list[Entry], overdue: list[Entry]) -> None:
+    def _take_fresh(self, tenant: str, turn: int, held_up: set[str], batch: list[E], overdue: list[E]) -> None:
         """Give a tenant its turn of so many commands; what is held up is parked. It is the last one afterwards."""
         line = self._fresh.pop(tenant)
         for _ in range(min(turn, len(line))):
@@ -161,11 +190,11 @@ class Parking:
             self._fresh_count -= 1
             if entry.overdue:
                 overdue.append(entry)
-            elif held_up and not held_up.isdisjoint(_needs(entry)):
+            elif held_up and not held_up.isdisjoint(entry.needs):
                 self._parked.append(entry)
-                held_up |= _keeps(entry)
+                held_up |= entry.keeps
             else:
-                self._room -= entry.command.weight
+                self._room -= entry.weight
                 batch.append(entry)
         if line:
             self._fresh[tenant] = line
@@ -181,7 +210,7 @@ class Parking:
         due = [backoff.due for backoff in self._backoffs.values() if backoff.due > now]
         return max(0.0005, min(due) - now) if due else 0.0005
 
-    def drain(self) -> list[Entry]:
+    def drain(self) -> list[E]:
         """Take everything out."""
         left = [*self._parked, *chain.from_iterable(self._fresh.values())]
         self._parked.clear()
@@ -190,24 +219,3 @@ class Parking:
         self._waiting.clear()
         self._of_tenant.clear()
         return left
-
-
-def _needs(entry: Entry) -> frozenset[str]:
-    """Every name a command cannot run without, as the rounds report them."""
-    return _keeps(entry).union(map(names.gate, entry.command.gates))
-
-
-def _keeps(entry: Entry) -> frozenset[str]:
-    """The names whose order a waiting command keeps: later ones that need them wait behind it.
-
-    Gates are not among them. They are shared by all that happens in a project, and one stream that is held up must
-    not hold up its project.
-    """
-    command = entry.command
-    return frozenset(
-        [
-            entry.key_name,
-            *("/".join(stream.name) for stream in (*command.streams, *command.reads)),
-            *(names.new_stream(*stream.name) for stream in command.streams),
-        ]
-    )

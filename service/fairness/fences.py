@@ -8,37 +8,51 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from typing import Generic, Protocol, TypeVar
 
-from service.eventstore.state.entry import Entry
+
+class Fence(Protocol):
+    """What waits: of whom, and whether it puts authority in place (a save) or takes it away (a stop)."""
+
+    @property
+    def tenant(self) -> str:
+        """Whose turn it takes."""
+
+    @property
+    def saves(self) -> bool:
+        """Whether stops go before it."""
 
 
-class _Line:
+F = TypeVar("F", bound=Fence)
+
+
+class _Line(Generic[F]):
     """The fences of one tenant that wait, each kind in order of arrival."""
 
     def __init__(self) -> None:
-        self.stops: deque[Entry] = deque()
-        self.saves: deque[Entry] = deque()
+        self.stops: deque[F] = deque()
+        self.saves: deque[F] = deque()
 
     def __len__(self) -> int:
         return len(self.stops) + len(self.saves)
 
-    def add(self, entry: Entry) -> None:
-        (self.saves if entry.command.saves else self.stops).append(entry)
+    def add(self, entry: F) -> None:
+        (self.saves if entry.saves else self.stops).append(entry)
 
-    def next(self) -> Entry:
+    def next(self) -> F:
         return (self.stops or self.saves).popleft()
 
 
-class FenceQueue:
+class FenceQueue(Generic[F]):
     """At most `capacity` fences wait, `per_tenant` of one tenant. For any number of threads."""
 
     def __init__(self, *, capacity: int, per_tenant: int) -> None:
         self._capacity = capacity
         self._per_tenant = per_tenant
-        self._lines: dict[str, _Line] = {}  # by tenant, in the order of their next turns
+        self._lines: dict[str, _Line[F]] = {}  # by tenant, in the order of their next turns
         self._running: set[str] = set()
         self._aside = 0
-        self._again: deque[Entry] = deque()
+        self._again: deque[F] = deque()
         self._count = 0
         self._open = True
         self._changed = threading.Condition()
@@ -46,7 +60,7 @@ class FenceQueue:
     def __len__(self) -> int:
         return self._count
 
-    def put(self, entry: Entry) -> bool:
+    def put(self, entry: F) -> bool:
         """Queue a fence; False when the queue or its tenant's share is full, or after `close`."""
         with self._changed:
             line = self._lines.get(entry.tenant) or _Line()
@@ -58,7 +72,7 @@ class FenceQueue:
             self._changed.notify()
             return True
 
-    def take(self) -> Entry | None:
+    def take(self) -> F | None:
         """Wait for the next fence; None when it is closed and nothing is left that this thread could do.
 
         `done` gives its tenant the next turn.
@@ -79,14 +93,14 @@ class FenceQueue:
         with self._changed:
             self._aside += 1
 
-    def again(self, entry: Entry) -> None:
+    def again(self, entry: F) -> None:
         """Have a fence that was set aside taken again, before all others: it has had its turn."""
         with self._changed:
             self._aside -= 1
             self._again.append(entry)
             self._changed.notify()
 
-    def done(self, entry: Entry) -> None:
+    def done(self, entry: F) -> None:
         """End the turn of a fence that was taken."""
         with self._changed:
             self._running.discard(entry.tenant)
@@ -103,7 +117,7 @@ class FenceQueue:
         free = [tenant for tenant in self._lines if tenant not in self._running]
         return next((tenant for tenant in free if self._lines[tenant].stops), free[0] if free else None)
 
-    def _next_of(self, tenant: str) -> Entry:
+    def _next_of(self, tenant: str) -> F:
         line = self._lines.pop(tenant)
         entry = line.next()
         if line:

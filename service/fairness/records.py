@@ -11,10 +11,10 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable
+from typing import Generic, Protocol, TypeVar
 
 from service.fairness.lines import Lines
 from service.fairness.turns import Company
-from service.ingest.queue.items import Item
 
 CAPACITY = 8192
 CAPACITY_BYTES = 64 * 1024 * 1024
@@ -27,6 +27,40 @@ FIRST_BACKOFF = 0.001
 LAST_BACKOFF = 0.032
 
 
+class Sender(Protocol):
+    """Who sends a record: the account whose share it takes, and the project that it belongs to."""
+
+    @property
+    def tenant(self) -> str:
+        """The account, or what stands in for it."""
+
+    @property
+    def project_id(self) -> str:
+        """The project."""
+
+
+class Record(Protocol):
+    """What waits. `due` and `delay` are kept here: until when it was put back, and for how long."""
+
+    due: float
+    delay: float
+
+    @property
+    def sender(self) -> Sender:
+        """Who sent it."""
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes in memory, by estimate."""
+
+    @property
+    def deadline(self) -> float:
+        """When it is given up, on the monotonic clock."""
+
+
+R = TypeVar("R", bound=Record)
+
+
 class _Use:
     """What somebody takes of the bounds: records and their bytes."""
 
@@ -36,7 +70,7 @@ class _Use:
         self.count = self.size = 0
 
 
-class Waiting:
+class Waiting(Generic[R]):
     """One line per account, emptied in turn, and the records put back because something they need was held.
 
     A record that was taken counts toward the bounds until it is `done`, so that they hold for everything in memory.
@@ -45,8 +79,8 @@ class Waiting:
     def __init__(self, capacity: int = CAPACITY, capacity_bytes: int = CAPACITY_BYTES) -> None:
         self._capacity = capacity
         self._capacity_bytes = capacity_bytes
-        self._fresh: dict[str, Lines[Item]] = {}  # of each account its projects, in turn
-        self._held: list[Item] = []
+        self._fresh: dict[str, Lines[R]] = {}  # of each account its projects, in turn
+        self._held: list[R] = []
         self._accounts: dict[str, _Use] = {}
         self._projects: dict[str, _Use] = {}
         self._queued = 0
@@ -69,7 +103,7 @@ class Waiting:
         """Records that have not been looked at."""
         return self._queued
 
-    def admit(self, item: Item) -> bool:
+    def admit(self, item: R) -> bool:
         """Take in a new record; False when the queue, or the share of its account or project, is full.
 
         An account may take as much as it leaves free: alone it fills half of the queue, and however many accounts flood
@@ -99,7 +133,7 @@ class Waiting:
         self._bytes += size
         return True
 
-    def done(self, items: Iterable[Item]) -> None:
+    def done(self, items: Iterable[R]) -> None:
         """Let go of records that have their answer."""
         for item in items:
             size, sender = item.size, item.sender
@@ -112,7 +146,7 @@ class Waiting:
             self._count -= 1
             self._bytes -= size
 
-    def put_back(self, items: Iterable[Item]) -> None:
+    def put_back(self, items: Iterable[R]) -> None:
         """Keep records whose case, key or gate was held; each waits a little longer every time (1 to 32 ms)."""
         now = time.monotonic()
         for item in items:
@@ -120,7 +154,7 @@ class Waiting:
             item.due = now + item.delay * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
             self._held.append(item)
 
-    def take(self, size: int, max_bytes: int = BATCH_BYTES) -> tuple[list[Item], list[Item]]:
+    def take(self, size: int, max_bytes: int = BATCH_BYTES) -> tuple[list[R], list[R]]:
         """Choose the next batch: (runnable, overdue). Held ones that are due fill at most half of it.
 
         The batch ends with the record that reaches `max_bytes`: what one transaction writes is bounded too. While
@@ -128,12 +162,12 @@ class Waiting:
         of that when others are only about.
         """
         now = time.monotonic()
-        batch: list[Item] = []
-        overdue: list[Item] = []
+        batch: list[R] = []
+        overdue: list[R] = []
         taken = 0
         if self._held:
-            stay: list[Item] = []
-            due: list[Item] = []
+            stay: list[R] = []
+            due: list[R] = []
             for item in self._held:
                 if item.deadline <= now:
                     overdue.append(item)
@@ -175,7 +209,7 @@ class Waiting:
             return SHARED_BYTES
         return SHARED_BYTES // 2 if self._company.several else BATCH_BYTES
 
-    def expire(self) -> list[Item]:
+    def expire(self) -> list[R]:
         """Take out what is overdue, without choosing a batch."""
         now = time.monotonic()
         overdue = [item for item in self._held if item.deadline <= now]
@@ -197,13 +231,13 @@ class Waiting:
         return max(0.0005, min(item.due for item in self._held) - time.monotonic())
 
 
-def _in_turns(items: list[Item]) -> list[Item]:
+def _in_turns(items: list[R]) -> list[R]:
     """Order records so that each account has its turn, and each of its projects: first the first of each, and so on."""
     by_project = _numbered(items, lambda item: item.sender.project_id)
     return _numbered(by_project, lambda item: item.sender.tenant)
 
 
-def _numbered(items: list[Item], whose: Callable[[Item], str]) -> list[Item]:
+def _numbered(items: list[R], whose: Callable[[R], str]) -> list[R]:
     seen: dict[str, int] = {}
     places: list[tuple[int, int]] = []
     for item in items:
