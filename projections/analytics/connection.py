@@ -29,7 +29,7 @@ class ConnectionRow(Row, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-class GrantRow(msgspec.Struct, frozen=True, kw_only=True):
+class SealedGrantRow(msgspec.Struct, frozen=True, kw_only=True):
     """The sealed secret of a connection, a fact beside its stream; `generation` counts its replacements."""
 
     project_id: str
@@ -71,4 +71,4 @@ def fold(row: ConnectionRow | None, recorded: Recorded) -> ConnectionRow | None:
 
 PROJECTION = projection("provider_connections", ConnectionRow, ("conn",), fold)
 CONNECTIONS = PROJECTION.table
-GRANTS = Table("provider_grants", GrantRow, ("project_id", "id"))
+GRANTS = Table("provider_grants", SealedGrantRow, ("project_id", "id"))

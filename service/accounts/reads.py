@@ -18,7 +18,7 @@ from projections.accounts.sign_in import PROJECTION as SIGN_INS
 from projections.accounts.sign_in import SignInRow
 from projections.projects.project import PROJECTION as PROJECTS
 from service.eventstore.connect.clock import NOW_SECONDS
-from service.eventstore.read.pages import Place
+from service.eventstore.read.pages import PageEnd
 from service.eventstore.store import EventStore
 from statemachines.accounts.invitation import normalized, proves
 from statemachines.accounts.person import Person, PersonNotFound, Status
@@ -97,7 +97,7 @@ class Offered(NamedTuple):
     project_name: str
 
 
-async def keys_of(store: EventStore, user_id: str, after: Place, limit: int) -> list[UsedKey]:
+async def keys_of(store: EventStore, user_id: str, after: PageEnd, limit: int) -> list[UsedKey]:
     """List at most `limit` keys of a person that come after a place, live and revoked, newest first."""
     rows = await store.fetch(_KEYS_OF, user_id, after.at, after.id, limit)
     return [UsedKey(msgspec.json.decode(text, type=KeyRow), used) for text, used in rows]
@@ -159,7 +159,7 @@ async def members_with(store: EventStore, project_id: str, email: str) -> list[s
     return [one.user_id for one in await members_of(store, project_id) if normalized(one.email) == normalized(email)]
 
 
-async def members_page(store: EventStore, project_id: str, after: Place, limit: int) -> list[ListedMember]:
+async def members_page(store: EventStore, project_id: str, after: PageEnd, limit: int) -> list[ListedMember]:
     """List at most `limit` members of a project that come after a place, newest first."""
     return [ListedMember(*row) for row in await store.fetch(_MEMBERS_PAGE, project_id, after.at, after.id, limit)]
 

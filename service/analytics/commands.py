@@ -12,10 +12,10 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from projections.analytics.connection import CONNECTIONS, GRANTS, ConnectionRow, GrantRow
+from projections.analytics.connection import CONNECTIONS, GRANTS, ConnectionRow, SealedGrantRow
 from schemas.analytics.connection import ConnectRequest
 from schemas.kernel.published import body_schema
-from service.analytics.oauth import DeviceAuthorization, ProviderOAuth, Secret, Tokens
+from service.analytics.oauth import DeviceAuthorization, ProviderOAuth, SealedSecret, Tokens
 from service.auth.refusals import InvalidPayload, Refusal, ServiceUnavailable, refusal
 from service.eventstore.declare.commands import Lookup, Unit
 from service.eventstore.declare.intents import Intent
@@ -40,14 +40,14 @@ T = TypeVar("T")
 ATTEMPTS = 3
 
 
-class Asked(NamedTuple):
+class PendingConnection(NamedTuple):
     """A connection that waits for its human, and where that human goes."""
 
     row: ConnectionRow
     device: DeviceAuthorization
 
 
-async def connect(oauth: ProviderOAuth, wish: ConnectRequest) -> Intent[Asked]:
+async def connect(oauth: ProviderOAuth, wish: ConnectRequest) -> Intent[PendingConnection]:
     """Get a code for the human from the provider, and remember what it will be exchanged for.
 
     Raises ServiceUnavailable without a configuration, InvalidPayload for an address that is not public, and
@@ -66,13 +66,13 @@ async def connect(oauth: ProviderOAuth, wish: ConnectRequest) -> Intent[Asked]:
         raise _upstream(device)
     project_id, connection_id = wish.project_id, new_id("conn")
     stream = connections.stream(project_id, connection_id)
-    sealed = oauth.seal(project_id, connection_id, Secret(device_code=device.device_code))
+    sealed = oauth.seal(project_id, connection_id, SealedSecret(device_code=device.device_code))
     asked = ConnectWish(host, wish.provider_project_id, device.lifetime)
 
-    def decide(unit: Unit) -> Asked:
+    def decide(unit: Unit) -> PendingConnection:
         unit.append(stream, decide_connect(unit.state(stream), asked, unit.now))
-        unit.put(stream, GRANTS, GrantRow(project_id=project_id, id=connection_id, generation=1, sealed=sealed))
-        return Asked(_row(unit, stream), device)
+        unit.put(stream, GRANTS, SealedGrantRow(project_id=project_id, id=connection_id, generation=1, sealed=sealed))
+        return PendingConnection(_row(unit, stream), device)
 
     return Intent([stream], decide)
 
@@ -98,7 +98,7 @@ async def settle(store: EventStore, oauth: ProviderOAuth, row: ConnectionRow) ->
     return Intent([stream], decide, lookups=[Lookup(GRANTS, row.project_id, row.id)])
 
 
-def keep_tokens(before: GrantRow, sealed: str | None) -> Intent[None]:
+def keep_tokens(before: SealedGrantRow, sealed: str | None) -> Intent[None]:
     """Store the fresh tokens of a grant, sealed, unless somebody has stored others since `before` was read."""
     stream = connections.stream(before.project_id, before.id)
 
@@ -147,7 +147,7 @@ def _granted(tokens: Tokens, asked_for: int | None) -> Granted:
     return Granted(tokens.scopes, asked_for, covers_project=asked_for in tokens.projects)
 
 
-def _replace(unit: Unit, stream: Stream, grant: GrantRow, sealed: str | None) -> None:
+def _replace(unit: Unit, stream: Stream, grant: SealedGrantRow, sealed: str | None) -> None:
     unit.put(stream, GRANTS, msgspec.structs.replace(grant, generation=grant.generation + 1, sealed=sealed))
 
 

@@ -17,11 +17,11 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 import structlog
 
-from projections.analytics.connection import GRANTS, ConnectionRow, GrantRow
+from projections.analytics.connection import GRANTS, ConnectionRow, SealedGrantRow
 from schemas.onboarding.proof import PROOF_PROPERTY
 from service.analytics.commands import insist, keep_tokens
 from service.analytics.http import HttpAnswer, ProviderClient, cause_of, exchange, failure, parse
-from service.analytics.oauth import ProviderOAuth, Secret
+from service.analytics.oauth import ProviderOAuth, SealedSecret
 from service.analytics.probes import ErrorProbe, EventProbe, FunnelProbe
 from service.auth.system import carry_out
 from service.eventstore.store import EventStore
@@ -220,7 +220,7 @@ class ConnectedAnalytics:
                 return secret.access_token or failure("unauthorized")
             return await self._refresh(*grant)
 
-    async def _refresh(self, row: GrantRow, secret: Secret) -> str | ReadFailed:
+    async def _refresh(self, row: SealedGrantRow, secret: SealedSecret) -> str | ReadFailed:
         if secret.refresh_token is None:
             return failure("unauthorized")
         tokens = await self._oauth.refresh(self._connection.host, secret.refresh_token)
@@ -233,7 +233,7 @@ class ConnectedAnalytics:
         await self._keep(row, tokens.secret)
         return tokens.secret.access_token or failure("malformed")
 
-    async def _grant(self) -> tuple[GrantRow, Secret] | None:
+    async def _grant(self) -> tuple[SealedGrantRow, SealedSecret] | None:
         """Return the stored grant, opened; None when there is none or its key is gone."""
         row = await self._store.get(GRANTS, self._connection.project_id, self._connection.id)
         if row is None:
@@ -241,7 +241,7 @@ class ConnectedAnalytics:
         secret = self._oauth.unseal(self._connection.project_id, self._connection.id, row.sealed)
         return None if secret is None else (row, secret)
 
-    async def _keep(self, before: GrantRow, secret: Secret) -> None:
+    async def _keep(self, before: SealedGrantRow, secret: SealedSecret) -> None:
         """Store fresh tokens, unless another process has stored others meanwhile."""
         sealed = self._oauth.seal(before.project_id, before.id, secret)
         keep = partial(

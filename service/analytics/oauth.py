@@ -28,7 +28,7 @@ DEFAULT_LIFETIME = 3600  # seconds, for a token without a stated lifetime
 MAX_TEXT = 8192
 
 
-class Secret(msgspec.Struct, frozen=True):
+class SealedSecret(msgspec.Struct, frozen=True):
     """Sealed content: a device code while the person decides, then tokens; `expires_at` on the real clock (G-120)."""
 
     device_code: str | None = None
@@ -56,7 +56,7 @@ class Tokens(NamedTuple):
     A provider leaves the scopes out when they are those that were asked for (RFC 6749, section 5.1).
     """
 
-    secret: Secret
+    secret: SealedSecret
     scopes: tuple[str, ...]
     projects: tuple[int, ...] | None
 
@@ -110,15 +110,15 @@ class ProviderOAuth:
         """
         return self.is_configured_host(host) or await is_public(host)
 
-    def seal(self, project_id: str, connection_id: str, secret: Secret) -> str | None:
+    def seal(self, project_id: str, connection_id: str, secret: SealedSecret) -> str | None:
         """Seal a secret for its connection."""
         text = msgspec.json.encode(secret).decode()
         return seal(self._settings.encryption_key, PURPOSE, f"{project_id}/{connection_id}", text)
 
-    def unseal(self, project_id: str, connection_id: str, sealed: str | None) -> Secret | None:
+    def unseal(self, project_id: str, connection_id: str, sealed: str | None) -> SealedSecret | None:
         """Open a sealed secret; None when there is none, or the key is another one now."""
         text = unseal(self._settings.encryption_key, PURPOSE, f"{project_id}/{connection_id}", sealed)
-        return None if text is None else msgspec.json.decode(text, type=Secret)
+        return None if text is None else msgspec.json.decode(text, type=SealedSecret)
 
     async def start(self, host: str) -> DeviceAuthorization | ReadFailed:
         """Ask a provider for a device code with read scopes."""
@@ -190,7 +190,7 @@ def _tokens(body: bytes, former_refresh: str | None) -> Tokens | ReadFailed:
         return token
     if not token.access_token.isascii() or not token.access_token.isprintable() or not token.access_token:
         return failure("malformed")
-    secret = Secret(
+    secret = SealedSecret(
         access_token=token.access_token,
         refresh_token=token.refresh_token or former_refresh,
         expires_at=int(time.time()) + max(0, token.expires_in),

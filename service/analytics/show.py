@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from projections.analytics.connection import ConnectionRow
 from schemas.analytics.connection import ConnectionStarted, ConnectionStatus
-from service.analytics.commands import Asked
+from service.analytics.commands import PendingConnection
 from statemachines.analytics.connection import Reason, Status
 
 _NEXT = {
@@ -19,7 +19,7 @@ _NEXT_AFTER_DENIAL = {
 }
 
 
-def started(asked: Asked) -> ConnectionStarted:
+def started(asked: PendingConnection) -> ConnectionStarted:
     """Show where a human grants read access; times in seconds."""
     row, device = asked
     return ConnectionStarted(

@@ -70,7 +70,7 @@ _NAMES: Mapping[PrincipalKind, str] = {
 }
 
 
-class Standing(NamedTuple):
+class PrincipalStanding(NamedTuple):
     """How a principal stands to a project it may see: its role there, and whether the deletion fence is up."""
 
     role: str  # owner, member, credential or dsn
@@ -84,7 +84,7 @@ class Authenticator:
         self._settings = settings
         self._store = store
         self._known: dict[str, tuple[float, Principal]] = {}
-        self._standings: dict[tuple[str, str], tuple[float, Standing]] = {}
+        self._standings: dict[tuple[str, str], tuple[float, PrincipalStanding]] = {}
         self.uses = Uses(store)
 
     def start(self) -> None:
@@ -137,7 +137,7 @@ class Authenticator:
 
     async def standing(
         self, principal: Principal, project_id: str, *, remembered: bool = False, as_found: bool = False
-    ) -> Standing:
+    ) -> PrincipalStanding:
         """Say how the principal stands to a project. What is `remembered` is at most a second old (see _identify).
 
         `as_found`: the principal was identified in this request and by the same rule, so what was found of its project
@@ -161,7 +161,7 @@ class Authenticator:
         elif principal.project_id == project_id:
             role = "dsn" if principal.kind is PrincipalKind.DSN else "credential"
             if as_found and principal.project_active:
-                return Standing(role, fenced=False)
+                return PrincipalStanding(role, fenced=False)
             rows = await self._store.doors.fetch(
                 "select %s, owned_status(project => p.project_id, status => p.status) from projects p "
                 "where p.project_id = %s and p.id = %s",
@@ -172,7 +172,7 @@ class Authenticator:
         else:
             rows = []
         for role, status in rows:
-            standing = Standing(role, status != "active")
+            standing = PrincipalStanding(role, status != "active")
             # What may refuse is not remembered: a member who has just become an owner is one.
             if role != "member" and not standing.fenced:
                 if len(self._standings) >= CACHE_SIZE:

@@ -59,7 +59,7 @@ class Page(NamedTuple):
     price_id: str
 
 
-class Seen(NamedTuple):
+class SeenSubscriptions(NamedTuple):
     """A page of the provider's subscriptions, the newest first, as it shows them.
 
     `at`: everything that had happened by then is in it, in the provider's epoch seconds. `last_id` is where the next
@@ -143,7 +143,7 @@ class Payments:
 
         await self._ask(ask)
 
-    async def list_subscriptions(self, after: str | None) -> Seen | None:
+    async def list_subscriptions(self, after: str | None) -> SeenSubscriptions | None:
         """Read a page of all subscriptions there, the ended ones too: those made before the one with the id `after`.
 
         None when the provider does not know that one. Raises PaymentProviderUnavailable.
@@ -151,7 +151,7 @@ class Payments:
         wanted: dict[str, Any] = {"status": "all", "limit": PAGE}
         wanted |= {} if after is None else {"starting_after": after}
 
-        def ask(client: stripe.StripeClient) -> Seen | None:
+        def ask(client: stripe.StripeClient) -> SeenSubscriptions | None:
             try:
                 answer = client.raw_request("get", "/v1/subscriptions", **wanted)
             except self._library.InvalidRequestError as error:
@@ -255,10 +255,12 @@ def _price(client: stripe.StripeClient, name: str, plan: Plan) -> str:
     return client.v1.prices.create(new, _options(f"{name}:{plan.price_cents}", "price")).id
 
 
-def _seen(page: Any, answered_at: str) -> Seen:
+def _seen(page: Any, answered_at: str) -> SeenSubscriptions:
     """Read a page. Raises LookupError, TypeError and ValueError for what is none."""
     last = str(page["data"][-1]["id"]) if page["has_more"] else None
-    return Seen(list(page["data"]), int(parsedate_to_datetime(answered_at).timestamp()) - SETTLING_SECONDS, last)
+    return SeenSubscriptions(
+        list(page["data"]), int(parsedate_to_datetime(answered_at).timestamp()) - SETTLING_SECONDS, last
+    )
 
 
 def _options(key: str | None, purpose: str) -> Any:

@@ -33,7 +33,7 @@ class Month(NamedTuple):
         return self.end - DAY
 
 
-class Total(NamedTuple):
+class UsageSum(NamedTuple):
     """Sums over days; `errors` counts every log event."""
 
     errors: int
@@ -46,7 +46,7 @@ class Total(NamedTuple):
         return sum(self)
 
 
-class Standing(NamedTuple):
+class AccountStanding(NamedTuple):
     """An account in a month, against the cap of its plan.
 
     `current` says whether the month is the present one: no other locks anything. `notify` says whether a person
@@ -57,7 +57,7 @@ class Standing(NamedTuple):
     plan: str
     cap: int
     retention_days: int
-    total: Total
+    total: UsageSum
     current: bool
     notify: bool
 
@@ -110,15 +110,15 @@ def _month(year: int, number: int) -> Month:
     return Month(f"{start:%Y-%m}", int(start.timestamp()), int(after.timestamp()))
 
 
-def total_of(days: Sequence[DayUsage]) -> Total:
+def total_of(days: Sequence[DayUsage]) -> UsageSum:
     """Add days up."""
-    return Total(*(sum(day[column] for day in days) for column in (1, 2, 3)))
+    return UsageSum(*(sum(day[column] for day in days) for column in (1, 2, 3)))
 
 
-def standing_of(month: Month, days: Sequence[DayUsage], name: str, plan: Plan, now: int) -> Standing:
+def standing_of(month: Month, days: Sequence[DayUsage], name: str, plan: Plan, now: int) -> AccountStanding:
     """Judge the days of a month, oldest first, by a plan; `now` in epoch seconds."""
     total, before = total_of(days), total_of([day for day in days if day.day < now - now % DAY])
-    standing = Standing(
+    standing = AccountStanding(
         month=month,
         plan=name,
         cap=plan.events,

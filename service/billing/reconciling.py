@@ -17,7 +17,7 @@ from projections.billing.subscription import SUBSCRIPTIONS, SubscriptionRow
 from service.auth.system import carry_out
 from service.billing import commands
 from service.billing.notifications import read_seen, whose
-from service.billing.payments import PaymentProviderUnavailable, Payments, Seen
+from service.billing.payments import PaymentProviderUnavailable, Payments, SeenSubscriptions
 from service.eventstore.connect.clock import NOW
 from service.eventstore.store import EventStore
 from service.settingvalues import Plan
@@ -36,7 +36,7 @@ _KEEP = (
 )
 
 
-class Look(NamedTuple):
+class Reconciled(NamedTuple):
     """What came of a look: the subscriptions that were read, and those of them that were not as recorded.
 
     Not `complete`: the provider did not answer, and the next look goes on where this one has ended.
@@ -47,10 +47,10 @@ class Look(NamedTuple):
     complete: bool = True
 
 
-async def reconcile(store: EventStore, payments: Payments, plans: Mapping[str, Plan]) -> Look:
+async def reconcile(store: EventStore, payments: Payments, plans: Mapping[str, Plan]) -> Reconciled:
     """Look once; without a provider nothing is read. Raises what the store raises."""
     if not payments.configured:
-        return Look()
+        return Reconciled()
     read = corrected = 0
     complete = True
     place, after = await _place(store), None
@@ -70,10 +70,10 @@ async def reconcile(store: EventStore, payments: Payments, plans: Mapping[str, P
         complete = False
     if corrected:
         log.warning("subscriptions_corrected", number=corrected)
-    return Look(read, corrected, complete)
+    return Reconciled(read, corrected, complete)
 
 
-async def _compare(store: EventStore, seen: Seen, plans: Mapping[str, Plan]) -> int:
+async def _compare(store: EventStore, seen: SeenSubscriptions, plans: Mapping[str, Plan]) -> int:
     """Record what is not as the provider shows it; returns how many subscriptions that were."""
     found = [known for about in seen.subscriptions if (known := read_seen(about, plans, seen.at)) is not None]
     ids = [known.said.subscription_id for known in found]

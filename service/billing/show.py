@@ -28,7 +28,7 @@ from schemas.billing.usage import (
 )
 from service.billing.payments import Page
 from service.billing.plans import Held
-from service.billing.quota import Standing, Total
+from service.billing.quota import AccountStanding, UsageSum
 from service.billing.reads import DayUsage
 from service.eventstore.connect.clock import DAY
 
@@ -43,7 +43,7 @@ _PORTAL = "; POST /v1/billing/portal leads to where it is mended."
 _MOST_TEXT = 255
 
 
-def usage(standing: Standing, upgrade: Upgrade) -> Usage:
+def usage(standing: AccountStanding, upgrade: Upgrade) -> Usage:
     """What an account has used in a month, and how that stands against its plan."""
     total = standing.total
     return Usage(
@@ -71,7 +71,7 @@ def history(days: int, today: int, found: Sequence[DayUsage]) -> UsageHistory:
     )
 
 
-def notice(standing: Standing) -> BillingNotice | None:
+def notice(standing: AccountStanding) -> BillingNotice | None:
     """What to say beside other answers; None while usage is well within the plan."""
     if not (standing.current and standing.near):
         return None
@@ -100,7 +100,7 @@ def upgrade(larger: str | None, *, sold: bool) -> Upgrade:
 
 
 def status(
-    user_id: str, standing: Standing, held: Held, price_cents: int, offer: Upgrade, *, sold: bool
+    user_id: str, standing: AccountStanding, held: Held, price_cents: int, offer: Upgrade, *, sold: bool
 ) -> BillingStatus:
     """An account's plan and payment, and how a month stands against it; `sold` as for `upgrade`."""
     due = _DUE + (_PORTAL if sold else ".")
@@ -157,11 +157,11 @@ def _short(value: Any) -> str | None:
     return value if isinstance(value, str) and len(value) <= _MOST_TEXT else None
 
 
-def _breakdown(total: Total) -> Breakdown:
+def _breakdown(total: UsageSum) -> Breakdown:
     return Breakdown(errors=total.errors, analytics=total.analytics, deploys=total.deploys)
 
 
-def _quota(standing: Standing) -> Quota:
+def _quota(standing: AccountStanding) -> Quota:
     used = standing.total.events
     return Quota(
         state=standing.state,

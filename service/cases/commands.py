@@ -66,7 +66,7 @@ class AgentRunReport(NamedTuple):
     pr_url: str | None
 
 
-class Recorded(NamedTuple):
+class RecordedAgentRun(NamedTuple):
     """The record of an agent's run, made `at` (epoch seconds), and the case as it stands afterwards."""
 
     id: str
@@ -128,18 +128,18 @@ def write_comment(project_id: str, case_id: str, case_revision: int, user_id: st
     return Intent([written], decide, reads=[case])
 
 
-def record_run(project_id: str, case_id: str, report: AgentRunReport) -> Intent[Recorded]:
+def record_run(project_id: str, case_id: str, report: AgentRunReport) -> Intent[RecordedAgentRun]:
     """Record what an agent did; one that found the case to be noise takes it out of attention (R-CASE-01, G-050)."""
     case, made = cases.stream(project_id, case_id), agent_run.stream(project_id, new_id("arun"))
 
-    def decide(unit: Unit) -> Recorded:
+    def decide(unit: Unit) -> RecordedAgentRun:
         state = _existing(unit, case)
         outcome, summary_md, pr_url = report
         events = agent_run.decide_record_run(unit.state(made), case_id, outcome, summary_md, pr_url, unit.now)
         unit.append(made, events)
         if outcome is Outcome.MARKED_SPURIOUS:
             state = unit.append(case, cases.decide_mark_spurious(state, made.id, unit.now))
-        return Recorded(made.id, case_id, project_id, report, state, unit.now)
+        return RecordedAgentRun(made.id, case_id, project_id, report, state, unit.now)
 
     return Intent([made, case], decide)
 

@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from service.eventstore.connect.clock import NOW_SECONDS
-from service.eventstore.read.pages import Place
+from service.eventstore.read.pages import PageEnd
 from service.eventstore.store import EventStore
 
 PEOPLE_COUNTED = 2000  # people of merged cases that are told apart
@@ -114,13 +114,13 @@ class ListedCase(NamedTuple):
     merged_into: str | None
 
     @property
-    def place(self) -> Place:
+    def place(self) -> PageEnd:
         """Where it stands in the list."""
-        return Place(self.opened_at, self.id)
+        return PageEnd(self.opened_at, self.id)
 
 
 async def list_cases(
-    store: EventStore, project_id: str, wanted: CaseFilter, start: Place, limit: int
+    store: EventStore, project_id: str, wanted: CaseFilter, start: PageEnd, limit: int
 ) -> list[ListedCase]:
     """Read cases by the time they were opened, newest first, after a place."""
     narrowed, direct = _sought(project_id, wanted)
@@ -152,7 +152,7 @@ def _sought(project_id: str, wanted: CaseFilter) -> tuple[list[Condition], list[
     return narrowed, direct
 
 
-def _among(project_id: str, wanted: CaseFilter, start: Place) -> Condition:
+def _among(project_id: str, wanted: CaseFilter, start: PageEnd) -> Condition:
     """The cases of a status after a place."""
     values = [project_id, start.at, start.id]
     return (_PLACE, values) if wanted.status is None else (f"{_PLACE} and {_STATUS} = %s", [*values, wanted.status])

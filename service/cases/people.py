@@ -103,7 +103,7 @@ class OfProject(NamedTuple):
     complete: bool
 
 
-class Known(NamedTuple):
+class PersonFacts(NamedTuple):
     """What is known of a person: nothing when there are no events. Times in epoch seconds."""
 
     total: int
@@ -134,7 +134,7 @@ async def users_of_project(store: EventStore, project_id: str, days: int, limit:
     return OfProject(_users([row[2:] for row in rows]), people, total, counted_from, not found)
 
 
-async def person(store: EventStore, project_id: str, distinct_id: str) -> Known:
+async def person(store: EventStore, project_id: str, distinct_id: str) -> PersonFacts:
     """Read what is known of a person."""
     who, most = (project_id, distinct_id), MOST_OF_PERSON
     [[analytics, logs, errors, first, last, email]] = await store.fetch(
@@ -143,7 +143,7 @@ async def person(store: EventStore, project_id: str, distinct_id: str) -> Known:
     rows = await store.fetch(_RECENT, *who, RECENT, *who, RECENT, RECENT) if analytics or logs else []
     fields = PersonEvent.__struct_fields__
     recent = [PersonEvent(**dict(zip(fields, row, strict=True))) for row in rows]
-    return Known(analytics + logs, errors, first, last, email, recent)
+    return PersonFacts(analytics + logs, errors, first, last, email, recent)
 
 
 def _users(rows: Iterable[Sequence[Any]]) -> list[AffectedUser]:

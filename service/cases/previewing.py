@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from service.eventstore.connect.clock import DAY
-from service.eventstore.read.pages import END, Place
+from service.eventstore.read.pages import END, PageEnd
 from service.eventstore.store import EventStore
 
 WINDOWS = (7, 30, 90)  # days
@@ -162,7 +162,7 @@ async def _compare(store: EventStore, project_id: str, like: str, found: _Found,
                     found.add(case)
             if not rows or rows[0][0] < CASES:
                 return
-            place = Place(rows[-1][1], rows[-1][2])
+            place = PageEnd(rows[-1][1], rows[-1][2])
     except TimeoutError:
         found.compared_from = place.at
 

@@ -116,7 +116,7 @@ class CaseTotal(msgspec.Struct, frozen=True):
     unmarked: bool
 
 
-class Evidence(msgspec.Struct, frozen=True):
+class CaseEvidence(msgspec.Struct, frozen=True):
     """What the errors say that are still kept: the latest one, why the case's own latest was put here, how many a day.
 
     `days` is keyed by the epoch of midnight.
@@ -144,7 +144,7 @@ class CaseBundle(msgspec.Struct, frozen=True):
     merged: list[MergedCase]
     comments: list[CommentRow]
     runs: list[AgentRunRow]
-    evidence: Evidence = Evidence()
+    evidence: CaseEvidence = CaseEvidence()
 
     @property
     def held(self) -> ClaimRow | None:
@@ -188,7 +188,7 @@ async def read_case(
     return msgspec.structs.replace(bundle, evidence=await _evidence(store, bundle)), rows[0][1]
 
 
-async def _evidence(store: EventStore, bundle: CaseBundle) -> Evidence:
+async def _evidence(store: EventStore, bundle: CaseBundle) -> CaseEvidence:
     """Read what the errors of a case say, as far as there were any when the case was read."""
     project_id, case_id = bundle.case.project_id, bundle.case.id
     last, oldest = bundle.total.last_seen_at, bundle.today - (TREND_DAYS - 1) * DAY
@@ -202,12 +202,12 @@ async def _evidence(store: EventStore, bundle: CaseBundle) -> Evidence:
     ids = [case_id, *(member.case_id for member in bundle.merged)]
     latest = (ids, project_id, last, project_id, case_id, bundle.stats.last_seen_at)
     [[text]] = await store.fetch_planned(_EVIDENCE, *latest, ids, project_id, since, last)
-    return msgspec.json.decode(text, type=Evidence)
+    return msgspec.json.decode(text, type=CaseEvidence)
 
 
-async def _evidence_of_today(store: EventStore, project_id: str, case_id: str, today: int, last: int) -> Evidence:
+async def _evidence_of_today(store: EventStore, project_id: str, case_id: str, today: int, last: int) -> CaseEvidence:
     """Read what the errors of a case say that has none but of today. Raises UndefinedTable."""
     of_case = (project_id, case_id, last)
     query = _EVIDENCE_OF_TODAY.format(partition_of("log_events", today))
     [[text]] = await store.fetch(query, today, *of_case, *of_case)
-    return msgspec.json.decode(text, type=Evidence)
+    return msgspec.json.decode(text, type=CaseEvidence)

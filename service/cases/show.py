@@ -22,7 +22,7 @@ from schemas.cases.case import (
     CaseTrend,
     CaseWork,
 )
-from service.cases.commands import Acted, Recorded, Written
+from service.cases.commands import Acted, RecordedAgentRun, Written
 from service.cases.listing import ListedCase
 from service.cases.reads import TREND_COUNTED, CaseBundle
 from service.eventstore.connect.clock import DAY
@@ -188,7 +188,7 @@ _AFTER_RUN = {
 }
 
 
-def agent_run(recorded: Recorded) -> AgentRunRecordedBody:
+def agent_run(recorded: RecordedAgentRun) -> AgentRunRecordedBody:
     """Show the record of an agent's run that was just made."""
     outcome, summary_md, pr_url = recorded.report
     return AgentRunRecordedBody(

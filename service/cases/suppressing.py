@@ -15,7 +15,7 @@ from service.auth.refusals import refusal
 from service.auth.system import carry_out
 from service.eventstore.declare.commands import Unit
 from service.eventstore.declare.intents import Intent
-from service.eventstore.read.pages import Place
+from service.eventstore.read.pages import PageEnd
 from service.eventstore.store import EventStore
 from service.ids import new_id
 from statemachines.cases import case as cases
@@ -31,7 +31,7 @@ where c.project_id = %s and c.status = %s and (c.opened_at, c.id) > (%s, %s) ord
 """
 
 
-class Wish(NamedTuple):
+class SuppressionWish(NamedTuple):
     """A rule to make."""
 
     fingerprint_pattern: str
@@ -46,7 +46,7 @@ async def rules_of(store: EventStore, project_id: str) -> list[SuppressionRule]:
     return [] if row is None else row.rules[::-1]
 
 
-def create(project_id: str, wish: Wish) -> Intent[SuppressionRule]:
+def create(project_id: str, wish: SuppressionWish) -> Intent[SuppressionRule]:
     """Make a rule under a new id. Raises HintMissing and TooManyRules."""
     stream, made_id = suppressions.stream(project_id), new_id("sup")
 
@@ -91,7 +91,7 @@ async def apply_rules(store: EventStore, project_id: str) -> int:
     """
     applied = 0
     for status in (cases.Status.OPEN.value, cases.Status.OVERFLOW.value):
-        place = Place(-1, "")
+        place = PageEnd(-1, "")
         while True:
             stream = suppressions.stream(project_id)
             row = await store.get(SUPPRESSIONS.table, project_id, stream.id)
@@ -106,7 +106,7 @@ async def apply_rules(store: EventStore, project_id: str) -> int:
                 applied += sum(await asyncio.gather(*(_apply(store, project_id, case_id) for case_id in together)))
             if len(found) < PAGE:
                 break
-            place = Place(found[-1][0], found[-1][1])
+            place = PageEnd(found[-1][0], found[-1][1])
     return applied
 
 

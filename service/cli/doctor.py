@@ -28,7 +28,7 @@ from service.eventstore.history import newer
 from service.eventstore.history.audit import damaged_streams
 from service.eventstore.schema import migrations
 from service.eventstore.schema.guards import serving_role
-from service.eventstore.schema.migrations import MigrationError, Standing
+from service.eventstore.schema.migrations import MigrationError, MigrationStanding
 from service.eventstore.schema.roles import check_parted
 from service.eventstore.schema.startup import server_problems
 from service.registry import machines
@@ -228,7 +228,7 @@ def _schema(connection: psycopg.Connection[Any]) -> Iterator[Finding]:
     wrong = [f"{name} {standing.value}" for name, standing in standings if not migrations.serves([(name, standing)])]
     detail = f"{', '.join(wrong)}; run `service db migrate`" if wrong else "up to date"
     yield Finding("schema", WRONG if wrong else OK, detail)
-    later = [name for name, standing in standings if standing is Standing.LATER]
+    later = [name for name, standing in standings if standing is MigrationStanding.LATER]
     if later:
         yield Finding("release", WARNING, f"a later one works on this database too: {', '.join(later)}")
 

@@ -174,12 +174,12 @@ def verify(as_json: bool) -> None:
     Exit code 0 when nothing was found, 1 when something was, 4 when it could not be looked at. What nobody can tell
     without signed checkpoints is said at the end.
     """
-    from service.eventstore.history.audit import Seen, check_history
+    from service.eventstore.history.audit import CheckedHistory, check_history
     from service.eventstore.schema.guards import check_guards
     from service.registry import machines
 
     machines()  # Imports every module that declares topics: payloads are read too.
-    seen = Seen()
+    seen = CheckedHistory()
     with looking(), database() as settings, connected(settings) as opened:
         found = [problem._asdict() for problem in check_history(opened, seen)]
         parted = settings.migration_database_url is not None

@@ -11,7 +11,7 @@ from service.cli.shared.common import json_option, print_json, progress, say, wi
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from service.contracts.stopping import Tally
+    from service.contracts.stopping import StopTally
     from service.eventstore.store import EventStore
     from service.runs.background.effects import StartedGrant
 
@@ -45,7 +45,9 @@ def pause(everything: bool, why: str, as_json: bool) -> None:  # noqa: ARG001 - 
         raise SystemExit(1)
 
 
-async def _stop(store: EventStore, why: str, report: Callable[[int, int], None]) -> tuple[Tally, list[StartedGrant]]:
+async def _stop(
+    store: EventStore, why: str, report: Callable[[int, int], None]
+) -> tuple[StopTally, list[StartedGrant]]:
     from service.contracts.stopping import stop_installation
     from service.runs.background.effects import started_anywhere
 
@@ -53,7 +55,7 @@ async def _stop(store: EventStore, why: str, report: Callable[[int, int], None])
     return tally, await started_anywhere(store, limit=MOST_EFFECTS + 1)
 
 
-def _print(tally: Tally, effects: list[StartedGrant]) -> None:
+def _print(tally: StopTally, effects: list[StartedGrant]) -> None:
     """Say what was stopped, what had begun, and what could not be stopped."""
     say(f"Stopped. {len(tally.paused)} contracts were paused; none can be enabled until `service resume --all`.")
     for effect in effects[:MOST_EFFECTS]:

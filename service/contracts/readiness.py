@@ -33,7 +33,7 @@ _OBSERVED = (
 )
 
 
-class Evidence(NamedTuple):
+class ProjectEvidence(NamedTuple):
     """What was read about a project, before any lock."""
 
     project_id: str
@@ -58,12 +58,12 @@ class Evidence(NamedTuple):
         return _judge(signal_map, [row for row in rows if row is not None], self.ingested, unit.now)
 
 
-async def gather(store: EventStore, project_id: str, automations: Iterable[SavedAutomation]) -> Evidence:
+async def gather(store: EventStore, project_id: str, automations: Iterable[SavedAutomation]) -> ProjectEvidence:
     """Read what the readiness of these automations depends on."""
     chosen = list(automations)
     ids = [automation.automation_id for automation in chosen]
     names = sorted({event for automation in chosen for event in events_of(automation)})
-    return Evidence(
+    return ProjectEvidence(
         project_id=project_id,
         signal_map=await store.get(SIGNAL_MAPS, project_id, signal_maps.stream(project_id).id),
         credentials=await store.find(CREDENTIALS, _LASTING, project_id, project_id, CI, ids),

@@ -44,7 +44,7 @@ class NotStopped(NamedTuple):
     why: str
 
 
-class Tally(NamedTuple):
+class StopTally(NamedTuple):
     """What a stop of the installation came to: projects whose contract it paused, and those it could not."""
 
     stop: InstallationStop
@@ -54,7 +54,7 @@ class Tally(NamedTuple):
 
 async def stop_installation(
     store: EventStore, why: str, progress: Callable[[int, int], None] = lambda _done, _total: None
-) -> Tally:
+) -> StopTally:
     """Stop every automation of the installation; `why` is kept with each event. Raises what the store raises."""
     stop = await carry_out(store, ACTOR, "pause --all", commands.stop_installation(why))
     paused: list[str] = []
@@ -68,7 +68,9 @@ async def stop_installation(
         await _pause_each(store, found, why, paused, failed, progress)
     left = {project_id for (project_id,) in await store.fetch(_ENABLED)}
     busy = [NotStopped(project_id, "service_unavailable") for project_id in sorted(left - failed.keys())]
-    return Tally(stop, sorted(set(paused) - left), [*(failed[name] for name in sorted(failed.keys() & left)), *busy])
+    return StopTally(
+        stop, sorted(set(paused) - left), [*(failed[name] for name in sorted(failed.keys() & left)), *busy]
+    )
 
 
 async def resume_installation(store: EventStore) -> InstallationStop:

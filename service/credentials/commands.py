@@ -9,7 +9,7 @@ import msgspec
 from projections.credentials.credential import CREDENTIAL_USES
 from projections.credentials.credential import PROJECTION as CREDENTIALS
 from service.auth.secrets import SecretKind, make
-from service.credentials.show import Standing, credential_replay
+from service.credentials.show import CredentialStanding, credential_replay
 from service.eventstore.declare.commands import Lookup, Unit
 from service.eventstore.declare.intents import Intent
 from service.ids import new_id
@@ -27,7 +27,7 @@ from statemachines.kernel.machine import Stream
 class NewCredential(NamedTuple):
     """A credential that was just made, with its secret, shown once."""
 
-    standing: Standing
+    standing: CredentialStanding
     secret: str
 
 
@@ -68,14 +68,14 @@ def refuse_repeat(unit: Unit, project_id: str, credential_id: str) -> NoReturn:
     )
 
 
-def revoke(project_id: str, credential_id: str, reason: str | None) -> Intent[Standing]:
+def revoke(project_id: str, credential_id: str, reason: str | None) -> Intent[CredentialStanding]:
     """End a credential, an expired one too; the first reason counts (R-CRED-11). Raises CredentialNotFound.
 
     A fence of the project: from the answer on nothing that rests on the credential commits.
     """
     stream = credentials.stream(project_id, credential_id)
 
-    def decide(unit: Unit) -> Standing:
+    def decide(unit: Unit) -> CredentialStanding:
         unit.append(stream, credentials.decide_revoke(unit.state(stream), reason, unit.now))
         return _standing(unit, stream)
 
@@ -86,9 +86,9 @@ def _uses(stream: Stream) -> Lookup:
     return Lookup(CREDENTIAL_USES, stream.project_id, stream.id)
 
 
-def _standing(unit: Unit, stream: Stream) -> Standing:
+def _standing(unit: Unit, stream: Stream) -> CredentialStanding:
     """The credential as the unit has it, and when it was last used. Raises CredentialNotFound after a purge."""
     row, used = unit.row(CREDENTIALS.table, *stream.name), unit.row(CREDENTIAL_USES, *stream.name)
     if row is None:
         raise CredentialNotFound("There is no such credential.")
-    return Standing(row, used.last_used_at if used else None, unit.now)
+    return CredentialStanding(row, used.last_used_at if used else None, unit.now)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from projections.credentials.credential import CredentialRow
-from service.credentials.show import Standing
-from service.eventstore.read.pages import Place
+from service.credentials.show import CredentialStanding
+from service.eventstore.read.pages import PageEnd
 from service.eventstore.store import EventStore
 
 _CREDENTIALS_OF = (
@@ -15,8 +15,8 @@ _CREDENTIALS_OF = (
 )
 
 
-async def credentials_of(store: EventStore, project_id: str, after: Place, limit: int) -> list[Standing]:
+async def credentials_of(store: EventStore, project_id: str, after: PageEnd, limit: int) -> list[CredentialStanding]:
     """List at most `limit` credentials of a project that come after a place, as they stand now, newest first."""
     now = await store.now()
     rows = await store.fetch(_CREDENTIALS_OF, project_id, after.at, after.id, limit)
-    return [Standing(msgspec.json.decode(text, type=CredentialRow), used, now) for text, used in rows]
+    return [CredentialStanding(msgspec.json.decode(text, type=CredentialRow), used, now) for text, used in rows]

@@ -18,7 +18,7 @@ from statemachines.credentials.credential import CI, RUNNER
 ENV_VARS = {CI: "SERVICE_CI_API_KEY", RUNNER: "SERVICE_RUNNER_API_KEY"}
 
 
-class Standing(NamedTuple):
+class CredentialStanding(NamedTuple):
     """A credential as it stands at `now`; times in epoch seconds."""
 
     row: CredentialRow
@@ -26,7 +26,7 @@ class Standing(NamedTuple):
     now: int
 
 
-def credential_created(standing: Standing, secret: str) -> CredentialCreatedBody:
+def credential_created(standing: CredentialStanding, secret: str) -> CredentialCreatedBody:
     """A new credential, with its secret."""
     return CredentialCreatedBody(
         **metadata_of(*standing),
@@ -35,19 +35,19 @@ def credential_created(standing: Standing, secret: str) -> CredentialCreatedBody
     )
 
 
-def credential_replay(standing: Standing) -> CredentialReplay:
+def credential_replay(standing: CredentialStanding) -> CredentialReplay:
     """What a repeated creation is told: the credential that it made, as it stands now."""
     return CredentialReplay(**metadata_of(*standing))
 
 
-def credential_list(credentials: Sequence[Standing], cursor: str | None) -> CredentialList:
+def credential_list(credentials: Sequence[CredentialStanding], cursor: str | None) -> CredentialList:
     """A page of the credentials of a project."""
     items = [CredentialMetadata(**metadata_of(*standing)) for standing in credentials]
     next_action = "Revoke a credential that leaked or is no longer needed."
     return CredentialList(credentials=items, next_cursor=cursor, next_action=next_action)
 
 
-def credential_revoked(standing: Standing) -> CredentialRevokedBody:
+def credential_revoked(standing: CredentialStanding) -> CredentialRevokedBody:
     """A credential as it ended."""
     next_action = "Remove the secret from wherever it was kept."
     return CredentialRevokedBody(**metadata_of(*standing), next_action=next_action)

@@ -14,7 +14,7 @@ from service.eventstore.store import EventStore
 from statemachines.deletion.removal import KEPT_SECONDS
 
 
-class Progress(NamedTuple):
+class DeletionLeft(NamedTuple):
     """What is left of a deletion: projects of an account, open objects of automation, records of telemetry."""
 
     projects: int
@@ -85,10 +85,10 @@ async def others_in(store: EventStore, project_id: str, user_id: str) -> list[Me
     return [(row.id, row.user_id) for row in await other_memberships(store, project_id, user_id)]
 
 
-async def progress_of(store: EventStore, row: DeletionRow) -> Progress:
+async def progress_of(store: EventStore, row: DeletionRow) -> DeletionLeft:
     """Count what is left of a deletion, each number up to MOST_COUNTED."""
     [[projects, open_left, telemetry]] = await store.fetch(_LEFT, *(row.scope_id, row.id, *(row.scope_id,) * 5))
-    return Progress(projects, open_left, telemetry)
+    return DeletionLeft(projects, open_left, telemetry)
 
 
 async def find_account_deletion(store: EventStore, user_id: str, api_key_sha256: str) -> DeletionRow | None:

@@ -17,7 +17,7 @@ from schemas.deletion.removal import (
     ProjectDeleted,
     ProjectDeleting,
 )
-from service.deletion.reads import Progress
+from service.deletion.reads import DeletionLeft
 from statemachines.deletion.removal import Manifest
 
 POLL_AFTER = 1
@@ -27,7 +27,7 @@ _OVER = "Keep this receipt; there is nothing left to do here."
 _NOTE = "Projects with another owner stay. The same identity may sign in again, as somebody new."
 
 
-def project(row: DeletionRow, left: Progress | None = None) -> ProjectDeleting | ProjectDeleted:
+def project(row: DeletionRow, left: DeletionLeft | None = None) -> ProjectDeleting | ProjectDeleted:
     """Show the deletion of a project, and what is `left` of it where that was counted."""
     if row.deleted_at is None:
         return ProjectDeleting(
@@ -54,7 +54,7 @@ def project(row: DeletionRow, left: Progress | None = None) -> ProjectDeleting |
     )
 
 
-def account(row: DeletionRow, left: Progress | None = None) -> AccountDeleting | AccountDeleted:
+def account(row: DeletionRow, left: DeletionLeft | None = None) -> AccountDeleting | AccountDeleted:
     """Show the deletion of an account, and what is `left` of it where that was counted.
 
     Its manifest is shown once all of its projects are fenced: it is their sum.
@@ -91,7 +91,7 @@ def _follow_ups(row: DeletionRow) -> list[FollowUpOutside]:
     return msgspec.convert(msgspec.to_builtins(row.external_follow_ups), list[FollowUpOutside])
 
 
-def _progress(left: Progress | None) -> DeletionProgress | msgspec.UnsetType:
+def _progress(left: DeletionLeft | None) -> DeletionProgress | msgspec.UnsetType:
     return msgspec.UNSET if left is None else DeletionProgress(left.projects, left.open, left.telemetry)
 
 

@@ -38,7 +38,7 @@ class Report(NamedTuple):
     marker_sha256: str | None
 
 
-class Recorded(NamedTuple):
+class RecordedDeploy(NamedTuple):
     """A recorded deploy. `awaited` is where a run waits for its commit instead, when it was deployed elsewhere."""
 
     row: DeployRow
@@ -52,7 +52,7 @@ class _Waiting(NamedTuple):
     elsewhere: str | None
 
 
-async def record(store: EventStore, project_id: str, report: Report, account_id: str) -> Intent[Recorded]:
+async def record(store: EventStore, project_id: str, report: Report, account_id: str) -> Intent[RecordedDeploy]:
     """Record a deploy under a new id, and bind a trusted one to the run that waits for its commit where it went.
 
     It counts for the account, who pays for the project.
@@ -63,7 +63,7 @@ async def record(store: EventStore, project_id: str, report: Report, account_id:
     waiting = await _find_waiting(store, project_id, report)
     looks_at_session = report.credential_id is not None and report.marker_sha256 is not None
 
-    def decide(unit: Unit) -> Recorded:
+    def decide(unit: Unit) -> RecordedDeploy:
         matched = _matched(unit.state(session), report.marker_sha256 or "", unit.now) if looks_at_session else None
         wish = RecordDeploy(
             version=report.version,
@@ -79,7 +79,7 @@ async def record(store: EventStore, project_id: str, report: Report, account_id:
         _put_facts(unit, stream, report, account_id)
         row = unit.row(PROJECTION.table, project_id, stream.id)
         assert row is not None, "a recorded deploy has a row"
-        return Recorded(row, waiting.elsewhere if row.automation_run_id is None else None)
+        return RecordedDeploy(row, waiting.elsewhere if row.automation_run_id is None else None)
 
     scope = None if waiting.run is None else waiting.run.scope
     return Intent(

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from projections.deploys.deploy import DeployRow
-from service.eventstore.read.pages import Place
+from service.eventstore.read.pages import PageEnd
 from service.eventstore.store import EventStore
 
 _NEWEST = """
@@ -26,12 +26,14 @@ class Noted(NamedTuple):
     message: str | None
 
     @property
-    def place(self) -> Place:
+    def place(self) -> PageEnd:
         """Where it stands in the list."""
-        return Place(self.row.recorded_at, self.row.id)
+        return PageEnd(self.row.recorded_at, self.row.id)
 
 
-async def newest(store: EventStore, project_id: str, environment: str | None, after: Place, limit: int) -> list[Noted]:
+async def newest(
+    store: EventStore, project_id: str, environment: str | None, after: PageEnd, limit: int
+) -> list[Noted]:
     """Read at most `limit` deploys of a project after a place, newest first; of one environment, or of all (None)."""
     only, values = ("", ()) if environment is None else (_OF_ENVIRONMENT, (environment,))
     found = await store.fetch(_NEWEST + only + _NEWEST_ORDER, project_id, after.at, after.id, *values, limit)

@@ -16,7 +16,7 @@ from service.discovery.room import room_checks
 from service.eventstore.connect.clock import NOW
 from service.eventstore.history import newer
 from service.eventstore.schema import migrations
-from service.eventstore.schema.migrations import Migration, Standing
+from service.eventstore.schema.migrations import Migration, MigrationStanding
 from service.eventstore.store import EventStore
 from service.fairness.not_done import CommandNotDone
 from service.runs.background import sweep, turns
@@ -90,7 +90,7 @@ def _migrations() -> list[Migration]:
 async def _schema_check(store: EventStore) -> Check:
     applied = migrations.ledger(await store.fetch(migrations.LEDGER))
     standings = migrations.compare(applied, _migrations())
-    others = [f"{name} {standing.value}" for name, standing in standings if standing is not Standing.APPLIED]
+    others = [f"{name} {standing.value}" for name, standing in standings if standing is not MigrationStanding.APPLIED]
     return Check("migrations", ok=migrations.serves(standings), detail=", ".join(others) or "up to date")
 
 

@@ -27,7 +27,7 @@ FIRST_BACKOFF = 0.001
 LAST_BACKOFF = 0.032
 
 
-class Sender(Protocol):
+class RecordSender(Protocol):
     """Who sends a record: the account whose share it takes, and the project that it belongs to."""
 
     @property
@@ -46,7 +46,7 @@ class Record(Protocol):
     delay: float
 
     @property
-    def sender(self) -> Sender:
+    def sender(self) -> RecordSender:
         """Who sent it."""
 
     @property

@@ -18,7 +18,7 @@ import httpx2
 import pytest
 
 from service.billing.payments import Payments
-from service.billing.reconciling import Look, reconcile
+from service.billing.reconciling import Reconciled, reconcile
 from service.eventstore.store import EventStore
 from service.registry import registry
 from service.settingvalues import PLANS, plans
@@ -151,13 +151,13 @@ def test_what_was_told_in_vain_is_read_there(server: ServerHandle, provider: htt
         assert plan_of(person) == ("free", "canceled")
 
 
-def look(server: ServerHandle, provider: httpx2.Client) -> Look:
+def look(server: ServerHandle, provider: httpx2.Client) -> Reconciled:
     """Read at the provider, as the worker does every ten minutes."""
     settings = SimpleNamespace(
         payment_api_key=KEY, payment_api_base=str(provider.base_url).rstrip("/"), payment_webhook_secret=None
     )
 
-    async def once() -> Look:
+    async def once() -> Reconciled:
         assert server.database_url is not None
         store = EventStore(server.database_url, registry())
         await store.start()

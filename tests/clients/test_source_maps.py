@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from service.cases.sourcemaps.lookup.resolving import Place, ReadyMap, inside
+from service.cases.sourcemaps.lookup.resolving import ReadyMap, SourcePlace, inside
 from tests.clients.test_generators import INSTALLED, MODULES, run
 from tests.support import accounts
 from tests.support.server import ServerHandle
@@ -100,9 +100,9 @@ def test_a_second_resolver_agrees_on_published_packages(tmp_path: Path):
         ):
             found = ready.look_up(line, column)
             if source is None:
-                assert not isinstance(found, Place), (name, line, column)
+                assert not isinstance(found, SourcePlace), (name, line, column)
                 continue
-            assert isinstance(found, Place), (name, line, column, found)
+            assert isinstance(found, SourcePlace), (name, line, column, found)
             assert (found.source, found.line, found.column) == (inside(source), original_line, original_column + 1)
             looked_at += 1
     assert looked_at > 1000
@@ -125,8 +125,8 @@ def test_a_second_resolver_agrees_on_a_fresh_bundle(tmp_path: Path):
         for place, (source, line, column) in zip(places, json.loads(said.stdout), strict=True):
             found = ready.look_up(*place)
             if source is None:
-                assert not isinstance(found, Place), place
+                assert not isinstance(found, SourcePlace), place
             else:
-                assert isinstance(found, Place), (place, found)
+                assert isinstance(found, SourcePlace), (place, found)
                 assert (found.source, found.line, found.column) == (inside(source), line, column + 1)
     assert re.search("sourceMappingURL", script.read_text())

@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from service.eventstore.history.audit import Erased, Seen, check_history
+from service.eventstore.history.audit import CheckedHistory, Erased, check_history
 from service.eventstore.history.rebuild import rebuild
 from service.eventstore.log.sequencer import sequence_all
 from service.registry import read_models
@@ -178,7 +178,7 @@ def test_a_project_without_payloads_is_found_and_named(sql: Sql):
     """What a forged erasure leaves: every hash holds, and no deletion says why the payloads are gone."""
     with unguarded(sql):
         sql.execute("update events set payload = null, salt = null where project_id like 'proj_%'")
-    seen = Seen()
+    seen = CheckedHistory()
     found = list(check_history(sql, seen))
     assert [problem.what for problem in found] == ["erased_without_event"] * 2
     assert [(erased.project_id, erased.deletion_id) for erased in seen.erased] == [
@@ -192,7 +192,7 @@ def test_a_rightful_erasure_is_told_and_no_finding(sql: Sql):
     [[scope]] = sql.execute("select project_id from events where kind = 'usr'").fetchall()
     begin_purging(sql, scope, "del_2")
     assert erase(sql, scope, "del_2") == 2
-    seen = Seen()
+    seen = CheckedHistory()
     assert list(check_history(sql, seen)) == []
     assert seen.erased == [Erased(scope, 2, "del_2")]
 

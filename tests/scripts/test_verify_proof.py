@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from scripts import verify_proof
 from service.eventstore.connect.connection import connect
-from service.eventstore.declare.codec import CHAIN_START, Envelope, hash_chain, hash_leaf, hash_payload
+from service.eventstore.declare.codec import CHAIN_START, EventEnvelope, hash_chain, hash_leaf, hash_payload
 from service.eventstore.log.sequencer import sequence_all
 from service.eventstore.store import EventStore
 from service.registry import registry
@@ -164,7 +164,7 @@ def test_any_stream_that_the_service_can_write_passes(written: list[tuple[dict[s
     for revision, (payload, text) in enumerate(written, 1):
         payload_hash = hash_payload(salt, rfc8785.dumps(payload))
         named = [text] * 8
-        envelope = Envelope("proj", "x_1", revision, "x", *named, revision, payload_hash.hex())
+        envelope = EventEnvelope("proj", "x_1", revision, "x", *named, revision, payload_hash.hex())
         leaf = hash_leaf(envelope)
         chain = hash_chain(chain, leaf)
         more = {"position": None, "payload": payload, "salt": salt.hex(), "leaf": leaf.hex(), "chain": chain.hex()}

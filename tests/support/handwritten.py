@@ -14,7 +14,7 @@ import psycopg
 
 from service.eventstore.declare.codec import (
     CHAIN_START,
-    Envelope,
+    EventEnvelope,
     canonical,
     hash_chain,
     hash_leaf,
@@ -47,7 +47,7 @@ def append(sql: psycopg.Connection[Any], scope: str, stream_id: str, kind: str, 
         payload_hash = hash_payload(salt, encoded)
         names = (scope, stream_id, before + 1, kind, topic)
         origin = (new_id("event"), new_id("cmd"), "system", "service", "", "", "")
-        leaf = hash_leaf(Envelope(*names, *origin, microseconds(at), payload_hash.hex()))
+        leaf = hash_leaf(EventEnvelope(*names, *origin, microseconds(at), payload_hash.hex()))
         chain = hash_chain(chain, leaf)
         stored = (*names, msgspec.json.format(encoded).decode(), *origin, at, salt, payload_hash, leaf, chain)
         [[seq]] = sql.execute(_INSERT_EVENT, stored).fetchall()

@@ -29,7 +29,7 @@ _LETTERS = str.maketrans("0123456789", "ghijklmnop")
 FRAMES = {"300 B": 0, "2 kB": 9, "14 kB": 82}
 
 
-class Cost(NamedTuple):
+class ScrubCost(NamedTuple):
     """Processor time of an event in microseconds: scrubbing alone, and everything that the API process does."""
 
     bytes: int
@@ -103,7 +103,7 @@ def _scrubbing(frames: int, *, fresh: bool) -> Iterator[float]:
         yield time.process_time() - began
 
 
-def measure(world: worlds.World, frames: int, seconds: float, *, fresh: bool = False) -> Cost:
+def measure(world: worlds.World, frames: int, seconds: float, *, fresh: bool = False) -> ScrubCost:
     """Measure events with stacks of so many frames."""
     dsn = world.create_project(f"scrubbing {frames} {fresh}")["dsn"]
     server = _server()
@@ -112,4 +112,4 @@ def measure(world: worlds.World, frames: int, seconds: float, *, fresh: bool = F
     stats = world.load(lambda n: _sending(dsn, 100 + n, frames, fresh=fresh), CLIENTS, seconds)
     whole = (_spent(server) - before) / len(stats.latencies)
     scrubbing = sum(islice(_scrubbing(frames, fresh=fresh), TIMED, None)) / TIMED
-    return Cost(len(json.dumps(event(1, frames, fresh=fresh))), 1e6 * scrubbing, 1e6 * whole)
+    return ScrubCost(len(json.dumps(event(1, frames, fresh=fresh))), 1e6 * scrubbing, 1e6 * whole)

@@ -25,7 +25,7 @@ NUMBER = "0123456789"  # stands in a body where each event has a number of its o
 _WORDS = ("orders", "billing", "accounts", "search", "reports", "webhooks", "sessions", "exports")
 
 
-class Cost(NamedTuple):
+class RequestCost(NamedTuple):
     """Answers per second, and microseconds of processor time of each: of the API process and of the database's."""
 
     rate: float
@@ -119,20 +119,20 @@ def _sum(processes: Iterable[psutil.Process]) -> float:
     return sum(times.user + times.system for times in (process.cpu_times() for process in processes))
 
 
-def measure(world: worlds.World, turns: int, seconds: float) -> dict[str, Cost]:
+def measure(world: worlds.World, turns: int, seconds: float) -> dict[str, RequestCost]:
     """Let the echo and the intake take so many short turns after one to warm up; returns the medians of each."""
     dsn = world.create_project("large events")["dsn"]
     texts = bodies()
-    found: dict[str, list[Cost]] = {"/v1/bench-echo": [], LOGS.split()[1]: []}
+    found: dict[str, list[RequestCost]] = {"/v1/bench-echo": [], LOGS.split()[1]: []}
     for _ in range(1 + turns):
         for path, costs in found.items():
             costs.append(_turn(world, dsn, path, texts, seconds))
-    return {path: Cost(*map(median, zip(*costs[1:], strict=True))) for path, costs in found.items()}
+    return {path: RequestCost(*map(median, zip(*costs[1:], strict=True))) for path, costs in found.items()}
 
 
-def _turn(world: worlds.World, dsn: str, path: str, texts: list[bytes], seconds: float) -> Cost:
+def _turn(world: worlds.World, dsn: str, path: str, texts: list[bytes], seconds: float) -> RequestCost:
     before = spent(world)
     stats = world.load(lambda n: sending(dsn, path, n, texts), CLIENTS, seconds)
     assert set(stats.statuses) == {202}, stats.statuses
     used = (1e6 * (after - was) / len(stats.latencies) for after, was in zip(spent(world), before, strict=True))
-    return Cost(stats.rate, *used)
+    return RequestCost(stats.rate, *used)

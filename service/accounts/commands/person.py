@@ -12,20 +12,20 @@ from statemachines.accounts.person import AccountDeletionInProgress, Identity
 from statemachines.kernel.machine import Stream
 
 
-class Known(NamedTuple):
+class KnownPerson(NamedTuple):
     """A person who is known now; `is_new` when the command made the account."""
 
     user_id: str
     is_new: bool
 
 
-def resolve(salt: str, identity: Identity) -> Intent[Known]:
+def resolve(salt: str, identity: Identity) -> Intent[KnownPerson]:
     """Find or make the person of an identity; `salt` is the installation's. Raises AccountDeletionInProgress."""
     person = people.stream(people.person_id(salt, identity))
     return Intent([person], lambda unit: register(unit, person, identity))
 
 
-def register(unit: Unit, person: Stream, identity: Identity) -> Known:
+def register(unit: Unit, person: Stream, identity: Identity) -> KnownPerson:
     """Make an identity known, as a step of a command that writes its person. Raises AccountDeletionInProgress."""
     row = unit.row(PEOPLE.table, *person.name)
     if row is not None and row.status != "active":
@@ -33,4 +33,4 @@ def register(unit: Unit, person: Stream, identity: Identity) -> Known:
         raise AccountDeletionInProgress("The account is being deleted.", next_action="Sign in again once it is gone.")
     before = unit.state(person)
     unit.append(person, people.decide_register(before, identity, unit.now))
-    return Known(person.id, before.status is not people.Status.ACTIVE)
+    return KnownPerson(person.id, before.status is not people.Status.ACTIVE)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from projections.accounts.sign_in import SIGN_IN_POLLS, PollRow
 from service.accounts import reads
 from service.accounts.commands.key import NewKey, mint
-from service.accounts.commands.person import Known, register
+from service.accounts.commands.person import KnownPerson, register
 from service.auth.secrets import SecretKind, digest, make, make_user_code
 from service.eventstore.declare.commands import Lookup, Refused, Unit
 from service.eventstore.declare.intents import Intent
@@ -41,14 +41,14 @@ def start(salt: str, client_name: str | None) -> Intent[Codes]:
     return Intent([stream], decide)
 
 
-def authorize(salt: str, user_code: str, identity: Identity) -> Intent[Known]:
+def authorize(salt: str, user_code: str, identity: Identity) -> Intent[KnownPerson]:
     """Let an identity stand behind a user code, however it was typed; a repeat by the same person records nothing.
 
     Raises UserCodeNotFound, AccountDeletionInProgress.
     """
     code, person = _stream(salt, user_code), people.stream(people.person_id(salt, identity))
 
-    def decide(unit: Unit) -> Known:
+    def decide(unit: Unit) -> KnownPerson:
         known = register(unit, person, identity)
         unit.append(code, sign_ins.decide_authorize(unit.state(code), person.id, unit.now, is_new=known.is_new))
         return known

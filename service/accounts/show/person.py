@@ -14,7 +14,7 @@ from schemas.accounts.sign_in import (
     SyntheticSignInBody,
 )
 from service.accounts.commands.key import NewKey
-from service.accounts.commands.person import Known
+from service.accounts.commands.person import KnownPerson
 from service.accounts.commands.sign_in import Codes
 from service.accounts.reads import UsedKey
 from statemachines.accounts.pace import INTERVAL
@@ -61,12 +61,12 @@ def device_authorized(key: NewKey) -> DeviceAuthorized:
     )
 
 
-def sign_in_authorized(person: Known) -> SignInAuthorizedBody:
+def sign_in_authorized(person: KnownPerson) -> SignInAuthorizedBody:
     """The person who stands behind a code."""
     return SignInAuthorizedBody(user_id=person.user_id)
 
 
-def synthetic_sign_in(test_run_id: str, email: str, person: Known) -> SyntheticSignInBody:
+def synthetic_sign_in(test_run_id: str, email: str, person: KnownPerson) -> SyntheticSignInBody:
     """The person of a test run who stands behind a code."""
     return SyntheticSignInBody(
         user_id=person.user_id,
@@ -77,7 +77,7 @@ def synthetic_sign_in(test_run_id: str, email: str, person: Known) -> SyntheticS
     )
 
 
-def identity_resolved(person: Known) -> IdentityResolved:
+def identity_resolved(person: KnownPerson) -> IdentityResolved:
     """The person of an identity."""
     return IdentityResolved(user_id=person.user_id, is_new=person.is_new)
 

@@ -14,8 +14,8 @@ from functools import partial
 from typing import BinaryIO, Literal, NamedTuple
 
 from service.cases.sourcemaps import blobs, chunks, keeping
-from service.cases.sourcemaps.blobs import Place, Worker
-from service.cases.sourcemaps.bundles import MOST_BUNDLE, BadBundle, Bundle
+from service.cases.sourcemaps.blobs import Destination, Worker
+from service.cases.sourcemaps.bundles import MOST_BUNDLE, BadBundle, OpenBundle
 from service.cases.sourcemaps.keeping import File, Kept, ProjectFull
 from service.eventstore.declare.intents import Intent
 from service.eventstore.store import EventStore
@@ -31,7 +31,7 @@ _turns = Turns(places=AT_ONCE, per_tenant=1, waiting=MOST_WAITING)
 CarryOut = Callable[[str, Intent[list[Kept]]], Awaitable[None]]
 
 
-class Wish(NamedTuple):
+class BundleWish(NamedTuple):
     """A bundle as it is announced: SHA-1 of the whole and of its parts, its release, and the projects it is for."""
 
     checksum: str
@@ -48,7 +48,7 @@ class Done(NamedTuple):
     detail: str | None = None
 
 
-async def assemble(store: EventStore, worker: Worker, user_id: str, wish: Wish, carry_out: CarryOut) -> Done:
+async def assemble(store: EventStore, worker: Worker, user_id: str, wish: BundleWish, carry_out: CarryOut) -> Done:
     """Put a bundle together and keep its files by commands that `carry_out` carries out for a project.
 
     Raises ServiceUnavailable, and what `carry_out` raises but for ProjectFull, which the answer tells.
@@ -66,8 +66,8 @@ async def assemble(store: EventStore, worker: Worker, user_id: str, wish: Wish, 
                 return Done("error", [], "The checksum is not that of the parts together.")
             try:
                 for project_id in wish.project_ids:
-                    bundle = await worker.run(user_id, partial(Bundle, _rewound(file), wish.release))
-                    await _keep(Place(store.facts, project_id, user_id, worker), bundle, carry_out)
+                    bundle = await worker.run(user_id, partial(OpenBundle, _rewound(file), wish.release))
+                    await _keep(Destination(store.facts, project_id, user_id, worker), bundle, carry_out)
             except (BadBundle, ProjectFull) as refused:
                 return Done("error", [], str(refused))
     await chunks.forget(store.facts, user_id, wish.parts)
@@ -79,7 +79,7 @@ def _rewound(file: BinaryIO) -> BinaryIO:
     return file
 
 
-async def _keep(place: Place, bundle: Bundle, carry_out: CarryOut) -> None:
+async def _keep(place: Destination, bundle: OpenBundle, carry_out: CarryOut) -> None:
     """Store the files of a bundle, then name them. Raises BadBundle and what `carry_out` raises."""
     staged: list[File] = []
     try:
@@ -93,7 +93,7 @@ async def _keep(place: Place, bundle: Bundle, carry_out: CarryOut) -> None:
         await _drop(place, staged)
 
 
-async def _name(place: Place, staged: list[File], carry_out: CarryOut) -> None:
+async def _name(place: Destination, staged: list[File], carry_out: CarryOut) -> None:
     """Keep files; those that were there already, with the same bytes, are dropped again."""
     if staged:
         await carry_out(place.project_id, keeping.keep(place.project_id, staged))
@@ -101,11 +101,11 @@ async def _name(place: Place, staged: list[File], carry_out: CarryOut) -> None:
     staged.clear()
 
 
-async def _drop(place: Place, staged: Sequence[File]) -> None:
+async def _drop(place: Destination, staged: Sequence[File]) -> None:
     for file in staged:
         await blobs.drop(place.facts, place.project_id, file.staged.blob_id)
 
 
-async def _aside(place: Place, pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
+async def _aside(place: Destination, pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
     while piece := await place.worker.run(place.tenant, partial(next, pieces, b"")):
         yield piece

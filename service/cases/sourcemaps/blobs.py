@@ -79,7 +79,7 @@ class Staged(NamedTuple):
     size: int
 
 
-class Place(NamedTuple):
+class Destination(NamedTuple):
     """Where bytes go: into which project, on whose behalf, and who compresses them."""
 
     facts: Facts
@@ -88,7 +88,7 @@ class Place(NamedTuple):
     worker: Worker
 
 
-async def stage(place: Place, pieces: AsyncIterator[bytes]) -> Staged:
+async def stage(place: Destination, pieces: AsyncIterator[bytes]) -> Staged:
     """Store bytes piece by piece; nothing is left when that fails.
 
     Raises ProjectNotFound, ProjectDeletionInProgress, ServiceUnavailable, and what `pieces` raises.
@@ -121,7 +121,7 @@ async def _check_project(connection: AsyncConnection, project_id: str) -> None:
         raise ProjectDeletionInProgress("The project is being deleted.")
 
 
-async def _write(place: Place, blob_id: str, number: int, content: bytes) -> None:
+async def _write(place: Destination, blob_id: str, number: int, content: bytes) -> None:
     with _written():
         async with place.facts.connection() as connection:
             written = await connection.execute(_PIECE.encode(), (number, content, place.project_id, blob_id))

@@ -47,7 +47,7 @@ class BadBundle(Exception):
     """What is no bundle, or one with more in it than is taken; the text says why, to whoever sent it."""
 
 
-class Entry(NamedTuple):
+class BundleFile(NamedTuple):
     """A file of a bundle: its name in the archive, and what it will be found by."""
 
     path: str
@@ -71,7 +71,7 @@ class _Directory:
         return self._file.read(MOST_DIRECTORY if size < 0 else size)
 
 
-class Bundle:
+class OpenBundle:
     """An open bundle: what is in it, and its bytes. Raises BadBundle; so do its methods."""
 
     def __init__(self, file: BinaryIO, release: str | None) -> None:
@@ -112,7 +112,7 @@ class Bundle:
             raise BadBundle("A file of the bundle cannot be unpacked.") from error
 
 
-def read_manifest(text: bytes, members: frozenset[str], release: str | None) -> list[Entry]:
+def read_manifest(text: bytes, members: frozenset[str], release: str | None) -> list[BundleFile]:
     """The files that are kept of those that a manifest lists; what is found by nothing, or is no map, is left out.
 
     Raises msgspec.DecodeError, and BadBundle for a type that is no text or an address that is none.
@@ -140,7 +140,7 @@ def read_manifest(text: bytes, members: frozenset[str], release: str | None) -> 
         known = debug_id is not None and _DEBUG_ID.fullmatch(debug_id) is not None
         if known or (url is not None and release is not None):
             found = normal_debug_id(cast("str", debug_id)) if known else None
-            entries.append(Entry(path, Name(_KINDS[about["type"]], found, release, url)))
+            entries.append(BundleFile(path, Name(_KINDS[about["type"]], found, release, url)))
     return entries
 
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from projections.cases.source_maps import SOURCE_MAP_TOTALS, SourceMapRow
-from service.eventstore.read.pages import Place
+from service.eventstore.read.pages import PageEnd
 from service.eventstore.store import EventStore
 
 _NEWEST = """
@@ -33,7 +33,7 @@ MOST_FOUND = 1000
 _ANY_ORIGIN = "~"
 
 
-class Total(NamedTuple):
+class StoredFiles(NamedTuple):
     """How many files a project holds, and their bytes as sent."""
 
     files: int
@@ -48,7 +48,7 @@ class Files(NamedTuple):
 
 
 async def newest(
-    store: EventStore, project_id: str, release: str | None, after: Place, limit: int
+    store: EventStore, project_id: str, release: str | None, after: PageEnd, limit: int
 ) -> list[SourceMapRow]:
     """Read at most `limit` files of a project after a place, newest first; of one release, or all (None)."""
     only, values = ("", ()) if release is None else (_OF_RELEASE, (release,))
@@ -56,10 +56,10 @@ async def newest(
     return [msgspec.json.decode(text, type=SourceMapRow) for (text,) in found]
 
 
-async def total_of(store: EventStore, project_id: str) -> Total:
+async def total_of(store: EventStore, project_id: str) -> StoredFiles:
     """Read what a project holds."""
     row = await store.get(SOURCE_MAP_TOTALS, project_id, project_id)
-    return Total(0, 0) if row is None else Total(row.files, row.size)
+    return StoredFiles(0, 0) if row is None else StoredFiles(row.files, row.size)
 
 
 async def files_for(

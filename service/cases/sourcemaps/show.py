@@ -14,7 +14,7 @@ from schemas.cases.source_map import (
     SourceMapStored,
 )
 from service.cases.sourcemaps.keeping import Kept
-from service.cases.sourcemaps.reads import Total
+from service.cases.sourcemaps.reads import StoredFiles
 
 _MEMBERS = SourceMap.__struct_fields__
 
@@ -31,7 +31,7 @@ def stored(kept: Kept) -> SourceMapStored:
     )
 
 
-def listed(project_id: str, rows: Sequence[SourceMapRow], total: Total, cursor: str | None) -> SourceMapList:
+def listed(project_id: str, rows: Sequence[SourceMapRow], total: StoredFiles, cursor: str | None) -> SourceMapList:
     """Show a page of files."""
     return SourceMapList(
         project_id=project_id,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.eventstore.schema.roles import READABLE, Reader
+from service.eventstore.schema.roles import READABLE, ReadingRole
 from service.ingest.kept.checks import COUNTERS
 from service.registry import read_models
 
@@ -19,6 +19,6 @@ COLUMNS = {
 }  # fmt: skip
 
 
-def reader() -> Reader:
+def reader() -> ReadingRole:
     """The tables and columns of a role that only reads."""
-    return Reader({*READABLE, *read_models(), *COUNTERS, *LISTED}, COLUMNS)
+    return ReadingRole({*READABLE, *read_models(), *COUNTERS, *LISTED}, COLUMNS)

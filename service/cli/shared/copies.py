@@ -35,7 +35,7 @@ _END = b"\\.\n"
 _TABLES = "select relname from pg_class where relkind = 'r' and relnamespace = 'public'::regnamespace order by relname"
 
 
-class Tally:
+class CopyTally:
     """What a copy holds: rows by table, and the figures of its log."""
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ def back_up(settings: Settings, file: Path, report: Report, *, force: bool = Fal
             rows = _row_counts(connection)
             extent = read_extent(connection)
             _dump(settings, draft, name, lambda done: report(done, 2 * len(rows)))
-        tally = Tally()
+        tally = CopyTally()
         for _ in read_sql(draft, tally, lambda done: report(len(rows) + done, 2 * len(rows))):
             pass
         if tally.rows != +rows or tally.extent != extent:
@@ -105,7 +105,7 @@ def bring_back(settings: Settings, file: Path, report: Report) -> None:
         assert psql.stdin is not None
         try:
             psql.stdin.write(b"begin;\n")
-            for line in read_sql(file, tally := Tally(), lambda done: report(done, tables)):
+            for line in read_sql(file, tally := CopyTally(), lambda done: report(done, tables)):
                 if tally.rows or not (_OWN_MARK.fullmatch(line) or (line == UNKNOWN_TO_OLDER and not knows)):
                     psql.stdin.write(line)
             psql.stdin.write(b"commit;\n")  # only now: a file that broke off has raised by then
@@ -121,7 +121,7 @@ def extent_of(settings: Settings) -> Extent:
         return read_extent(connection)
 
 
-def read_sql(file: Path, tally: Tally, report: Callable[[int], None]) -> Iterator[bytes]:
+def read_sql(file: Path, tally: CopyTally, report: Callable[[int], None]) -> Iterator[bytes]:
     """Yield the lines of SQL that bring a copy back, and count its rows. Raises ClickException when it breaks off.
 
     `report` is told how many tables are read.
@@ -135,7 +135,7 @@ def read_sql(file: Path, tally: Tally, report: Callable[[int], None]) -> Iterato
             raise click.ClickException(f"{file} cannot be read:\n{_end_of(said)}")
 
 
-def _counted(lines: Iterable[bytes], tally: Tally, report: Callable[[int], None]) -> Iterator[bytes]:
+def _counted(lines: Iterable[bytes], tally: CopyTally, report: Callable[[int], None]) -> Iterator[bytes]:
     table, columns, done = "", list[str](), 0
     for line in lines:
         if not table:

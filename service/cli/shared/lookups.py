@@ -9,7 +9,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from service.eventstore.schema import migrations
-from service.eventstore.schema.migrations import MigrationError, Standing
+from service.eventstore.schema.migrations import MigrationError, MigrationStanding
 from service.settings import Settings
 
 
@@ -27,7 +27,7 @@ def require_current(settings: Settings) -> None:
     with psycopg.connect(settings.database_url, autocommit=True) as connection:
         standings = migrations.status(connection)
     wrong = [found for found in standings if not migrations.serves([found])]
-    if wrong and all(standing is Standing.PENDING for _, standing in standings):
+    if wrong and all(standing is MigrationStanding.PENDING for _, standing in standings):
         raise MigrationError(
             f"There is nothing of the service in {place_of(settings)}. Name the database that holds its data, or run "
             "`service db migrate` or `service serve` to begin in this one."

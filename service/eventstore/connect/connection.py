@@ -17,7 +17,7 @@ from psycopg.types.numeric import Int8Dumper
 from psycopg.waiting import wait_async
 
 from service.eventstore.connect.outage import OUTAGE
-from service.eventstore.connect.pipeline import Pipeline
+from service.eventstore.connect.pipeline import StatementPipeline
 
 Row = tuple[Any, ...]
 Connection = psycopg.Connection[Row]
@@ -48,7 +48,7 @@ class WritingConnection(psycopg.Connection[Row]):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._together = Pipeline(self)
+        self._together = StatementPipeline(self)
         # The driver prepares nothing itself: what it did not prepare it does not throw away after a ROLLBACK, which
         # would take along what was prepared here.
         self.prepare_threshold = None
@@ -73,7 +73,7 @@ class WritingConnection(psycopg.Connection[Row]):
         assert not isinstance(query, sql.SQL | sql.Composed)
         return cast("psycopg.Cursor[Row]", self._together.execute(query, params))
 
-    def pipeline(self) -> Pipeline:  # type: ignore[override]
+    def pipeline(self) -> StatementPipeline:  # type: ignore[override]
         """Open a block of prepared statements, which are sent at its end; their answers are there after it."""
         return self._together
 

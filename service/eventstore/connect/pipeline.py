@@ -28,7 +28,7 @@ STALE = frozenset({"0A000", "26000"})
 WENT_WELL = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK)
 
 
-class Answer:
+class StatementAnswer:
     """What a statement brings back, once its block has ended: the part of a cursor that its callers use."""
 
     __slots__ = ("_rows", "statusmessage")
@@ -77,10 +77,10 @@ class _Statement:
         self.names: dict[tuple[int, ...], bytes] = {}
 
 
-_Sent = tuple[_Statement, tuple[int, ...], Answer | None]  # no answer: it is prepared
+_Sent = tuple[_Statement, tuple[int, ...], StatementAnswer | None]  # no answer: it is prepared
 
 
-class Pipeline:
+class StatementPipeline:
     """The prepared statements of one connection, which one thread uses; a context manager around those of a block."""
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
@@ -116,14 +116,14 @@ class Pipeline:
             if self._pgconn.status != ConnStatus.BAD:
                 self._pgconn.exit_pipeline_mode()
 
-    def execute(self, query: str | bytes, values: Sequence[Any] = ()) -> Answer:
+    def execute(self, query: str | bytes, values: Sequence[Any] = ()) -> StatementAnswer:
         """Send a statement, alone unless a block is open. Raises psycopg.Error."""
         if self.open:
             return self._add(query, values)
         with self:
             return self._add(query, values)
 
-    def _add(self, query: str | bytes, values: Sequence[Any]) -> Answer:
+    def _add(self, query: str | bytes, values: Sequence[Any]) -> StatementAnswer:
         transformer = self._adapting()
         statement = self._statements.get(query)
         if statement is None:
@@ -140,7 +140,7 @@ class Pipeline:
             self._pgconn.send_prepare(name, statement.text, types)
             self._sent.append((statement, types, None))
         self._pgconn.send_query_prepared(name, dumped, transformer.formats if values else None)
-        answer = Answer()
+        answer = StatementAnswer()
         self._sent.append((statement, types, answer))
         return answer
 
@@ -174,7 +174,7 @@ class Pipeline:
         if failed is not None:
             raise failed
 
-    def _take(self, answer: Answer, result: PGresult) -> None:
+    def _take(self, answer: StatementAnswer, result: PGresult) -> None:
         rows: list[Row] = []
         if count := result.ntuples:
             transformer = self._adapting()

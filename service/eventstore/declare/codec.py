@@ -19,7 +19,7 @@ CHAIN_START = bytes(32)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Envelope(msgspec.Struct, frozen=True):
+class EventEnvelope(msgspec.Struct, frozen=True):
     """Everything about a stored event but its payload; its canonical form is what the leaf hashes."""
 
     project_id: str
@@ -62,7 +62,7 @@ def hash_payload(salt: bytes, payload: bytes) -> bytes:
     return hashlib.sha256(salt + payload).digest()
 
 
-def hash_leaf(envelope: Envelope) -> bytes:
+def hash_leaf(envelope: EventEnvelope) -> bytes:
     """Hash the canonical envelope (with the payload's hash in it): the leaf of chain and tree."""
     return hashlib.sha256(b"\x00" + canonical_payload(envelope)).digest()
 

@@ -9,7 +9,7 @@ import msgspec
 from service.eventstore.declare.commands import KeyReused, Outcome
 
 
-class Record(msgspec.Struct, frozen=True):
+class IdempotencyRecord(msgspec.Struct, frozen=True):
     """An idempotency record. Without a status it binds key and request only: each repeat is decided again."""
 
     request_hash: str
@@ -19,7 +19,7 @@ class Record(msgspec.Struct, frozen=True):
     headers: Mapping[str, str]
 
 
-def replay(record: Record | None, request_hash: str) -> Outcome | None:
+def replay(record: IdempotencyRecord | None, request_hash: str) -> Outcome | None:
     """Answer a request from the record of its key; None when it has to be decided: no record, or one without an answer.
 
     Raises KeyReused when the record is another request's.

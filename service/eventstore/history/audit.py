@@ -14,7 +14,7 @@ from projections.kernel.projection import AnyProjection
 from service.eventstore.connect.clock import NOW_SECONDS
 from service.eventstore.declare.codec import (
     CHAIN_START,
-    Envelope,
+    EventEnvelope,
     canonical,
     hash_chain,
     hash_leaf,
@@ -63,7 +63,7 @@ class Erased(NamedTuple):
 
 
 @dataclass(slots=True)
-class Seen:
+class CheckedHistory:
     """What a check of history has come across: events, and those whose topics are of a later release.
 
     `gone` counts the erased events of each scope, with its first one; `deletions` names, for each scope that may be
@@ -81,9 +81,9 @@ class Seen:
         return [Erased(scope, count, self.deletions.get(scope, "")) for scope, (count, _) in sorted(self.gone.items())]
 
 
-def envelope_of(event: StoredEvent) -> Envelope:
+def envelope_of(event: StoredEvent) -> EventEnvelope:
     """Lay out a stored event's envelope as its leaf was made of it."""
-    return Envelope(
+    return EventEnvelope(
         event.project_id,
         event.stream_id,
         event.revision,
@@ -160,12 +160,12 @@ def damaged_streams(connection: Connection, most: int) -> list[str]:
     return [stream_id for (stream_id,) in connection.execute(_DAMAGED.encode(), (most,)).fetchall()]
 
 
-def check_history(connection: Connection, seen: Seen | None = None) -> Iterator[Problem]:
+def check_history(connection: Connection, seen: CheckedHistory | None = None) -> Iterator[Problem]:
     """Recompute every chain, compare heads, and look for holes in the log; yields what is wrong, and fills in `seen`.
 
     Every machine must have been imported for payloads to be read too (service/registry.py).
     """
-    seen = Seen() if seen is None else seen
+    seen = CheckedHistory() if seen is None else seen
     with connection.transaction():
         connection.execute("set transaction isolation level repeatable read, read only")
         yield from _check_streams(connection, seen)
@@ -176,7 +176,7 @@ def check_history(connection: Connection, seen: Seen | None = None) -> Iterator[
         yield from _check_log(connection)
 
 
-def _check_streams(connection: Connection, seen: Seen) -> Iterator[Problem]:
+def _check_streams(connection: Connection, seen: CheckedHistory) -> Iterator[Problem]:
     name, revision, chain, kind = ("", ""), 0, CHAIN_START, ""
     heads = {
         (p, s): (r, c, k)
@@ -204,7 +204,7 @@ def _check_streams(connection: Connection, seen: Seen) -> Iterator[Problem]:
         yield Problem("stream_missing", *left, at)
 
 
-def _look_at(event: StoredEvent, previous_chain: bytes, seen: Seen) -> str | None:
+def _look_at(event: StoredEvent, previous_chain: bytes, seen: CheckedHistory) -> str | None:
     """Count an event, recompute its hashes and read its payload; returns what is wrong."""
     seen.events += 1
     if event.payload is None and event.salt is None:

@@ -44,7 +44,7 @@ class StreamMissing(LookupError):
     """A stream of the bundle has no event."""
 
 
-class Bundle(NamedTuple):
+class StreamBundle(NamedTuple):
     """The streams in the order in which they were asked for, and the links between them."""
 
     streams: list[ProofStream]
@@ -59,7 +59,7 @@ async def snapshot(store: EventStore) -> AsyncIterator[AsyncConnection]:
         yield connection
 
 
-async def bundle(store: EventStore, streams: Sequence[StreamName]) -> Bundle:
+async def bundle(store: EventStore, streams: Sequence[StreamName]) -> StreamBundle:
     """Read streams, each named once, as they stand at one moment.
 
     Raises StreamMissing for one without events.
@@ -68,7 +68,7 @@ async def bundle(store: EventStore, streams: Sequence[StreamName]) -> Bundle:
         return await read_bundle(connection, streams)
 
 
-async def read_bundle(connection: AsyncConnection, streams: Sequence[StreamName]) -> Bundle:
+async def read_bundle(connection: AsyncConnection, streams: Sequence[StreamName]) -> StreamBundle:
     """Read streams within a snapshot. Raises StreamMissing for one without events."""
     names = ([project_id for project_id, _ in streams], [stream_id for _, stream_id in streams])
     heads = await (await connection.execute(_HEADS.encode(), names)).fetchall()
@@ -83,7 +83,7 @@ async def read_bundle(connection: AsyncConnection, streams: Sequence[StreamName]
         ProofStream(project_id, stream_id, kind, ProofHead(revision, chain.hex()), events[project_id, stream_id])
         for project_id, stream_id, kind, revision, chain in heads
     ]
-    return Bundle(shown, list(_links(shown)))
+    return StreamBundle(shown, list(_links(shown)))
 
 
 def _show(event: StoredEvent) -> ProofEvent:

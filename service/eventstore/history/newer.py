@@ -21,7 +21,7 @@ COUNT = (
 )
 
 
-class Asked(NamedTuple):
+class TopicSearch(NamedTuple):
     """The parameters of COUNT: positions to look through, and topics to look for."""
 
     first: int
@@ -34,10 +34,10 @@ def known() -> tuple[list[str]]:
     return (known_topics(),)
 
 
-def asked(unknown: Sequence[tuple[str, int]]) -> Asked:
+def asked(unknown: Sequence[tuple[str, int]]) -> TopicSearch:
     """What to count, given the rows of UNKNOWN; there must be some."""
     first = min(position for _, position in unknown)
-    return Asked(first, first + LOOKED_THROUGH - 1, [topic for topic, _ in unknown])
+    return TopicSearch(first, first + LOOKED_THROUGH - 1, [topic for topic, _ in unknown])
 
 
 def describe(topics: Sequence[str], streams: int) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Place(NamedTuple):
+class PageEnd(NamedTuple):
     """Where a page ended: a time in epoch seconds and an id."""
 
     at: int
     id: str
 
 
-END = Place((1 << 53) - 1, "\U0010ffff")  # above every item: where the first page begins
+END = PageEnd((1 << 53) - 1, "\U0010ffff")  # above every item: where the first page begins

@@ -68,7 +68,7 @@ class Migration(NamedTuple):
         return mark is not None and mark[1] == "yes"
 
 
-class Standing(Enum):
+class MigrationStanding(Enum):
     """How a migration stands in a database."""
 
     APPLIED = "applied"
@@ -142,7 +142,7 @@ def _apply(connection: Connection, functions: list[Function]) -> list[str]:
         raise MigrationError(str(error)) from error
 
 
-def status(connection: Connection, migrations: list[Migration] | None = None) -> list[tuple[str, Standing]]:
+def status(connection: Connection, migrations: list[Migration] | None = None) -> list[tuple[str, MigrationStanding]]:
     """How each migration stands, in order, then each function; reads only. Given migrations come without functions."""
     [[there]] = connection.execute("select to_regclass('schema_migrations')::text").fetchall()
     applied = _applied(connection) if there else {}
@@ -152,41 +152,43 @@ def status(connection: Connection, migrations: list[Migration] | None = None) ->
     due = sqlfunctions.pending(connection, functions)
     return [
         *compare(applied, discover()),
-        *((f.path, Standing.PENDING if f in due else Standing.APPLIED) for f in functions),
+        *((f.path, MigrationStanding.PENDING if f in due else MigrationStanding.APPLIED) for f in functions),
     ]
 
 
-def compare(applied: dict[str, Applied], migrations: list[Migration]) -> list[tuple[str, Standing]]:
+def compare(applied: dict[str, Applied], migrations: list[Migration]) -> list[tuple[str, MigrationStanding]]:
     """Set the ledger beside the files."""
-    standings = {name: Standing.LATER if row.compatible else Standing.UNKNOWN for name, row in applied.items()}
+    standings = {
+        name: MigrationStanding.LATER if row.compatible else MigrationStanding.UNKNOWN for name, row in applied.items()
+    }
     for migration in migrations:
         found = applied.get(migration.name)
         if found is None:
-            standings[migration.name] = Standing.PENDING
+            standings[migration.name] = MigrationStanding.PENDING
         elif found.checksum == migration.checksum:
-            standings[migration.name] = Standing.APPLIED
+            standings[migration.name] = MigrationStanding.APPLIED
         else:
             standings[migration.name] = _standing_of_another(migration, found)
     return sorted(standings.items())
 
 
-def _standing_of_another(migration: Migration, found: Applied) -> Standing:
+def _standing_of_another(migration: Migration, found: Applied) -> MigrationStanding:
     """How a migration stands whose recorded text is not that of its file."""
     if migration.detail and jobschema.is_older(found.detail, migration.detail):
-        return Standing.PENDING
+        return MigrationStanding.PENDING
     if migration.detail and jobschema.is_older(migration.detail, found.detail):
-        return Standing.UNKNOWN  # The library of a later release; its steps bear no mark of ours.
-    return Standing.CHANGED
+        return MigrationStanding.UNKNOWN  # The library of a later release; its steps bear no mark of ours.
+    return MigrationStanding.CHANGED
 
 
-def serves(standings: Sequence[tuple[str, Standing]]) -> bool:
+def serves(standings: Sequence[tuple[str, MigrationStanding]]) -> bool:
     """Whether a release can work on a database in which its migrations stand so."""
-    return all(standing in {Standing.APPLIED, Standing.LATER} for _, standing in standings)
+    return all(standing in {MigrationStanding.APPLIED, MigrationStanding.LATER} for _, standing in standings)
 
 
 def of_later_releases(connection: Connection) -> list[str]:
     """Names of the migrations of later releases that this one goes on beside; reads only."""
-    return [name for name, standing in compare(_applied(connection), discover()) if standing is Standing.LATER]
+    return [name for name, standing in compare(_applied(connection), discover()) if standing is MigrationStanding.LATER]
 
 
 def ledger(rows: Iterable[tuple[Any, ...]]) -> dict[str, Applied]:
@@ -198,19 +200,19 @@ def _to_apply(migrations: list[Migration], applied: dict[str, Applied]) -> list[
     """The files to apply now. Raises MigrationError when going forward is not enough."""
     standings = dict(compare(applied, migrations))
     for name, standing in standings.items():
-        if standing is Standing.CHANGED:
+        if standing is MigrationStanding.CHANGED:
             raise MigrationError(
                 f"Migration {name} was changed after it was applied to this database. Restore the file and put the "
                 "change into a new one."
             )
-    unknown = [name for name, standing in standings.items() if standing is Standing.UNKNOWN]
+    unknown = [name for name, standing in standings.items() if standing is MigrationStanding.UNKNOWN]
     if unknown:
         raise MigrationError(
             f"This database has migration {', '.join(unknown)}, which this version of the service does not know, and "
             "which is not marked as compatible with it. Run the version that made it, or a later one: migrations only "
             "go forward."
         )
-    pending = [migration for migration in migrations if standings[migration.name] is Standing.PENDING]
+    pending = [migration for migration in migrations if standings[migration.name] is MigrationStanding.PENDING]
     # The number of the job library's schema is only a part of its recorded name, no place in the order of our files.
     last = max((name for name in applied if name != jobschema.NAME), default="")
     for migration in pending:

@@ -88,7 +88,7 @@ class RoleError(Exception):
     """A role cannot be what it is wanted for; the message says why, and what to do."""
 
 
-class Reader(NamedTuple):
+class ReadingRole(NamedTuple):
     """What a role that only reads may see: whole tables, and of some tables certain columns."""
 
     tables: Collection[str]
@@ -151,7 +151,7 @@ def let_serve(owner: Connection, role: str) -> None:
             owner.execute(sql.SQL("grant execute on function {} to {}").format(sql.Identifier(function), name))
 
 
-def let_read(owner: Connection, role: str, reader: Reader) -> list[str]:
+def let_read(owner: Connection, role: str, reader: ReadingRole) -> list[str]:
     """Let a role read what the reading commands need and nothing else; returns what it may do, a table a line.
 
     Raises RoleError for a role that is not there, that may write, that could do anything anyhow, that is a member of

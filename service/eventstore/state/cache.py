@@ -33,14 +33,14 @@ LENT_BYTES: Final = 16 * MEBIBYTE
 """Memory of streams too heavy to keep that are held for the commands that wait for them, beside the last one."""
 
 
-class Mark(NamedTuple):
+class StreamMark(NamedTuple):
     """A place in a stream: a revision, and the bytes of payload that its head had counted there (-1: not counted)."""
 
     revision: int = 0
     bytes: int = 0
 
 
-START: Final = Mark()
+START: Final = StreamMark()
 
 
 class Weight(NamedTuple):
@@ -60,15 +60,15 @@ class Weight(NamedTuple):
 NOTHING: Final = Weight(ENTRY)
 
 
-class Known(msgspec.Struct, frozen=True):
+class KnownStream(msgspec.Struct, frozen=True):
     """A stream as it stood at `mark`: its chain, its state, and its read-model rows by table name."""
 
-    mark: Mark
+    mark: StreamMark
     chain: bytes
     state: Any
     rows: dict[str, Any]
     weight: Weight
-    snapshot: Mark = START  # the newest stored snapshot
+    snapshot: StreamMark = START  # the newest stored snapshot
 
     @property
     def revision(self) -> int:
@@ -83,10 +83,10 @@ class StateCache:
     """
 
     def __init__(self, max_entries: int = 20_000, max_bytes: int = KEPT_BYTES, max_entry: int = 8 * MEBIBYTE) -> None:
-        self._entries: Weighted[StreamName, Known] = Weighted(
+        self._entries: Weighted[StreamName, KnownStream] = Weighted(
             lambda known: known.weight.bytes, max_bytes=max_bytes, max_entry=max_entry, max_entries=max_entries
         )
-        self._lent: OrderedDict[StreamName, Known] = OrderedDict()
+        self._lent: OrderedDict[StreamName, KnownStream] = OrderedDict()
         self._tables: dict[str, int] = {}
         self.faults: dict[StreamName, Exception] = {}
         """What is wrong with streams that could not be loaded, for those that wait for them."""
@@ -102,20 +102,20 @@ class StateCache:
         self._tables.update(tables)
         return kept
 
-    def get(self, name: StreamName) -> Known | None:
+    def get(self, name: StreamName) -> KnownStream | None:
         """Return what is known of a stream."""
         return self._entries.get(name) or self._lent.get(name)
 
-    def peek(self, name: StreamName) -> Known | None:
+    def peek(self, name: StreamName) -> KnownStream | None:
         """Return what is known of a stream without counting as use: from any thread."""
         return self._entries.peek(name)
 
-    def put(self, name: StreamName, known: Known) -> bool:
+    def put(self, name: StreamName, known: KnownStream) -> bool:
         """Remember a stream; forgets the least recently used beyond the bounds. False: refused as too heavy."""
         self._lent.pop(name, None)
         return self._entries.put(name, known)
 
-    def lend(self, name: StreamName, known: Known) -> None:
+    def lend(self, name: StreamName, known: KnownStream) -> None:
         """Take in what was loaded outside of a transaction, unless a later state is here already.
 
         What is too heavy to keep stays until a round has written it, or others of LENT_BYTES came after it.

@@ -15,9 +15,9 @@ from service.eventstore.connect.connection import Connection
 from service.eventstore.declare import names
 from service.eventstore.declare.commands import Lookup
 from service.eventstore.declare.faults import StreamDamaged, StreamFault, StreamIsNewer
-from service.eventstore.declare.idempotency import Record
+from service.eventstore.declare.idempotency import IdempotencyRecord
 from service.eventstore.state import statements
-from service.eventstore.state.cache import Mark, StateCache, StreamName
+from service.eventstore.state.cache import StateCache, StreamMark, StreamName
 from service.eventstore.state.documents import read_documents
 from service.eventstore.state.entry import Entry, RecordName
 from service.eventstore.state.unit import Registry, RowName, Working, fold_rows
@@ -32,7 +32,7 @@ ASK_MOMENT: Final = (statements.MOMENT, ())
 TailRow = tuple[int, str, str | None, Any, str]  # revision, topic, payload, recorded_at, actor
 
 
-class Head(NamedTuple):
+class StreamHead(NamedTuple):
     """The head of a stream: `bytes` of payload appended so far (-1: not counted), and what documents brought lately."""
 
     revision: int
@@ -51,12 +51,12 @@ class Loaded:
 
     gates: set[str] = field(default_factory=set)
     names: set[str] = field(default_factory=set)
-    heads: dict[StreamName, Head] = field(default_factory=dict)  # locked
+    heads: dict[StreamName, StreamHead] = field(default_factory=dict)  # locked
     seen: dict[StreamName, int] = field(default_factory=dict)  # visible, locked or not
-    records: dict[RecordName, Record] = field(default_factory=dict)
+    records: dict[RecordName, IdempotencyRecord] = field(default_factory=dict)
     heavy: set[StreamName] = field(default_factory=set)
     tails: dict[StreamName, list[TailRow]] = field(default_factory=dict)
-    snapshots: dict[StreamName, tuple[Mark, str]] = field(default_factory=dict)
+    snapshots: dict[StreamName, tuple[StreamMark, str]] = field(default_factory=dict)
     read: dict[StreamName, int] = field(default_factory=dict)
     rows: dict[RowName, Any] = field(default_factory=dict)
     told: tuple[Any, ...] = ()  # the answer of the last statement
@@ -203,16 +203,16 @@ def _collect(cursors: Mapping[str, Iterable[tuple[Any, ...]]]) -> Loaded:
     loaded = Loaded()
     for part in ("writes", "reads"):
         for p, s, revision, chain, counted, documents in cursors.get(part, ()):
-            loaded.heads[(p, s)] = Head(revision, bytes(chain), counted, documents)
+            loaded.heads[(p, s)] = StreamHead(revision, bytes(chain), counted, documents)
     for p, s, revision, light, snapshot, counted, state in cursors.get("seen", ()):
         loaded.seen[(p, s)] = revision
         if not light:
             loaded.heavy.add((p, s))
         elif state is not None:
-            loaded.snapshots[(p, s)] = (Mark(snapshot, counted), state)
+            loaded.snapshots[(p, s)] = (StreamMark(snapshot, counted), state)
             loaded.read[(p, s)] = len(state)
     for p, principal, operation, key, request_hash, command_id, status, body, headers in cursors.get("records", ()):
-        loaded.records[(p, principal, operation, key)] = Record(
+        loaded.records[(p, principal, operation, key)] = IdempotencyRecord(
             request_hash, command_id, status, bytes(body or b""), msgspec.json.decode(headers or "{}")
         )
     for p, s, revision, topic, payload, recorded_at, actor in cursors.get("tails", ()):
@@ -259,7 +259,7 @@ def fold_stream(registry: Registry, cache: StateCache, stream: Stream, loaded: L
     if known is not None:
         revision, state, rows = fold_tail(stream, known.revision, known.state, tail, registry, known.rows)
     else:
-        mark, text = loaded.snapshots.get(name, (Mark(), None))
+        mark, text = loaded.snapshots.get(name, (StreamMark(), None))
         state = machine.initial if text is None else msgspec.json.decode(text, type=machine.state_type)
         revision, state, _ = fold_tail(stream, mark.revision, state, tail)
         # Rows were read whole, under the same lock.

@@ -19,7 +19,7 @@ from service.eventstore.connect.fulldisk import FULL_DISK
 from service.eventstore.connect.outage import OUTAGE
 from service.eventstore.declare.commands import Command, Outcome
 from service.eventstore.declare.faults import Fault, Meaning, judge
-from service.eventstore.state.cache import KEPT_BYTES, Known, StateCache, StreamName
+from service.eventstore.state.cache import KEPT_BYTES, KnownStream, StateCache, StreamName
 from service.eventstore.state.entry import DEADLINE, Entry, tell
 from service.eventstore.state.session import WritingSession
 from service.eventstore.state.unit import Registry
@@ -111,7 +111,7 @@ class CommandLoop:
             self._thread.join(timeout=DEADLINE + 1)
         self._warmer.stop()
 
-    def last_known(self, name: StreamName) -> Known | None:
+    def last_known(self, name: StreamName) -> KnownStream | None:
         """Return what the loop last committed or loaded of a stream, as long as it keeps it."""
         return self._cache.peek(name)
 

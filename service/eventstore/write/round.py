@@ -26,7 +26,7 @@ from service.eventstore.connect.connection import Connection
 from service.eventstore.declare import names
 from service.eventstore.declare.commands import Answer, KeyReused, Outcome, Refused, StoredAnswer
 from service.eventstore.declare.faults import StreamFault
-from service.eventstore.declare.idempotency import Record, replay
+from service.eventstore.declare.idempotency import IdempotencyRecord, replay
 from service.eventstore.state.cache import StateCache, StreamName
 from service.eventstore.state.entry import Entry
 from service.eventstore.state.loading import Footprint, Loaded, fold_streams, lock_and_load
@@ -145,7 +145,7 @@ class Round:
         return accepted
 
 
-def _is_own(entry: Entry, record: Record | None) -> bool:
+def _is_own(entry: Entry, record: IdempotencyRecord | None) -> bool:
     """Whether this submission has committed already, and only the acknowledgement was lost.
 
     Asked before `authorize`: a command may take away its own right (revoke its key, fence its project), and must not
@@ -154,19 +154,19 @@ def _is_own(entry: Entry, record: Record | None) -> bool:
     return record is not None and record.command_id == entry.command_id and entry.kept is not None
 
 
-def _lay_out(entry: Entry, decision: Answer | Refused) -> tuple[Outcome | Rejection, Record]:
+def _lay_out(entry: Entry, decision: Answer | Refused) -> tuple[Outcome | Rejection, IdempotencyRecord]:
     """Lay out a decision: what the caller is told after COMMIT, and what is recorded under its key."""
     request_hash = entry.command.request_hash
     if isinstance(decision, Refused):
-        return decision.rejection, Record(request_hash, entry.command_id, None, b"", {})
+        return decision.rejection, IdempotencyRecord(request_hash, entry.command_id, None, b"", {})
     body = b"" if decision.body is None else _encode(decision.body)
     stored = body if decision.stored is None else _encode(decision.stored)
     status = None if decision.pending else decision.status
     told = Outcome(decision.status, body, decision.headers)
-    return told, Record(request_hash, entry.command_id, status, stored, decision.headers)
+    return told, IdempotencyRecord(request_hash, entry.command_id, status, stored, decision.headers)
 
 
-def _repeat(entry: Entry, record: Record | None, unit: UnitOfWork) -> Outcome | None:
+def _repeat(entry: Entry, record: IdempotencyRecord | None, unit: UnitOfWork) -> Outcome | None:
     """Answer from the record, in the command's own way if it has one. None: nothing is stored yet."""
     found = replay(record, entry.command.request_hash)
     if found is None or entry.command.on_replay is None:

@@ -21,7 +21,7 @@ from projections.kernel.projection import Table
 from service.eventstore.connect.connection import Connection
 from service.eventstore.declare.faults import StreamDamaged, StreamFault
 from service.eventstore.state import statements
-from service.eventstore.state.cache import NOTHING, Known, Mark, StateCache, StreamName
+from service.eventstore.state.cache import NOTHING, KnownStream, StateCache, StreamMark, StreamName
 from service.eventstore.state.loading import TailRow, check_head, fold_tail
 from service.eventstore.state.session import WritingSession
 from service.eventstore.state.unit import Registry
@@ -49,7 +49,7 @@ class Warm(NamedTuple):
     """A stream as it was read, and the tables (name to oid) that its rows came from."""
 
     name: StreamName
-    known: Known
+    known: KnownStream
     tables: Mapping[str, int]
 
 
@@ -88,14 +88,16 @@ def load_stream(connection: Connection, registry: Registry, stream: Stream) -> W
         t.name: value and msgspec.json.decode(value, type=t.row) for t, value in zip(tables, shown[::2], strict=True)
     }
     oids = {t.name: oid for t, oid in zip(tables, shown[1::2], strict=True)}
-    snapshot = Mark(start or 0, 0 if start is None else start_counted)
+    snapshot = StreamMark(start or 0, 0 if start is None else start_counted)
     revision = snapshot.revision
     state = machine.initial if text is None else msgspec.json.decode(text, type=machine.state_type)
     for page in _pages(connection, stream, revision, head):
         read += sum(len(payload or "") for _, _, payload, _, _ in page)
         revision, state, _ = fold_tail(stream, revision, state, page)
     check_head(stream, revision, head)
-    known = Known(Mark(head, counted), bytes(chain), state, rows, NOTHING.grown(read, state, rows), snapshot)
+    known = KnownStream(
+        StreamMark(head, counted), bytes(chain), state, rows, NOTHING.grown(read, state, rows), snapshot
+    )
     return Warm(stream.name, _keep_snapshot(connection, stream, known), oids)
 
 
@@ -112,11 +114,11 @@ def _pages(connection: Connection, stream: Stream, after: int, until: int) -> It
         size = max(SMALL_PAGE, min(LARGE_PAGE, 2 * size, size * PAGE_BYTES // (weight + 1)))
 
 
-def _keep_snapshot(connection: Connection, stream: Stream, known: Known) -> Known:
+def _keep_snapshot(connection: Connection, stream: Stream, known: KnownStream) -> KnownStream:
     """Store a snapshot where there should be one, unless somebody writes the stream: then that writer does."""
     if not outgrown(known.mark, known.snapshot):
         return known
-    mark = Mark(known.revision, max(0, known.mark.bytes))
+    mark = StreamMark(known.revision, max(0, known.mark.bytes))
     state = _encode(known.state)
     values = (*stream.name, mark.revision, mark.bytes, stream.machine.snapshot_version, state.decode(), len(state))
     if connection.execute(statements.KEEP_SNAPSHOT, values, prepare=True).fetchone() is None:

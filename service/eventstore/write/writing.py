@@ -13,7 +13,7 @@ from service.eventstore.connect.arrays import Value, columns
 from service.eventstore.connect.connection import Connection
 from service.eventstore.declare.codec import (
     CHAIN_START,
-    Envelope,
+    EventEnvelope,
     canonical,
     hash_chain,
     hash_leaf,
@@ -21,11 +21,11 @@ from service.eventstore.declare.codec import (
     microseconds,
 )
 from service.eventstore.declare.faults import CommitNotConfirmed
-from service.eventstore.declare.idempotency import Record
+from service.eventstore.declare.idempotency import IdempotencyRecord
 from service.eventstore.state import statements
-from service.eventstore.state.cache import NOTHING, Known, Mark, StateCache, StreamName
+from service.eventstore.state.cache import NOTHING, KnownStream, StateCache, StreamMark, StreamName
 from service.eventstore.state.entry import Entry
-from service.eventstore.state.loading import Head, Loaded
+from service.eventstore.state.loading import Loaded, StreamHead
 from service.eventstore.state.unit import Batch, NewEvent, Working
 from service.ids import new_id
 
@@ -35,14 +35,14 @@ SNAPSHOT_EVENTS = 100
 SNAPSHOT_BYTES = 256 * 1024
 """Bytes of payload after which it does."""
 _encode = msgspec.json.Encoder().encode
-_NO_HEAD = Head(0, CHAIN_START)
+_NO_HEAD = StreamHead(0, CHAIN_START)
 
 
 class Accepted(NamedTuple):
     """A command that goes into the log, and its idempotency record."""
 
     entry: Entry
-    record: Record
+    record: IdempotencyRecord
 
 
 class _EventRow(msgspec.Struct, frozen=True):
@@ -115,7 +115,7 @@ def write(
     changed = {name: batch.streams[name] for name in chains}
     marks = {name: _mark(working, loaded.heads.get(name), added[name]) for name, working in changed.items()}
     snapshots = _snapshots_due(changed, marks, loaded, cache)
-    marks.update({(s.project_id, s.stream_id): Mark(s.revision, s.bytes) for s in snapshots})
+    marks.update({(s.project_id, s.stream_id): StreamMark(s.revision, s.bytes) for s in snapshots})
     updates, inserts = _heads(batch, loaded, marks, chains)
     records = {item.entry.record: _record(item) for item in accepted}  # Of twins with pending answers, the last one.
     new_records = [record for name, record in records.items() if name not in loaded.records]
@@ -183,9 +183,9 @@ def _assemble(batch: Batch, loaded: Loaded) -> _Written:
     return written
 
 
-def _envelope(new: NewEvent, at: int, payload_hash: bytes) -> Envelope:
+def _envelope(new: NewEvent, at: int, payload_hash: bytes) -> EventEnvelope:
     origin = new.command.origin
-    return Envelope(
+    return EventEnvelope(
         project_id=new.stream.project_id,
         stream_id=new.stream.id,
         revision=new.revision,
@@ -203,14 +203,14 @@ def _envelope(new: NewEvent, at: int, payload_hash: bytes) -> Envelope:
     )
 
 
-def _mark(working: Working, head: Head | None, added: int) -> Mark:
+def _mark(working: Working, head: StreamHead | None, added: int) -> StreamMark:
     """Where a stream stands after this batch; what its head did not count stays uncounted."""
     before = 0 if head is None else head.bytes
-    return Mark(working.revision, -1 if before < 0 else before + added)
+    return StreamMark(working.revision, -1 if before < 0 else before + added)
 
 
 def _heads(
-    batch: Batch, loaded: Loaded, marks: Mapping[StreamName, Mark], chains: Mapping[StreamName, bytes]
+    batch: Batch, loaded: Loaded, marks: Mapping[StreamName, StreamMark], chains: Mapping[StreamName, bytes]
 ) -> tuple[list[tuple[Value, ...]], list[tuple[Value, ...]]]:
     """Lay out the heads as their update and their insert take them; no documents: an empty text."""
     updates: list[tuple[Value, ...]] = []
@@ -227,7 +227,7 @@ def _heads(
     return updates, inserts
 
 
-def outgrown(mark: Mark, snapshot: Mark) -> bool:
+def outgrown(mark: StreamMark, snapshot: StreamMark) -> bool:
     """Whether a stream has grown too far from its snapshot, or nobody knows how far (G-140)."""
     return (
         mark.bytes < 0
@@ -238,7 +238,7 @@ def outgrown(mark: Mark, snapshot: Mark) -> bool:
 
 
 def _snapshots_due(
-    changed: Mapping[StreamName, Working], marks: Mapping[StreamName, Mark], loaded: Loaded, cache: StateCache
+    changed: Mapping[StreamName, Working], marks: Mapping[StreamName, StreamMark], loaded: Loaded, cache: StateCache
 ) -> list[_SnapshotRow]:
     """The snapshots of streams that have outgrown theirs; one whose bytes were not counted begins to count."""
     due = []
@@ -252,10 +252,10 @@ def _snapshots_due(
     return due
 
 
-def _last_snapshot(name: StreamName, loaded: Loaded, known: Known | None) -> Mark:
+def _last_snapshot(name: StreamName, loaded: Loaded, known: KnownStream | None) -> StreamMark:
     if known is not None:
         return known.snapshot
-    return loaded.snapshots[name][0] if name in loaded.snapshots else Mark()
+    return loaded.snapshots[name][0] if name in loaded.snapshots else StreamMark()
 
 
 def _write_rows(connection: Connection, batch: Batch) -> None:
@@ -292,8 +292,8 @@ def _remember(
     cache: StateCache,
     chains: Mapping[StreamName, bytes],
     added: Mapping[StreamName, int],
-    marks: Mapping[StreamName, Mark],
-    snapshots: Mapping[StreamName, Mark],
+    marks: Mapping[StreamName, StreamMark],
+    snapshots: Mapping[StreamName, StreamMark],
 ) -> None:
     """Fill the cache from a committed batch; what was only read, and is kept as it stands, stays as it is."""
     known = {}
@@ -305,8 +305,8 @@ def _remember(
             continue
         weight = NOTHING if before is None else before.weight
         rows = dict(working.rows)
-        known[name] = Known(
-            mark=marks[name] if name in marks else Mark(working.revision, loaded.heads[name].bytes),
+        known[name] = KnownStream(
+            mark=marks[name] if name in marks else StreamMark(working.revision, loaded.heads[name].bytes),
             chain=chains.get(name) or loaded.heads[name].chain,
             state=working.state,
             rows=rows,
@@ -317,7 +317,7 @@ def _remember(
         cache.put(name, entry)
 
 
-def _stands(working: Working, head: Head, before: Known, kept: Known | None) -> bool:
+def _stands(working: Working, head: StreamHead, before: KnownStream, kept: KnownStream | None) -> bool:
     """Whether a stream that was not written is what the cache keeps of it (what it only lends, it gives up)."""
     at = (head.revision, head.bytes, head.chain)
     return kept is before and working.state is before.state and (*before.mark, before.chain) == at

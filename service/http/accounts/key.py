@@ -8,7 +8,7 @@ from service.accounts import reads
 from service.accounts.commands import key as commands
 from service.accounts.show import person as show
 from service.eventstore.declare.commands import Answer, Outcome
-from service.eventstore.read.pages import Place
+from service.eventstore.read.pages import PageEnd
 from service.http.edge.answer.paging import page, start_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
@@ -29,7 +29,7 @@ async def list_keys(call: Call[None, PageQuery]) -> Answer:
     start = start_of(call.query)
     await call.services.authenticator.uses.flush()  # so that the use by this very request shows
     found = await reads.keys_of(call.services.store, call.user_id, start, call.query.limit + 1)
-    keys, cursor = page(found, call.query, lambda used: Place(used.key.created_at, used.key.id))
+    keys, cursor = page(found, call.query, lambda used: PageEnd(used.key.created_at, used.key.id))
     return Answer(200, show.key_list(keys, cursor))
 
 

@@ -19,7 +19,7 @@ from service.accounts.commands import membership as memberships
 from service.accounts.reads import Offered
 from service.accounts.show import member as show
 from service.eventstore.declare.commands import Answer, Outcome
-from service.eventstore.read.pages import Place
+from service.eventstore.read.pages import PageEnd
 from service.http.edge.answer.paging import page, start_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
@@ -43,7 +43,7 @@ async def list_members(call: Call[None, PageQuery]) -> Answer:
     """List the members, newest first, and what is still offered."""
     store, project_id = call.services.store, call.project_id
     found = await reads.members_page(store, project_id, start_of(call.query), call.query.limit + 1)
-    members, cursor = page(found, call.query, lambda member: Place(member.created_at, member.id))
+    members, cursor = page(found, call.query, lambda member: PageEnd(member.created_at, member.id))
     return Answer(200, show.member_list(project_id, members, await reads.open_invitations(store, project_id), cursor))
 
 

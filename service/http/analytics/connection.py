@@ -75,7 +75,7 @@ async def _find(call: Call[PollRequest, None]) -> ConnectionRow:
     return row
 
 
-def _started(asked: commands.Asked) -> Answer:
+def _started(asked: commands.PendingConnection) -> Answer:
     return Answer(200, show.started(asked))
 
 

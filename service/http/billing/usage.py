@@ -7,7 +7,7 @@ from schemas.billing.usage import HistoryQuery, Upgrade, Usage, UsageHistory, Us
 from service.auth.refusals import InvalidPayload
 from service.billing import show
 from service.billing.plans import held_by, larger_plan
-from service.billing.quota import Standing, month_named, month_of
+from service.billing.quota import AccountStanding, month_named, month_of
 from service.billing.reads import account_usage
 from service.billing.standing import standing_in
 from service.eventstore.connect.clock import DAY
@@ -47,7 +47,7 @@ async def get_billing_status(call: Call[None, UsageQuery]) -> Answer:
     return Answer(200, show.status(call.user_id, standing, held, price, _upgrade(call, standing), sold=sold))
 
 
-async def _standing(call: Call[None, UsageQuery]) -> Standing:
+async def _standing(call: Call[None, UsageQuery]) -> AccountStanding:
     """Judge the month that is asked for. Raises InvalidPayload for one that has not begun."""
     store = call.services.store
     now = await store.now()
@@ -57,7 +57,7 @@ async def _standing(call: Call[None, UsageQuery]) -> Standing:
     return await standing_in(store, call.services.settings.plans, call.user_id, month, now)
 
 
-def _upgrade(call: Call[None, UsageQuery], standing: Standing) -> Upgrade:
+def _upgrade(call: Call[None, UsageQuery], standing: AccountStanding) -> Upgrade:
     larger = larger_plan(call.services.settings.plans, standing.plan)
     return show.upgrade(larger, sold=call.services.payments.configured)
 

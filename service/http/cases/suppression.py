@@ -18,7 +18,7 @@ from schemas.kernel.published import body_schema
 from service.auth.refusals import InvalidPayload
 from service.cases import previewing, suppressing
 from service.cases import show_suppression as show
-from service.cases.suppressing import Wish
+from service.cases.suppressing import SuppressionWish
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.body.validation import text_of
 from service.http.edge.declare import groups
@@ -53,7 +53,7 @@ async def list_suppressions(call: Call[None, None]) -> Answer:
 async def create_suppression(call: Call[CreateSuppression, None]) -> Outcome:
     """Make a rule; it counts for errors from the answer on, and soon for the cases that are there."""
     body = call.body
-    wish = Wish(body.fingerprint_pattern, Action(body.action), text_of(body.reason), text_of(body.hint_text))
+    wish = SuppressionWish(body.fingerprint_pattern, Action(body.action), text_of(body.reason), text_of(body.hint_text))
     if wish.action is Action.PROMPT_HINT and not wish.hint_text:
         absent = body.hint_text is msgspec.UNSET
         raise InvalidPayload(

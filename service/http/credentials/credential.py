@@ -21,7 +21,7 @@ from service.auth.refusals import InvalidPayload
 from service.credentials import commands, reads, show
 from service.credentials.commands import NewCredential
 from service.eventstore.declare.commands import Answer, Outcome, StoredAnswer, Unit
-from service.eventstore.read.pages import Place
+from service.eventstore.read.pages import PageEnd
 from service.http.edge.answer.paging import page, start_of
 from service.http.edge.body.validation import text_of
 from service.http.edge.declare import groups
@@ -89,7 +89,7 @@ async def list_credentials(call: Call[None, CredentialQuery]) -> Answer:
     await call.services.authenticator.uses.flush()
     start, limit = start_of(call.query), call.query.limit + 1
     found = await reads.credentials_of(call.services.store, call.project_id, start, limit)
-    shown, cursor = page(found, call.query, lambda standing: Place(standing.row.created_at, standing.row.id))
+    shown, cursor = page(found, call.query, lambda standing: PageEnd(standing.row.created_at, standing.row.id))
     return Answer(200, show.credential_list(shown, cursor))
 
 

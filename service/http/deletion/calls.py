@@ -9,12 +9,12 @@ from typing import Any
 from projections.deletion.removal import DeletionRow
 from service.deletion import reads
 from service.deletion.asking import ask
-from service.deletion.reads import Progress
+from service.deletion.reads import DeletionLeft
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare.call import Call
 from statemachines.deletion.removal import AskForDeletion
 
-Show = Callable[[DeletionRow, Progress | None], Any]
+Show = Callable[[DeletionRow, DeletionLeft | None], Any]
 
 
 async def deleting(call: Call[Any, None], wish: AskForDeletion, show: Show) -> Outcome | Answer:
@@ -29,5 +29,5 @@ async def deleting(call: Call[Any, None], wish: AskForDeletion, show: Show) -> O
     return found
 
 
-def _shown(show: Show, row: DeletionRow, left: Progress | None = None) -> Answer:
+def _shown(show: Show, row: DeletionRow, left: DeletionLeft | None = None) -> Answer:
     return Answer(200 if row.phase == "deleted" else 202, show(row, left), pending=True)

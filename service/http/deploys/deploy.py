@@ -63,7 +63,7 @@ def _report(call: Call[DeployEvent, None]) -> commands.Report:
     )
 
 
-def _accepted(recorded: commands.Recorded) -> Answer:
+def _accepted(recorded: commands.RecordedDeploy) -> Answer:
     return Answer(202, show.accepted(recorded.row, recorded.awaited))
 
 

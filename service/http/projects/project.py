@@ -11,7 +11,7 @@ from schemas.projects.project import (
     ProjectList,
 )
 from service.eventstore.declare.commands import Answer, Outcome
-from service.eventstore.read.pages import Place
+from service.eventstore.read.pages import PageEnd
 from service.http.edge.answer.paging import page, start_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
@@ -34,7 +34,7 @@ from service.projects.show import project as show
 async def list_projects(call: Call[None, PageQuery]) -> Answer:
     """List the caller's projects, newest first."""
     found = await reads.projects_of(call.services.store, call.user_id, start_of(call.query), call.query.limit + 1)
-    projects, cursor = page(found, call.query, lambda project: Place(project.created_at, project.id))
+    projects, cursor = page(found, call.query, lambda project: PageEnd(project.created_at, project.id))
     can_unseal = call.services.settings.encryption_key is not None
     return Answer(200, show.project_list(projects, cursor, can_unseal=can_unseal))
 

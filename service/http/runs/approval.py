@@ -21,7 +21,7 @@ from schemas.runs.approval import (
 )
 from service.auth.refusals import InvalidPayload
 from service.eventstore.declare.commands import Answer, Outcome, Unit
-from service.eventstore.read.pages import Place
+from service.eventstore.read.pages import PageEnd
 from service.http.edge.answer.paging import read_page
 from service.http.edge.body.validation import text_of
 from service.http.edge.declare import groups
@@ -88,7 +88,7 @@ async def list_approvals(call: Call[None, ApprovalQuery]) -> Answer:
     items, cursor = await read_page(
         query,
         partial(reads.approvals, call.services.store, project_id, run_id=query.run_id, status=query.status),
-        lambda item: Place(item.row.requested_at, item.row.id),
+        lambda item: PageEnd(item.row.requested_at, item.row.id),
         lambda item: query.status in (None, item.state.status.value),
     )
     waiting = any(item.state.status is Status.PENDING for item in items)

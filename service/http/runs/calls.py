@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from schemas.kernel.paging import PageQuery
-from service.eventstore.read.pages import Place
+from service.eventstore.read.pages import PageEnd
 from service.http.edge.answer.paging import read_page
 from service.http.edge.declare.call import Call
 from service.runs.reads import listed as reads
@@ -39,6 +39,6 @@ async def read_receipts(
     return await read_page(
         query,
         partial(reads.receipts, call.services.store, call.project_id, automation_id=seen, status=status),
-        lambda item: Place(item.row.issued_at, item.row.id),
+        lambda item: PageEnd(item.row.issued_at, item.row.id),
         lambda item: status in (None, item.state.status.value),
     )

@@ -26,7 +26,7 @@ from service.runs import commands
 from service.runs.commands.receipt import Issued
 from service.runs.reads import listed as reads
 from service.runs.reads.considering import SHOWN, Judged, Look, look_for_work
-from service.runs.reads.recording import Asked, Taken, record
+from service.runs.reads.recording import Looker, Taken, record
 from service.runs.show import parts as show
 from statemachines.contracts.refusals import AutomationNotFound, AutomationOff
 from statemachines.runs import receipt as receipts
@@ -55,7 +55,7 @@ async def issue_triggers(call: Call[IssueTriggers, None]) -> Outcome:
     require_visible(call, automation_id)
     store, taken = call.services.store, list[Taken]()
     look_again = partial(look_for_work, store, project_id, automation_id)
-    asked = Asked("issue", call.principal.kind.value)
+    asked = Looker("issue", call.principal.kind.value)
     try:
         issue = partial(_issue, project_id, automation_id, asked, taken)
         outcome = await call.carry_out_on(await look_again(), look_again, issue)
@@ -69,7 +69,7 @@ async def issue_triggers(call: Call[IssueTriggers, None]) -> Outcome:
     return outcome
 
 
-def _issue(project_id: str, automation_id: str, asked: Asked, taken: list[Taken], look: Look) -> Intent[Answer]:
+def _issue(project_id: str, automation_id: str, asked: Looker, taken: list[Taken], look: Look) -> Intent[Answer]:
     """Issue for what a look came to; `taken` gets what is kept of the look."""
     judged = look.judged(automation_id)
     taken.append(look.taken(project_id, automation_id, asked, judged))

@@ -27,7 +27,7 @@ from schemas.runs.run import (
 from service.auth.refusals import IdempotencyKeyRequired, InvalidPayload
 from service.eventstore.declare.commands import Answer, Outcome, StoredAnswer, Unit
 from service.eventstore.declare.intents import Intent
-from service.eventstore.read.pages import Place
+from service.eventstore.read.pages import PageEnd
 from service.http.edge.answer.paging import read_page
 from service.http.edge.body.validation import text_of
 from service.http.edge.declare import groups
@@ -113,7 +113,7 @@ async def list_runs(call: Call[None, RunQuery]) -> Answer:
     books, cursor = await read_page(
         query,
         partial(reads.runs, store, project_id, automation_id=automation_id, status=query.status),
-        lambda book: Place(book.run.started_at, book.run_id),
+        lambda book: PageEnd(book.run.started_at, book.run_id),
         lambda book: query.status in (None, book.run.status.outcome),
     )
     return Answer(200, _list(project_id, books, cursor))

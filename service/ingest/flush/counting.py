@@ -15,7 +15,7 @@ from service.eventstore.connect.connection import AsyncConnection, connect_async
 from service.eventstore.connect.prepared import PreparedStatement
 from service.eventstore.declare import names
 from service.eventstore.declare.faults import Fault, judge
-from service.eventstore.state.cache import Known, StreamName
+from service.eventstore.state.cache import KnownStream, StreamName
 from service.eventstore.state.loading import Footprint
 from service.ingest.flush import statements
 from service.ingest.flush.locking import Project
@@ -29,7 +29,7 @@ def parameters(
     flusher_name: str,
     number: int,
     footprint: Footprint,
-    cases: Mapping[StreamName, Known],
+    cases: Mapping[StreamName, KnownStream],
     projects: Mapping[str, Project],
     tally: Tally,
 ) -> Parameters:

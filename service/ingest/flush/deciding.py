@@ -16,23 +16,23 @@ from typing import Any
 from service.auth.refusals import Unauthenticated
 from service.eventstore.declare.commands import Answer, Command, KeyReused, Origin, Outcome
 from service.eventstore.declare.faults import StreamFault
-from service.eventstore.declare.idempotency import Record, replay
+from service.eventstore.declare.idempotency import IdempotencyRecord, replay
 from service.eventstore.state.cache import StreamName
 from service.eventstore.state.loading import Footprint, Loaded
 from service.eventstore.state.unit import Batch, UnitOfWork
 from service.ingest.flush.attempt import NO_HEADERS, REPEATED, Attempt, Stored
 from service.ingest.flush.locking import Project
 from service.ingest.flush.memory import Memory, overflow_of, rules_of
-from service.ingest.flush.newcases import Room
+from service.ingest.flush.newcases import CaseRoom
 from service.ingest.flush.tally import Assigned, Tally
-from service.ingest.grouping.fingerprint import Evidence, Grouping
+from service.ingest.grouping.fingerprint import Grouping, GroupingEvidence
 from service.ingest.grouping.releases import Question
 from service.ingest.queue.items import STORED, Assignment, Item, LogRow
 from statemachines.cases import case, suppressions
 from statemachines.kernel.machine import Stream
 from statemachines.projects.project import ProjectDeletionInProgress
 
-OVERFLOW = Evidence(
+OVERFLOW = GroupingEvidence(
     None,
     None,
     "More kinds of errors were new in this hour than get cases of their own\n\n"
@@ -42,7 +42,7 @@ OVERFLOW = Evidence(
 
 
 @dataclass(slots=True)
-class Work:
+class FlushWork:
     """What the steps of one flush share.
 
     `closed` are the projects whose gate was not got; `counted` the cases that stay as they are, with their states;
@@ -56,7 +56,7 @@ class Work:
     closed: AbstractSet[str]
     memory: Memory
     counted: dict[StreamName, case.Case] = field(default_factory=dict)
-    rooms: Mapping[str, Room] = field(default_factory=dict)
+    rooms: Mapping[str, CaseRoom] = field(default_factory=dict)
     outdated: AbstractSet[Question] = frozenset()
     tally: Tally = field(default_factory=Tally)
 
@@ -88,7 +88,7 @@ class Work:
                     yield question
 
 
-def take(item: Item, work: Work, attempt: Attempt) -> None:
+def take(item: Item, work: FlushWork, attempt: Attempt) -> None:
     """Decide what becomes of a record: refused, answered from the record of its key, held, or stored.
 
     Raises StreamFault when its case cannot be read here.
@@ -123,7 +123,7 @@ def take(item: Item, work: Work, attempt: Attempt) -> None:
             attempt.stored.append(_store(item, assigned, project.account_id, work))
 
 
-def _repeat(item: Item, work: Work) -> Outcome | Exception | None:
+def _repeat(item: Item, work: FlushWork) -> Outcome | Exception | None:
     """Answer a record from that of its key; None when it is new. Its answer, if it has one, is final."""
     assert item.key_record is not None
     record = work.loaded.records.get(item.key_record)
@@ -137,19 +137,21 @@ def _repeat(item: Item, work: Work) -> Outcome | Exception | None:
         return refusal
 
 
-def _store(item: Item, assigned: Assigned | None, account_id: str, work: Work) -> Stored:
+def _store(item: Item, assigned: Assigned | None, account_id: str, work: FlushWork) -> Stored:
     """Put a record into the tally, and its answer with it if the record of its key has to hold that."""
     suppressed = work.tally.add(item, assigned, account_id)
     if item.key_record is not None:
         received_at = work.batch.now
         work.tally.remember(item, received_at)
         if item.part is None:
-            made = Record(item.sender.request_hash, item.row.id, STORED, item.answer(received_at), NO_HEADERS)
+            made = IdempotencyRecord(
+                item.sender.request_hash, item.row.id, STORED, item.answer(received_at), NO_HEADERS
+            )
             work.loaded.records[item.key_record] = made
     return Stored(item, suppressed)
 
 
-def _assign(item: Item, work: Work) -> Assigned | None:
+def _assign(item: Item, work: FlushWork) -> Assigned | None:
     """Find the case of an error, opening or reopening it if need be; None while something it needs is held.
 
     Raises StreamFault when that is the case, or what it needs to move: whether it is open is not known.
@@ -172,7 +174,7 @@ def _assign(item: Item, work: Work) -> Assigned | None:
     return Assigned(name[1], chosen.grouping, work.batch.streams[name].state.status, item.evidence)
 
 
-def _choose(item: Item, work: Work) -> Assignment | None:
+def _choose(item: Item, work: FlushWork) -> Assignment | None:
     """Find the grouping that an error keeps; None while a case that says so is held.
 
     An old grouping that knows the error keeps it; only what none knows opens a case, under the newest.
@@ -190,7 +192,7 @@ def _choose(item: Item, work: Work) -> Assignment | None:
     return chosen
 
 
-def _follow(name: StreamName, work: Work) -> StreamName | None:
+def _follow(name: StreamName, work: FlushWork) -> StreamName | None:
     """Where the errors of a case go: into itself, or into the one that it was merged into.
 
     None while that is not in the flush. Raises StreamFault when either cannot be read.
@@ -207,7 +209,7 @@ def _follow(name: StreamName, work: Work) -> StreamName | None:
     return None
 
 
-def _move(item: Item, name: StreamName, grouping: Grouping, work: Work) -> bool:
+def _move(item: Item, name: StreamName, grouping: Grouping, work: FlushWork) -> bool:
     """Run the unit of a case that may open or regress; False while the rules of its project are held."""
     project_id = item.sender.project_id
     stream, rules = case.stream(*name), rules_of(project_id)
@@ -226,7 +228,7 @@ def _move(item: Item, name: StreamName, grouping: Grouping, work: Work) -> bool:
     return True
 
 
-def _assign_to_overflow(item: Item, grouping: Grouping, work: Work) -> Assigned | None:
+def _assign_to_overflow(item: Item, grouping: Grouping, work: FlushWork) -> Assigned | None:
     """Count an error that is too new into the overflow case of the hour (G-136); None until that is locked."""
     project_id = item.sender.project_id
     hour = work.rooms[project_id].hour
@@ -261,7 +263,7 @@ def _question(item: Item, state: case.Case) -> Question | None:
     return Question(row.project_id, row.environment, row.release, state.resolved_at)
 
 
-def _unit(item: Item, streams: Sequence[Stream], reads: Sequence[Stream], work: Work) -> UnitOfWork:
+def _unit(item: Item, streams: Sequence[Stream], reads: Sequence[Stream], work: FlushWork) -> UnitOfWork:
     """Begin the unit of work that a record causes."""
     project_id = item.sender.project_id
     origin = Origin("dsn", project_id, item.operation, item.sender.request_id)

@@ -15,8 +15,8 @@ import msgspec
 from service.eventstore.connect.arrays import array
 from service.eventstore.connect.connection import Connection
 from service.eventstore.declare import names
-from service.eventstore.declare.idempotency import Record
-from service.eventstore.state.loading import Footprint, Head, Loaded, lock_and_load
+from service.eventstore.declare.idempotency import IdempotencyRecord
+from service.eventstore.state.loading import Footprint, Loaded, StreamHead, lock_and_load
 from service.ingest.flush import statements
 
 _encode = msgspec.json.Encoder().encode
@@ -111,10 +111,12 @@ def _lock_to_count(connection: Connection, footprint: Footprint, project_ids: Se
     loaded = Loaded()
     loaded.gates = {gates[number] for number in got.gates or ()}
     loaded.names = {wanted[number] for number in got.names or ()}
-    loaded.heads = {(project_id, stream_id): Head(revision) for project_id, stream_id, revision in got.heads or ()}
+    loaded.heads = {
+        (project_id, stream_id): StreamHead(revision) for project_id, stream_id, revision in got.heads or ()
+    }
     for *name, request_hash, command_id, status, body in got.records or ():
         project_id, principal, operation, key = name
-        loaded.records[project_id, principal, operation, key] = Record(
+        loaded.records[project_id, principal, operation, key] = IdempotencyRecord(
             request_hash, command_id, status, body.encode(), {}
         )
     return Locked(loaded, got.moment, _by_id(got.projects or ()))

@@ -11,7 +11,7 @@ from service.eventstore.state.cache import StateCache, StreamName
 from service.eventstore.state.loading import Footprint
 from service.eventstore.state.unit import Registry
 from service.ingest.flush.locking import Project
-from service.ingest.flush.newcases import Room
+from service.ingest.flush.newcases import CaseRoom
 from service.ingest.queue.items import Item
 from statemachines.cases import case, suppressions
 from statemachines.kernel.machine import Stream
@@ -75,7 +75,7 @@ class Memory:
             self._full.clear()
         self._full[project_id] = hour
 
-    def forget_hours_before(self, rooms: Mapping[str, Room]) -> None:
+    def forget_hours_before(self, rooms: Mapping[str, CaseRoom]) -> None:
         """Forget that projects were full in an hour that is over."""
         for project_id, room in rooms.items():
             if self._full.get(project_id, room.hour) != room.hour:

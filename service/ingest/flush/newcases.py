@@ -17,7 +17,7 @@ HOUR = 3600
 
 
 @dataclass(slots=True)
-class Room:
+class CaseRoom:
     """The room of a project in an hour (epoch seconds of its start): cases opened before this flush, and by it."""
 
     hour: int
@@ -31,7 +31,7 @@ class Room:
         return max(0, self.limit - self.before - self.opened)
 
 
-def enter_rooms(connection: Connection, project_ids: Iterable[str], now: int, limit: int) -> Mapping[str, Room]:
+def enter_rooms(connection: Connection, project_ids: Iterable[str], now: int, limit: int) -> Mapping[str, CaseRoom]:
     """Lock and read the counts of these projects, in the order of their ids; at `now` in epoch seconds.
 
     An hour never ends twice: a flush that comes late counts into the hour that another has begun. Raises psycopg.Error.
@@ -40,10 +40,10 @@ def enter_rooms(connection: Connection, project_ids: Iterable[str], now: int, li
     if not wanted:
         return {}
     rows = connection.execute(statements.ENTER_ROOMS, (now - now % HOUR, array(wanted)), prepare=True).fetchall()
-    return {project_id: Room(hour, limit, opened) for project_id, hour, opened in rows}
+    return {project_id: CaseRoom(hour, limit, opened) for project_id, hour, opened in rows}
 
 
-def leave_rooms(connection: Connection, rooms: Mapping[str, Room]) -> None:
+def leave_rooms(connection: Connection, rooms: Mapping[str, CaseRoom]) -> None:
     """Add what was opened. Raises psycopg.Error."""
     used = [(project_id, room.opened) for project_id, room in rooms.items() if room.opened]
     if used:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from service.eventstore.state.entry import RecordName
-from service.ingest.grouping.fingerprint import Evidence, Grouping, title
+from service.ingest.grouping.fingerprint import Grouping, GroupingEvidence, title
 from service.ingest.queue.items import STORED, AnalyticsRow, Item, LogRow, Part
 from statemachines.cases import case
 
@@ -23,7 +23,7 @@ class Assigned(NamedTuple):
     case_id: str
     grouping: Grouping
     status: case.Status
-    opened_by: Evidence | None = None
+    opened_by: GroupingEvidence | None = None
 
 
 _SUPPRESSED = frozenset({case.Status.RESOLVED, case.Status.IGNORED})
@@ -173,7 +173,7 @@ class Tally:
             usage.scrubbed += count
             usage.scrubbed_kinds[kind] = usage.scrubbed_kinds.get(kind, 0) + count
 
-    def _count_case(self, row: LogRow, case_id: str, opened_by: Evidence | None) -> None:
+    def _count_case(self, row: LogRow, case_id: str, opened_by: GroupingEvidence | None) -> None:
         """Count an error into its case; `opened_by` is the evidence when the case may have no counters yet."""
         key = (row.project_id, case_id)
         found = self._cases.get(key)

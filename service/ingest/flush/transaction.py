@@ -30,7 +30,7 @@ from service.ids import new_id
 from service.ingest.flush import statements
 from service.ingest.flush.attempt import Attempt, Stored
 from service.ingest.flush.counting import Parameters, parameters
-from service.ingest.flush.deciding import Work, take
+from service.ingest.flush.deciding import FlushWork, take
 from service.ingest.flush.locking import Project, lock
 from service.ingest.flush.memory import Memory
 from service.ingest.flush.newcases import enter_rooms, leave_rooms
@@ -125,7 +125,7 @@ class Flush:
         batch = Batch(self._registry, moment, {}, loaded.rows)
         attempt.received_at = batch.now
         closed = {project_id for project_id in project_ids if names.gate(project_id) not in loaded.gates}
-        work = Work(footprint, loaded, batch, projects, closed, memory)
+        work = FlushWork(footprint, loaded, batch, projects, closed, memory)
         self._fold(work)
         work.rooms = enter_rooms(connection, work.newcomers(), batch.now, self._new_cases_per_hour)
         memory.forget_hours_before(work.rooms)
@@ -150,7 +150,7 @@ class Flush:
 
         write(connection, batch, loaded, (), memory.cache, store)
 
-    def _fold(self, work: Work) -> None:
+    def _fold(self, work: FlushWork) -> None:
         """Bring every stream that may change to its head; one that is held, or heavy, stays out of the batch.
 
         A counted case is as the cache has it when its head says so; one that another process has moved is held here,
@@ -169,7 +169,7 @@ class Flush:
                 else:
                     memory.moved.add(name)
 
-    def _is_locked(self, name: StreamName, work: Work) -> bool:
+    def _is_locked(self, name: StreamName, work: FlushWork) -> bool:
         """Whether a stream that may change is ours: by its head, or by its name while it does not exist."""
         loaded = work.loaded
         absent = name not in loaded.seen and name in work.footprint.writes and names.new_stream(*name) in loaded.names

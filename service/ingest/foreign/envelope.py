@@ -17,11 +17,11 @@ MAX_HEADER = 16 * 1024  # bytes of one line of headers
 _LINE = b"\n"
 
 
-class Malformed(Exception):
+class MalformedEnvelope(Exception):
     """What came is no envelope; the text says why."""
 
 
-class TooManyItems(Exception):
+class TooManyEnvelopeItems(Exception):
     """An envelope of more than MAX_ITEMS items."""
 
 
@@ -37,18 +37,18 @@ class _ItemHeader(msgspec.Struct, frozen=True):
     length: Annotated[int, Meta(ge=0)] | None = None
 
 
-class Item(NamedTuple):
+class EnvelopeItem(NamedTuple):
     """An item of an envelope: its type, and its payload as it came."""
 
     type: str
     payload: bytes
 
 
-class Envelope(NamedTuple):
+class SentryEnvelope(NamedTuple):
     """An envelope taken apart."""
 
     header: Header
-    items: tuple[Item, ...]
+    items: tuple[EnvelopeItem, ...]
 
 
 _header = msgspec.json.Decoder(Header).decode
@@ -56,28 +56,28 @@ _item_header = msgspec.json.Decoder(_ItemHeader).decode
 
 
 def read_header(raw: bytes) -> Header:
-    """Read the first line of an envelope. Raises Malformed."""
+    """Read the first line of an envelope. Raises MalformedEnvelope."""
     line, _ = _line(raw, 0, "the envelope")
     header: Header = _decoded(_header, line, "the envelope")
     return header
 
 
-def parse(raw: bytes) -> Envelope:
-    """Take an envelope apart. Raises Malformed, and TooManyItems."""
+def parse(raw: bytes) -> SentryEnvelope:
+    """Take an envelope apart. Raises MalformedEnvelope, and TooManyEnvelopeItems."""
     line, at = _line(raw, 0, "the envelope")
     header: Header = _decoded(_header, line, "the envelope")
-    items: list[Item] = []
+    items: list[EnvelopeItem] = []
     end = len(raw.rstrip(_LINE))
     while at < end:
         if len(items) == MAX_ITEMS:
-            raise TooManyItems
+            raise TooManyEnvelopeItems
         whose = f"item {len(items)}"
         line, at = _line(raw, at, whose)
         said: _ItemHeader = _decoded(_item_header, line, whose)
         payload, at = _payload(raw, at, said.length, whose)
-        items.append(Item(said.type, payload))
+        items.append(EnvelopeItem(said.type, payload))
         end = max(end, at)  # a payload of a length that was said may end with empty lines
-    return Envelope(header, tuple(items))
+    return SentryEnvelope(header, tuple(items))
 
 
 def _line(raw: bytes, at: int, whose: str) -> tuple[bytes, int]:
@@ -86,7 +86,7 @@ def _line(raw: bytes, at: int, whose: str) -> tuple[bytes, int]:
     if end < 0:
         end = len(raw)
     if end - at > MAX_HEADER:
-        raise Malformed(f"the headers of {whose} must be one line of at most {MAX_HEADER} bytes")
+        raise MalformedEnvelope(f"the headers of {whose} must be one line of at most {MAX_HEADER} bytes")
     return raw[at:end], min(end + 1, len(raw))
 
 
@@ -97,9 +97,9 @@ def _payload(raw: bytes, at: int, length: int | None, whose: str) -> tuple[bytes
     else:
         end = at + length
         if end > len(raw):
-            raise Malformed(f"{whose} must be as long as it says: it ends early")
+            raise MalformedEnvelope(f"{whose} must be as long as it says: it ends early")
         if end < len(raw) and raw[end : end + 1] != _LINE:
-            raise Malformed(f"{whose} must be as long as it says: it goes on")
+            raise MalformedEnvelope(f"{whose} must be as long as it says: it goes on")
     return raw[at:end], min(end + 1, len(raw))
 
 
@@ -107,4 +107,4 @@ def _decoded(decode: Any, line: bytes, whose: str) -> Any:
     try:
         return decode(line)
     except (msgspec.DecodeError, ValueError, RecursionError):  # a ValidationError is a DecodeError
-        raise Malformed(f"the headers of {whose} must be a JSON object of the documented form") from None
+        raise MalformedEnvelope(f"the headers of {whose} must be a JSON object of the documented form") from None

@@ -88,7 +88,7 @@ class Scope:
         self.size = MOST_OF_RESOURCE - room + len(_encode(self.left_out)) + min(len(name), MAX_TAG)
 
 
-class Record(msgspec.Struct, frozen=True):
+class OtlpRecord(msgspec.Struct, frozen=True):
     """A log record in plain values. Times are nanoseconds since 1970, 0 where there is none; ids are hexadecimal."""
 
     time: int
@@ -102,7 +102,7 @@ class Record(msgspec.Struct, frozen=True):
     name: str = ""
 
 
-def to_event(record: Record, scope: Scope) -> ForeignEvent:
+def to_event(record: OtlpRecord, scope: Scope) -> ForeignEvent:
     """The event that a record tells of."""
     error, attributes = _error_of(record.attributes)
     level = _level(record, is_error=error is not None)
@@ -152,7 +152,7 @@ def _text_in(attributes: Mapping[str, Any], name: str) -> str | None:
     return found if isinstance(found, str) and found else None
 
 
-def _level(record: Record, *, is_error: bool) -> str:
+def _level(record: OtlpRecord, *, is_error: bool) -> str:
     """How grave a record is: by its number, else by its text; of one that says neither, an exception is an error."""
     if 1 <= record.severity <= _SEVERITIES * len(_LEVELS):
         return _LEVELS[(record.severity - 1) // _SEVERITIES]

@@ -17,18 +17,18 @@ MAX_RESOURCE = 128
 _NUMBERS = "I"  # of four bytes each
 
 
-class Malformed(ValueError):
+class MalformedExport(ValueError):
     """Bytes that are no such message."""
 
 
-class TooMany(ValueError):
+class TooManyRecords(ValueError):
     """More records, or parts around them, than a request may have."""
 
 
 def check_size(raw: bytes) -> None:
     """Raise Malformed for a part that is larger than a log event may be."""
     if len(raw) > MAX_RECORD:
-        raise Malformed
+        raise MalformedExport
 
 
 class Texts:
@@ -83,12 +83,12 @@ class Cut(ABC):
         """The text of a record: a copy."""
 
     def end_resource(self) -> None:
-        """End the text of a resource, whose scopes come next. Raises TooMany."""
+        """End the text of a resource, whose scopes come next. Raises TooManyRecords."""
         self.resources.end()
         self._check(len(self.resources))
 
     def end_scope(self, records: int) -> None:
-        """End the text of a scope of the last resource, which so many records are of. Raises TooMany."""
+        """End the text of a scope of the last resource, which so many records are of. Raises TooManyRecords."""
         self.scopes.end()
         self._check(max(len(self.scopes), len(self) + records))
         self._resource_of.append(len(self.resources) - 1)
@@ -96,4 +96,4 @@ class Cut(ABC):
 
     def _check(self, number: int) -> None:
         if number > self._most:
-            raise TooMany
+            raise TooManyRecords

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from service.ingest.foreign.otlp import Record, plain_number
-from service.ingest.foreign.otlp_cut import MAX_RESOURCE, Cut, Malformed, TooMany, check_size
+from service.ingest.foreign.otlp import OtlpRecord, plain_number
+from service.ingest.foreign.otlp_cut import MAX_RESOURCE, Cut, MalformedExport, TooManyRecords, check_size
 
 MOST_PARTS = 350_000
 """Commas outside of texts: a request of four megabytes has fewer unless it holds next to nothing, and its parts, which
@@ -105,7 +105,7 @@ def cut(raw: bytes, most: int) -> Cut:
     try:
         request = _request(raw)
     except _FAULTS:
-        raise Malformed from None
+        raise MalformedExport from None
     found = _Texts(most)
     for resource_logs in request.resource_logs or ():
         found.resources.write(resource_logs.resource)
@@ -119,7 +119,7 @@ def cut(raw: bytes, most: int) -> Cut:
 def _check_parts(raw: bytes) -> None:
     """Raise TooMany for a request of nothing but parts."""
     if raw.count(b",") > MOST_PARTS and _commas(raw) > MOST_PARTS:
-        raise TooMany
+        raise TooManyRecords
 
 
 def _commas(raw: bytes) -> int:
@@ -140,7 +140,7 @@ def read_resource(raw: bytes) -> dict[str, Any]:
         found = _resource(raw)
         return _members(found.attributes[:MAX_RESOURCE] if found and found.attributes else None)
     except _FAULTS:
-        raise Malformed from None
+        raise MalformedExport from None
 
 
 def read_scope(raw: bytes) -> str:
@@ -149,16 +149,16 @@ def read_scope(raw: bytes) -> str:
         check_size(raw)
         found = _scope(raw)
     except _FAULTS:
-        raise Malformed from None
+        raise MalformedExport from None
     return (found.name if found else None) or ""
 
 
-def read_record(raw: bytes) -> Record:
+def read_record(raw: bytes) -> OtlpRecord:
     """Read a record. Raises Malformed."""
     try:
         check_size(raw)
         found = _record(raw)
-        return Record(
+        return OtlpRecord(
             _whole(found.time_unix_nano),
             _whole(found.observed_time_unix_nano),
             _whole(found.severity_number),
@@ -170,7 +170,7 @@ def read_record(raw: bytes) -> Record:
             found.event_name or "",
         )
     except _FAULTS:
-        raise Malformed from None
+        raise MalformedExport from None
 
 
 def _whole(value: int | str | None) -> int:

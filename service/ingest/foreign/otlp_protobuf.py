@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from service.ingest.foreign.otlp import Record, plain_number
-from service.ingest.foreign.otlp_cut import MAX_RESOURCE, Cut, Malformed, Texts, check_size
+from service.ingest.foreign.otlp import OtlpRecord, plain_number
+from service.ingest.foreign.otlp_cut import MAX_RESOURCE, Cut, MalformedExport, Texts, check_size
 
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 _FIRST, _SECOND = 1, 2
@@ -80,7 +80,7 @@ def _fields(raw: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
         if kind == _LENGTH:
             size, at = _varint(raw, at)
             if size > end - at:
-                raise Malformed
+                raise MalformedExport
             yield tag >> 3, at, size
             at += size
         elif kind == _VARINT:
@@ -90,16 +90,16 @@ def _fields(raw: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
         elif kind == _FIXED32:
             at += 4
         else:
-            raise Malformed
+            raise MalformedExport
     if at != end:
-        raise Malformed
+        raise MalformedExport
 
 
 def _varint(raw: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         if at >= len(raw) or shift > 63:  # noqa: PLR2004 - bits of the largest
-            raise Malformed
+            raise MalformedExport
         byte = raw[at]
         at += 1
         value |= (byte & 0x7F) << shift
@@ -125,7 +125,7 @@ def read_resource(raw: bytes) -> dict[str, Any]:
         check_size(raw)
         return _members(resource_type.FromString(raw).attributes[:MAX_RESOURCE])
     except (error, RecursionError):
-        raise Malformed from None
+        raise MalformedExport from None
 
 
 def read_scope(raw: bytes) -> str:
@@ -135,18 +135,18 @@ def read_scope(raw: bytes) -> str:
         check_size(raw)
         return str(scope_type.FromString(raw).name)
     except (error, RecursionError):
-        raise Malformed from None
+        raise MalformedExport from None
 
 
-def read_record(raw: bytes) -> Record:
+def read_record(raw: bytes) -> OtlpRecord:
     """Read a record. Raises Malformed, also for one that nests deeper than the library goes, or is too large."""
     record_type, _, _, error = _messages()
     try:
         check_size(raw)
         found = record_type.FromString(raw)
     except (error, RecursionError):
-        raise Malformed from None
-    return Record(
+        raise MalformedExport from None
+    return OtlpRecord(
         found.time_unix_nano,
         found.observed_time_unix_nano,
         found.severity_number,

@@ -48,11 +48,11 @@ _RELEASES = ("release", "$release", "$app_version")
 _encode = msgspec.json.Encoder().encode
 
 
-class Malformed(Exception):
+class MalformedEvents(Exception):
     """What is no body of events, or no event; the text says why."""
 
 
-class TooMany(Exception):
+class TooManyEvents(Exception):
     """More events than are taken."""
 
 
@@ -68,7 +68,7 @@ class Sent(NamedTuple):
     each: bool = False
 
 
-class Record(NamedTuple):
+class PostHogRecord(NamedTuple):
     """A record as it is stored: its kind, its text, and the id that its SDK has given it."""
 
     kind: str
@@ -94,20 +94,20 @@ def key_of(raw: bytes) -> str | None:
     """The key that a body carries; None for none, and for what is no body. Its events are not cut apart for it."""
     try:
         return _open(raw, 1).key
-    except Malformed:
+    except MalformedEvents:
         return None
 
 
 def cut(raw: bytes, most: int) -> Sent:
-    """Cut a body into its events. Raises Malformed, and TooMany for more than `most`."""
+    """Cut a body into its events. Raises MalformedEvents, and TooManyEvents for more than `most`."""
     sent = _open(raw, most + 1)
     if len(sent.events) > most:
-        raise TooMany
+        raise TooManyEvents
     return sent
 
 
 def _open(raw: bytes, most: int) -> Sent:
-    """A body with at most so many of its events. Raises Malformed."""
+    """A body with at most so many of its events. Raises MalformedEvents."""
     text = _out_of_form(raw).strip()
     try:
         if text.startswith(b"["):
@@ -118,7 +118,9 @@ def _open(raw: bytes, most: int) -> Sent:
             return Sent(_key_in(body), [text], alone=True, each=True)
         return Sent(_key_in(body), first_items(bytes(body.batch), most))
     except (msgspec.DecodeError, ValueError, RecursionError):
-        raise Malformed("the body must be an event, a list of events, or an object with a list as batch") from None
+        raise MalformedEvents(
+            "the body must be an event, a list of events, or an object with a list as batch"
+        ) from None
 
 
 def _out_of_form(raw: bytes) -> bytes:
@@ -132,7 +134,7 @@ def _out_of_form(raw: bytes) -> bytes:
     try:
         return base64.b64decode(plain + b"=" * (-len(plain) % 4), validate=True)
     except binascii.Error:
-        raise Malformed("the field data must hold base64") from None
+        raise MalformedEvents("the field data must hold base64") from None
 
 
 def _unescaped(value: bytes) -> bytes:
@@ -161,10 +163,10 @@ def _key(raw: msgspec.Raw) -> str | None:
     return _text_of(text) if text.startswith(b'"') and len(text) <= MAX_KEY else None
 
 
-def to_record(payload: Any, sent: Sent) -> Record | None:
-    """Read an event of a body; None for one that is not taken. Raises Malformed."""
+def to_record(payload: Any, sent: Sent) -> PostHogRecord | None:
+    """Read an event of a body; None for one that is not taken. Raises MalformedEvents."""
     if not isinstance(payload, dict) or not (name := text_of(payload.get("event"))):
-        raise Malformed("an event must be an object with its name as event")
+        raise MalformedEvents("an event must be an object with its name as event")
     if name in NOT_TAKEN:
         return None
     properties = dict(object_of(payload.get("properties")))
@@ -173,22 +175,22 @@ def to_record(payload: Any, sent: Sent) -> Record | None:
     known = next((found for found in _known(payload, properties) if found), None)
     if name == EXCEPTION:
         log = to_log(_to_event(payload, properties, uuid, known))
-        return Record("logs", uuid, log.body, log.raw)
+        return PostHogRecord("logs", uuid, log.body, log.raw)
     if known is None:
-        raise Malformed("an event must say of whom it is as distinct_id")
+        raise MalformedEvents("an event must say of whom it is as distinct_id")
     said = {name: payload[name] for name in ("$set", "$set_once") if isinstance(payload.get(name), dict)}
     at = {"$timestamp": payload["timestamp"]} if text_of(payload.get("timestamp")) else {}
     body = AnalyticsEvent(name[:MAX_NAME], known[:MAX_NAME], _fitting({**properties, **said, **at}))
-    return Record("analytics", uuid, body, _encode(body))
+    return PostHogRecord("analytics", uuid, body, _encode(body))
 
 
 def _check_key(payload: Mapping[str, Any], properties: dict[str, Any], sent: Sent) -> None:
-    """Take the key, which is a credential, out of the properties. Raises Malformed for an event with another."""
+    """Take the key, which is a credential, out of the properties. Raises MalformedEvents for an event with another."""
     if sent.each:
         held = (payload.get("api_key"), payload.get("token"), properties.get("token"))
         first = next((key for key in held if isinstance(key, str) and key), sent.key)
         if sent.key is not None and first != sent.key:
-            raise Malformed("an event must be of the same project as the first")
+            raise MalformedEvents("an event must be of the same project as the first")
     if sent.key is not None and properties.get("token") == sent.key:
         del properties["token"]
 

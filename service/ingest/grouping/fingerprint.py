@@ -35,7 +35,7 @@ _VARIABLE = re.compile(
 )
 
 
-class Evidence(NamedTuple):
+class GroupingEvidence(NamedTuple):
     """What grouping looks at: the exception's type, its top in-app frame, and the message."""
 
     exception_type: str | None
@@ -56,11 +56,11 @@ def message_template(message: str) -> str:
     return " ".join(_VARIABLE.sub("#", message.lower()).split())[:TEMPLATE_LENGTH]
 
 
-def _version_1(evidence: Evidence) -> str:
+def _version_1(evidence: GroupingEvidence) -> str:
     return f"{evidence.exception_type or ''}|{evidence.frame or ''}|{message_template(evidence.message)}"
 
 
-GROUPINGS: Mapping[int, Callable[[Evidence], str]] = {1: _version_1}
+GROUPINGS: Mapping[int, Callable[[GroupingEvidence], str]] = {1: _version_1}
 """Every version ever released, oldest first: the text whose hash is the fingerprint."""
 
 
@@ -89,23 +89,25 @@ def _grouping(version: int, text: str, rests_on: str) -> Grouping:
     return (_remembered if len(text) <= REMEMBERED_LENGTH else _assign)(version, text, rests_on)
 
 
-def group(evidence: Evidence, groupings: Mapping[int, Callable[[Evidence], str]] = GROUPINGS) -> tuple[Grouping, ...]:
+def group(
+    evidence: GroupingEvidence, groupings: Mapping[int, Callable[[GroupingEvidence], str]] = GROUPINGS
+) -> tuple[Grouping, ...]:
     """Offer the assignment of every version, oldest first."""
     rests_on = _RESTS_ON[bool(evidence.exception_type), bool(evidence.frame)]
     return tuple([_grouping(version, text(evidence), rests_on) for version, text in groupings.items()])
 
 
-def gather(message: str, extra: Mapping[str, Any] | None, see: Callable[[str], str] = str) -> Evidence:
+def gather(message: str, extra: Mapping[str, Any] | None, see: Callable[[str], str] = str) -> GroupingEvidence:
     """Find the evidence in a log event; `see` says how each text is seen.
 
     `extra.exception` is free form: whatever does not fit is as if absent.
     """
     exception = extra.get("exception") if extra else None
     if not isinstance(exception, dict):
-        return Evidence(None, None, see(message))
+        return GroupingEvidence(None, None, see(message))
     kind = exception.get("type")
     seen = see(kind) if isinstance(kind, str) and kind else None
-    return Evidence(seen, _top_frame(exception.get("frames"), see), see(message))
+    return GroupingEvidence(seen, _top_frame(exception.get("frames"), see), see(message))
 
 
 def _top_frame(frames: Any, see: Callable[[str], str]) -> str | None:
@@ -122,7 +124,7 @@ def _top_frame(frames: Any, see: Callable[[str], str]) -> str | None:
     return None
 
 
-def title(evidence: Evidence) -> str:
+def title(evidence: GroupingEvidence) -> str:
     """Name a case after its first error: the exception's type and the first line of the message."""
     lines = evidence.message.strip().splitlines()
     line = lines[0].strip() if lines else ""

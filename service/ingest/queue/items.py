@@ -25,7 +25,7 @@ from service.eventstore.declare import names
 from service.eventstore.declare.commands import Outcome
 from service.eventstore.state.entry import RecordName, Waiter
 from service.ids import new_id
-from service.ingest.grouping.fingerprint import Evidence, Grouping, gather, group
+from service.ingest.grouping.fingerprint import Grouping, GroupingEvidence, gather, group
 from service.ingest.scrub.scrubbing import KEPT_OF_OTHERS, KEPT_OF_USER, Findings, Scrubber, without_own
 from service.packing import PACKED_FROM, pack
 from statemachines.cases import case
@@ -160,7 +160,7 @@ class Item:
     row: LogRow | AnalyticsRow = field(init=False, repr=False)
     scrubbed: Mapping[str, int] = field(default_factory=dict)  # values that were hidden, by kind
     offered: tuple[Assignment, ...] = ()
-    evidence: Evidence | None = None
+    evidence: GroupingEvidence | None = None
     key_record: RecordName | None = None  # name of its idempotency record, if it has a key
     key_name: str = ""  # what repeats of it are locked under
     waiter: Waiter[Outcome] | None = None

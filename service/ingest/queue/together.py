@@ -23,10 +23,10 @@ class Together:
         self._news = asyncio.Event()
         self.waiting = 0  # that were taken in and have no result yet
 
-    def place(self, index: int) -> Place:
+    def place(self, index: int) -> PartWaiter:
         """The place of a record that is taken in."""
         self.waiting += 1
-        return Place(self, index)
+        return PartWaiter(self, index)
 
     def has(self, index: int) -> bool:
         """Whether a record has its result."""
@@ -51,7 +51,7 @@ class Together:
         return [CommandNotDone() if result is None else result for result in self._results]
 
 
-class Place:
+class PartWaiter:
     """Stands for one record of several where the intake tells its caller: it is used like a future."""
 
     __slots__ = ("_index", "_together")

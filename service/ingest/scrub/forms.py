@@ -38,7 +38,7 @@ class Budget:
         self.left = MOST_CANDIDATES
 
 
-class Form(NamedTuple):
+class SecretForm(NamedTuple):
     """A form: its kind, how it looks, what every occurrence holds, and what else must be true of a match.
 
     One of `pieces` stands anywhere in it, or one of `word_pieces` in a word of at least WORD characters or right before
@@ -128,19 +128,19 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 _WORD_BEGINS = r"(?<![0-9A-Za-z_-])"
 
-BEARER = Form(
+BEARER = SecretForm(
     "bearer",
     re.compile(r"\bbearer\s{1,8}([\w.~+/-]{8,}=*)", re.ASCII | re.IGNORECASE),
     scheme="bearer",
     holds=_is_bearer,
 )
-BASIC = Form(
+BASIC = SecretForm(
     "basic",
     re.compile(r"\bbasic\s{1,8}([\w+/-]{6,}={0,2})", re.ASCII | re.IGNORECASE),
     scheme="basic",
     holds=_is_basic,
 )
-CARD = Form(
+CARD = SecretForm(
     "card_number",
     _pattern(
         r"""(?<![0-9A-Za-z_])(?<!\d[.-])(
@@ -153,10 +153,10 @@ CARD = Form(
 )
 MAY_BE_CARD = re.compile(rb"(?<!\d)(?:[2-6]\d{12}|[2-6]\d{3}([ -])\d{4}\1\d{4}\1\d|3\d{3}([ -])\d{6}\2\d{4})")
 """What the bytes of every card number look like, whatever stands around it."""
-URL = Form("url_credentials", re.compile(r"""://(?!\[scrubbed)([^\s/?#"'<>\\]+)@"""), ("://",))
+URL = SecretForm("url_credentials", re.compile(r"""://(?!\[scrubbed)([^\s/?#"'<>\\]+)@"""), ("://",))
 
-FORMS: tuple[Form, ...] = (
-    Form(
+FORMS: tuple[SecretForm, ...] = (
+    SecretForm(
         "private_key",
         re.compile(
             r"(-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
@@ -165,12 +165,12 @@ FORMS: tuple[Form, ...] = (
         ("-----BEGIN ",),
     ),
     URL,
-    Form(
+    SecretForm(
         "jwt",
         _pattern(rf"{_WORD_BEGINS}(eyJ[\w-]{{13,}}\.[\w-]{{4,}}(?:\.[\w-]*){{1,3}})"),
         word_pieces=("eyJ",),
     ),
-    Form(
+    SecretForm(
         "cloud_key",
         _pattern(
             rf"""{_WORD_BEGINS}(
@@ -186,7 +186,7 @@ FORMS: tuple[Form, ...] = (
         ("AccountKey=",),
         ("AKIA", "ASIA", "AIza", "ya29.", "sk-", "dop_v1_"),
     ),
-    Form(
+    SecretForm(
         "code_host_key",
         _pattern(
             rf"""{_WORD_BEGINS}(
@@ -198,7 +198,7 @@ FORMS: tuple[Form, ...] = (
         ),
         word_pieces=("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "npm_"),
     ),
-    Form(
+    SecretForm(
         "payment_key",
         _pattern(
             rf"""{_WORD_BEGINS}(
@@ -211,7 +211,7 @@ FORMS: tuple[Form, ...] = (
         ("whsec_",),
         ("k_live_", "k_test_", "shpat_", "sq0"),
     ),
-    Form(
+    SecretForm(
         "chat_key",
         _pattern(
             rf"""(?:{_WORD_BEGINS}|(?<=/bot)|(?<=/services/)|(?<=/webhooks/))(

@@ -23,7 +23,7 @@ from service.ingest.scrub.forms import (
     MAY_BE_CARD,
     URL,
     WORD,
-    Form,
+    SecretForm,
 )
 from service.ingest.scrub.places import ESCAPED_ADDRESS, holds_any, may_hold_card
 from statemachines.kernel.telling import normalize_name
@@ -52,12 +52,12 @@ _ANY_DIGIT_OF_NAMES = dict.fromkeys(map(ord, "123456789"), "0")
 class _Pieces:
     """Pieces of forms as one kind of text shows them, all of them at once and those of each form."""
 
-    def __init__(self, pieces: Iterable[tuple[Form, tuple[str, ...]]], shown: Callable[[bytes], bytes]) -> None:
+    def __init__(self, pieces: Iterable[tuple[SecretForm, tuple[str, ...]]], shown: Callable[[bytes], bytes]) -> None:
         found = [(form, sorted({shown(piece.encode()) for piece in own})) for form, own in pieces if own]
         self._of_forms = found
         self._all = sorted({piece for _, own in found for piece in own})
 
-    def forms(self, text: bytes) -> list[Form]:
+    def forms(self, text: bytes) -> list[SecretForm]:
         """The forms of which a text has a piece."""
         if not any(map(text.__contains__, self._all)):  # All at once first: most events hold none.
             return []
@@ -85,7 +85,7 @@ class Suspicion(NamedTuple):
 
     names: bool
     own: bool
-    forms: tuple[Form, ...]
+    forms: tuple[SecretForm, ...]
 
     def __bool__(self) -> bool:
         return self.names or self.own or bool(self.forms)
@@ -110,7 +110,7 @@ class _Verdict(IntEnum):
     DIGITS = 2  # harmless but for digits in a row, which a time has as well as the number of a card
 
 
-class Look:
+class TextLook:
     """What a text may hold. `telling` is a pattern that finds something in each folded name that tells."""
 
     def __init__(self, telling: str) -> None:
@@ -169,7 +169,7 @@ class Look:
             forms = [form for form in FORMS if form in forms] if holds_any(raw, forms) else []
         return Suspicion(self._any_telling(raw, escapes=escapes), _OWN_PIECE in raw, tuple(forms))
 
-    def _forms(self, raw: bytes, *, escapes: bool, digits: bool = True) -> list[Form]:
+    def _forms(self, raw: bytes, *, escapes: bool, digits: bool = True) -> list[SecretForm]:
         """The forms of which a text has a piece; without `digits`, all of them are 0."""
         anywhere, in_words = _AS_THEY_ARE if digits else _ZEROED
         forms = anywhere.forms(raw)

@@ -14,7 +14,7 @@ from functools import partial
 
 import msgspec
 
-from service.ingest.scrub.forms import CARD, CARD_DIGITS, MAY_BE_CARD, URL, Budget, Form
+from service.ingest.scrub.forms import CARD, CARD_DIGITS, MAY_BE_CARD, URL, Budget, SecretForm
 
 MOST_PLACES = 64
 """Strings that are taken out of one text; of one with more of them, or with too many candidates, no more is asked."""
@@ -29,7 +29,7 @@ _FIRST_OF_CARD = frozenset(b"23456")
 _decode = msgspec.json.Decoder(str).decode
 
 
-def holds_any(raw: bytes, forms: Iterable[Form]) -> bool:
+def holds_any(raw: bytes, forms: Iterable[SecretForm]) -> bool:
     """Whether some string of a JSON text may hold one of these forms; False is certain."""
     left, budget = MOST_PLACES, Budget()
     for form in forms:
@@ -58,7 +58,7 @@ def may_hold_card(raw: bytes, zeroed: bytes) -> bool:
     return False
 
 
-def _searches(raw: bytes, form: Form) -> Iterator[Callable[[int], int]]:
+def _searches(raw: bytes, form: SecretForm) -> Iterator[Callable[[int], int]]:
     """One for each piece of a form: tells its first place from another one on, -1 when there is none."""
     if form is CARD:
         # An escape before a number may end in digits.

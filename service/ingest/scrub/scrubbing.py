@@ -15,7 +15,7 @@ from typing import Any
 
 from schemas.onboarding.proof import PROOF_PROPERTY
 from service.ingest.scrub.forms import Budget, hide, mark
-from service.ingest.scrub.looking import MAX_REMEMBERED_NAME, Look, Suspicion, fold_name
+from service.ingest.scrub.looking import MAX_REMEMBERED_NAME, Suspicion, TextLook, fold_name
 from statemachines.kernel.telling import SECRET_FRAGMENTS, holds_own_secret
 
 SCRUBBED = "[scrubbed]"
@@ -73,7 +73,7 @@ class Scrubber:
         self._find_whole = re.compile(whole).search
         telling = rf"{whole}|{strings}|\A(?:{equal})\Z"
         self._find_telling = re.compile(telling).search
-        self.look = Look(telling)
+        self.look = TextLook(telling)
         """Says what a JSON text may hold. What is not suspected is certainly not there."""
         self._remembered = lru_cache(_REMEMBERED_NAMES)(self._judge)
 

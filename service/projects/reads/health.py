@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from service.billing.quota import Month, Total, month_of, total_of
+from service.billing.quota import Month, UsageSum, month_of, total_of
 from service.billing.reads import account_of, account_usage, events_since, last_event_received_at, project_usage
 from service.eventstore.store import EventStore
 from statemachines.cases import case
@@ -38,8 +38,8 @@ class Health(NamedTuple):
 
     now: int
     month: Month
-    total: Total
-    account_total: Total
+    total: UsageSum
+    account_total: UsageSum
     last_event_at: int | None
     last_deploy_at: int | None
     events_last_hour: int

@@ -89,7 +89,7 @@ class Automation(NamedTuple):
 NO_AUTOMATION = Automation(saved=False, enabled=False, unmanned=False, stopped=False)
 
 
-class Standing(NamedTuple):
+class ProjectStanding(NamedTuple):
     """Where a project stands, and whether it is an owner who reads it; `fenced`: it is being deleted.
 
     `seen` holds the properties of each event of an unverified signal map that came lately.
@@ -103,7 +103,7 @@ class Standing(NamedTuple):
     fenced: bool = False
 
 
-async def standing_of(store: EventStore, project_id: str, user_id: str) -> Standing:
+async def standing_of(store: EventStore, project_id: str, user_id: str) -> ProjectStanding:
     """Read where a project stands for one of its members."""
     [row] = await store.fetch(_ARRIVED, *[project_id] * 7, OnboardingStatus.VERIFIED.value, project_id)
     stopped = stop.stream()
@@ -124,4 +124,4 @@ async def standing_of(store: EventStore, project_id: str, user_id: str) -> Stand
         events = sorted({milestone.event for milestone in signal_map.plan.milestones})
         rows = await store.fetch(_SEEN, events, project_id, NEWEST_ROWS)
         seen = {event: frozenset(names) for event, count, names in rows if count}
-    return Standing(Arrived(*row), signal_map, seen, Automation(saved, enabled, unmanned, halted), owner, fenced)
+    return ProjectStanding(Arrived(*row), signal_map, seen, Automation(saved, enabled, unmanned, halted), owner, fenced)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from service.auth.sealing import DSN_COPY, unseal
-from service.eventstore.read.pages import Place
+from service.eventstore.read.pages import PageEnd
 from service.eventstore.store import EventStore
 from statemachines.projects.project import ProjectNotFound
 
@@ -40,7 +40,7 @@ class KnownDsn(NamedTuple):
     key: str | None
 
 
-async def projects_of(store: EventStore, user_id: str, after: Place, limit: int) -> list[ListedProject]:
+async def projects_of(store: EventStore, user_id: str, after: PageEnd, limit: int) -> list[ListedProject]:
     """List at most `limit` projects of a person that come after a place, newest first."""
     rows = await store.fetch(_PROJECTS_OF, user_id, after.at, after.id, limit)
     return [ListedProject(*row) for row in rows]

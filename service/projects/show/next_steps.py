@@ -13,8 +13,8 @@ from typing import NamedTuple
 from projections.onboarding.signal_map import SignalMapRow
 from schemas.onboarding.plan import Milestone
 from schemas.projects.next_steps import NextSteps, ProjectState, SignalType, Suggestion
-from service.projects.reads.next_steps import Arrived, Standing
-from service.projects.show.suggestions import Progress, suggest
+from service.projects.reads.next_steps import Arrived, ProjectStanding
+from service.projects.show.suggestions import ProjectProgress, suggest
 
 _NOTHING = "Nothing has to be done now. Read the project's health from time to time."
 BEING_DELETED = "The project is being deleted: nothing is left to do in it."
@@ -29,7 +29,7 @@ class Questions(NamedTuple):
     pending: int
 
 
-def next_steps(standing: Standing, there: Container[str], of_owners: Container[str] = ()) -> NextSteps:
+def next_steps(standing: ProjectStanding, there: Container[str], of_owners: Container[str] = ()) -> NextSteps:
     """The project's state and what follows from it, as far as the reader can do it here (see suggestions.py).
 
     `there` holds the operations ("GET /v1/…") that do something on this installation, `of_owners` those that nobody
@@ -54,7 +54,7 @@ def next_steps(standing: Standing, there: Container[str], of_owners: Container[s
     )
 
 
-def _first_of(first: Suggestion | None, standing: Standing, *, for_owners: bool) -> str:
+def _first_of(first: Suggestion | None, standing: ProjectStanding, *, for_owners: bool) -> str:
     if standing.fenced:
         return BEING_DELETED
     if first is not None:
@@ -62,10 +62,10 @@ def _first_of(first: Suggestion | None, standing: Standing, *, for_owners: bool)
     return _AN_OWNERS if for_owners else _NOTHING
 
 
-def progress_of(standing: Standing) -> Progress:
+def progress_of(standing: ProjectStanding) -> ProjectProgress:
     """How far a project has come."""
     state = assess(standing.arrived, standing.signal_map, standing.seen)
-    return Progress(state, standing.arrived, standing.signal_map is not None, standing.automation)
+    return ProjectProgress(state, standing.arrived, standing.signal_map is not None, standing.automation)
 
 
 def assess(arrived: Arrived, signal_map: SignalMapRow | None, seen: Mapping[str, frozenset[str]]) -> ProjectState:

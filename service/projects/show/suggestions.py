@@ -14,7 +14,7 @@ from schemas.projects.next_steps import ProjectState, Suggestion
 from service.projects.reads.next_steps import NO_AUTOMATION, Arrived, Automation
 
 
-class Progress(NamedTuple):
+class ProjectProgress(NamedTuple):
     """What the suggestions follow from; `mapped`: a signal map has been approved."""
 
     state: ProjectState
@@ -23,7 +23,7 @@ class Progress(NamedTuple):
     automation: Automation = NO_AUTOMATION
 
 
-class Step(NamedTuple):
+class SuggestionRule(NamedTuple):
     """A suggestion, and when it is worth making. The last of `uses` is the operation that carries it out."""
 
     id: str
@@ -33,11 +33,11 @@ class Step(NamedTuple):
     uses: tuple[str, ...]
     seconds: int
     requires: tuple[str, ...]
-    wanted: Callable[[Progress], bool]
+    wanted: Callable[[ProjectProgress], bool]
 
 
 STEPS = (
-    Step(
+    SuggestionRule(
         "send_first_event",
         "Send the first event",
         "No error or analytics event has arrived yet. Send one of each with the project's DSN.",
@@ -48,7 +48,7 @@ STEPS = (
         (),
         lambda progress: not progress.state.has_events,
     ),
-    Step(
+    SuggestionRule(
         "record_deploys",
         "Record deploys from CI",
         "No deploy has been recorded. Let the pipeline post each deploy with a ci_deploy credential, which an owner "
@@ -59,7 +59,7 @@ STEPS = (
         (),
         lambda progress: not progress.state.has_deploys,
     ),
-    Step(
+    SuggestionRule(
         "connect_provider",
         "Connect the analytics provider",
         "Neither a provider connection nor an own analytics event is there. Connect the provider read-only, or send "
@@ -70,7 +70,7 @@ STEPS = (
         (),
         lambda progress: not progress.state.analytics_configured,
     ),
-    Step(
+    SuggestionRule(
         "start_onboarding",
         "Plan what to measure",
         "The project has no approved signal map. Draft a plan from the source, and have a human approve exactly it.",
@@ -81,7 +81,7 @@ STEPS = (
         (),
         lambda progress: not progress.mapped and not progress.arrived.onboarding,
     ),
-    Step(
+    SuggestionRule(
         "finish_onboarding",
         "Finish the onboarding",
         "An onboarding has begun and its source is not verified. Read it and take the step that it names.",
@@ -96,7 +96,7 @@ STEPS = (
         (),
         lambda progress: progress.arrived.unfinished,
     ),
-    Step(
+    SuggestionRule(
         "close_readiness_gaps",
         "Close the readiness gaps",
         "Some events or properties of the signal map have not been observed. Instrument them, or wait for real data.",
@@ -111,7 +111,7 @@ STEPS = (
         (),
         lambda progress: progress.state.readiness_gaps_count > 0,
     ),
-    Step(
+    SuggestionRule(
         "review_open_cases",
         "Look at the open cases",
         "Open cases wait for attention. Start with the one that affects the most people; resolve what is fixed, and "
@@ -127,7 +127,7 @@ STEPS = (
         ("has_cases",),
         lambda progress: progress.arrived.open_cases or not progress.state.has_cases,
     ),
-    Step(
+    SuggestionRule(
         "ask_a_question",
         "Ask the business question",
         "Answer the question of the signal map from observed data.",
@@ -137,7 +137,7 @@ STEPS = (
         ("answer_ready",),
         lambda _: True,
     ),
-    Step(
+    SuggestionRule(
         "automate_case_fixes",
         "Let bounded runs propose fixes",
         "Render a playbook as a disabled candidate, and let an owner review and save it; nothing runs until it is "
@@ -152,7 +152,7 @@ STEPS = (
         ("install_verified", "has_deploys"),
         lambda progress: not progress.automation.saved,
     ),
-    Step(
+    SuggestionRule(
         "enable_automation",
         "Enable the automation",
         "The automation contract is saved and all of it is off. Make the runner credential of each automation and one "
@@ -171,7 +171,7 @@ STEPS = (
             progress.automation.saved and not progress.automation.enabled and not progress.automation.stopped
         ),
     ),
-    Step(
+    SuggestionRule(
         "replace_runner_credential",
         "Give a runner a new credential",
         "An automation is on and its runner has no credential that lives. Make one with its automation_id, and put it "
@@ -189,7 +189,7 @@ STEPS = (
 )
 
 
-def suggest(progress: Progress, can: Callable[[str], bool]) -> list[Suggestion]:
+def suggest(progress: ProjectProgress, can: Callable[[str], bool]) -> list[Suggestion]:
     """Choose what is worth doing, in order; what cannot be done yet is a preview.
 
     `can` tells whether the reader may carry out an operation ("GET /v1/…") that does something on this installation.

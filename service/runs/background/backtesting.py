@@ -27,7 +27,7 @@ from schemas.runs.backtest import BacktestReceipt
 from service.runs.commands.receipt import Issued, issue
 from service.runs.reads.bundles import contract_of
 from service.runs.reads.considering import LOOKED_AT, Judged, Look, OpenCase
-from service.runs.reads.recording import Asked, LastDecision
+from service.runs.reads.recording import LastDecision, Looker
 from statemachines.cases import case as cases
 from statemachines.cases.case import Case
 from statemachines.contracts import contract as contracts
@@ -83,7 +83,7 @@ class LookTaken(NamedTuple):
 
     at: int
     automation_id: str
-    asked: Asked
+    asked: Looker
 
 
 @dataclass(slots=True)

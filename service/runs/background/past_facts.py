@@ -16,7 +16,7 @@ from service.eventstore.connect.clock import NOW_SECONDS
 from service.eventstore.read.reader import AsyncConnection
 from service.eventstore.store import EventStore
 from service.runs.background.backtesting import CaseMoved, Change, Errors, KnownCase, LookTaken, Mapped, TooMuch
-from service.runs.reads.recording import Asked
+from service.runs.reads.recording import Looker
 from statemachines.cases import case as cases
 from statemachines.kernel.machine import Recorded
 from statemachines.kernel.topics import UnknownTopic, decode_events
@@ -186,11 +186,11 @@ async def _looks(
     connection: AsyncConnection, project_id: str, start: int, end: int, automation_ids: Sequence[str]
 ) -> list[LookTaken]:
     """The looks that each automation would have had: those of its own name, else each sweep of the project."""
-    own: dict[str, set[tuple[int, Asked]]] = {automation_id: set() for automation_id in automation_ids}
-    swept: set[tuple[int, Asked]] = set()
+    own: dict[str, set[tuple[int, Looker]]] = {automation_id: set() for automation_id in automation_ids}
+    swept: set[tuple[int, Looker]] = set()
     async for rows in _batches(connection, _LOOKS, project_id, start - HOUR):
         for automation_id, hour, look, asked_by, seconds in rows:
-            asked = Asked(look, asked_by)
+            asked = Looker(look, asked_by)
             moments = {(hour + second, asked) for second in seconds if start < hour + second <= end}
             if look == "sweep":
                 swept |= moments

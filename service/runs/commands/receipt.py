@@ -22,7 +22,7 @@ from service.runs.commands.scope import (
     read_state,
 )
 from service.runs.reads.considering import ConsideredCase, Judged
-from service.runs.reads.recording import Asked, Subject, acted_on, passed_over
+from service.runs.reads.recording import DecisionSubject, Looker, acted_on, passed_over
 from statemachines.cases import case as cases
 from statemachines.cases import suppressions
 from statemachines.cases.case import Case
@@ -60,7 +60,7 @@ class _Counted(NamedTuple):
 
 
 def issue(
-    project_id: str, automation_id: str, judged: Judged, asked: Asked, known: Collection[str] = ()
+    project_id: str, automation_id: str, judged: Judged, asked: Looker, known: Collection[str] = ()
 ) -> Intent[Issued]:
     """Issue receipts for what a look came to. `known` are the receipts that were open when it was taken."""
     if judged.slot is None:
@@ -69,7 +69,7 @@ def issue(
 
 
 def issue_for_cases(
-    project_id: str, automation_id: str, considered: Sequence[ConsideredCase], asked: Asked
+    project_id: str, automation_id: str, considered: Sequence[ConsideredCase], asked: Looker
 ) -> Intent[Issued]:
     """Look through cases and issue receipts for those that matter, most frequent first (R-AUT-20, R-AUT-22).
 
@@ -96,7 +96,7 @@ def issue_for_cases(
         if judged.code is not None:
             return judged.code
         case: Case = unit.state(cases.stream(project_id, case_id))
-        subject = Subject(project_id, automation_id, authority_of(contract, automation_id).policy_sha256)
+        subject = DecisionSubject(project_id, automation_id, authority_of(contract, automation_id).policy_sha256)
         rule = settling_rule(unit.state(rules).rules, case.fingerprint)
         if rule is not None:
             over = issuing.suppress(judged, rule.id)

@@ -18,7 +18,7 @@ from service.runs.commands.scope import (
     read_mapped,
     read_state,
 )
-from service.runs.reads.recording import Asked, Subject, acted_on
+from service.runs.reads.recording import DecisionSubject, Looker, acted_on
 from statemachines.cases import case as cases
 from statemachines.contracts import contract as contracts
 from statemachines.kernel.machine import Stream
@@ -40,7 +40,7 @@ from statemachines.runs.steps.book import FencingToken
 from statemachines.runs.steps.closing import CancelRun, decide_cancel, decide_fence_run, settle_run
 from statemachines.runs.steps.running import HandOver, ReportedPullRequest, Usage
 
-_STARTED = Asked("start", "runner")
+_STARTED = Looker("start", "runner")
 
 
 def start(command: StartRun, row: TriggerReceiptRow) -> Intent[Stream]:
@@ -94,7 +94,7 @@ def _record(unit: Unit, stream: Stream, receipt: Receipt) -> None:
     if decision is None:
         return
     judgement = CaseJudgement(decision, decision.checks, None if decision.passed else "materiality_not_met")
-    subject = Subject(stream.project_id, receipt.automation_id, receipt.policy_sha256)
+    subject = DecisionSubject(stream.project_id, receipt.automation_id, receipt.policy_sha256)
     unit.put(stream, DECISIONS, acted_on(subject, _STARTED, "start", judgement, stream.id))
 
 

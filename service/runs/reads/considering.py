@@ -16,7 +16,7 @@ from projections.runs.lease import LeaseRow
 from service.eventstore.connect.clock import NOW_SECONDS
 from service.eventstore.store import EventStore
 from service.runs.reads.bundles import CONTRACT, RECEIPT_BUNDLE, ReceiptBundle, contract_of, read_bundles
-from service.runs.reads.recording import Asked, LastDecision, Subject, Taken, passed_over
+from service.runs.reads.recording import DecisionSubject, LastDecision, Looker, Taken, passed_over
 from statemachines.contracts.authority import authority_of
 from statemachines.contracts.contract import Contract
 from statemachines.contracts.policy import require_listed
@@ -211,9 +211,9 @@ class Look(msgspec.Struct, frozen=True):
                 result.passed_over.append(PassedOver(case, judgement))
         return result
 
-    def taken(self, project_id: str, automation_id: str, asked: Asked, judged: Judged) -> Taken:
+    def taken(self, project_id: str, automation_id: str, asked: Looker, judged: Judged) -> Taken:
         """Lay out what is kept of this look, and of the verdicts that are new in it (G-137)."""
-        subject = Subject(project_id, automation_id, authority_of(self.contract, automation_id).policy_sha256)
+        subject = DecisionSubject(project_id, automation_id, authority_of(self.contract, automation_id).policy_sha256)
         rows = (passed_over(subject, asked, over.judgement, over.case.last) for over in judged.passed_over)
         return Taken(project_id, automation_id, self.now, asked, [row for row in rows if row is not None])
 

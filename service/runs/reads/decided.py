@@ -9,7 +9,7 @@ import msgspec
 from projections.contracts.contract import AutomationContractRow
 from projections.runs.decision import DECISIONS, DecisionRow
 from service.eventstore.connect.clock import NOW_SECONDS
-from service.eventstore.read.pages import Place
+from service.eventstore.read.pages import PageEnd
 from service.eventstore.store import EventStore
 from service.runs.reads.bundles import CONTRACT, contract_of
 from service.runs.reads.considering import (
@@ -58,9 +58,9 @@ class ListedDecision(NamedTuple):
     number: int
 
     @property
-    def place(self) -> Place:
+    def place(self) -> PageEnd:
         """Where it stands in the list."""
-        return Place(self.number, self.row.id)
+        return PageEnd(self.number, self.row.id)
 
 
 class LastRecord(msgspec.Struct, frozen=True):
@@ -72,7 +72,7 @@ class LastRecord(msgspec.Struct, frozen=True):
     decided_at: int
 
 
-class Standing(NamedTuple):
+class AutomationStanding(NamedTuple):
     """Where a case stands with one automation: `code` as a look would give it; None when it may be offered.
 
     `judgement` is None while the automation is off; `since` is when the record that says the same was made.
@@ -120,7 +120,7 @@ class CaseStanding(msgspec.Struct, frozen=True):
             self.case.chain, lambda automation_id: authority_of(contract, automation_id), self.case.facts, self.now
         )
 
-    def by_automation(self) -> list[Standing]:
+    def by_automation(self) -> list[AutomationStanding]:
         """Judge the case for every automation that cases wake."""
         contract, found = self.contract, []
         last = {record.automation_id: record for record in self.last}
@@ -131,11 +131,11 @@ class CaseStanding(msgspec.Struct, frozen=True):
                 found.append(self._standing(contract, automation_id, last.get(automation_id)))
         return found
 
-    def _standing(self, contract: Contract, automation_id: str, last: LastRecord | None) -> Standing:
+    def _standing(self, contract: Contract, automation_id: str, last: LastRecord | None) -> AutomationStanding:
         authority = authority_of(contract, automation_id)
         if authority.paused or not authority.enabled:
             code = "automation_paused" if authority.paused else "automation_disabled"
-            return Standing(automation_id, code, None, authority.withdrawn_at)
+            return AutomationStanding(automation_id, code, None, authority.withdrawn_at)
         policy = authority.policy
         assert policy is not None, "an automation of the contract has a policy"
         place = policy.place(self.mapped)
@@ -152,11 +152,11 @@ class CaseStanding(msgspec.Struct, frozen=True):
         if crowded:
             judgement = issuing.pass_over(judgement, issuing.case_trigger(policy).max_cases_per_sweep)
         same = last is not None and last.outcome == outcome_of(judgement)
-        return Standing(automation_id, judgement.code, judgement, last.decided_at if same and last else None)
+        return AutomationStanding(automation_id, judgement.code, judgement, last.decided_at if same and last else None)
 
 
 async def decisions(
-    store: EventStore, project_id: str, after: Place, limit: int, wanted: DecisionFilter
+    store: EventStore, project_id: str, after: PageEnd, limit: int, wanted: DecisionFilter
 ) -> list[ListedDecision]:
     """Read decisions, newest first, after a place."""
     where, values = "", list[Any]()

@@ -21,7 +21,7 @@ from projections.runs.receipt import TriggerReceiptRow
 from projections.runs.run import PROJECTION as RUNS
 from projections.runs.run import RunRow
 from service.eventstore.connect.clock import NOW_SECONDS
-from service.eventstore.read.pages import Place
+from service.eventstore.read.pages import PageEnd
 from service.eventstore.store import EventStore
 from service.runs.reads.bundles import (
     CONTRACT,
@@ -117,7 +117,7 @@ async def run_row(store: EventStore, project_id: str, run_id: str) -> RunRow:
 
 
 async def runs(
-    store: EventStore, project_id: str, after: Place, limit: int, *, automation_id: str | None, status: str | None
+    store: EventStore, project_id: str, after: PageEnd, limit: int, *, automation_id: str | None, status: str | None
 ) -> list[Book]:
     """Read runs by the time they began."""
     # A run that time has failed is recorded as live until the next sweep.
@@ -145,7 +145,7 @@ async def receipt(store: EventStore, project_id: str, receipt_id: str) -> Receip
 
 
 async def receipts(
-    store: EventStore, project_id: str, after: Place, limit: int, *, automation_id: str | None, status: str | None
+    store: EventStore, project_id: str, after: PageEnd, limit: int, *, automation_id: str | None, status: str | None
 ) -> list[ReceiptNow]:
     """Read receipts by the time they were issued."""
     either = _one_of([] if status is None else _RECORDED_RECEIPTS[status])
@@ -157,7 +157,7 @@ async def receipts(
 
 
 async def approvals(
-    store: EventStore, project_id: str, after: Place, limit: int, *, run_id: str | None, status: str | None
+    store: EventStore, project_id: str, after: PageEnd, limit: int, *, run_id: str | None, status: str | None
 ) -> list[ApprovalNow]:
     """Read requests by the time they were made."""
     recorded: dict[str, None] = {}
@@ -201,7 +201,7 @@ def _newest(
     named: str,
     time: str,
     project_id: str,
-    after: Place,
+    after: PageEnd,
     limit: int,
     always: Sequence[Condition],
     either: Sequence[Condition],

@@ -15,7 +15,7 @@ from projections.runs.run import RunRow
 from schemas.runs.proof import RunProof
 from service.eventstore.connect.clock import NOW_SECONDS
 from service.eventstore.declare.codec import canonical
-from service.eventstore.history.bundle import Bundle, StreamName, read_bundle, snapshot
+from service.eventstore.history.bundle import StreamBundle, StreamName, read_bundle, snapshot
 from service.eventstore.store import EventStore
 from statemachines.runs.run import RunNotFound
 
@@ -52,7 +52,7 @@ def chain_of(row: RunRow) -> list[StreamName]:
     return [(row.project_id, stream_id) for stream_id in ids if stream_id is not None]
 
 
-def seal(row: RunRow, read: Bundle, *, made_at: int) -> RunProof:
+def seal(row: RunRow, read: StreamBundle, *, made_at: int) -> RunProof:
     """Put the document together. Its own hash covers what no stream's hashes do: links, heads, positions."""
     document = RunProof(
         project_id=row.project_id,

@@ -33,17 +33,17 @@ _NOTE_LOOKS = (
 )
 
 
-class Asked(NamedTuple):
+class Looker(NamedTuple):
     """What looks, and the kind of caller behind it."""
 
     look: LookKind
     by: str
 
 
-SWEPT = Asked("sweep", "system")
+SWEPT = Looker("sweep", "system")
 
 
-class Subject(NamedTuple):
+class DecisionSubject(NamedTuple):
     """What a decision is about: a case for an automation, under one policy."""
 
     project_id: str
@@ -64,7 +64,7 @@ class Taken(NamedTuple):
     project_id: str
     automation_id: str
     at: int
-    asked: Asked
+    asked: Looker
     rows: Sequence[DecisionRow]
 
 
@@ -75,7 +75,7 @@ def outcome_of(judgement: CaseJudgement) -> str:
 
 
 def passed_over(
-    subject: Subject, asked: Asked, judgement: CaseJudgement, last: LastDecision | None
+    subject: DecisionSubject, asked: Looker, judgement: CaseJudgement, last: LastDecision | None
 ) -> DecisionRow | None:
     """Record a case that a look passed over; None when the last record says the same.
 
@@ -90,7 +90,7 @@ def passed_over(
 
 
 def acted_on(
-    subject: Subject, asked: Asked, stage: Literal["issue", "start"], judgement: CaseJudgement, receipt_id: str
+    subject: DecisionSubject, asked: Looker, stage: Literal["issue", "start"], judgement: CaseJudgement, receipt_id: str
 ) -> DecisionRow:
     """Record what a receipt was issued on, or its run started or refused on; each receipt has one of either."""
     return _row(derived_id("dec", receipt_id, stage), subject, asked, stage, judgement, receipt_id)
@@ -98,8 +98,8 @@ def acted_on(
 
 def _row(
     record_id: str,
-    subject: Subject,
-    asked: Asked,
+    subject: DecisionSubject,
+    asked: Looker,
     stage: Literal["issue", "start"],
     judgement: CaseJudgement,
     receipt_id: str | None,

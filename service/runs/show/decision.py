@@ -7,7 +7,7 @@ import msgspec
 from projections.runs.decision import DecisionRow
 from schemas.cases.case import CaseAutomation, CaseCheck, CaseWork
 from schemas.runs import decision as wire
-from service.runs.reads.decided import CaseStanding, Standing
+from service.runs.reads.decided import AutomationStanding, CaseStanding
 from statemachines.contracts.contract import Status
 
 _WORKING = frozenset({"case_already_claimed", "run_live"})
@@ -73,7 +73,7 @@ def case_work(standing: CaseStanding) -> CaseWork:
     )
 
 
-def _why(standing: CaseStanding, automations: list[Standing]) -> str:
+def _why(standing: CaseStanding, automations: list[AutomationStanding]) -> str:
     """Why nothing holds the case."""
     if standing.fenced:
         return _FENCED
@@ -86,7 +86,7 @@ def _why(standing: CaseStanding, automations: list[Standing]) -> str:
     return _reason(automations[0].code) if len(automations) == 1 else _SEE_EACH
 
 
-def _automation(standing: Standing) -> CaseAutomation:
+def _automation(standing: AutomationStanding) -> CaseAutomation:
     checks = [] if standing.judgement is None else standing.judgement.checks
     return CaseAutomation(
         automation_id=standing.automation_id,

@@ -14,7 +14,7 @@ from statemachines.runs import run as runs
 from statemachines.runs.steps.book import Book, runner_may_act
 
 
-class Step(NamedTuple):
+class NextStep(NamedTuple):
     """An operation by its id, and how a client is told; None when no operation is left."""
 
     operation_id: str | None
@@ -22,56 +22,60 @@ class Step(NamedTuple):
     observation: e.Observation | None = None
 
 
-_STARTED = Step(
+_STARTED = NextStep(
     "authorize_draft_pr", "Charge usage before doing the work, then authorize one draft PR, escalate or fail."
 )
-_READ_SOURCE = Step(
+_READ_SOURCE = NextStep(
     "read_report_source", "Charge usage before doing the work; read the report source, then record the report."
 )
-_RECORD = Step(
+_RECORD = NextStep(
     "record_report",
     "Record the report, with the period and hash of its source; below the minimum sample, its gaps alone.",
 )
-_CONSUME_PR = Step("consume_draft_pr", "Consume the grant of the pull request before expires_at, then open it once.")
-_IN_REVIEW = Step("decide_automation_approval", "An owner decides the pending approval.")
-_OFF = Step(
+_CONSUME_PR = NextStep(
+    "consume_draft_pr", "Consume the grant of the pull request before expires_at, then open it once."
+)
+_IN_REVIEW = NextStep("decide_automation_approval", "An owner decides the pending approval.")
+_OFF = NextStep(
     "update_automation_run",
     "The automation is off for this run: an owner enables it again, or the runner ends the run as failed or escalated.",
 )
-_REFUSED = Step("update_automation_run", "A person refused this action: end the run as failed or escalated.")
-_TOO_LATE = Step(
+_REFUSED = NextStep("update_automation_run", "A person refused this action: end the run as failed or escalated.")
+_TOO_LATE = NextStep(
     "cancel_automation_run",
     "The runner can do no more, for the lease or the deadline of the run has passed: an owner cancels the run, and "
     "inspects the pull request.",
 )
-_OPEN_PR = Step("record_pr_proof", "Open the one granted pull request; a CI credential proves pr_opened.", "pr_opened")
-_PROVE_PR = Step(
+_OPEN_PR = NextStep(
+    "record_pr_proof", "Open the one granted pull request; a CI credential proves pr_opened.", "pr_opened"
+)
+_PROVE_PR = NextStep(
     "record_pr_proof", "A CI credential proves pr_opened; a deploy binds nothing before that.", "pr_opened"
 )
-_PROVE_CHECKS = Step(
+_PROVE_CHECKS = NextStep(
     "record_pr_proof", "A CI credential proves checks_passed once every required check has.", "checks_passed"
 )
-_AUTHORIZE_MERGE = Step("authorize_auto_merge", "Authorize auto-merge of the head that was proven ready.")
-_CONSUME_MERGE = Step(
+_AUTHORIZE_MERGE = NextStep("authorize_auto_merge", "Authorize auto-merge of the head that was proven ready.")
+_CONSUME_MERGE = NextStep(
     "consume_auto_merge", "Consume the grant of auto-merge before expires_at, then turn it on at the provider once."
 )
-_PROVE_ON = Step(
+_PROVE_ON = NextStep(
     "record_pr_proof", "A CI credential proves auto_merge_enabled once the provider shows it.", "auto_merge_enabled"
 )
-_PROVE_MERGED = Step(
+_PROVE_MERGED = NextStep(
     "record_pr_proof", "A CI credential proves merged, with its merge commit, once the provider has merged.", "merged"
 )
-_DEPLOY_HEAD = Step(
+_DEPLOY_HEAD = NextStep(
     "record_deploy",
     "After people have merged, a CI credential proves merged and records the deploy of the merge commit; a deploy of "
     "the proven head counts too.",
 )
-_DEPLOY_MERGE = Step("record_deploy", "Record the deploy of the merge commit with a CI credential.")
-_VERIFY = Step("verify_automation_run", "Poll verify until it no longer answers 202.")
-_DONE = Step(None, "Nothing is left to do.")
-_OVER = Step(None, "The run is over; a later receipt starts a new one.")
-_FENCED = Step(None, "The project is being deleted; inspect every external follow-up.")
-_OUTSIDE = Step(None, "Inspect every external follow-up; the service has not touched what is outside.")
+_DEPLOY_MERGE = NextStep("record_deploy", "Record the deploy of the merge commit with a CI credential.")
+_VERIFY = NextStep("verify_automation_run", "Poll verify until it no longer answers 202.")
+_DONE = NextStep(None, "Nothing is left to do.")
+_OVER = NextStep(None, "The run is over; a later receipt starts a new one.")
+_FENCED = NextStep(None, "The project is being deleted; inspect every external follow-up.")
+_OUTSIDE = NextStep(None, "Inspect every external follow-up; the service has not touched what is outside.")
 
 
 _RUNNERS = frozenset({"authorize_auto_merge", "consume_auto_merge", "update_automation_run"})
@@ -87,7 +91,7 @@ _FIXED = {
 }
 
 
-def next_step(book: Book) -> Step:
+def next_step(book: Book) -> NextStep:
     """Name the step. The book is that of `as_of`: as things truly stand."""
     assert book.at, "what was recorded does not tell what time has made of it"
     run = book.run
@@ -100,13 +104,13 @@ def next_step(book: Book) -> Step:
     return _FIXED.get(run.status, _OUTSIDE if left_outside else _OVER)
 
 
-def _before_effect(book: Book) -> Step:
+def _before_effect(book: Book) -> NextStep:
     if book.run.case_id is None:
         return _unless_stopped(book, _READ_SOURCE if book.report.source is None else _RECORD)
     return _unless_stopped(book, _granted(book, "draft_pr", _STARTED, _CONSUME_PR), "draft_pr")
 
 
-def _after_opening(book: Book) -> Step:
+def _after_opening(book: Book) -> NextStep:
     run = book.run
     proven = {proof.observation for proof in run.proofs}
     if "pr_opened" not in proven:
@@ -116,7 +120,7 @@ def _after_opening(book: Book) -> Step:
     return _DEPLOY_HEAD if run.terms.delivery.mode == "review_required" else _towards_merge(book, proven)
 
 
-def _towards_merge(book: Book, proven: set[e.Observation]) -> Step:
+def _towards_merge(book: Book, proven: set[e.Observation]) -> NextStep:
     """Readiness, the grant, the provider's own auto-merge, the merge: one after the other (R-AUT-40)."""
     grant = book.run.merge_grant
     if "auto_merge_enabled" in proven:
@@ -128,14 +132,14 @@ def _towards_merge(book: Book, proven: set[e.Observation]) -> Step:
     return _unless_stopped(book, _granted(book, "auto_merge", _AUTHORIZE_MERGE, _CONSUME_MERGE), "auto_merge")
 
 
-def _granted(book: Book, kind: e.GrantKind, without: Step, standing: Step) -> Step:
+def _granted(book: Book, kind: e.GrantKind, without: NextStep, standing: NextStep) -> NextStep:
     """The step with a grant that stands, or without one: none was given, or it lapsed unspent."""
     ref = book.run.grant(kind)
     grant = None if ref is None else book.grants.get(ref.grant_id)
     return standing if grant is not None and grant.status is grants.Status.AUTHORIZED else without
 
 
-def _unless_stopped(book: Book, step: Step, action: e.GrantKind | None = None) -> Step:
+def _unless_stopped(book: Book, step: NextStep, action: e.GrantKind | None = None) -> NextStep:
     """The step of a runner, unless the automation is off for the run, or a person refused the action (G-114)."""
     authority, run = book.authority, book.run
     if authority.paused or not authority.enabled or authority.policy_sha256 != run.policy_sha256:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from service.accounts import reads
 from service.accounts.commands import operator
 from service.accounts.commands.operator import email_identity
-from service.eventstore.read.pages import END, Place
+from service.eventstore.read.pages import END, PageEnd
 from service.eventstore.store import EventStore
 
 
@@ -21,5 +21,5 @@ async def test_pages_of_keys_add_up_to_the_whole(accounts: EventStore) -> None:
     paged, after = [], END
     while page := await reads.keys_of(accounts, user_id, after, 2):
         paged += page
-        after = Place(page[-1].key.created_at, page[-1].key.id)
+        after = PageEnd(page[-1].key.created_at, page[-1].key.id)
     assert paged == whole

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from projections.analytics.connection import GRANTS, ConnectionRow, GrantRow
+from projections.analytics.connection import GRANTS, ConnectionRow, SealedGrantRow
 from service.analytics import show
 from service.analytics.commands import ATTEMPTS, insist, keep_tokens
 from service.auth.system import carry_out
@@ -21,7 +21,7 @@ async def test_fresh_tokens_replace_only_what_was_read(sql, store):
     before = await store.get(GRANTS, PROJECT, CONNECTION)
     for sealed in ("second", "late"):
         await carry_out(store, "provider", "refresh", keep_tokens(before, sealed), project=PROJECT)
-    kept = GrantRow(project_id=PROJECT, id=CONNECTION, generation=2, sealed="second")
+    kept = SealedGrantRow(project_id=PROJECT, id=CONNECTION, generation=2, sealed="second")
     assert await store.get(GRANTS, PROJECT, CONNECTION) == kept
 
 

@@ -16,7 +16,7 @@ from service.auth.system import carry_out
 from service.billing import commands, payments, reconciling
 from service.billing.notifications import read, whose
 from service.billing.payments import SETTLING_SECONDS, Payments
-from service.billing.reconciling import Look, reconcile
+from service.billing.reconciling import Reconciled, reconcile
 from service.eventstore.declare.commands import Answer, Command, Origin, Unit
 from service.eventstore.store import EventStore
 from service.ids import new_id
@@ -49,7 +49,7 @@ def speaking_to(provider: FakePayments, key: str | None = KEY) -> Payments:
     return Payments(cast("Any", settings))
 
 
-async def look(store: EventStore, provider: FakePayments) -> Look:
+async def look(store: EventStore, provider: FakePayments) -> Reconciled:
     return await reconcile(store, speaking_to(provider), OURS)
 
 
@@ -91,9 +91,9 @@ async def test_a_purchase_nobody_was_told_of_is_there_after_a_look(store: EventS
         subscription("sub_over", "canceled", user_id=user_id),
         subscription("sub_not_yet", "incomplete", user_id=user_id),
     ]
-    assert await look(store, provider) == Look(read=5, corrected=1)
+    assert await look(store, provider) == Reconciled(read=5, corrected=1)
     assert await held(store, user_id) == [("sub_lost", "active", "scale", 7)]
-    assert await look(store, provider) == Look(read=5), "what is as recorded is left alone"
+    assert await look(store, provider) == Reconciled(read=5), "what is as recorded is left alone"
 
 
 @pytest.mark.parametrize(
@@ -115,12 +115,12 @@ async def test_a_lost_notification_is_made_up_for(
     at = int(time.time()) - 3600
     await tell(store, UPDATED, subscription("sub_1", user_id=user_id), at)
     provider.subscriptions = [now]
-    assert await look(store, provider) == Look(read=1, corrected=1)
+    assert await look(store, provider) == Reconciled(read=1, corrected=1)
     assert await held(store, user_id) == [("sub_1", *shown)]
     await tell(store, UPDATED, now, at + 60)
     await tell(store, UPDATED, subscription("sub_1", "paused"), at + 30)
     assert await held(store, user_id) == [("sub_1", *shown)]
-    assert await look(store, provider) == Look(read=1)
+    assert await look(store, provider) == Reconciled(read=1)
 
 
 async def test_what_was_told_since_stands(store: EventStore, provider: FakePayments) -> None:
@@ -132,7 +132,7 @@ async def test_what_was_told_since_stands(store: EventStore, provider: FakePayme
     assert (await look(store, provider)).corrected == 1
     await tell(store, UPDATED, subscription("sub_1", "active"), now)
     assert await held(store, user_id) == [("sub_1", "active", "pro", 1_900_000_000)]
-    assert await look(store, provider) == Look(read=1), "the provider's list is behind what it has told"
+    assert await look(store, provider) == Reconciled(read=1), "the provider's list is behind what it has told"
     assert await held(store, user_id) == [("sub_1", "active", "pro", 1_900_000_000)]
     assert SETTLING_SECONDS > 1, "or this test tells nothing"
 
@@ -185,7 +185,7 @@ async def test_a_look_is_bounded_and_the_next_one_goes_on(
     assert seen == [(6, 6), (6, 10), (3, 11)]
     monkeypatch.setattr(payments, "SETTLING_SECONDS", SETTLING_SECONDS - 1)  # a second later
     provider.subscriptions[2:4] = [subscription(f"sub_{n:02}", user_id=user_id) for n in (2, 3)]
-    assert await look(store, provider) == Look(read=6, corrected=2)
+    assert await look(store, provider) == Reconciled(read=6, corrected=2)
 
 
 async def test_a_provider_that_is_away_is_asked_again(store: EventStore, provider: FakePayments) -> None:
@@ -193,9 +193,9 @@ async def test_a_provider_that_is_away_is_asked_again(store: EventStore, provide
     user_id = await register(store)
     provider.subscriptions = [subscription("sub_1", user_id=user_id)]
     provider.fail[LIST] = 503
-    assert await look(store, provider) == Look(complete=False)
+    assert await look(store, provider) == Reconciled(complete=False)
     provider.fail.clear()
-    assert await look(store, provider) == Look(read=1, corrected=1)
+    assert await look(store, provider) == Reconciled(read=1, corrected=1)
     provider.page = 1
     provider.subscriptions = [subscription(f"sub_{n}", user_id=user_id) for n in range(9)]
     assert (await look(store, provider)).read == reconciling.PAGES
@@ -207,15 +207,15 @@ async def test_a_provider_that_is_away_is_asked_again(store: EventStore, provide
 async def test_odd_answers_are_no_page(store: EventStore, provider: FakePayments) -> None:
     user_id = await register(store)
     provider.answer_as[LIST] = {"object": "list", "data": [7, None, {}], "has_more": True}
-    assert await look(store, provider) == Look(complete=False)
+    assert await look(store, provider) == Reconciled(complete=False)
     for odd in ({}, {"data": 7, "has_more": False}, [], {"data": [], "has_more": True}):
         provider.answer_as[LIST] = odd
-        assert await look(store, provider) == Look(complete=False)
+        assert await look(store, provider) == Reconciled(complete=False)
     listed = [7, None, {}, subscription("sub_1", user_id=user_id)]
     provider.answer_as[LIST] = {"object": "list", "data": listed, "has_more": False}
-    assert await look(store, provider) == Look(read=4, corrected=1)
+    assert await look(store, provider) == Reconciled(read=4, corrected=1)
 
 
 async def test_without_a_key_nothing_is_read(store: EventStore, provider: FakePayments) -> None:
-    assert await reconcile(store, speaking_to(provider, None), OURS) == Look()
+    assert await reconcile(store, speaking_to(provider, None), OURS) == Reconciled()
     assert provider.looks == 0

@@ -15,7 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from service.cases.sourcemaps import bundles
-from service.cases.sourcemaps.bundles import BadBundle, Bundle, read_manifest
+from service.cases.sourcemaps.bundles import BadBundle, OpenBundle, read_manifest
 from tests.service.http.cases.test_sentry_upload import FILES, MAPPED, SCRIPT, archive
 
 MOST_MEMORY = 12 * 1024 * 1024
@@ -23,7 +23,7 @@ MOST_MEMORY = 12 * 1024 * 1024
 
 def opened(content: bytes) -> list[bytes]:
     """All that a bundle holds, unpacked as it is when it is stored."""
-    bundle = Bundle(io.BytesIO(content), "1.0")
+    bundle = OpenBundle(io.BytesIO(content), "1.0")
     return [b"".join(bundle.pieces(entry.path, 512 * 1024)) for entry in bundle.entries]
 
 

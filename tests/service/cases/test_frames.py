@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.cases.sourcemaps.lookup.frames import MOST_FRAMES, Frame, frames_of, parse_stack
+from service.cases.sourcemaps.lookup.frames import MOST_FRAMES, RecordedFrame, frames_of, parse_stack
 
 URL = "https://shop.example/assets/app.min.js?v=1"
 DEBUG_ID = "0b87f1a0-7c4b-4a25-8d3c-7a3a4c4ea1b2"
@@ -17,31 +17,31 @@ DEBUG_ID = "0b87f1a0-7c4b-4a25-8d3c-7a3a4c4ea1b2"
 @pytest.mark.parametrize(
     ("line", "frame"),
     [
-        (f"    at divided ({URL}:1:73)", Frame(URL, 1, 73, "divided")),
-        (f"    at {URL}:1:205", Frame(URL, 1, 205, None)),
-        (f"    at async load ({URL}:1:9)", Frame(URL, 1, 9, "load")),
-        (f"    at async {URL}:1:9", Frame(URL, 1, 9, None)),
-        (f"    at new Purse ({URL}:1:9)", Frame(URL, 1, 9, "Purse")),
-        (f"    at Object.run [as go] ({URL}:1:9)", Frame(URL, 1, 9, "Object.run")),
-        ("    at Array.map (<anonymous>)", Frame(None, None, None, "Array.map")),
-        ("    at Array.map (native)", Frame(None, None, None, "Array.map")),
-        (f"    at eval (eval at go ({URL}:1:30), <anonymous>:1:1)", Frame(URL, 1, 30, "eval")),
+        (f"    at divided ({URL}:1:73)", RecordedFrame(URL, 1, 73, "divided")),
+        (f"    at {URL}:1:205", RecordedFrame(URL, 1, 205, None)),
+        (f"    at async load ({URL}:1:9)", RecordedFrame(URL, 1, 9, "load")),
+        (f"    at async {URL}:1:9", RecordedFrame(URL, 1, 9, None)),
+        (f"    at new Purse ({URL}:1:9)", RecordedFrame(URL, 1, 9, "Purse")),
+        (f"    at Object.run [as go] ({URL}:1:9)", RecordedFrame(URL, 1, 9, "Object.run")),
+        ("    at Array.map (<anonymous>)", RecordedFrame(None, None, None, "Array.map")),
+        ("    at Array.map (native)", RecordedFrame(None, None, None, "Array.map")),
+        (f"    at eval (eval at go ({URL}:1:30), <anonymous>:1:1)", RecordedFrame(URL, 1, 30, "eval")),
         (f"    at eval (eval at a (eval at b ({URL}:2:4), <anonymous>:1:1), <anonymous>:1:1)",
-         Frame(URL, 2, 4, "eval")),
-        ("    at C:\\shop (1)\\app.js:3:4", Frame("C:\\shop (1)\\app.js", 3, 4, None)),
+         RecordedFrame(URL, 2, 4, "eval")),
+        ("    at C:\\shop (1)\\app.js:3:4", RecordedFrame("C:\\shop (1)\\app.js", 3, 4, None)),
         ("    at Module._compile (node:internal/modules/cjs/loader:1521:14)",
-         Frame("node:internal/modules/cjs/loader", 1521, 14, "Module._compile")),
-        (f"divided@{URL}:1:73", Frame(URL, 1, 73, "divided")),
-        (f"@{URL}:1:205", Frame(URL, 1, 205, None)),
-        (f"async*load@{URL}:1:9", Frame(URL, 1, 9, "load")),
-        ("f@https://cdn.example/@shop/app.js:1:9", Frame("https://cdn.example/@shop/app.js", 1, 9, "f")),
-        (f"go@{URL} line 5 > eval:1:1", Frame(URL, 5, None, "go")),
-        (f"{URL}:1:205", Frame(URL, 1, 205, None)),
-        ("map@[native code]", Frame(None, None, None, "map")),
-        (f"global code@{URL}:3:1", Frame(URL, 3, 1, "global code")),
+         RecordedFrame("node:internal/modules/cjs/loader", 1521, 14, "Module._compile")),
+        (f"divided@{URL}:1:73", RecordedFrame(URL, 1, 73, "divided")),
+        (f"@{URL}:1:205", RecordedFrame(URL, 1, 205, None)),
+        (f"async*load@{URL}:1:9", RecordedFrame(URL, 1, 9, "load")),
+        ("f@https://cdn.example/@shop/app.js:1:9", RecordedFrame("https://cdn.example/@shop/app.js", 1, 9, "f")),
+        (f"go@{URL} line 5 > eval:1:1", RecordedFrame(URL, 5, None, "go")),
+        (f"{URL}:1:205", RecordedFrame(URL, 1, 205, None)),
+        ("map@[native code]", RecordedFrame(None, None, None, "map")),
+        (f"global code@{URL}:3:1", RecordedFrame(URL, 3, 1, "global code")),
     ],
 )  # fmt: skip
-def test_a_line_of_each_engine(line: str, frame: Frame):
+def test_a_line_of_each_engine(line: str, frame: RecordedFrame):
     assert parse_stack(f"RangeError: at 12:30 see https://a.example/b.js:3:4 for more\n{line}\n") == [frame]
 
 
@@ -59,7 +59,7 @@ def test_objects_count_before_text_and_under_whatever_names():
     other = {"filename": URL, "lineno": 1, "colno": 2, "function": "f", "debug_id": DEBUG_ID.replace("-", "").upper()}
     images = {"debug_meta": {"images": [{"type": "sourcemap", "code_file": URL, "debug_id": DEBUG_ID}, 7]}}
     stack = f"Error\n    at g ({URL}:9:9)"
-    frame = Frame(URL, 1, 2, "f")
+    frame = RecordedFrame(URL, 1, 2, "f")
     known = frame._replace(debug_id=DEBUG_ID)
     assert frames_of({"exception": {"frames": [house], "stack": stack}}, "m") == [frame]
     assert frames_of({"exception": {"frames": [other, 7, None]}}, "m") == [known]
@@ -75,11 +75,11 @@ def test_objects_count_before_text_and_under_whatever_names():
     assert frames_of({"exception": {"stacktrace": {"frames": [other]}}}, "m") == [known]
     assert frames_of({"exception": {"frames": [house]}, **images}, "m") == [known]
     assert frames_of({"exception": {"frames": [house], "debug_ids": {URL: DEBUG_ID}}}, "m") == [known]
-    assert frames_of({"exception": {"stack": stack}} | images, "m") == [Frame(URL, 9, 9, "g", DEBUG_ID)]
-    assert frames_of({"stack": stack}, "m") == frames_of({}, stack) == [Frame(URL, 9, 9, "g")]
+    assert frames_of({"exception": {"stack": stack}} | images, "m") == [RecordedFrame(URL, 9, 9, "g", DEBUG_ID)]
+    assert frames_of({"stack": stack}, "m") == frames_of({}, stack) == [RecordedFrame(URL, 9, 9, "g")]
     strange = {"file": 7, "line": "1", "column": -2, "function": "", "debug_id": "x"}
-    assert frames_of({"exception": {"frames": [strange]}}, "m") == [Frame(None, None, None, None)]
-    assert frames_of({"exception": {"frames": [{"line": True}]}}, "m") == [Frame(None, None, None, None)]
+    assert frames_of({"exception": {"frames": [strange]}}, "m") == [RecordedFrame(None, None, None, None)]
+    assert frames_of({"exception": {"frames": [{"line": True}]}}, "m") == [RecordedFrame(None, None, None, None)]
     for odd in ({}, {"exception": 7}, {"exception": {"frames": {}}}, {"debug_meta": {"images": 7}}, {"debug_ids": []}):
         assert frames_of(odd, "boom") == []
 

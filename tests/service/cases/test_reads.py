@@ -65,7 +65,7 @@ async def test_what_is_new_today_is_read_from_the_day_alone(database_url: str, s
         ids = [case_id]
         values = (ids, PROJECT, moment, PROJECT, case_id, moment, ids, PROJECT, today, moment)
         [[text]] = await store.fetch_planned(reads._EVIDENCE, *values)
-        assert bundle.evidence == msgspec.json.decode(text, type=reads.Evidence)
+        assert bundle.evidence == msgspec.json.decode(text, type=reads.CaseEvidence)
         assert (beside, bundle.evidence.days, bundle.evidence.grouped_by) == ("open", {today: 3}, "v1:message")
         own = partition_of("log_events", today)
         sql.execute(f"alter table log_events detach partition {own}".encode())
@@ -73,6 +73,6 @@ async def test_what_is_new_today_is_read_from_the_day_alone(database_url: str, s
         sql.execute(f"drop table {own}".encode())
         assert (await reads.read_case(store, PROJECT, case_id, None, query))[0].evidence == bundle.evidence
         sql.execute("delete from log_events")
-        assert (await reads.read_case(store, PROJECT, case_id, None, query))[0].evidence == reads.Evidence()
+        assert (await reads.read_case(store, PROJECT, case_id, None, query))[0].evidence == reads.CaseEvidence()
         sql.execute("select ensure_partition(telemetry => 'log_events', day => %s)", (today,))
-        assert (await reads.read_case(store, PROJECT, case_id, None, query))[0].evidence == reads.Evidence()
+        assert (await reads.read_case(store, PROJECT, case_id, None, query))[0].evidence == reads.CaseEvidence()

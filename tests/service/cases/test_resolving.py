@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.cases.sourcemaps.lookup import resolving
-from service.cases.sourcemaps.lookup.resolving import Corrupt, Place, ReadyMap, TooComplex, inside
+from service.cases.sourcemaps.lookup.resolving import Corrupt, ReadyMap, SourcePlace, TooComplex, inside
 from tests.support.mappings import Segment, document, find
 
 BUNDLE = Path(__file__).parent / "bundle"
@@ -21,7 +21,7 @@ MINIFIED = (BUNDLE / "shop.min.js").read_bytes()
 
 
 def spot(found: Any) -> tuple[Any, ...]:
-    assert isinstance(found, Place), found
+    assert isinstance(found, SourcePlace), found
     return found.source, found.line, found.function, (found.text or "").strip()
 
 
@@ -35,7 +35,7 @@ def test_the_frames_of_a_bundle_lead_to_its_sources():
         "src/shop.ts", 8, "checkout", "export const checkout = (total: number): number => share(total, []);",
     )  # fmt: skip
     found = ready.look_up(1, 205)
-    assert isinstance(found, Place)
+    assert isinstance(found, SourcePlace)
     assert (found.line, found.column, found.before[-1], found.after[0]) == (
         11, 3, "try {", "} catch (error) {",
     )  # fmt: skip
@@ -80,7 +80,7 @@ def test_any_mappings_say_what_they_say(lines: list[list[Segment]], line: int, c
     elif expected.source is None:
         assert found == "not_mapped_code"
     else:
-        assert isinstance(found, Place)
+        assert isinstance(found, SourcePlace)
         assert (found.source, found.line, found.column) == (
             sources[expected.source], expected.line + 1, expected.original_column + 1,
         )  # fmt: skip
@@ -107,7 +107,7 @@ def test_what_is_no_map_is_told_so_or_knows_nothing(content: bytes):
         ready = ReadyMap(content, MINIFIED)
     except Corrupt:
         return
-    assert not isinstance(ready.look_up(1, 1), Place)
+    assert not isinstance(ready.look_up(1, 1), SourcePlace)
 
 
 def test_a_map_that_was_damaged_anywhere_breaks_nothing():
@@ -124,8 +124,8 @@ def test_a_map_that_was_damaged_anywhere_breaks_nothing():
             outcomes.add("corrupt")
             continue
         found = ready.look_up(1, chance.randint(1, 300))
-        outcomes.add("place" if isinstance(found, Place) else found)
-        if isinstance(found, Place):
+        outcomes.add("place" if isinstance(found, SourcePlace) else found)
+        if isinstance(found, SourcePlace):
             assert ".." not in found.source.split("/")
     assert {"corrupt", "place"} <= outcomes
 
@@ -139,7 +139,7 @@ def test_a_map_of_very_many_tokens_is_not_taken_apart(monkeypatch: pytest.Monkey
 def test_a_source_of_one_long_line_is_named_and_not_copied():
     long = document([[Segment(0, 0, 0, 3)]], ["a.js"], sourcesContent=["x" * 100_000])
     found = ReadyMap(long, b"").look_up(1, 1)
-    assert isinstance(found, Place)
+    assert isinstance(found, SourcePlace)
     assert (found.source, found.line, found.text) == ("a.js", 1, None)
 
 

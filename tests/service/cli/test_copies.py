@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from service.cli.shared import copies
-from service.cli.shared.copies import Tally, back_up, bring_back, extent_of
+from service.cli.shared.copies import CopyTally, back_up, bring_back, extent_of
 from service.eventstore.history.audit import check_history, check_projection
 from service.http.edge.app import create_app
 from service.process.assembly import make_services
@@ -130,16 +130,16 @@ def test_a_file_that_is_there_is_not_written_over(database_url: str, tmp_path: P
 def test_what_reads_back_otherwise_is_not_kept(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A table short of a row, and a head that differs, are found before anybody relies on the file."""
     file = tmp_path / "copy.dump"
-    take = Tally.count
+    take = CopyTally.count
 
-    def lose_one(tally: Tally, table: str, columns: list[str], line: bytes) -> None:
+    def lose_one(tally: CopyTally, table: str, columns: list[str], line: bytes) -> None:
         if table != "schema_migrations" or tally.rows[table]:
             take(tally, table, columns, line)
         else:
             tally.rows[table] += 0
-            monkeypatch.setattr(Tally, "count", take)
+            monkeypatch.setattr(CopyTally, "count", take)
 
-    monkeypatch.setattr(Tally, "count", lose_one)
+    monkeypatch.setattr(CopyTally, "count", lose_one)
     with pytest.raises(click.ClickException, match="differs from the database"):
         back_up(settings_for(database_url), file, quiet)
     assert list(tmp_path.iterdir()) == []
@@ -159,7 +159,7 @@ def test_a_file_that_breaks_off_leaves_the_database_empty(cluster: TestCluster, 
 
 
 def test_the_figures_of_a_copy_are_those_of_its_rows():
-    tally = Tally()
+    tally = CopyTally()
     lines = [
         b"COPY public.log_state (one, size) FROM stdin;\n",
         b"t\t7\n",

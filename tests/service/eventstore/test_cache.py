@@ -11,7 +11,7 @@ import pytest
 from service.eventstore.connect.arrays import columns
 from service.eventstore.declare.commands import Answer, Unit
 from service.eventstore.state import statements
-from service.eventstore.state.cache import ENTRY, GUESSED, LENT_BYTES, Known, Mark, StateCache, Weight
+from service.eventstore.state.cache import ENTRY, GUESSED, LENT_BYTES, KnownStream, StateCache, StreamMark, Weight
 from service.eventstore.state.unit import Registry
 from service.eventstore.state.weighing import weigh
 from service.eventstore.write.writing import SNAPSHOT_BYTES, SNAPSHOT_EVENTS
@@ -118,8 +118,8 @@ def test_what_was_only_read_and_stands_is_not_laid_out_again(bench: Bench):
     assert bench.cache.get(("proj_a", "toy_2")) is other
 
 
-def known(size: int, revision: int = 1) -> Known:
-    return Known(Mark(revision), b"", None, {}, Weight(size))
+def known(size: int, revision: int = 1) -> KnownStream:
+    return KnownStream(StreamMark(revision), b"", None, {}, Weight(size))
 
 
 def test_a_stream_that_is_too_heavy_is_lent_to_the_next_round_alone():

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from service.eventstore.declare.codec import (
     CHAIN_START,
-    Envelope,
+    EventEnvelope,
     canonical,
     hash_chain,
     hash_leaf,
@@ -62,7 +62,7 @@ def test_an_event_comes_back_as_it_was(by: int, op: str, note: str | None):
     assert decode_event(event.TOPIC, canonical(event)) == event
 
 
-ENVELOPE = Envelope(
+ENVELOPE = EventEnvelope(
     project_id="proj_1",
     stream_id="toy_1",
     revision=2,

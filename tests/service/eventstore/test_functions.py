@@ -16,7 +16,7 @@ import pytest
 import service
 from service.eventstore.schema import functions, jobschema, migrations
 from service.eventstore.schema.functions import Function
-from service.eventstore.schema.migrations import MigrationError, Standing
+from service.eventstore.schema.migrations import MigrationError, MigrationStanding
 
 Sql = psycopg.Connection[Any]
 ROOM = Path(service.__file__).parent
@@ -184,9 +184,9 @@ def test_an_older_release_leaves_the_text_of_a_later_one_alone(sql: Sql):
 def test_functions_stand_beside_the_migrations(database_url: str, sql: Sql, monkeypatch: pytest.MonkeyPatch):
     """Each is shown; one whose text is not the database's is pending."""
     shown = dict(migrations.status(sql))
-    assert shown["functions/service_now"] is Standing.APPLIED
+    assert shown["functions/service_now"] is MigrationStanding.APPLIED
     assert {path for path in shown if path.startswith("functions/")} == {f.path for f in functions.discover()}
     monkeypatch.setattr(functions, "discover", lambda: [double()])
-    assert dict(migrations.status(sql))["functions/double"] is Standing.PENDING
+    assert dict(migrations.status(sql))["functions/double"] is MigrationStanding.PENDING
     assert migrations.migrate(database_url) == ["functions/double"]
-    assert dict(migrations.status(sql))["functions/double"] is Standing.APPLIED
+    assert dict(migrations.status(sql))["functions/double"] is MigrationStanding.APPLIED

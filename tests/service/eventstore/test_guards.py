@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 
-from service.eventstore.history.audit import Problem, Seen, check_history
+from service.eventstore.history.audit import CheckedHistory, Problem, check_history
 from service.eventstore.schema import functions, guards
 from service.eventstore.schema.guards import Serving, Weakness, check_guards, serving_role
 from tests.support.cluster import TestCluster
@@ -58,7 +58,7 @@ def test_a_payload_that_does_not_decode_is_found(toys_url: str):
         append(sql, "proj_a", "toy_1", "toy", ToyOpened.TOPIC, {"label": 7})
         append(sql, "proj_a", "toy_1", "toy", "toy.unheard_of.v1", {"label": 7})
         append(sql, "proj_a", "toy_1", "toy", "toy.closed.v1", [1])
-        seen = Seen()
+        seen = CheckedHistory()
         assert list(check_history(sql, seen)) == [
             Problem("payload_unreadable", "proj_a", "toy_1", revision) for revision in (1, 3)
         ]

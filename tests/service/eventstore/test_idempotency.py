@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from service.eventstore.declare.commands import KeyReused, Outcome
-from service.eventstore.declare.idempotency import Record, replay
+from service.eventstore.declare.idempotency import IdempotencyRecord, replay
 
-STORED = Record("f", "cmd_1", 201, b'{"id":1}', {"etag": '"1"'})
-BOUND = Record("f", "cmd_1", None, b"", {})
+STORED = IdempotencyRecord("f", "cmd_1", 201, b'{"id":1}', {"etag": '"1"'})
+BOUND = IdempotencyRecord("f", "cmd_1", None, b"", {})
 
 
 def test_the_stored_answer_comes_back_as_it_was():
@@ -21,7 +21,7 @@ def test_without_an_answer_it_is_decided():
 
 
 @pytest.mark.parametrize("record", [STORED, BOUND])
-def test_a_key_belongs_to_one_request(record: Record):
+def test_a_key_belongs_to_one_request(record: IdempotencyRecord):
     """Even while its answer is still pending."""
     with pytest.raises(KeyReused):
         replay(record, "g")

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from service.eventstore.schema import functions, jobschema, migrations
-from service.eventstore.schema.migrations import Migration, MigrationError, Standing
+from service.eventstore.schema.migrations import Migration, MigrationError, MigrationStanding
 from service.eventstore.schema.startup import UnfitDatabase, check_database, server_problems
 from tests.support.cluster import TestCluster
 from tests.support.olddatabases import catalog
@@ -34,7 +34,7 @@ def test_a_fresh_database_gets_every_file_and_a_second_run_nothing(any_cluster: 
         assert done == seen == [*files, *(function.path for function in functions.discover())]
         assert migrations.migrate(url) == []
         with psycopg.connect(url) as connection:
-            assert {standing for _, standing in migrations.status(connection)} == {Standing.APPLIED}
+            assert {standing for _, standing in migrations.status(connection)} == {MigrationStanding.APPLIED}
             check_database(connection, test_clock=False)
 
 
@@ -49,7 +49,7 @@ def test_numbers_are_unique_and_names_sort_by_them():
 def test_status_of_an_empty_database_is_all_pending(empty_database_url: str):
     """Asking changes nothing."""
     with psycopg.connect(empty_database_url) as connection:
-        assert {standing for _, standing in migrations.status(connection)} == {Standing.PENDING}
+        assert {standing for _, standing in migrations.status(connection)} == {MigrationStanding.PENDING}
         assert connection.execute("select count(*) from pg_tables where schemaname = 'public'").fetchone() == (0,)
 
 
@@ -67,8 +67,8 @@ def test_a_changed_file_is_refused_and_nothing_after_it_applied(empty_database_u
     with psycopg.connect(empty_database_url) as connection:
         assert connection.execute("select to_regclass('two')").fetchone() == (None,)
         assert migrations.status(connection, [changed, SECOND]) == [
-            ("0001_one", Standing.CHANGED),
-            ("0002_two", Standing.PENDING),
+            ("0001_one", MigrationStanding.CHANGED),
+            ("0002_two", MigrationStanding.PENDING),
         ]
 
 
@@ -80,9 +80,9 @@ def test_a_database_of_a_later_version_is_refused(empty_database_url: str):
     with psycopg.connect(empty_database_url) as connection:
         standings = migrations.status(connection, [FIRST])
     assert standings == [
-        ("0001_one", Standing.APPLIED),
-        ("0002_two", Standing.UNKNOWN),
-        ("0003_three", Standing.LATER),
+        ("0001_one", MigrationStanding.APPLIED),
+        ("0002_two", MigrationStanding.UNKNOWN),
+        ("0003_three", MigrationStanding.LATER),
     ]
     assert not migrations.serves(standings)
 
@@ -93,9 +93,9 @@ def test_a_later_version_that_is_compatible_is_worked_beside(empty_database_url:
     assert migrations.migrate(empty_database_url, [FIRST]) == []
     with psycopg.connect(empty_database_url) as connection:
         standings = migrations.status(connection, [FIRST])
-        assert standings == [("0001_one", Standing.APPLIED), ("0003_three", Standing.LATER)]
+        assert standings == [("0001_one", MigrationStanding.APPLIED), ("0003_three", MigrationStanding.LATER)]
         assert migrations.serves(standings)
-        assert migrations.status(connection, [FIRST, COMPATIBLE])[1] == ("0003_three", Standing.APPLIED)
+        assert migrations.status(connection, [FIRST, COMPATIBLE])[1] == ("0003_three", MigrationStanding.APPLIED)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_a_ledger_without_marks_is_brought_forward(empty_database_url: str):
         connection.execute(
             "insert into schema_migrations (name, checksum) values (%s, %s)", (FIRST.name, FIRST.checksum)
         )
-        assert migrations.status(connection, []) == [("0001_one", Standing.UNKNOWN)]
+        assert migrations.status(connection, []) == [("0001_one", MigrationStanding.UNKNOWN)]
         assert migrations.migrate(empty_database_url, [FIRST, COMPATIBLE]) == ["0003_three"]
         rows = connection.execute("select name, compatible from schema_migrations order by name").fetchall()
     assert rows == [("0001_one", False), ("0003_three", True)]
@@ -212,7 +212,7 @@ def test_an_older_job_library_is_brought_forward_by_its_own_steps(empty_database
     older = current._replace(checksum="of another version", detail="3.0.0")
     migrations.migrate(empty_database_url, [older])
     with psycopg.connect(empty_database_url) as connection:
-        assert migrations.status(connection, [current]) == [(jobschema.NAME, Standing.PENDING)]
+        assert migrations.status(connection, [current]) == [(jobschema.NAME, MigrationStanding.PENDING)]
     assert "add_heartbeat" not in jobschema.steps("3.1.0")
     assert jobschema.steps("999.0.0") == "select 1"
     newer = current._replace(checksum="of another version", detail="999.0.0")

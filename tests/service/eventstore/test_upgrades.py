@@ -14,7 +14,7 @@ from projections.runs.decision import DECISIONS, DecisionRow
 from service.eventstore.history.audit import check_history, check_projection
 from service.eventstore.history.snapshots import check_snapshots
 from service.eventstore.schema import functions, migrations
-from service.eventstore.schema.migrations import Standing
+from service.eventstore.schema.migrations import MigrationStanding
 from service.ingest.kept.checks import COUNTERS, check_counters
 from service.registry import machines, read_models
 from tests.support.accounts import bearer, checked, identity
@@ -41,7 +41,7 @@ def test_a_kept_database_ends_in_the_schema_of_a_fresh_one(any_cluster: TestClus
         assert done[-len(functions.discover()) :] == [function.path for function in functions.discover()]
         assert migrations.migrate(url) == []
         with psycopg.connect(url) as connection:
-            assert {standing for _, standing in migrations.status(connection)} == {Standing.APPLIED}
+            assert {standing for _, standing in migrations.status(connection)} == {MigrationStanding.APPLIED}
         assert catalog(url) == catalog(fresh)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from service.cases import listing
 from service.cases.listing import CaseFilter
-from service.eventstore.read.pages import Place
+from service.eventstore.read.pages import PageEnd
 from tests.support import list_plans
 from tests.support.cluster import TestCluster
 from tests.support.list_plans import LIMIT, LISTS, NEWEST, PROJECT, UNBOUNDED, documented
@@ -47,7 +47,7 @@ async def test_what_is_looked_through_or_found_by_its_index_is_the_same(
     many_url: str, status: str | None, is_shown: str, back: int
 ):
     """Whether what a list is filtered by is rare, frequent or frequent among old cases alone (R-CASE-11)."""
-    place = Place(NEWEST - back, "case_8")
+    place = PageEnd(NEWEST - back, "case_8")
     async with list_plans.watched(many_url) as store:
         with psycopg.connect(many_url) as sql:
             for environment, word in [

@@ -21,7 +21,7 @@ from service.eventstore.connect.connection import connect
 from service.eventstore.history.rebuild import rebuild
 from service.eventstore.log.sequencer import sequence_all
 from service.eventstore.store import EventStore
-from service.ingest.grouping.fingerprint import GROUPINGS, Evidence, group
+from service.ingest.grouping.fingerprint import GROUPINGS, GroupingEvidence, group
 from service.ingest.intake import Intake
 from service.ingest.queue import items
 from service.registry import read_models
@@ -218,7 +218,7 @@ async def test_a_new_grouping_leaves_errors_of_old_cases_where_they_are(
 ) -> None:
     """Before the upgrade, beside it and after it; what no older version knows opens under the newest."""
 
-    def second(evidence: Evidence) -> str:
+    def second(evidence: GroupingEvidence) -> str:
         return f"2|{evidence.message}"  # tells apart what version 1 takes for one
 
     upgraded = {**GROUPINGS, 2: second}

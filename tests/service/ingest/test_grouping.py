@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.ingest.grouping.fingerprint import GROUPINGS, Evidence, gather, group, message_template, title
+from service.ingest.grouping.fingerprint import GROUPINGS, GroupingEvidence, gather, group, message_template, title
 
 
 @pytest.mark.parametrize(
@@ -43,13 +43,13 @@ def test_a_template_is_bounded_and_stable(message):
 @given(st.integers(0, 10**12), st.uuids(), st.text(st.characters(exclude_characters='"'), max_size=40))
 def test_numbers_ids_and_quoted_text_do_not_matter(number, identifier, quoted):
     def fingerprint(n: int, u: uuid.UUID, q: str) -> str:
-        return group(Evidence("E", "f:g", f'Order {n} of {u} failed: "{q}"'))[0].fingerprint
+        return group(GroupingEvidence("E", "f:g", f'Order {n} of {u} failed: "{q}"'))[0].fingerprint
 
     assert fingerprint(number, identifier, quoted) == fingerprint(1, uuid.UUID(int=1), "x")
 
 
 def test_the_fingerprint_is_that_of_the_specification():
-    [grouping] = group(Evidence("TypeError", "app/pay.py:charge", "Payment 17 failed"))
+    [grouping] = group(GroupingEvidence("TypeError", "app/pay.py:charge", "Payment 17 failed"))
     text = "TypeError|app/pay.py:charge|payment # failed"
     assert grouping.fingerprint == hashlib.sha256(text.encode()).hexdigest()[:32]
     assert (grouping.version, grouping.why) == (1, "v1:type+frame+message")
@@ -58,9 +58,9 @@ def test_the_fingerprint_is_that_of_the_specification():
 @pytest.mark.parametrize(
     ("evidence", "why"),
     [
-        (Evidence(None, None, "m"), "v1:message"),
-        (Evidence("T", None, "m"), "v1:type+message"),
-        (Evidence(None, "f", "m"), "v1:frame+message"),
+        (GroupingEvidence(None, None, "m"), "v1:message"),
+        (GroupingEvidence("T", None, "m"), "v1:type+message"),
+        (GroupingEvidence(None, "f", "m"), "v1:frame+message"),
     ],
 )
 def test_every_assignment_says_why(evidence, why):
@@ -70,7 +70,7 @@ def test_every_assignment_says_why(evidence, why):
 
 def test_type_frame_and_message_all_count():
     groups = {
-        group(Evidence(kind, frame, message))[0].fingerprint
+        group(GroupingEvidence(kind, frame, message))[0].fingerprint
         for kind in ("A", "B", None)
         for frame in ("f", None)
         for message in ("x", "y")
@@ -81,7 +81,7 @@ def test_type_frame_and_message_all_count():
 def test_a_new_version_is_offered_beside_the_old_ones():
     """The old fingerprint stays what it was and comes first: an old case keeps its errors."""
     upgraded = {**GROUPINGS, 2: lambda evidence: f"2|{evidence.exception_type}"}
-    evidence = Evidence("T", None, "m 1")
+    evidence = GroupingEvidence("T", None, "m 1")
     old, new = group(evidence, upgraded)
     assert [old] == list(group(evidence))
     assert (new.version, new.why) == (2, "v2:type+message")
@@ -108,8 +108,8 @@ FRAME = {"file": "a.py", "function": "f", "in_app": True}
     ],
 )
 def test_evidence_is_found_in_free_form(exception, expected):
-    assert gather("m", {"exception": exception}) == Evidence(*expected, "m")
-    assert gather("m", None) == gather("m", {}) == Evidence(None, None, "m")
+    assert gather("m", {"exception": exception}) == GroupingEvidence(*expected, "m")
+    assert gather("m", None) == gather("m", {}) == GroupingEvidence(None, None, "m")
 
 
 json_values = st.recursive(
@@ -129,10 +129,10 @@ def test_no_form_of_extra_stops_the_grouping(exception):
 @pytest.mark.parametrize(
     ("evidence", "expected"),
     [
-        (Evidence("TypeError", None, "first\nsecond"), "TypeError: first"),
-        (Evidence(None, None, "\n\n  only \n"), "only"),
-        (Evidence(None, None, " "), ""),
-        (Evidence(None, None, "x" * 300), "x" * 200),
+        (GroupingEvidence("TypeError", None, "first\nsecond"), "TypeError: first"),
+        (GroupingEvidence(None, None, "\n\n  only \n"), "only"),
+        (GroupingEvidence(None, None, " "), ""),
+        (GroupingEvidence(None, None, "x" * 300), "x" * 200),
     ],
 )
 def test_a_title_is_the_type_and_the_first_line(evidence, expected):

@@ -11,7 +11,7 @@ import pytest
 from service.auth.system import carry_out
 from service.cases import commands, suppressing
 from service.cases.commands import AgentRunReport
-from service.cases.suppressing import Wish
+from service.cases.suppressing import SuppressionWish
 from service.eventstore.connect.connection import connect
 from service.eventstore.declare.intents import Intent
 from service.eventstore.history.rebuild import rebuild
@@ -201,8 +201,8 @@ async def test_rows_rebuilt_from_history_are_those_that_are_there(pair, store, s
     await do(store, commands.ignore(PROJECT, b["case_id"], 3))
     await do(store, commands.write_comment(PROJECT, b["case_id"], 4, "usr_1", "Seen."))
     await do(store, commands.record_run(PROJECT, a["case_id"], AgentRunReport(Outcome.FAILED, None, None)))
-    made = await do(store, suppressing.create(PROJECT, Wish("*", Action.PROMPT_HINT, None, "Look.")))
-    await do(store, suppressing.create(PROJECT, Wish("a*", Action.AUTO_IGNORE, None, None)))
+    made = await do(store, suppressing.create(PROJECT, SuppressionWish("*", Action.PROMPT_HINT, None, "Look.")))
+    await do(store, suppressing.create(PROJECT, SuppressionWish("a*", Action.AUTO_IGNORE, None, None)))
     await do(store, suppressing.remove(PROJECT, made.id))
     query = f"select to_jsonb(t) from {name} t order by project_id, id"
     live = sql.execute(query.encode()).fetchall()

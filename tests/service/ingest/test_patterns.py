@@ -24,7 +24,7 @@ from service.ingest.foreign import common, stacks
 from service.ingest.foreign.common import ForeignError, ForeignEvent, Frame
 from service.ingest.grouping import fingerprint as grouping
 from service.ingest.scrub import scrubbing
-from service.ingest.scrub.forms import Form
+from service.ingest.scrub.forms import SecretForm
 from service.ingest.scrub.looking import EVERYTHING
 
 LARGEST = 1024 * 1024
@@ -109,7 +109,7 @@ def _patterns() -> dict[str, re.Pattern[Any]]:
             for held in value if isinstance(value, tuple) else (value,):
                 if isinstance(held, re.Pattern):
                     found.setdefault(held, f"{module.__name__.rpartition('.')[2]}.{name}")
-                elif isinstance(held, Form):
+                elif isinstance(held, SecretForm):
                     found[held.pattern] = f"FORMS.{held.kind}"
                 elif isinstance(held, forms.Form) and held.begins is not None:
                     found.setdefault(held.begins, f"{module.__name__.rpartition('.')[2]}.{name}")

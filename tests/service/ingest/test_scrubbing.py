@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from service.auth.secrets import SecretKind, make
 from service.ingest.scrub import looking
-from service.ingest.scrub.forms import FORMS, MOST_CANDIDATES, Form
+from service.ingest.scrub.forms import FORMS, MOST_CANDIDATES, SecretForm
 from service.ingest.scrub.looking import EVERYTHING, NOTHING, Suspicion
 from service.ingest.scrub.scrubbing import SCRUBBED, STRING_FRAGMENTS, STRING_NAMES, TOO_MANY, Findings, Scrubber
 from statemachines.kernel.telling import SECRET_FRAGMENTS
@@ -334,7 +334,7 @@ def test_no_secret_is_left_beyond_the_budget(texts, times):
 def test_no_more_candidates_are_judged_than_the_budget_has(monkeypatch):
     """By the look and by the walk, each: what is judged takes time, and others wait for it (P25)."""
     judged = []
-    find = Form.find
+    find = SecretForm.find
 
     def counted(form, text, budget):
         before = budget.left
@@ -342,7 +342,7 @@ def test_no_more_candidates_are_judged_than_the_budget_has(monkeypatch):
         judged.append(before - budget.left)
         return found
 
-    monkeypatch.setattr(Form, "find", counted)
+    monkeypatch.setattr(SecretForm, "find", counted)
     raw = json.dumps({"v": f"{CARDS[1]} " * 3_500}).encode()
     holder, counts = json.loads(raw), Findings()
     SCRUBBER.tree(holder, SCRUBBER.look(raw), counts)

@@ -9,7 +9,7 @@ import pytest
 from service.accounts.commands import operator
 from service.auth.secrets import digest, make_dsn
 from service.auth.system import carry_out
-from service.eventstore.read.pages import END, Place
+from service.eventstore.read.pages import END, PageEnd
 from service.eventstore.store import EventStore
 from service.projects import commands
 from service.projects.commands.dsn import CheckedDsn, IssuedDsn
@@ -43,7 +43,7 @@ async def test_a_new_project_belongs_to_its_person(accounts: EventStore) -> None
         (plain.project_id, "shop", "owner", plain.prefix, False),
     }
     first = await projects_of(accounts, ann, END, 1)
-    assert [*first, *await projects_of(accounts, ann, Place(first[0].created_at, first[0].id), 1)] == listed
+    assert [*first, *await projects_of(accounts, ann, PageEnd(first[0].created_at, first[0].id), 1)] == listed
     rows = await accounts.fetch("select created_by, synthetic, dsn_hash = %s from projects", digest(made.key))
     assert sorted(rows) == sorted([(ann, False, True), (ann, False, False), (robot, True, False)])
 

@@ -14,9 +14,9 @@ from schemas.onboarding.plan import Milestone
 from schemas.projects.next_steps import ProjectState
 from service.eventstore.store import EventStore
 from service.http.edge.routes import built_endpoints
-from service.projects.reads.next_steps import NEWEST_ROWS, Arrived, Automation, Standing, standing_of
+from service.projects.reads.next_steps import NEWEST_ROWS, Arrived, Automation, ProjectStanding, standing_of
 from service.projects.show.next_steps import Questions, assess, assess_questions, next_steps, progress_of
-from service.projects.show.suggestions import STEPS, Progress, suggest
+from service.projects.show.suggestions import STEPS, ProjectProgress, suggest
 from statemachines.onboarding import signal_map as signal_maps
 from tests.support.plans import make_snapshot, plan_body
 
@@ -32,7 +32,7 @@ NOTHING = Arrived(
 )
 
 
-async def read_progress(store: EventStore, project_id: str) -> Progress:
+async def read_progress(store: EventStore, project_id: str) -> ProjectProgress:
     return progress_of(await standing_of(store, project_id, "usr_one"))
 
 
@@ -81,7 +81,7 @@ def test_a_project_without_anything_has_come_nowhere():
 @pytest.mark.parametrize("arrived", [Arrived(*bits) for bits in itertools.product([False, True], repeat=8)])
 def test_every_state_has_suggestions_that_fit_it(arrived):
     state = assess(arrived, None, {})
-    suggestions = suggest(Progress(state, arrived, mapped=False), lambda _: True)
+    suggestions = suggest(ProjectProgress(state, arrived, mapped=False), lambda _: True)
     ids = [suggestion.id for suggestion in suggestions]
     assert len(ids) == len(set(ids)) > 0
     assert ids == [step.id for step in STEPS if step.id in ids]
@@ -96,7 +96,7 @@ def test_every_state_has_suggestions_that_fit_it(arrived):
 
 def test_only_what_can_be_done_here_is_named():
     """A step whose last operation is not there is left out; of the others only those operations that are (G-062)."""
-    progress = Progress(assess(NOTHING, None, {}), NOTHING, mapped=False)
+    progress = ProjectProgress(assess(NOTHING, None, {}), NOTHING, mapped=False)
     every = suggest(progress, lambda _: True)
     for missing in {operation for suggestion in every for operation in suggestion.uses}:
         named = suggest(progress, missing.__ne__)
@@ -104,7 +104,7 @@ def test_only_what_can_be_done_here_is_named():
             suggestion.id for suggestion in every if suggestion.uses[-1] != missing
         ]
         assert all(missing not in suggestion.uses and suggestion.uses for suggestion in named)
-    nowhere = next_steps(Standing(NOTHING, None, {}), ())
+    nowhere = next_steps(ProjectStanding(NOTHING, None, {}), ())
     assert (nowhere.count, nowhere.suggestions, nowhere.next_steps) == (0, [], [])
     assert nowhere.next_action
 
@@ -112,12 +112,12 @@ def test_only_what_can_be_done_here_is_named():
 def test_what_is_for_owners_alone_is_not_named_to_a_member():
     """A member whose next steps are all an owner's is told so, and not that nothing has to be done."""
     everywhere = frozenset(operation for step in STEPS for operation in step.uses)
-    for_owner = next_steps(Standing(NOTHING, None, {}), everywhere, everywhere)
-    for_member = next_steps(Standing(NOTHING, None, {}, owner=False), everywhere, everywhere)
+    for_owner = next_steps(ProjectStanding(NOTHING, None, {}), everywhere, everywhere)
+    for_member = next_steps(ProjectStanding(NOTHING, None, {}, owner=False), everywhere, everywhere)
     assert for_owner.count > 0
     assert (for_member.count, for_member.suggestions) == (0, [])
     assert "owner" in for_member.next_action
-    done = next_steps(Standing(NOTHING, None, {}, owner=False), ())
+    done = next_steps(ProjectStanding(NOTHING, None, {}, owner=False), ())
     assert "owner" not in done.next_action
 
 
@@ -125,7 +125,7 @@ def test_what_is_for_owners_alone_is_not_named_to_a_member():
 def test_automation_is_saved_then_enabled_then_kept_manned(bits):
     """Nothing can be enabled while an operator has stopped the installation, and only what is on needs a runner."""
     automation = Automation(*bits)
-    progress = Progress(assess(NOTHING, None, {}), NOTHING, mapped=False, automation=automation)
+    progress = ProjectProgress(assess(NOTHING, None, {}), NOTHING, mapped=False, automation=automation)
     ids = {suggestion.id for suggestion in suggest(progress, lambda _: True)}
     assert ("automate_case_fixes" in ids) == (not automation.saved)
     assert ("enable_automation" in ids) == (automation.saved and not automation.enabled and not automation.stopped)

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from service.runs.reads import listed as reads
-from service.runs.show.next_step import Step, next_step
+from service.runs.show.next_step import NextStep, next_step
 from tests.support.schedules import AUTOMATION
 from tests.support.weekly import Weekly, report_on
 
 PRIOR, CURRENT = [10, 6, 3], [19, 8, 3]
 
 
-def step_of(weekly: Weekly) -> Step:
+def step_of(weekly: Weekly) -> NextStep:
     """The step, which the run's answer says in the same words."""
     project_id = weekly.at.world.project_id
     step = next_step(weekly.at.world.run(lambda store: reads.run(store, project_id, weekly.run_id)))
@@ -23,7 +23,7 @@ def step_of(weekly: Weekly) -> Step:
     return step
 
 
-def take(weekly: Weekly, step: Step) -> None:
+def take(weekly: Weekly, step: NextStep) -> None:
     """Carry out exactly the operation that the step names; it is accepted and moves the run on."""
     before = weekly.run()["state_revision"]
     match step.operation_id:

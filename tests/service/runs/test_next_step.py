@@ -10,7 +10,7 @@ import pytest
 
 from service.runs.commands.scope import RunScope
 from service.runs.show import run as show_run
-from service.runs.show.next_step import Step, next_step
+from service.runs.show.next_step import NextStep, next_step
 from statemachines.runs import run as runs
 from statemachines.runs.steps.book import Book
 from statemachines.runs.steps.closing import as_of
@@ -28,14 +28,14 @@ def book_of(at: Scene) -> Book:
     return at.port._read(scope.reads, lambda unit: as_of(scope.open(unit), unit.now))
 
 
-def step_of(at: Scene) -> Step:
+def step_of(at: Scene) -> NextStep:
     """The step, which the run's answer says in the same words."""
     step = next_step(book_of(at))
     assert at.run()["next_action"] == step.words
     return step
 
 
-def take(at: Scene, step: Step) -> Reply:
+def take(at: Scene, step: NextStep) -> Reply:
     """Carry out exactly the operation that the step names."""
     run = book_of(at).run
     draft, merge = run.draft_grant, run.merge_grant
@@ -58,7 +58,7 @@ def take(at: Scene, step: Step) -> Reply:
     return carried_out[step.operation_id]()
 
 
-def observation_of(at: Scene, step: Step) -> dict[str, Any]:
+def observation_of(at: Scene, step: NextStep) -> dict[str, Any]:
     assert step.observation is not None
     if step.observation == "checks_passed":
         return at.ready()

@@ -18,7 +18,7 @@ from service.eventstore.store import EventStore
 from service.runs.background.forgetting import forget_decisions
 from service.runs.reads import recording
 from service.runs.reads.considering import look_for_work
-from service.runs.reads.recording import SWEPT, LastDecision, Subject, passed_over
+from service.runs.reads.recording import SWEPT, DecisionSubject, LastDecision, passed_over
 from statemachines.contracts.policy import Thresholds
 from statemachines.runs.materiality import CaseFacts, Check, decide_materiality
 from statemachines.runs.offering.issuing import CaseJudgement
@@ -206,7 +206,7 @@ _looks = st.lists(st.tuples(_codes, st.integers(1, 2), st.booleans(), st.integer
 @given(_looks)
 def test_there_are_as_many_records_as_answers_that_changed(looks: list[tuple[Any, int, bool, int]]):
     """Whatever is counted meanwhile, and each record has an id of its own."""
-    subject, last, ids, changes, before = Subject("p", "heal", "0" * 64), None, [], 0, None
+    subject, last, ids, changes, before = DecisionSubject("p", "heal", "0" * 64), None, [], 0, None
     for code, revision, passed, count in looks:
         decision = decide_materiality(
             CaseFacts(**{**_members(FACTS), "revision": revision, "event_count": count}), Thresholds(), 100

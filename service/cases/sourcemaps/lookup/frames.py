@@ -29,7 +29,7 @@ _V8 = "at "
 _NOWHERE = ("native", "<anonymous>", "[native code]", "native code", "index 0")
 
 
-class Frame(NamedTuple):
+class RecordedFrame(NamedTuple):
     """A frame as it was recorded; line and column begin at 1, None where they are not known."""
 
     source_url: str | None
@@ -39,7 +39,7 @@ class Frame(NamedTuple):
     debug_id: str | None = None
 
 
-def frames_of(extra: Mapping[str, Any], message: str) -> list[Frame]:
+def frames_of(extra: Mapping[str, Any], message: str) -> list[RecordedFrame]:
     """Find the frames of an error."""
     exception = extra.get("exception")
     holders = [exception, extra, extra.get("error")]
@@ -53,9 +53,9 @@ def frames_of(extra: Mapping[str, Any], message: str) -> list[Frame]:
     return []
 
 
-def parse_stack(text: str) -> list[Frame]:
+def parse_stack(text: str) -> list[RecordedFrame]:
     """Read a stack as V8, Firefox or Safari write one; lines of any other form are passed over."""
-    found: list[Frame] = []
+    found: list[RecordedFrame] = []
     for line in text[:MOST_STACK].splitlines():
         stripped = line.strip()
         frame = _v8(stripped[len(_V8) :]) if stripped.startswith(_V8) else _gecko(stripped)
@@ -66,7 +66,7 @@ def parse_stack(text: str) -> list[Frame]:
     return found
 
 
-def _v8(text: str) -> Frame | None:
+def _v8(text: str) -> RecordedFrame | None:
     """`function (url:line:column)` or `url:line:column`; of code that was evaluated, the place that did so."""
     opening = text.find(" (")
     if text.endswith(")") and opening >= 0:
@@ -86,7 +86,7 @@ def _v8(text: str) -> Frame | None:
     return _placed(place, function)
 
 
-def _gecko(text: str) -> Frame | None:
+def _gecko(text: str) -> RecordedFrame | None:
     """`function@url:line:column`, in Safari also `url:line:column` and `[native code]`; ` > eval` names its caller."""
     function, at, place = text.rpartition("@") if "@" in text else ("", "", text)
     if "://" in function:  # the @ is part of the URL
@@ -104,10 +104,10 @@ def _gecko(text: str) -> Frame | None:
     return frame if at or ("/" in place and " " not in place) else None
 
 
-def _placed(place: str, function: str) -> Frame | None:
+def _placed(place: str, function: str) -> RecordedFrame | None:
     """Take a place apart from its end: a URL has colons of its own."""
     if place in _NOWHERE:
-        return Frame(None, None, None, _text(function))
+        return RecordedFrame(None, None, None, _text(function))
     head, _, last = place.rpartition(":")
     url, _, line = head.rpartition(":")
     if url and _is_number(line) and _is_number(last):
@@ -117,17 +117,17 @@ def _placed(place: str, function: str) -> Frame | None:
     return None
 
 
-def _frame(url: str, line: str, column: str | None, function: str) -> Frame | None:
+def _frame(url: str, line: str, column: str | None, function: str) -> RecordedFrame | None:
     if not url or not _is_number(line):
         return None
-    return Frame(_text(url), int(line), None if column is None else int(column), _text(function))
+    return RecordedFrame(_text(url), int(line), None if column is None else int(column), _text(function))
 
 
 def _is_number(text: str) -> bool:
     return 0 < len(text) < len(str(MOST_NUMBER)) and text.isascii() and text.isdigit()
 
 
-def _objects(holder: Any) -> Iterator[Frame]:
+def _objects(holder: Any) -> Iterator[RecordedFrame]:
     """The frames that a holder lists as objects."""
     if not isinstance(holder, Mapping):
         return
@@ -137,7 +137,7 @@ def _objects(holder: Any) -> Iterator[Frame]:
     for one in listed if isinstance(listed, list) else ():
         if isinstance(one, Mapping):
             debug_id = _first(one, ("debug_id",), str)
-            yield Frame(
+            yield RecordedFrame(
                 _text(_first(one, _FILES, str)),
                 _number(_first(one, _LINES, int)),
                 _number(_first(one, _COLUMNS, int)),
@@ -168,7 +168,7 @@ def _images(holder: Any) -> Iterator[tuple[str, str]]:
             yield url, debug_id
 
 
-def _identified(frame: Frame, debug_ids: Mapping[str, str]) -> Frame:
+def _identified(frame: RecordedFrame, debug_ids: Mapping[str, str]) -> RecordedFrame:
     if frame.debug_id is not None or frame.source_url is None:
         return frame
     return frame._replace(debug_id=debug_ids.get(frame.source_url))

@@ -35,7 +35,7 @@ class Corrupt(Exception):
     """What is no source map."""
 
 
-class Place(NamedTuple):
+class SourcePlace(NamedTuple):
     """Where a frame comes from; lines and columns begin at 1."""
 
     source: str
@@ -86,7 +86,7 @@ class ReadyMap:
             low, high = (low, middle) if token is not None and token.dst_line == line - 1 else (middle + 1, high)
         return low + 1
 
-    def look_up(self, line: int, column: int) -> Place | Verdict:
+    def look_up(self, line: int, column: int) -> SourcePlace | Verdict:
         """Find where a place of the minified file comes from, or say why that is not known."""
         if self._lengths and line > len(self._lengths):
             return "line_out_of_range"
@@ -103,7 +103,7 @@ class ReadyMap:
         near = None if token.src in self._long else self._cache.lookup(line, column, CONTEXT_LINES)
         around = near if near is not None and (near.src, near.line) == (token.src, token.src_line + 1) else None
         function = None if near is None else near.function_name
-        return Place(
+        return SourcePlace(
             inside(token.src),
             token.src_line + 1,
             token.src_col + 1,

@@ -20,8 +20,8 @@ from schemas.cases.source_map import MAX_MAP_BYTES
 from schemas.cases.unmangle import Verdict
 from service.cases.sourcemaps import blobs, reads
 from service.cases.sourcemaps.lookup import trial
-from service.cases.sourcemaps.lookup.frames import Frame, frames_of
-from service.cases.sourcemaps.lookup.resolving import Corrupt, Place, ReadyMap, TooComplex
+from service.cases.sourcemaps.lookup.frames import RecordedFrame, frames_of
+from service.cases.sourcemaps.lookup.resolving import Corrupt, ReadyMap, SourcePlace, TooComplex
 from service.cases.sourcemaps.reads import Files
 from service.eventstore.store import EventStore
 from service.fairness.aside import Aside
@@ -55,8 +55,8 @@ order by e.received_at desc, e.id desc limit 1
 class Led(NamedTuple):
     """A frame, and where it comes from or why that is not known."""
 
-    frame: Frame
-    place: Place | None
+    frame: RecordedFrame
+    place: SourcePlace | None
     verdict: Verdict
 
 
@@ -98,7 +98,9 @@ class Unmangler:
         said = _mapping(extra) if packed is None else unpack(packed)
         return await self.lead(project_id, release, frames_of(said, message), tenant)
 
-    async def lead(self, project_id: str, release: str | None, frames: Sequence[Frame], tenant: str) -> Unmangled:
+    async def lead(
+        self, project_id: str, release: str | None, frames: Sequence[RecordedFrame], tenant: str
+    ) -> Unmangled:
         """Lead frames back. Nothing is known of those that name neither a release nor a file's debug id (G-054)."""
         debug_ids = {frame.debug_id for frame in frames if frame.debug_id}
         if release is None and not debug_ids:
@@ -114,7 +116,7 @@ class Unmangler:
         return Unmangled(release, led)
 
     async def _prepare(
-        self, files: Files, release: str | None, frames: Sequence[Frame], tenant: str
+        self, files: Files, release: str | None, frames: Sequence[RecordedFrame], tenant: str
     ) -> dict[str, Ready]:
         """The maps of frames by the id of their row, as far as they are ready in time."""
         wanted: dict[str, tuple[SourceMapRow, SourceMapRow | None]] = {}
@@ -183,7 +185,9 @@ def _whole(packed: Sequence[bytes]) -> bytes:
     return b"".join(blobs.unpack(piece, MAX_MAP_BYTES) for piece in packed)
 
 
-def _files_of(frame: Frame, files: Files, release: str | None) -> tuple[SourceMapRow, SourceMapRow | None] | Verdict:
+def _files_of(
+    frame: RecordedFrame, files: Files, release: str | None
+) -> tuple[SourceMapRow, SourceMapRow | None] | Verdict:
     """The map of a frame and its minified file, or why there is none."""
     if frame.source_url is None or frame.line is None:
         return "no_location"
@@ -204,7 +208,7 @@ def _files_of(frame: Frame, files: Files, release: str | None) -> tuple[SourceMa
     return found, minified if minified is not None and minified.debug_id == found.debug_id else None
 
 
-def _lead(frame: Frame, files: Files, release: str | None, ready: dict[str, Ready]) -> Led:
+def _lead(frame: RecordedFrame, files: Files, release: str | None, ready: dict[str, Ready]) -> Led:
     found = _files_of(frame, files, release)
     if isinstance(found, str):
         return Led(frame, None, found)

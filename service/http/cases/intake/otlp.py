@@ -20,8 +20,8 @@ from service.http.edge.body.gate import Odd, check_written
 from service.http.edge.declare.call import Call
 from service.ingest.foreign import otlp_json, otlp_protobuf
 from service.ingest.foreign.common import to_log
-from service.ingest.foreign.otlp import Record, Scope, to_event
-from service.ingest.foreign.otlp_cut import Cut, Malformed, TooMany
+from service.ingest.foreign.otlp import OtlpRecord, Scope, to_event
+from service.ingest.foreign.otlp_cut import Cut, MalformedExport, TooManyRecords
 from service.ingest.queue.items import Item, Part, Sender, check_extra
 
 T = TypeVar("T")
@@ -52,14 +52,14 @@ async def record_export(call: Call[Any, None]) -> Outcome:
     digest = await call.work_on_body(lambda: hashlib.sha256(raw).hexdigest()[:40])
     call.records = Counter()
     refused, reason = 0, ""
-    export = Export(reader, found, call.sender, f"{digest}:{len(found)}")
+    export = CutExport(reader, found, call.sender, f"{digest}:{len(found)}")
     parts = Parts[str](call, partial(settle, call), foreign=True)
     for group in groups_of(found.sizes):
         await parts.turn(group.size)
         for index in group.indexes:
             try:
                 parts.add("logs", await _item_of(call, export, index))
-            except (Malformed, InvalidPayload, RecursionError):
+            except (MalformedExport, InvalidPayload, RecursionError):
                 refused, reason = refused + 1, "Some records are not of the form of a log record."
                 call.records["logs", HTTPStatus.BAD_REQUEST] += 1
     await parts.store()
@@ -70,10 +70,10 @@ async def record_export(call: Call[Any, None]) -> Outcome:
 def _cut(reader: Any, raw: bytes) -> Cut:
     try:
         found: Cut = reader.cut(raw, MOST_RECORDS)
-    except Malformed:
+    except MalformedExport:
         reason = "the body must be one ExportLogsServiceRequest"
         raise InvalidPayload("The body is not an export of logs.", invalid=[("", reason)]) from None
-    except TooMany:
+    except TooManyRecords:
         raise TooManyItems(MOST_RECORDS) from None
     return found
 
@@ -83,7 +83,7 @@ def _weigh(reader: Any, found: Cut) -> None:
     scopes = Scopes(reader, found)
     total = 0
     for index, size in enumerate(found.sizes):
-        with suppress(Malformed):  # is told of each record
+        with suppress(MalformedExport):  # is told of each record
             total += size + scopes.of(index).size
     if total > MOST_STORED:
         raise PayloadTooLarge(
@@ -110,7 +110,7 @@ class Scopes:
         if self._scope[0] != number:
             self._scope = number, self._read(number)
         if (scope := self._scope[1]) is None:
-            raise Malformed
+            raise MalformedExport
         return scope
 
     def _read(self, number: int) -> Scope | None:
@@ -127,11 +127,11 @@ class Scopes:
 def _none_if_malformed(read: Callable[[bytes], T], raw: bytes) -> T | None:
     try:
         return read(raw)
-    except Malformed:
+    except MalformedExport:
         return None
 
 
-class Export:
+class CutExport:
     """An export under its key, cut into its records."""
 
     def __init__(self, reader: Any, found: Cut, sender: Sender, key: str) -> None:
@@ -150,14 +150,14 @@ class Export:
 
         It is a part of the export, unless it has no time: then nothing tells a repeat of it from another event.
         """
-        record: Record = self._reader.read_record(self._found.record(index))
+        record: OtlpRecord = self._reader.read_record(self._found.record(index))
         body, text = to_log(to_event(record, self._scopes.of(index)))
         if record.time or record.observed:
             return Item(OPERATION, self._named, body, text, part=Part(index, len(self._found)))
         return Item(OPERATION, self._nameless, body, text)
 
 
-async def _item_of(call: Call[Any, None], export: Export, index: int) -> Item:
+async def _item_of(call: Call[Any, None], export: CutExport, index: int) -> Item:
     """Read a record, a large one apart, and adjust what is odd in it. Raises Malformed and InvalidPayload."""
     if export.is_large(index):
         item = await call.work_apart(partial(export.read, index))

@@ -33,7 +33,7 @@ from service.http.edge.body.adjusting import adjust
 from service.http.edge.body.gate import Odd, check_body, check_values
 from service.http.edge.declare.call import Call
 from service.ingest.foreign import posthog
-from service.ingest.foreign.posthog import Record, Sent
+from service.ingest.foreign.posthog import PostHogRecord, Sent
 from service.ingest.queue.items import AS_SENT, Adjustments, Item
 
 OPERATION = "PostHog event"
@@ -124,9 +124,9 @@ def _open(raw: bytes) -> Sent:
     """Cut a body into its events. Raises InvalidPayload and TooManyItems. Pure."""
     try:
         return posthog.cut(raw, MAX_EVENTS)
-    except posthog.Malformed as fault:
+    except posthog.MalformedEvents as fault:
         raise _unacceptable(str(fault)) from None
-    except posthog.TooMany:
+    except posthog.TooManyEvents:
         raise TooManyItems(MAX_EVENTS) from None
 
 
@@ -146,17 +146,17 @@ async def _item_of(call: Call[bytes, None], sent: Sent, text: bytes) -> tuple[st
     return record.kind, Item(OPERATION, sender, record.body, record.raw, adjustments)
 
 
-def _read(sent: Sent, text: bytes) -> Record | None:
+def _read(sent: Sent, text: bytes) -> PostHogRecord | None:
     """Read an event. Raises Odd when it has to be adjusted first, and InvalidPayload. Pure."""
     check_values(text)  # first, for a text of many is dear
     payload = check_body(text)
     try:
         return posthog.to_record(payload, sent)
-    except posthog.Malformed as fault:
+    except posthog.MalformedEvents as fault:
         raise _unacceptable(str(fault)) from None
 
 
-def _read_adjusted(sent: Sent, text: bytes) -> tuple[Record | None, Adjustments]:
+def _read_adjusted(sent: Sent, text: bytes) -> tuple[PostHogRecord | None, Adjustments]:
     adjusted = adjust(text)
     return _read(sent, adjusted.raw), adjusted.adjustments
 

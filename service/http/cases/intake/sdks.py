@@ -18,7 +18,7 @@ def _sentry_key(raw: bytes) -> str | None:
     """The key of the DSN in the headers of an envelope, which is how one comes through a tunnel."""
     try:
         header = envelope.read_header(raw)
-    except envelope.Malformed:
+    except envelope.MalformedEnvelope:
         return None
     return None if header.dsn is None else key_of_dsn(header.dsn)
 

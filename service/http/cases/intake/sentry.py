@@ -82,9 +82,9 @@ def open_envelope(raw: bytes) -> Opened:
     """Take an envelope apart. Raises InvalidPayload, and TooManyItems for too many items. Pure."""
     try:
         header, items = envelope.parse(raw)
-    except envelope.Malformed as fault:
+    except envelope.MalformedEnvelope as fault:
         raise _unacceptable(str(fault)) from None
-    except envelope.TooManyItems:
+    except envelope.TooManyEnvelopeItems:
         raise TooManyItems(envelope.MAX_ITEMS) from None
     events = [item.payload for item in items if item.type == _EVENT]
     if len(events) > 1:

@@ -52,24 +52,24 @@ _name_of = msgspec.json.Decoder(ItemName).decode
 _told = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-class Group(NamedTuple):
+class ItemGroup(NamedTuple):
     """Items that are read before others have their turn: their indexes, and how many bytes they count for."""
 
     indexes: range
     size: int
 
 
-def groups_of(sizes: Iterable[int]) -> Iterable[Group]:
+def groups_of(sizes: Iterable[int]) -> Iterable[ItemGroup]:
     """Put items of so many bytes together, a few at a time."""
     first = end = size = 0
     for own in sizes:
         end += 1
         size += BESIDE + own
         if size >= AT_ONCE:
-            yield Group(range(first, end), size)
+            yield ItemGroup(range(first, end), size)
             first, size = end, 0
     if first < end:
-        yield Group(range(first, end), size)
+        yield ItemGroup(range(first, end), size)
 
 
 class Parts(Generic[M]):

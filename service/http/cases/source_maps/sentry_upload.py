@@ -12,7 +12,7 @@ from functools import partial
 from schemas.cases.sentry_upload import AssembleBundle, Assembled, ChunksStored, ChunkUpload
 from service.auth.refusals import InvalidPayload
 from service.cases.sourcemaps import assembling, chunks
-from service.cases.sourcemaps.assembling import Wish
+from service.cases.sourcemaps.assembling import BundleWish
 from service.cases.sourcemaps.bundles import MOST_BUNDLE
 from service.cases.sourcemaps.keeping import Kept
 from service.eventstore.declare.commands import Answer
@@ -79,7 +79,7 @@ async def _assemble(call: Call[AssembleBundle, None], project_ids: list[str]) ->
             raise ProjectNotFound("There is no such project.")
         await call.services.authenticator.admit(call.principal, project_id, call.operation)
 
-    wish = Wish(body.checksum, body.chunks, body.version, project_ids)
+    wish = BundleWish(body.checksum, body.chunks, body.version, project_ids)
     done = await assembling.assemble(
         call.services.store, call.services.unmangler.packer, call.user_id, wish, partial(_keep, call)
     )

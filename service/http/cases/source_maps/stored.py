@@ -17,7 +17,7 @@ from service.auth.refusals import InvalidPayload
 from service.cases.sourcemaps import blobs, keeping, reads, show
 from service.cases.sourcemaps.keeping import File, Kept, Name, ProjectFull
 from service.eventstore.declare.commands import Answer, Outcome
-from service.eventstore.read.pages import Place
+from service.eventstore.read.pages import PageEnd
 from service.http.edge.answer.errors import UnsupportedMediaType
 from service.http.edge.answer.paging import page, start_of
 from service.http.edge.declare import groups
@@ -52,7 +52,7 @@ async def upload_source_map(call: Call[bytes, UploadSourceMapQuery]) -> Outcome:
     if total.size + (int(announced) if announced.isdigit() else 0) > MAX_PROJECT_BYTES + MAX_MAP_BYTES:
         raise ProjectFull(total.size)  # Whatever it takes the place of; what comes nearer is judged under the lock.
     facts, tenant = call.services.store.facts, call.principal.tenant
-    place = blobs.Place(facts, call.project_id, tenant, call.services.unmangler.packer)
+    place = blobs.Destination(facts, call.project_id, tenant, call.services.unmangler.packer)
     staged = await blobs.stage(place, _checked(arriving, json=name.kind == "source_map"))
     call.request_hash = f"{call.request_hash}:{name.map_id(call.project_id)}:{staged.sha256}"
     try:
@@ -79,7 +79,7 @@ async def list_source_maps(call: Call[None, SourceMapQuery]) -> Answer:
     """List what is kept, newest first, without contents: open also while the quota is used up (R-BILL-15)."""
     query, store = call.query, call.services.store
     found = await reads.newest(store, call.project_id, query.release, start_of(query), query.limit + 1)
-    shown, cursor = page(found, query, lambda row: Place(row.stored_at, row.id))
+    shown, cursor = page(found, query, lambda row: PageEnd(row.stored_at, row.id))
     total = await reads.total_of(store, call.project_id)
     return Answer(200, show.listed(call.project_id, shown, total, cursor))
 

@@ -15,23 +15,23 @@ import msgspec
 
 from schemas.kernel.paging import PageQuery
 from service.auth.refusals import InvalidPayload
-from service.eventstore.read.pages import END, Place
+from service.eventstore.read.pages import END, PageEnd
 
 T = TypeVar("T")
 
 
-def encode_cursor(place: Place) -> str:
+def encode_cursor(place: PageEnd) -> str:
     """Write a cursor."""
     return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
 
 
-def start_of(query: PageQuery) -> Place:
+def start_of(query: PageQuery) -> PageEnd:
     """Return the place after which the page begins. Raises InvalidPayload for a text that is no cursor."""
     if query.cursor is None:
         return END
     try:
         raw = base64.b64decode(query.cursor + "=" * (-len(query.cursor) % 4), altchars=b"-_", validate=True)
-        place = msgspec.json.decode(raw, type=Place)
+        place = msgspec.json.decode(raw, type=PageEnd)
     except (ValueError, binascii.Error, msgspec.DecodeError, msgspec.ValidationError):
         place = None
     if place is None or not 0 <= place.at <= END.at or "\x00" in place.id:
@@ -40,7 +40,7 @@ def start_of(query: PageQuery) -> Place:
     return place
 
 
-def page(items: Sequence[T], query: PageQuery, place: Callable[[T], Place]) -> tuple[list[T], str | None]:
+def page(items: Sequence[T], query: PageQuery, place: Callable[[T], PageEnd]) -> tuple[list[T], str | None]:
     """Cut a page from `limit + 1` items; returns it with the cursor of the next one, None at the end."""
     shown = list(items[: query.limit])
     return shown, encode_cursor(place(shown[-1])) if len(items) > query.limit else None
@@ -48,8 +48,8 @@ def page(items: Sequence[T], query: PageQuery, place: Callable[[T], Place]) -> t
 
 async def read_page(
     query: PageQuery,
-    fetch: Callable[[Place, int], Awaitable[Sequence[T]]],
-    place: Callable[[T], Place],
+    fetch: Callable[[PageEnd, int], Awaitable[Sequence[T]]],
+    place: Callable[[T], PageEnd],
     keep: Callable[[T], bool],
 ) -> tuple[list[T], str | None]:
     """Read a page of things that a filter keeps by what they are now rather than by what was recorded.

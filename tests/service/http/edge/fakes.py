@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import msgspec
 
-from service.auth.authenticator import Authenticator, Standing
+from service.auth.authenticator import Authenticator, PrincipalStanding
 from service.auth.principals import ANONYMOUS, Principal, PrincipalKind
 from service.auth.refusals import PrincipalNotAllowed, ScopeMissing, Unauthenticated
 from service.auth.secrets import Dsn
@@ -69,14 +69,14 @@ class FakeAuthenticator:
 
     async def standing(
         self, principal: Principal, project_id: str, *, remembered: bool = False, as_found: bool = False
-    ) -> Standing:
+    ) -> PrincipalStanding:
         if project_id not in {PROJECT, FENCED} or principal is STRANGER:
             raise ProjectNotFound("There is no such project.")
         if principal.kind is not PrincipalKind.KEY:
             if principal.project_id != project_id:
                 raise ProjectNotFound("There is no such project.")
-            return Standing("credential", project_id == FENCED)
-        return Standing("owner" if principal is OWNER else "member", project_id == FENCED)
+            return PrincipalStanding("credential", project_id == FENCED)
+        return PrincipalStanding("owner" if principal is OWNER else "member", project_id == FENCED)
 
 
 class FakeUnit:

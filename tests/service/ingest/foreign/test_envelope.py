@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.ingest.foreign.envelope import MAX_HEADER, MAX_ITEMS, Header, Item, Malformed, TooManyItems, parse
+from service.ingest.foreign.envelope import (
+    MAX_HEADER,
+    MAX_ITEMS,
+    EnvelopeItem,
+    Header,
+    MalformedEnvelope,
+    TooManyEnvelopeItems,
+    parse,
+)
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
 PAYLOADS = st.binary(max_size=60)
@@ -31,7 +39,7 @@ def test_what_was_written_is_read(items: list[tuple[str, bytes, bool]], end: byt
     """Lengths that are said and lengths that are not, payloads with and without line ends, empty lines at the end."""
     read = parse(write(items) + end)
     assert read.header == Header(event_id="e")
-    assert read.items == tuple(Item(name, payload) for name, payload, _ in items)
+    assert read.items == tuple(EnvelopeItem(name, payload) for name, payload, _ in items)
 
 
 @given(items=st.lists(ITEMS, min_size=1, max_size=4), data=st.data())
@@ -40,7 +48,7 @@ def test_whatever_comes_is_read_or_refused(items: list[tuple[str, bytes, bool]],
     raw = write(items)
     at = data.draw(st.integers(0, len(raw)))
     for broken in (raw[:at], raw[:at] + data.draw(PAYLOADS) + raw[at + 1 :], data.draw(PAYLOADS)):
-        with suppress(Malformed, TooManyItems):
+        with suppress(MalformedEnvelope, TooManyEnvelopeItems):
             parse(broken)
 
 
@@ -63,7 +71,7 @@ def test_whatever_comes_is_read_or_refused(items: list[tuple[str, bytes, bool]],
 )
 def test_what_is_no_envelope(raw: bytes, names: str) -> None:
     """Is refused with the item at fault."""
-    with pytest.raises(Malformed, match=names):
+    with pytest.raises(MalformedEnvelope, match=names):
         parse(raw)
 
 
@@ -71,5 +79,5 @@ def test_a_million_items() -> None:
     """Are given up at the first one too many."""
     item = b'{"type":"session"}\n{}\n'
     assert len(parse(b"{}\n" + item * MAX_ITEMS).items) == MAX_ITEMS
-    with pytest.raises(TooManyItems):
+    with pytest.raises(TooManyEnvelopeItems):
         parse(b"{}\n" + item * 1_000_000)

@@ -11,7 +11,7 @@ from google.protobuf.json_format import MessageToJson
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
 from service.ingest.foreign import otlp_json, otlp_protobuf
-from service.ingest.foreign.otlp_cut import MAX_RECORD, Malformed, TooMany, check_size
+from service.ingest.foreign.otlp_cut import MAX_RECORD, MalformedExport, TooManyRecords, check_size
 from service.ingest.foreign.otlp_json import MOST_PARTS
 from tests.support.protobuf import field
 
@@ -58,7 +58,7 @@ def test_the_most_resources_take_no_more_than_they_have(form: str):
 
 
 def _fails(reader: Any, raw: bytes) -> None:
-    with pytest.raises(TooMany):
+    with pytest.raises(TooManyRecords):
         reader.cut(raw, MOST)
 
 
@@ -122,7 +122,7 @@ def test_each_record_is_found_with_its_scope_and_resource(form: str):
         assert found.sizes[index] == len(found.record(index))
         seen.append((resource["number"], reader.read_scope(found.scopes[scope]), text))
     assert seen == [(1, "a1", "a10"), *((2, f"{name}2", f"{name}2{at}") for name in "ab" for at in range(2))]
-    with pytest.raises(TooMany):
+    with pytest.raises(TooManyRecords):
         reader.cut(raw, 4)
 
 
@@ -133,17 +133,17 @@ def test_resources_are_counted_as_well(form: str, resources: int):
     if resources == 3:
         assert len(READERS[form].cut(raw, 3)) == 0
         return
-    with pytest.raises(TooMany):
+    with pytest.raises(TooManyRecords):
         READERS[form].cut(raw, 3)
 
 
 @pytest.mark.parametrize("end", [1, 2, 5])
 def test_a_cut_off_request_is_malformed(end: int):
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedExport):
         otlp_protobuf.cut(_export("protobuf", b"xy", 2)[:-end], MOST)
 
 
 def test_a_part_is_as_large_as_an_event_may_be():
     check_size(b"x" * MAX_RECORD)
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedExport):
         check_size(b"x" * (MAX_RECORD + 1))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from schemas.analytics.event import AnalyticsEvent
 from schemas.cases.log import MAX_INGEST_BYTES, LogEvent
 from service.ingest.foreign import posthog
-from service.ingest.foreign.posthog import LEFT_OUT, Malformed, Sent, TooMany, cut, key_of, to_record
+from service.ingest.foreign.posthog import LEFT_OUT, MalformedEvents, Sent, TooManyEvents, cut, key_of, to_record
 from tests.service.ingest.foreign.test_otlp_cut import memory_of
 from tests.support.posthog import CAPTURED, EXCEPTION, form
 
@@ -33,7 +33,7 @@ def test_any_object_is_an_event_or_malformed(members: dict[str, Any], like: dict
     """Members of other types than the documented ones are as if absent; what comes out is a record by its form."""
     try:
         record = to_record({**like, **members}, ALONE)
-    except Malformed:
+    except MalformedEvents:
         return
     if record is not None:
         decoded = msgspec.json.decode(record.raw, type=LogEvent if record.kind == "logs" else AnalyticsEvent)
@@ -59,7 +59,7 @@ def test_any_bytes_are_a_body_or_malformed(raw: bytes) -> None:
     """No other error comes out, and the key is that of the body."""
     try:
         sent = cut(raw, 3)
-    except (Malformed, TooMany):
+    except (MalformedEvents, TooManyEvents):
         return
     assert sent.key == key_of(raw)
 
@@ -133,7 +133,7 @@ def test_events_are_counted_before_they_are_cut_apart(raw: bytes) -> None:
 
     def attempt() -> None:
         assert key_of(raw) is None
-        with pytest.raises((Malformed, TooMany)):
+        with pytest.raises((MalformedEvents, TooManyEvents)):
             cut(raw, 1000)
 
     _, most = memory_of(attempt)
