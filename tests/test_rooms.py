@@ -162,3 +162,19 @@ def test_every_module_of_the_service_is_on_a_floor() -> None:
     named = {name.strip() for floor in floors["layers"] for name in re.split("[|:]", floor)}
     modules = {f"service.{path.stem}" for path in (ROOT / "service").iterdir() if path.suffix == ".py" or path.is_dir()}
     assert {name for name in modules if not name.split(".")[1].startswith("_")} == named
+
+
+SKELETON = {"Status"}
+
+
+@pytest.mark.parametrize("room", CODE)
+def test_no_two_public_classes_of_a_room_share_a_name(room: str) -> None:
+    """Whoever reads a name knows which class is meant. Each machine has its Status."""
+    found: dict[str, set[str]] = {}
+    for file in (ROOT / room).rglob("*.py"):
+        if "product" in file.parts or file.is_symlink():
+            continue
+        for node in ast.parse(file.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found.setdefault(node.name, set()).add(str(file.relative_to(ROOT)))
+    assert {name: places for name, places in found.items() if len(places) > 1 and name not in SKELETON} == {}

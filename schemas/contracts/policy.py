@@ -57,7 +57,7 @@ class Limits(msgspec.Struct, frozen=True):
     max_cost_usd_per_run: Decimal
 
 
-class Verification(msgspec.Struct, frozen=True, kw_only=True):
+class VerificationPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """How a deploy is judged; which query judges it is locked."""
 
     observation_window_seconds: int
@@ -106,7 +106,7 @@ class ErrorToDraftPrPolicy(msgspec.Struct, frozen=True, kw_only=True, tag_field=
     code_delivery: CodeDelivery
     allowed_actions: tuple[str, ...]
     forbidden_actions: tuple[str, ...]
-    verification: Verification
+    verification: VerificationPolicy
     escalation: Escalation
     data_boundary: DataBoundary = DataBoundary()
     workflow: None = None

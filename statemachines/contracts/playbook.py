@@ -32,7 +32,7 @@ from schemas.contracts.policy import (
     ReportPlan,
     Scheduled,
     UnhandledCases,
-    Verification,
+    VerificationPolicy,
     WeeklyFunnelReviewPolicy,
 )
 from statemachines.contracts.cron import InvalidSchedule, parse_cron, zone
@@ -244,7 +244,7 @@ def _render_error_to_draft_pr(template: Template, bound: ErrorToDraftPrBindings)
         code_delivery=bound.code_delivery,
         allowed_actions=template.allowed_actions,
         forbidden_actions=template.forbidden_actions,
-        verification=Verification(
+        verification=VerificationPolicy(
             observation_window_seconds=bound.verification.observation_window_seconds,
             max_wait_seconds=bound.verification.max_wait_seconds,
             min_sample_size=bound.verification.min_sample_size,

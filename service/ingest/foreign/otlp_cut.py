@@ -26,7 +26,7 @@ class TooManyRecords(ValueError):
 
 
 def check_size(raw: bytes) -> None:
-    """Raise Malformed for a part that is larger than a log event may be."""
+    """Raise MalformedExport for a part that is larger than a log event may be."""
     if len(raw) > MAX_RECORD:
         raise MalformedExport
 

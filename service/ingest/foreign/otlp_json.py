@@ -93,14 +93,14 @@ class _Texts(Cut):
         return bytes(self._records[number])
 
     def add(self, records: list[msgspec.Raw]) -> None:
-        """Add the records of the scope that has begun. Raises TooMany."""
+        """Add the records of the scope that has begun. Raises TooManyRecords."""
         self.end_scope(len(records))
         self._records.extend(records)
         self.sizes.extend(map(len, records))
 
 
 def cut(raw: bytes, most: int) -> Cut:
-    """Cut a request into at most `most` records, and as many scopes. Raises Malformed and TooMany."""
+    """Cut a request into at most `most` records, and as many scopes. Raises MalformedExport and TooManyRecords."""
     _check_parts(raw)
     try:
         request = _request(raw)
@@ -117,7 +117,7 @@ def cut(raw: bytes, most: int) -> Cut:
 
 
 def _check_parts(raw: bytes) -> None:
-    """Raise TooMany for a request of nothing but parts."""
+    """Raise TooManyRecords for a request of nothing but parts."""
     if raw.count(b",") > MOST_PARTS and _commas(raw) > MOST_PARTS:
         raise TooManyRecords
 
@@ -134,7 +134,7 @@ def _commas(raw: bytes) -> int:
 
 
 def read_resource(raw: bytes) -> dict[str, Any]:
-    """Read the attributes of a resource. Raises Malformed."""
+    """Read the attributes of a resource. Raises MalformedExport."""
     try:
         check_size(raw)
         found = _resource(raw)
@@ -144,7 +144,7 @@ def read_resource(raw: bytes) -> dict[str, Any]:
 
 
 def read_scope(raw: bytes) -> str:
-    """Read the name of a scope. Raises Malformed."""
+    """Read the name of a scope. Raises MalformedExport."""
     try:
         check_size(raw)
         found = _scope(raw)
@@ -154,7 +154,7 @@ def read_scope(raw: bytes) -> str:
 
 
 def read_record(raw: bytes) -> OtlpRecord:
-    """Read a record. Raises Malformed."""
+    """Read a record. Raises MalformedExport."""
     try:
         check_size(raw)
         found = _record(raw)

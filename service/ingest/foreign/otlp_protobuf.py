@@ -35,14 +35,14 @@ class _Places(Cut):
         return self._raw[begin : begin + self.sizes[number]]
 
     def add(self, begins: array[int], sizes: array[int]) -> None:
-        """Add the records of the scope that has begun. Raises TooMany."""
+        """Add the records of the scope that has begun. Raises TooManyRecords."""
         self.end_scope(len(begins))
         self._begins.extend(begins)
         self.sizes.extend(sizes)
 
 
 def cut(raw: bytes, most: int) -> Cut:
-    """Cut a request into at most `most` records, and as many scopes. Raises Malformed and TooMany."""
+    """Cut a request into at most `most` records, and as many scopes. Raises MalformedExport and TooManyRecords."""
     found = _Places(raw, most)
     for number, begin, size in _fields(raw, 0, len(raw)):
         if number == _FIRST:
@@ -56,7 +56,7 @@ def cut(raw: bytes, most: int) -> Cut:
 def _level(raw: bytes, begin: int, size: int, first: Texts, most: int) -> tuple[array[int], array[int]]:
     """Write the first field of a message to `first`; returns where the second ones begin, and their sizes.
 
-    Messages that come twice are merged. No more places are returned than are too many. Raises Malformed.
+    Messages that come twice are merged. No more places are returned than are too many. Raises MalformedExport.
     """
     begins, sizes = array("I"), array("I")
     for number, at, length in _fields(raw, begin, begin + size):
@@ -69,7 +69,7 @@ def _level(raw: bytes, begin: int, size: int, first: Texts, most: int) -> tuple[
 
 
 def _fields(raw: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """The length-delimited fields of a message: their numbers, where they begin, and their sizes. Raises Malformed."""
+    """The length-delimited fields of a message: their numbers, where they begin, and their sizes. Raises as `cut`."""
     while at < end:
         tag = raw[at]
         if tag < _MORE:
@@ -119,7 +119,7 @@ def _messages() -> tuple[Any, Any, Any, type[Exception]]:
 
 
 def read_resource(raw: bytes) -> dict[str, Any]:
-    """Read the attributes of a resource. Raises Malformed."""
+    """Read the attributes of a resource. Raises MalformedExport."""
     _, resource_type, _, error = _messages()
     try:
         check_size(raw)
@@ -129,7 +129,7 @@ def read_resource(raw: bytes) -> dict[str, Any]:
 
 
 def read_scope(raw: bytes) -> str:
-    """Read the name of a scope. Raises Malformed."""
+    """Read the name of a scope. Raises MalformedExport."""
     _, _, scope_type, error = _messages()
     try:
         check_size(raw)
@@ -139,7 +139,7 @@ def read_scope(raw: bytes) -> str:
 
 
 def read_record(raw: bytes) -> OtlpRecord:
-    """Read a record. Raises Malformed, also for one that nests deeper than the library goes, or is too large."""
+    """Read a record. Raises MalformedExport, also for one that nests deeper than the library goes, or is too large."""
     record_type, _, _, error = _messages()
     try:
         check_size(raw)

@@ -105,7 +105,7 @@ class Scopes:
         self._scope: tuple[int, Scope | None] = (-1, None)
 
     def of(self, record: int) -> Scope:
-        """The scope of a record. Raises Malformed, for each of its records, when it or its resource is that."""
+        """The scope of a record. Raises MalformedExport, for each of its records, when it or its resource is that."""
         number = self._found.scope_of(record)
         if self._scope[0] != number:
             self._scope = number, self._read(number)
@@ -146,7 +146,7 @@ class CutExport:
         return self._found.sizes[index] > LARGE
 
     def read(self, index: int) -> Item:
-        """Read a record as an item of the intake. Raises Malformed.
+        """Read a record as an item of the intake. Raises MalformedExport.
 
         It is a part of the export, unless it has no time: then nothing tells a repeat of it from another event.
         """
@@ -158,7 +158,7 @@ class CutExport:
 
 
 async def _item_of(call: Call[Any, None], export: CutExport, index: int) -> Item:
-    """Read a record, a large one apart, and adjust what is odd in it. Raises Malformed and InvalidPayload."""
+    """Read a record, a large one apart, and adjust what is odd in it. Raises MalformedExport and InvalidPayload."""
     if export.is_large(index):
         item = await call.work_apart(partial(export.read, index))
     else:
