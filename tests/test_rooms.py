@@ -178,3 +178,22 @@ def test_no_two_public_classes_of_a_room_share_a_name(room: str) -> None:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 found.setdefault(node.name, set()).add(str(file.relative_to(ROOT)))
     assert {name: places for name, places in found.items() if len(places) > 1 and name not in SKELETON} == {}
+
+
+def test_a_resource_keeps_its_name_across_rooms() -> None:
+    """No room calls something `suppressions` or `member` that is `suppression` or `membership` in another one."""
+    found: dict[str, set[str]] = {}
+    for room in ("schemas", "statemachines", "projections", "service/http"):
+        for file in (ROOT / room).rglob("*.py"):
+            area, *_ = file.relative_to(ROOT / room).parts
+            if area in AREAS:
+                found.setdefault(area, set()).add(file.stem)
+    steps = {file.stem for file in (ROOT / "statemachines").glob("*/*/*.py")}  # what is done, not what there is
+    twice = {
+        (area, one, other)
+        for area, names in found.items()
+        for one in names - steps
+        for other in names - steps
+        if other != one and other.startswith(one) and other[len(one)] != "_"
+    }
+    assert twice == set()

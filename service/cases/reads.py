@@ -11,7 +11,7 @@ from psycopg.errors import UndefinedTable
 from projections.cases.agent_run import AgentRunRow
 from projections.cases.case import CaseRow, CaseStatsRow
 from projections.cases.comment import CommentRow
-from projections.cases.suppressions import SuppressionsRow
+from projections.cases.suppression import SuppressionsRow
 from projections.runs.claim import ClaimRow
 from projections.runs.lease import LeaseRow
 from schemas.cases.case import CaseLatestEvent, MergedCase, TrendBucket
@@ -20,7 +20,7 @@ from service.cases.listing import MERGED, PEOPLE
 from service.eventstore.connect.clock import DAY, NOW_SECONDS, TODAY
 from service.eventstore.schema.partitioned import partition_of
 from service.eventstore.store import EventStore
-from statemachines.cases import suppressions
+from statemachines.cases import suppression as suppressions
 from statemachines.runs.claim import ClaimRequired, Holder, lease_live
 
 TREND_DAYS = 14

@@ -27,7 +27,7 @@ from service.cases.listing import ListedCase
 from service.cases.reads import TREND_COUNTED, CaseBundle
 from service.eventstore.connect.clock import DAY
 from statemachines.cases.case import is_overflow
-from statemachines.cases.suppressions import Action, matches
+from statemachines.cases.suppression import Action, matches
 
 _MERGED = "Read the case named by merged_into: it has the errors of this one."
 _NEXT = {

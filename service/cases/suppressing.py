@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 from typing import NamedTuple
 
-from projections.cases.suppressions import PROJECTION as SUPPRESSIONS
-from projections.cases.suppressions import SuppressionRule
+from projections.cases.suppression import PROJECTION as SUPPRESSIONS
+from projections.cases.suppression import SuppressionRule
 from service.auth.refusals import refusal
 from service.auth.system import carry_out
 from service.eventstore.declare.commands import Unit
@@ -19,8 +19,8 @@ from service.eventstore.read.pages import PageEnd
 from service.eventstore.store import EventStore
 from service.ids import new_id
 from statemachines.cases import case as cases
-from statemachines.cases import suppressions
-from statemachines.cases.suppressions import Action
+from statemachines.cases import suppression as suppressions
+from statemachines.cases.suppression import Action
 
 PAGE = 500
 AT_ONCE = 8

@@ -14,7 +14,7 @@ from service.eventstore.history.stored import StoredEvent
 from service.eventstore.log.reactor import Job
 from service.services import Services
 from service.tasks import Task
-from statemachines.cases.suppressions import SuppressionCreated
+from statemachines.cases.suppression import SuppressionCreated
 from statemachines.projects.project import ProjectDeletionInProgress, ProjectNotFound
 
 log = structlog.get_logger(__name__)

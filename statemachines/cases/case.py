@@ -15,7 +15,7 @@ from enum import Enum
 
 import msgspec
 
-from statemachines.cases.suppressions import Action, Rule
+from statemachines.cases.suppression import Action, Rule
 from statemachines.kernel.machine import (
     Event,
     Rejection,

@@ -24,7 +24,7 @@ from service.http.edge.body.validation import text_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY
-from statemachines.cases.suppressions import Action
+from statemachines.cases.suppression import Action
 
 
 @groups.CASES.operation(

@@ -28,7 +28,8 @@ from service.ingest.flush.tally import Assigned, Tally
 from service.ingest.grouping.fingerprint import Grouping, GroupingEvidence
 from service.ingest.grouping.releases import Question
 from service.ingest.queue.items import STORED, Assignment, Item, LogRow
-from statemachines.cases import case, suppressions
+from statemachines.cases import case
+from statemachines.cases import suppression as suppressions
 from statemachines.kernel.machine import Stream
 from statemachines.projects.project import ProjectDeletionInProgress
 

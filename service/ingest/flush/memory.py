@@ -13,7 +13,8 @@ from service.eventstore.state.unit import Registry
 from service.ingest.flush.locking import Project
 from service.ingest.flush.newcases import CaseRoom
 from service.ingest.queue.items import Item
-from statemachines.cases import case, suppressions
+from statemachines.cases import case
+from statemachines.cases import suppression as suppressions
 from statemachines.kernel.machine import Stream
 
 MOST_PROJECTS = 10_000  # remembered; with more, all are forgotten and read again

@@ -24,9 +24,9 @@ from service.runs.commands.scope import (
 from service.runs.reads.considering import ConsideredCase, Judged
 from service.runs.reads.recording import DecisionSubject, Looker, acted_on, passed_over
 from statemachines.cases import case as cases
-from statemachines.cases import suppressions
+from statemachines.cases import suppression as suppressions
 from statemachines.cases.case import Case
-from statemachines.cases.suppressions import settling_rule
+from statemachines.cases.suppression import settling_rule
 from statemachines.contracts import contract as contracts
 from statemachines.contracts.authority import authority_of
 from statemachines.contracts.contract import Contract

@@ -16,8 +16,9 @@ from service.fairness.not_done import CommandNotDone
 from service.fairness.records import Waiting
 from service.ingest.grouping import fingerprint as grouping
 from service.packing import unpack
-from statemachines.cases import case, suppressions
-from statemachines.cases.suppressions import Action
+from statemachines.cases import case
+from statemachines.cases import suppression as suppressions
+from statemachines.cases.suppression import Action
 from statemachines.projects.project import ProjectDeletionInProgress
 from tests.support.ingest import (
     OTHER,

@@ -20,7 +20,7 @@ from service.registry import read_models
 from statemachines.cases import case
 from statemachines.cases.acting import Merge
 from statemachines.cases.agent_run import Outcome
-from statemachines.cases.suppressions import Action
+from statemachines.cases.suppression import Action
 from tests.support.ingest import OTHER, PROJECT, Sql, log_item, one, running, send, sender
 
 

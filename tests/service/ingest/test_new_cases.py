@@ -6,8 +6,9 @@ import asyncio
 from typing import Any
 
 from service.eventstore.declare.commands import Answer, Command, Origin
-from statemachines.cases import case, suppressions
-from statemachines.cases.suppressions import Action
+from statemachines.cases import case
+from statemachines.cases import suppression as suppressions
+from statemachines.cases.suppression import Action
 from statemachines.contracts.policy import Thresholds
 from statemachines.runs.materiality import CaseFacts, decide_materiality
 from tests.support.ingest import OTHER, PROJECT, Sql, analytics_item, check_books, log_item, one, running, send, sender

@@ -7,7 +7,8 @@ import pytest
 
 from service.eventstore.declare.faults import StreamIsNewer
 from service.ingest.grouping import fingerprint as grouping
-from statemachines.cases import case, suppressions
+from statemachines.cases import case
+from statemachines.cases import suppression as suppressions
 from tests.support.ingest import PROJECT, analytics_item, check_books, know, log_item, prepared, running, send
 from tests.support.later import LaterRelease
 

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from statemachines.cases import acting, case
 from statemachines.cases.case import Case, Status
-from statemachines.cases.suppressions import Action, Rule
+from statemachines.cases.suppression import Action, Rule
 from statemachines.kernel.canonical import canonical
 from statemachines.kernel.machine import replay
 from tests.statemachines.tables import History, check_table

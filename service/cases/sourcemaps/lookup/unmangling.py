@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 import structlog
 
-from projections.cases.source_maps import SourceMapRow
+from projections.cases.source_map import SourceMapRow
 from schemas.cases.source_map import MAX_MAP_BYTES
 from schemas.cases.unmangle import Verdict
 from service.cases.sourcemaps import blobs, reads

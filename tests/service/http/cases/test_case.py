@@ -14,8 +14,9 @@ from service.eventstore.declare.commands import Answer, Command, Origin
 from service.eventstore.store import READ_CONNECTIONS, READS_PER_TENANT
 from service.http.edge.pipeline import READING
 from service.ids import new_id
-from statemachines.cases import case, suppressions
-from statemachines.cases.suppressions import Action
+from statemachines.cases import case
+from statemachines.cases import suppression as suppressions
+from statemachines.cases.suppression import Action
 from statemachines.kernel.machine import Stream
 from tests.support.accounts import bearer
 from tests.support.api import World, ok, refused, without_request_id

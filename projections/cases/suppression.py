@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from projections.kernel.projection import Row, projection
-from statemachines.cases.suppressions import SuppressionCreated, SuppressionRemoved
+from statemachines.cases.suppression import SuppressionCreated, SuppressionRemoved
 from statemachines.kernel.machine import Recorded
 
 

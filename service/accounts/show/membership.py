@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from projections.accounts.invitation import InvitationRow
-from schemas.accounts.member import (
+from schemas.accounts.membership import (
     InvitationAcceptedBody,
     InvitationBody,
     InvitationItem,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from projections.cases.suppressions import SuppressionRule, fold
-from statemachines.cases.suppressions import SuppressionCreated
+from projections.cases.suppression import SuppressionRule, fold
+from statemachines.cases.suppression import SuppressionCreated
 from statemachines.kernel.machine import Recorded
 
 

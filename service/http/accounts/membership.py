@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.accounts.member import (
+from schemas.accounts.membership import (
     AcceptInvitation,
     InvitationAcceptedBody,
     InvitationBody,
@@ -17,7 +17,7 @@ from service.accounts import reads
 from service.accounts.commands import invitation as invitations
 from service.accounts.commands import membership as memberships
 from service.accounts.reads import Offered
-from service.accounts.show import member as show
+from service.accounts.show import membership as show
 from service.eventstore.declare.commands import Answer, Outcome
 from service.eventstore.read.pages import PageEnd
 from service.http.edge.answer.paging import page, start_of
