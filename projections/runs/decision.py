@@ -13,7 +13,7 @@ import msgspec
 from projections.kernel.projection import Table
 from statemachines.contracts.policy import Thresholds
 from statemachines.runs.materiality import CaseFacts, Check
-from statemachines.runs.offering.issuing import SkipCode
+from statemachines.runs.offering.issue_receipt import SkipCode
 
 LookKind = Literal["sweep", "issue", "start"]
 

@@ -18,7 +18,7 @@ from statemachines.deploys.deploy import RecordDeploy, decide_record
 from statemachines.kernel.machine import Stream
 from statemachines.onboarding import lifecycle as onboarding
 from statemachines.runs.events import BoundDeploy
-from statemachines.runs.steps.deploy_binding import binds
+from statemachines.runs.steps.bind_deploy import binds
 
 
 class Report(NamedTuple):

@@ -7,9 +7,9 @@ from schemas.contracts.outputs import FunnelReviewOutput
 from service.eventstore.declare.intents import Intent
 from service.runs.commands.scope import Ran, RunScope
 from statemachines.reports import report as reports
-from statemachines.runs.steps import reporting
+from statemachines.runs.steps import record_report as reporting
 from statemachines.runs.steps.book import FencingToken
-from statemachines.runs.steps.reporting import SourceRead
+from statemachines.runs.steps.record_report import SourceRead
 
 
 def want_source(row: RunRow, token: FencingToken) -> Intent[Ran[None]]:

@@ -16,7 +16,7 @@ from service.eventstore.store import EventStore
 from service.runs.reads.counting import settled
 from statemachines.kernel.readings import Cause, ReadFailed
 from statemachines.reports.source import FunnelGap, FunnelPlan, FunnelReading, FunnelStep, GapCode
-from statemachines.runs.steps.reporting import SourceRead
+from statemachines.runs.steps.record_report import SourceRead
 
 SETTLING_SECONDS = 4
 """How long a read waits for the end of its period to settle; a slot's first second needs that."""

@@ -10,7 +10,7 @@ from schemas.contracts.outputs import FunnelReviewOutput
 from schemas.reports import report as wire
 from service.runs.show import run as show_run
 from service.runs.show.next_step import next_step
-from statemachines.reports.findings import sample_met
+from statemachines.reports.check_report import sample_met
 from statemachines.reports.source import BLUEPRINT, COLUMNS, FunnelGap, periods_of, rows_of, sample_of
 from statemachines.runs.steps.book import Book
 

@@ -22,7 +22,7 @@ from statemachines.kernel.machine import (
     destination,
     transition_table,
 )
-from statemachines.reports.findings import require_held
+from statemachines.reports.check_report import require_held
 from statemachines.reports.source import (
     LASTING,
     FunnelGap,

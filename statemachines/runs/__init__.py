@@ -15,22 +15,22 @@ what it may do and whether it is on; it is read by every command below and writt
 Who writes what in one unit. A command that touches several streams appends to all of them in one transaction, or to
 none. The module that decides it is named in brackets.
 
-    issue      receipt, lease                         [issuing]    the lease now points to this receipt alone
-    claim      receipt, lease, claim                  [claiming]   the epoch rises by one
-    release    claim, receipt                         [claiming]   the receipt closes unless its run has begun
-    start      receipt, lease, claim, run, ledger     [starting]   one run and one attempt are charged
-    progress   run                                    [running]
-    charge     run, ledger                            [running]    before the work, all of it or nothing
-    ask        run, approval                          [approving]  the run waits in review
-    answer     run, approval                          [approving]  it goes on with the last answer
-    authorize  run, grant, ledger                     [granting]   the ledger holds a place for the pull request
-    consume    run, grant, ledger                     [granting]   the place is spent; the provider is called after it
-    proof      run, grant                             [pr_proof]   a trusted CI says what became of the effect
-    deploy     run (and the deploy)                   [deploy_binding]
-    verify     run and all that ends with it, case    [verification]
-    source     report, run                            [reporting]    the intent moves the run on; what was read does not
-    report     report, run and all that ends with it  [reporting]    the report is recorded and the run is over
-    end        run, claim, grants, ledger, approvals  [closing]    an unspent grant gives its place back
+    issue      receipt, lease                         [issue_receipt]  the lease now points to this receipt alone
+    claim      receipt, lease, claim                  [claim_case]     the epoch rises by one
+    release    claim, receipt                         [claim_case]     the receipt closes unless its run has begun
+    start      receipt, lease, claim, run, ledger     [start_run]      one run and one attempt are charged
+    progress   run                                    [advance_run]
+    charge     run, ledger                            [charge_usage]   before the work, all of it or nothing
+    ask        run, approval                          [ask_approval]   the run waits in review
+    answer     run, approval                          [ask_approval]   it goes on with the last answer
+    authorize  run, grant, ledger                     [use_grant]      the ledger holds a place for the pull request
+    consume    run, grant, ledger                     [use_grant]      the place is spent; then the provider is called
+    proof      run, grant                             [prove_pull_request] a trusted CI says what became of the effect
+    deploy     run (and the deploy)                   [bind_deploy]
+    verify     run and all that ends with it, case    [verify_deploy]
+    source     report, run                            [record_report]  the intent moves the run; what was read does not
+    report     report, run and all that ends with it  [record_report]  the report is recorded and the run is over
+    end        run, claim, grants, ledger, approvals  [end_run]        an unspent grant gives its place back
 
 A start for a slot writes receipt, run and ledger. When the case of a start no longer matters, the start is refused, and
 the receipt is invalidated all the same. Auto-merge costs no place in the ledger.
@@ -50,8 +50,8 @@ runner that comes back late can change nothing (book).
 What time does. Nothing happens in a stream when a moment passes, but from that moment on everything is judged as if it
 had: a receipt expires, a claim and a deadline run out, requests and grants lapse, a deploy is waited for no longer, and
 a stop, a new policy or a moved case ends what rested on the old one. Each machine says so in `settle`, runs in
-`closing.settle_run`; of two causes the earlier one counts, whenever it is asked. Decisions judge by that, and reads
-show `closing.as_of`. The ledger alone keeps a clock: what fell out of its window never comes back.
+`end_run.settle_run`; of two causes the earlier one counts, whenever it is asked. Decisions judge by that, and reads
+show `end_run.as_of`. The ledger alone keeps a clock: what fell out of its window never comes back.
 
 What the sweep writes down. Each minute it records what `settle` says of receipts, claims, overdue runs, grants and
 approvals, one command an object; then it has verification counted, and last it issues receipts as a runner would ask

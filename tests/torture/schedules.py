@@ -16,7 +16,7 @@ from statemachines.contracts.cron import Cron, InvalidSchedule, firings, parse_c
 from statemachines.contracts.policy import Authority, Limits, Policy, ScheduleTrigger
 from statemachines.kernel.machine import replay
 from statemachines.runs import receipt as receipts
-from statemachines.runs.offering.issuing import issue_schedule_receipt, latest_slot
+from statemachines.runs.offering.issue_receipt import issue_schedule_receipt, latest_slot
 from statemachines.runs.receipt import Receipt, ReceiptIssued
 from tests.torture.runs import Size, Theatre
 

@@ -33,7 +33,7 @@ from service.runs.commands.scope import Ran
 from service.runs.reads import listed as reads
 from service.runs.show import parts as show
 from statemachines.runs.approval import OwnerDecision, Status
-from statemachines.runs.steps import approving
+from statemachines.runs.steps import ask_approval as approving
 
 
 @groups.AUTOMATION.operation(

@@ -18,8 +18,8 @@ from service.runs.commands.scope import Ran
 from service.runs.show import run as show_run
 from service.runs.show.next_step import next_step
 from statemachines.runs.events import Observation, StatusCheck
-from statemachines.runs.steps.closing import as_of
-from statemachines.runs.steps.pr_proof import ObservedPr
+from statemachines.runs.steps.end_run import as_of
+from statemachines.runs.steps.prove_pull_request import ObservedPr
 
 T = TypeVar("T")
 

@@ -41,10 +41,12 @@ from service.runs.reads import listed as reads
 from service.runs.show import run as show_run
 from statemachines.kernel.machine import Stream
 from statemachines.runs.ledger import Amounts, plain
-from statemachines.runs.offering import starting
-from statemachines.runs.steps import closing, running
+from statemachines.runs.offering import start_run as starting
+from statemachines.runs.steps import advance_run as running
+from statemachines.runs.steps import charge_usage
+from statemachines.runs.steps import end_run as closing
 from statemachines.runs.steps.book import Book, FencingToken, require_runner
-from statemachines.runs.steps.closing import as_of
+from statemachines.runs.steps.end_run import as_of
 
 _DECIMALS = 6
 _READ_ERRORS = ("run_not_found", "automation_mismatch")
@@ -214,7 +216,7 @@ def _missing(name: str) -> InvalidPayload:
 async def record_usage(call: Call[RecordUsage, None]) -> Outcome:
     """Charge all of it or nothing (R-AUT-35)."""
     token = token_of(call)
-    usage = running.Usage(_amounts(call.body), text_of(call.body.label))
+    usage = charge_usage.Usage(_amounts(call.body), text_of(call.body.label))
     return await on_run(call, lambda row: commands.run.charge(row, token, usage), _charged, on_replay=_charged_before)
 
 

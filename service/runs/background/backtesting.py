@@ -39,7 +39,7 @@ from statemachines.contracts.policy import Policy
 from statemachines.kernel.machine import Event, Recorded, Stream, apply
 from statemachines.runs import lease as leases
 from statemachines.runs import receipt as receipts
-from statemachines.runs.offering import issuing
+from statemachines.runs.offering import issue_receipt as issuing
 from statemachines.runs.receipt import Receipt
 
 MOST_JUDGED = 500_000

@@ -8,10 +8,10 @@ from service.eventstore.declare.intents import Intent
 from service.runs.commands.scope import Ran, RunScope
 from statemachines.runs import approval as approvals
 from statemachines.runs.approval import OwnerDecision
-from statemachines.runs.steps import approving
-from statemachines.runs.steps.approving import RequestApproval
+from statemachines.runs.steps import ask_approval as approving
+from statemachines.runs.steps.ask_approval import RequestApproval
 from statemachines.runs.steps.book import Book, Effects, FencingToken
-from statemachines.runs.steps.closing import settle_run
+from statemachines.runs.steps.end_run import settle_run
 
 
 def request(row: RunRow, token: FencingToken, wish: RequestApproval) -> Intent[Ran[str]]:

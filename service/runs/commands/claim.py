@@ -21,8 +21,8 @@ from statemachines.kernel.machine import Stream
 from statemachines.runs import claim as claims
 from statemachines.runs import receipt as receipts
 from statemachines.runs.claim import Holder
-from statemachines.runs.offering import claiming
-from statemachines.runs.offering.claiming import ClaimCase, Release
+from statemachines.runs.offering import claim_case as claiming
+from statemachines.runs.offering.claim_case import ClaimCase, Release
 from statemachines.runs.receipt import Receipt
 
 

@@ -9,9 +9,9 @@ from service.runs.commands.scope import Ran, RunScope
 from statemachines.runs import grant as grants
 from statemachines.runs.events import GrantKind
 from statemachines.runs.grant import AutoMergeBinding, DraftPrBinding
-from statemachines.runs.steps import granting
+from statemachines.runs.steps import use_grant as granting
 from statemachines.runs.steps.book import Book, Effects, FencingToken
-from statemachines.runs.steps.closing import settle_grant
+from statemachines.runs.steps.end_run import settle_grant
 
 
 def authorize_draft_pr(row: RunRow, token: FencingToken, binding: DraftPrBinding) -> Intent[Ran[str]]:

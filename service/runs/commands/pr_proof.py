@@ -9,9 +9,9 @@ from service.eventstore.declare.commands import Unit
 from service.eventstore.declare.intents import Intent
 from service.runs.commands.scope import Ran, RunScope
 from statemachines.runs.events import BoundDeploy
+from statemachines.runs.steps.bind_deploy import bind_deploy
 from statemachines.runs.steps.book import Book, Effects
-from statemachines.runs.steps.deploy_binding import bind_deploy
-from statemachines.runs.steps.pr_proof import ObservedPr, record_proof
+from statemachines.runs.steps.prove_pull_request import ObservedPr, record_proof
 
 
 def record(row: RunRow, observed: ObservedPr) -> Intent[Ran[str]]:

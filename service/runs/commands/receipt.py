@@ -39,8 +39,8 @@ from statemachines.runs import receipt as receipts
 from statemachines.runs.claim import Claim
 from statemachines.runs.lease import Lease
 from statemachines.runs.materiality import CaseFacts
-from statemachines.runs.offering import issuing
-from statemachines.runs.offering.issuing import Evidence
+from statemachines.runs.offering import issue_receipt as issuing
+from statemachines.runs.offering.issue_receipt import Evidence
 from statemachines.runs.receipt import Receipt
 
 

@@ -31,14 +31,16 @@ from statemachines.runs import run as runs
 from statemachines.runs.claim import Claim
 from statemachines.runs.lease import Lease
 from statemachines.runs.materiality import MaterialityNotMet
-from statemachines.runs.offering import starting
-from statemachines.runs.offering.issuing import CaseJudgement
-from statemachines.runs.offering.starting import StartRun
+from statemachines.runs.offering import start_run as starting
+from statemachines.runs.offering.issue_receipt import CaseJudgement
+from statemachines.runs.offering.start_run import StartRun
 from statemachines.runs.receipt import Receipt
-from statemachines.runs.steps import running
+from statemachines.runs.steps import advance_run as running
+from statemachines.runs.steps import charge_usage
+from statemachines.runs.steps.advance_run import HandOver, ReportedPullRequest
 from statemachines.runs.steps.book import FencingToken
-from statemachines.runs.steps.closing import CancelRun, decide_cancel, decide_fence_run, settle_run
-from statemachines.runs.steps.running import HandOver, ReportedPullRequest, Usage
+from statemachines.runs.steps.charge_usage import Usage
+from statemachines.runs.steps.end_run import CancelRun, decide_cancel, decide_fence_run, settle_run
 
 _STARTED = Looker("start", "runner")
 
@@ -120,7 +122,7 @@ def refuse(row: RunRow, token: FencingToken) -> Intent[Ran[None]]:
 
 def charge(row: RunRow, token: FencingToken, usage: Usage) -> Intent[Ran[None]]:
     """Charge what is about to be used."""
-    return RunScope.of(row).intent(lambda book, now: (None, running.decide_usage(book, token, usage, now)))
+    return RunScope.of(row).intent(lambda book, now: (None, charge_usage.decide_usage(book, token, usage, now)))
 
 
 def cancel(row: RunRow, command: CancelRun) -> Intent[Ran[None]]:

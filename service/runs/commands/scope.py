@@ -34,11 +34,11 @@ from statemachines.runs import approval, claim, grant, lease, ledger, receipt, r
 from statemachines.runs.claim import Claim
 from statemachines.runs.lease import Lease
 from statemachines.runs.materiality import CaseFacts
-from statemachines.runs.offering.issuing import Chain
+from statemachines.runs.offering.issue_receipt import Chain
 from statemachines.runs.receipt import Receipt
 from statemachines.runs.run import Run
 from statemachines.runs.steps.book import Book, Effects
-from statemachines.runs.steps.left import telling_what_is_left
+from statemachines.runs.steps.find_left import telling_what_is_left
 
 S = TypeVar("S")
 T = TypeVar("T")

@@ -29,7 +29,7 @@ from statemachines.runs.claim import Claim
 from statemachines.runs.lease import Lease
 from statemachines.runs.receipt import Receipt
 from statemachines.runs.steps.book import Book, carried
-from statemachines.runs.steps.closing import as_of, decide_fence_run
+from statemachines.runs.steps.end_run import as_of, decide_fence_run
 
 T = TypeVar("T")
 

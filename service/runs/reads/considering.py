@@ -23,8 +23,8 @@ from statemachines.contracts.policy import require_listed
 from statemachines.runs.claim import Claim
 from statemachines.runs.lease import Lease
 from statemachines.runs.materiality import CaseFacts
-from statemachines.runs.offering import issuing
-from statemachines.runs.offering.issuing import CaseJudgement, Chain
+from statemachines.runs.offering import issue_receipt as issuing
+from statemachines.runs.offering.issue_receipt import CaseJudgement, Chain
 from statemachines.runs.receipt import Receipt
 from statemachines.runs.run import Run
 

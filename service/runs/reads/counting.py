@@ -14,7 +14,7 @@ from service.eventstore.declare import names
 from service.eventstore.store import EventStore
 from statemachines.kernel.readings import ReadFailed
 from statemachines.runs.run import Run
-from statemachines.runs.steps.verification import Counts, observation_end
+from statemachines.runs.steps.verify_deploy import Counts, observation_end
 
 _RECURRENCES = (
     "select count(*) from (select from log_events where project_id = %s and case_id = %s and received_at > %s "

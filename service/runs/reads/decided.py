@@ -23,8 +23,8 @@ from service.runs.reads.considering import (
 from service.runs.reads.recording import outcome_of
 from statemachines.contracts.authority import authority_of
 from statemachines.contracts.contract import Contract
-from statemachines.runs.offering import issuing
-from statemachines.runs.offering.issuing import CaseJudgement
+from statemachines.runs.offering import issue_receipt as issuing
+from statemachines.runs.offering.issue_receipt import CaseJudgement
 
 _PAGE = f"select row_to_json(d)::text, d.seq from {DECISIONS.name} d where d.project_id = %s and d.seq < %s"  # noqa: S608 - a constant
 _ORDER = " order by d.seq desc limit %s"

@@ -37,8 +37,8 @@ from statemachines.runs.approval import Approval
 from statemachines.runs.claim import lease_live
 from statemachines.runs.receipt import Receipt, ReceiptNotFound
 from statemachines.runs.run import RunNotFound
+from statemachines.runs.steps.bind_deploy import waits_for
 from statemachines.runs.steps.book import Book
-from statemachines.runs.steps.deploy_binding import waits_for
 
 _RUN_UNDER_CONTRACT = (
     f"json_build_object('run', {RUN_BUNDLE}, {CONTRACT.format('r.project_id')}, 'report_json', (select p.report_json "  # noqa: S608

@@ -18,7 +18,7 @@ from service.eventstore.connect.arrays import array, columns
 from service.eventstore.connect.facts import NOT_WRITTEN, Facts
 from service.eventstore.declare import names
 from statemachines.kernel.machine import derived_id
-from statemachines.runs.offering.issuing import CaseJudgement
+from statemachines.runs.offering.issue_receipt import CaseJudgement
 
 log = structlog.get_logger(__name__)
 

@@ -29,8 +29,8 @@ from statemachines.runs import receipt as receipts
 from statemachines.runs.claim import Claim
 from statemachines.runs.lease import Lease
 from statemachines.runs.materiality import CaseFacts
-from statemachines.runs.offering import issuing
-from statemachines.runs.offering.issuing import Chain
+from statemachines.runs.offering import issue_receipt as issuing
+from statemachines.runs.offering.issue_receipt import Chain
 from statemachines.runs.receipt import Receipt
 from statemachines.runs.run import Run
 from tests.support.automation_world import EVENTS

@@ -15,8 +15,8 @@ from statemachines.runs.claim import Status as ClaimStatus
 from statemachines.runs.lease import Lease
 from statemachines.runs.lease import Status as LeaseStatus
 from statemachines.runs.materiality import CaseFacts
-from statemachines.runs.offering import issuing
-from statemachines.runs.offering.issuing import Chain
+from statemachines.runs.offering import issue_receipt as issuing
+from statemachines.runs.offering.issue_receipt import Chain
 from statemachines.runs.receipt import Receipt
 from statemachines.runs.run import GrantRef, Run
 from statemachines.runs.steps.book import DEPLOY_WAIT_SECONDS

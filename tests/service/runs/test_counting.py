@@ -19,7 +19,7 @@ from service.runs.reads import counting
 from statemachines.contracts.policy import VerificationTerms
 from statemachines.runs.events import BoundDeploy, Terms
 from statemachines.runs.run import Run, Status
-from statemachines.runs.steps.verification import Counts
+from statemachines.runs.steps.verify_deploy import Counts
 from tests.support.ingest import PROJECT
 
 CASE = "case_of_the_run"

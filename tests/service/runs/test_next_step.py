@@ -13,7 +13,7 @@ from service.runs.show import run as show_run
 from service.runs.show.next_step import NextStep, next_step
 from statemachines.runs import run as runs
 from statemachines.runs.steps.book import Book
-from statemachines.runs.steps.closing import as_of
+from statemachines.runs.steps.end_run import as_of
 from tests.support.loop.bodies import HEAD, MERGED
 from tests.support.loop.contracts import READY, make
 from tests.support.loop.memory_port import PROJECT, RUNS

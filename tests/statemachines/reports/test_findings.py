@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from schemas.contracts.outputs import FunnelReviewOutput
 from statemachines.kernel.canonical import canonical_sha256
 from statemachines.kernel.machine import Rejection
-from statemachines.reports.findings import (
+from statemachines.reports.check_report import (
     InsufficientSample,
     ReportValuesDiffer,
     SourceHashMismatch,

@@ -18,8 +18,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from statemachines.kernel.topics import EVENTS
 from statemachines.runs import claim, ledger
-from statemachines.runs.offering import issuing
-from statemachines.runs.steps import granting, running, verification
+from statemachines.runs.offering import issue_receipt as issuing
+from statemachines.runs.steps import advance_run as running
+from statemachines.runs.steps import use_grant as granting
+from statemachines.runs.steps import verify_deploy as verification
 from tests.support.loop.contracts import AUTOMATIONS, READY, make
 from tests.support.loop.game import Game
 from tests.support.loop.memory import MemoryStore

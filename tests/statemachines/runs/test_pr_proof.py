@@ -12,7 +12,7 @@ from statemachines.contracts.documents import Document
 from statemachines.contracts.playbook import find_template
 from statemachines.kernel.shapes import json_schema
 from statemachines.runs.steps.book import carried
-from statemachines.runs.steps.pr_proof import ObservedPr, record_proof
+from statemachines.runs.steps.prove_pull_request import ObservedPr, record_proof
 from tests.support.loop.bodies import HEAD, MERGED
 from tests.support.loop.contracts import READY, make
 from tests.support.loop.memory_port import PROJECT

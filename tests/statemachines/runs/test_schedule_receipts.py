@@ -26,10 +26,12 @@ from statemachines.runs.events import RunStarted
 from statemachines.runs.lease import Lease
 from statemachines.runs.ledger import BudgetExhausted, Ledger
 from statemachines.runs.materiality import CaseFacts
-from statemachines.runs.offering import claiming, issuing, starting
-from statemachines.runs.offering.claiming import ClaimCase
-from statemachines.runs.offering.issuing import latest_slot
-from statemachines.runs.offering.starting import StartRun
+from statemachines.runs.offering import claim_case as claiming
+from statemachines.runs.offering import issue_receipt as issuing
+from statemachines.runs.offering import start_run as starting
+from statemachines.runs.offering.claim_case import ClaimCase
+from statemachines.runs.offering.issue_receipt import latest_slot
+from statemachines.runs.offering.start_run import StartRun
 from statemachines.runs.receipt import (
     Receipt,
     ReceiptAlreadyConsumed,

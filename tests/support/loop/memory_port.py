@@ -41,16 +41,17 @@ from statemachines.runs.claim import ClaimNotFound, Holder
 from statemachines.runs.events import BoundDeploy
 from statemachines.runs.grant import AutoMergeBinding, DraftPrBinding
 from statemachines.runs.ledger import Amounts
-from statemachines.runs.offering.claiming import ClaimCase, Release
-from statemachines.runs.offering.starting import StartRun
+from statemachines.runs.offering.claim_case import ClaimCase, Release
+from statemachines.runs.offering.start_run import StartRun
 from statemachines.runs.receipt import ReceiptNotFound
 from statemachines.runs.run import RunNotFound
-from statemachines.runs.steps.approving import RequestApproval
+from statemachines.runs.steps.advance_run import HandOver, ReportedPullRequest
+from statemachines.runs.steps.ask_approval import RequestApproval
 from statemachines.runs.steps.book import FencingToken
-from statemachines.runs.steps.closing import CancelRun, as_of
-from statemachines.runs.steps.pr_proof import ObservedPr
-from statemachines.runs.steps.running import HandOver, ReportedPullRequest, Usage
-from statemachines.runs.steps.verification import Counts, observation_end, require_verifiable
+from statemachines.runs.steps.charge_usage import Usage
+from statemachines.runs.steps.end_run import CancelRun, as_of
+from statemachines.runs.steps.prove_pull_request import ObservedPr
+from statemachines.runs.steps.verify_deploy import Counts, observation_end, require_verifiable
 from tests.support.loop.memory import MemoryStore
 from tests.support.loop.port import Entry, Reply, Request
 

@@ -10,6 +10,7 @@ from statemachines.runs import run as runs
 from statemachines.runs.approval import ApprovalAlreadyDecided
 from statemachines.runs.refusals import difference
 from statemachines.runs.run import ApprovalRef, Run, RunTransitionNotAllowed
+from statemachines.runs.steps.advance_run import enter, not_allowed
 from statemachines.runs.steps.book import (
     Book,
     Effects,
@@ -20,7 +21,6 @@ from statemachines.runs.steps.book import (
     require_not_rejected,
     require_open,
 )
-from statemachines.runs.steps.running import enter, not_allowed
 
 
 class RequestApproval(msgspec.Struct, frozen=True):

@@ -17,10 +17,10 @@ from statemachines.reports import report as reports
 from statemachines.reports.source import FunnelPlan, FunnelReading
 from statemachines.runs import events as e
 from statemachines.runs import run as runs
+from statemachines.runs.steps.advance_run import enter, not_allowed
 from statemachines.runs.steps.book import Book, Effects, FencingToken, merge
-from statemachines.runs.steps.closing import end_run
-from statemachines.runs.steps.granting import require_runner_of
-from statemachines.runs.steps.running import enter, not_allowed
+from statemachines.runs.steps.end_run import end_run
+from statemachines.runs.steps.use_grant import require_runner_of
 
 
 class SourceRead(NamedTuple):

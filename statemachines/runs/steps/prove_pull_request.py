@@ -19,7 +19,7 @@ from statemachines.runs.change_scope import find_file_violations, to_details
 from statemachines.runs.refusals import DeliveryModeMismatch, PrProofMismatch, PrProofRequired, difference
 from statemachines.runs.run import Run, RunNotFound, RunTerminal
 from statemachines.runs.steps.book import Book, Effects, carried, digest, is_open, merge
-from statemachines.runs.steps.closing import settle_run
+from statemachines.runs.steps.end_run import settle_run
 
 
 class ObservedPr(msgspec.Struct, frozen=True, kw_only=True):

@@ -25,6 +25,7 @@ from statemachines.runs.grant import (
 )
 from statemachines.runs.refusals import DeliveryModeMismatch, PrProofMismatch, PrProofRequired, difference
 from statemachines.runs.run import GrantRef, Run, RunNotFound
+from statemachines.runs.steps.advance_run import enter, not_allowed
 from statemachines.runs.steps.book import (
     Book,
     Effects,
@@ -35,7 +36,6 @@ from statemachines.runs.steps.book import (
     require_automation,
     require_not_rejected,
 )
-from statemachines.runs.steps.running import enter, not_allowed
 
 _SPENT = frozenset({grants.Status.CONSUMED, grants.Status.SETTLED, grants.Status.UNRESOLVED})
 

@@ -1,4 +1,4 @@
-"""What a runner does in its run before and beside its grants: progress, charges, the pull request, handing over.
+"""What a runner does in its run before and beside its grants: progress, the pull request, handing over.
 
 Every runner command passes the same gates in the same order: the run is open, the runner is of its automation, the kill
 switches are off (unless the command only reduces authority), and the fencing token is that of now.
@@ -12,9 +12,7 @@ import msgspec
 
 from statemachines.contracts.policy import require_enabled
 from statemachines.runs import events as e
-from statemachines.runs import ledger as ledgers
 from statemachines.runs import run as runs
-from statemachines.runs.ledger import Amounts
 from statemachines.runs.refusals import PrProofMismatch, difference
 from statemachines.runs.run import RunTransitionNotAllowed
 from statemachines.runs.steps.book import (
@@ -28,14 +26,7 @@ from statemachines.runs.steps.book import (
     require_not_rejected,
     require_open,
 )
-from statemachines.runs.steps.closing import end_run, find_follow_ups, settle_review
-
-
-class Usage(msgspec.Struct, frozen=True):
-    """What a runner is about to use."""
-
-    amounts: Amounts
-    label: str | None = None
+from statemachines.runs.steps.end_run import end_run, find_follow_ups, settle_review
 
 
 class ReportedPullRequest(msgspec.Struct, frozen=True):
@@ -81,30 +72,6 @@ def decide_progress(book: Book, token: FencingToken, now: int) -> Effects:
             return merge(effects, {book.run_id: [e.RunProgressed(now)]})
         case _:
             raise not_allowed(book)
-
-
-_CHARGED: dict[runs.Status, type[e.Charge]] = {
-    runs.Status.STARTED: e.RunCharged,
-    runs.Status.RUNNING: e.RunCharged,
-    runs.Status.IN_REVIEW: e.RunChargedInReview,
-    runs.Status.PROOF_PENDING: e.RunChargedAwaitingProof,
-    runs.Status.PR_OPENED: e.RunChargedAwaitingDeploy,
-}
-
-
-def decide_usage(book: Book, token: FencingToken, usage: Usage, now: int) -> Effects:
-    """Charge what is about to be used, all of it or nothing (R-AUT-35).
-
-    Raises what enter raises, RunTransitionNotAllowed, BudgetExhausted.
-    """
-    book, effects = enter(book, token, now)
-    charged = _CHARGED.get(book.run.status)
-    if charged is None:
-        raise not_allowed(book)
-    amounts = usage.amounts
-    charges = ledgers.decide_charge_usage(book.ledger, book.run.terms.limits, book.run_id, amounts, now)
-    event = charged(amounts.turns, amounts.cost_usd, amounts.runtime_seconds, usage.label, now)
-    return merge(effects, {book.ledger_id: charges, book.run_id: [event]})
 
 
 def _not_granted(field: str, expected: object, actual: object) -> PrProofMismatch:

@@ -14,7 +14,7 @@ from statemachines.runs import run as runs
 from statemachines.runs.events import Sample, Verdict, VerificationOutcome
 from statemachines.runs.run import Run, RunNotFound, RunTerminal
 from statemachines.runs.steps.book import Book, Effects
-from statemachines.runs.steps.closing import end_run
+from statemachines.runs.steps.end_run import end_run
 
 
 class Counts(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ from statemachines.runs.approval import ActionNotApproved, ApprovalPending
 from statemachines.runs.grant import GrantAlreadyAuthorized, GrantNotAvailable
 from statemachines.runs.run import RunTerminal, RunTransitionNotAllowed
 from statemachines.runs.steps.book import Book, refused, runner_may_act
-from statemachines.runs.steps.closing import as_of
+from statemachines.runs.steps.end_run import as_of
 
 DECIDED_BY_RUN: tuple[type[Rejection], ...] = (
     RunTransitionNotAllowed,

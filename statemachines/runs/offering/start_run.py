@@ -21,7 +21,7 @@ from statemachines.runs.events import RunStarted, Terms
 from statemachines.runs.lease import Lease
 from statemachines.runs.ledger import Ledger
 from statemachines.runs.materiality import CaseFacts, MaterialityDecision, MaterialityNotMet, decide_materiality
-from statemachines.runs.offering.issuing import case_trigger
+from statemachines.runs.offering.issue_receipt import case_trigger
 from statemachines.runs.receipt import (
     Receipt,
     ReceiptAlreadyConsumed,
