@@ -5,8 +5,6 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from projections.kernel.projection import Row, projection
-from schemas.onboarding.lifecycle import Receipt
-from schemas.onboarding.plan import Plan, SourceSnapshot
 from statemachines.kernel.machine import Recorded
 from statemachines.onboarding.lifecycle import (
     OnboardingApproved,
@@ -17,6 +15,7 @@ from statemachines.onboarding.lifecycle import (
     make_etag,
 )
 from statemachines.onboarding.proof import ProofSession
+from statemachines.onboarding.stored import Plan, Receipt, SourceSnapshot
 
 
 class OnboardingRow(Row, frozen=True, kw_only=True):

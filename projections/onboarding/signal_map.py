@@ -5,10 +5,9 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from projections.kernel.projection import Row, projection
-from schemas.onboarding.lifecycle import Receipt
-from schemas.onboarding.plan import Plan
 from statemachines.kernel.machine import Recorded
 from statemachines.onboarding.signal_map import SignalMapRecorded, SignalMapVerified, SignalMapWithdrawn
+from statemachines.onboarding.stored import Plan, Receipt
 
 
 class SignalMapRow(Row, frozen=True, kw_only=True):

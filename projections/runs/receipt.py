@@ -7,7 +7,7 @@ import msgspec
 from projections.kernel.projection import Row, Table, projection
 from statemachines.kernel.machine import Recorded
 from statemachines.runs import receipt
-from statemachines.runs.receipt import Receipt
+from statemachines.runs.receipt import ReceiptState
 
 
 class TriggerReceiptRow(Row, frozen=True, kw_only=True):
@@ -21,7 +21,7 @@ class TriggerReceiptRow(Row, frozen=True, kw_only=True):
     run_id: str | None
     issued_at: int
     expires_at: int
-    state: Receipt
+    state: ReceiptState
 
 
 class TriggerEvidenceRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from projections.onboarding.lifecycle import ONBOARDING, OnboardingRow
-from schemas.onboarding.plan import SourceSnapshot
 from schemas.onboarding.proof import Remaining
 from service.eventstore.declare.commands import Unit
 from service.eventstore.declare.intents import Intent
@@ -25,6 +24,7 @@ from statemachines.onboarding import signal_map
 from statemachines.onboarding.lifecycle import ProofStart, Status
 from statemachines.onboarding.plan import ProposedPlan
 from statemachines.onboarding.proof import hash_marker
+from statemachines.onboarding.stored import SourceSnapshot
 
 MARKER_BYTES = 32
 

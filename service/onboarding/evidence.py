@@ -13,7 +13,6 @@ import psycopg
 
 from projections.deploys.deploy import PROJECTION as DEPLOYS
 from projections.onboarding.lifecycle import OnboardingRow
-from schemas.onboarding.plan import Plan
 from service.analytics.local import failed
 from service.analytics.probes import AnalyticsProvider, ErrorProbe, EventProbe
 from service.eventstore.store import EventStore
@@ -30,6 +29,7 @@ from statemachines.onboarding.proof import (
     safe_failure,
     unknown_markers,
 )
+from statemachines.onboarding.stored import Plan
 
 MARGIN_SECONDS = SESSION_SECONDS  # the margin around the session in which early and late records are looked for
 MAX_DEPLOYS = 500

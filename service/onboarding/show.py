@@ -17,7 +17,7 @@ from schemas.onboarding.lifecycle import (
     SatisfiedProofSession,
     VerifiedState,
 )
-from schemas.onboarding.plan import Plan
+from schemas.onboarding.plan import Plan, SourceSnapshot
 from schemas.onboarding.proof import (
     PROOF_HEADER,
     PROOF_PROPERTY,
@@ -31,6 +31,8 @@ from schemas.onboarding.proof import (
 from schemas.onboarding.signal_map import SignalMap
 from service.onboarding.commands import ProofBegun, Verified
 from service.onboarding.guidance import next_action
+from service.onboarding.shapes import reshape
+from statemachines.onboarding import stored
 from statemachines.onboarding.lifecycle import Status
 
 
@@ -69,7 +71,7 @@ def verify_answer(verified: Verified) -> VerifyAnswer:
 
 def signal_map(row: SignalMapRow) -> SignalMap:
     """Show an approved plan as the map of a project's events and failures (R-MAP-01)."""
-    plan = row.plan
+    plan = reshape(row.plan, Plan)
     return SignalMap(
         project_id=row.project_id,
         plan_sha256=row.plan_sha256,
@@ -77,15 +79,15 @@ def signal_map(row: SignalMapRow) -> SignalMap:
         plan_markdown=plan.plan_markdown,
         source_snapshot=plan.source_snapshot,
         historical_evidence=plan.historical_evidence,
-        evidence_status=evidence_status(plan, row.receipt),
+        evidence_status=evidence_status(row.plan, row.receipt),
         milestones=plan.milestones,
         failures=plan.failures,
         deploy=plan.deploy,
-        receipt=row.receipt,
+        receipt=None if row.receipt is None else reshape(row.receipt, Receipt),
     )
 
 
-def evidence_status(plan: Plan, receipt: Receipt | None) -> EvidenceStatus:
+def evidence_status(plan: stored.Plan, receipt: stored.Receipt | None) -> EvidenceStatus:
     """What history and the source have established: history alone never verifies a source (R-ONB-15, R-MAP-03)."""
     return EvidenceStatus(
         historical="not_established" if plan.historical_evidence is None else "historically_observed",
@@ -99,7 +101,7 @@ def _proving(row: OnboardingRow) -> ProvingState:
     return ProvingState(
         **_common(row),
         next_action=next_action(Status.PROVING, row.project_id),
-        implementation_source_snapshot=session.implementation_source_snapshot,
+        implementation_source_snapshot=reshape(session.implementation_source_snapshot, SourceSnapshot),
         proof_session=OpenProofSession(session.proof_session_id, "open", session.started_at, session.expires_at),
     )
 
@@ -111,11 +113,11 @@ def _verified(row: OnboardingRow) -> VerifiedState:
     return VerifiedState(
         **_common(row),
         next_action=None,
-        implementation_source_snapshot=session.implementation_source_snapshot,
+        implementation_source_snapshot=reshape(session.implementation_source_snapshot, SourceSnapshot),
         proof_session=SatisfiedProofSession(
             session.proof_session_id, "satisfied", session.started_at, session.expires_at
         ),
-        receipt=row.receipt,
+        receipt=reshape(row.receipt, Receipt),
     )
 
 
@@ -130,5 +132,5 @@ def _common(row: OnboardingRow) -> dict[str, Any]:
         "revision": row.state_revision,
         "plan_sha256": row.plan_sha256,
         "updated_at": row.updated_at,
-        "plan": row.plan,
+        "plan": reshape(row.plan, Plan),
     }

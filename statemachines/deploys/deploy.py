@@ -53,7 +53,7 @@ TABLE = transition_table(
 )
 
 
-class Deploy(msgspec.Struct, frozen=True):
+class DeployState(msgspec.Struct, frozen=True):
     """What decisions about a deploy depend on: the record itself, None before it exists."""
 
     status: Status = Status.ABSENT
@@ -79,7 +79,7 @@ class RecordDeploy(msgspec.Struct, frozen=True):
     automation_run_id: str | None = None
 
 
-def decide_record(state: Deploy, command: RecordDeploy, now: int) -> list[Event]:
+def decide_record(state: DeployState, command: RecordDeploy, now: int) -> list[Event]:
     """Record the deploy; one that is recorded stays as it is.
 
     A marker counts as matched only with a trusted source, whatever the caller looked up (R-ING-09).
@@ -104,10 +104,10 @@ def decide_record(state: Deploy, command: RecordDeploy, now: int) -> list[Event]
     ]
 
 
-def evolve(state: Deploy, event: Event) -> Deploy:
+def evolve(state: DeployState, event: Event) -> DeployState:
     """Fold an event of a deploy."""
     status = Status[destination(TABLE, event, state.status)]
-    return Deploy(status, event if isinstance(event, DeployRecorded) else state.record)
+    return DeployState(status, event if isinstance(event, DeployRecorded) else state.record)
 
 
-MACHINE = StateMachine("dep", TABLE, Deploy(), evolve, DeployConflict, Deploy)
+MACHINE = StateMachine("dep", TABLE, DeployState(), evolve, DeployConflict, DeployState)

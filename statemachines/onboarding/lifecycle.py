@@ -12,8 +12,6 @@ from typing import Any
 
 import msgspec
 
-from schemas.onboarding.lifecycle import DeployReceipt, Receipt
-from schemas.onboarding.plan import Plan, SourceSnapshot
 from schemas.onboarding.proof import Remaining
 from statemachines.kernel.if_match import PreconditionFailed, require_given, require_none, require_same
 from statemachines.kernel.machine import (
@@ -28,6 +26,7 @@ from statemachines.kernel.machine import (
 )
 from statemachines.onboarding.plan import ProposedPlan
 from statemachines.onboarding.proof import Findings, ProofSession, expired_work
+from statemachines.onboarding.stored import DeployReceipt, Plan, Receipt, SourceSnapshot
 
 SESSION_SECONDS = 7200
 

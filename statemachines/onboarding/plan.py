@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from schemas.onboarding.plan import Plan
 from statemachines.kernel.canonical import canonical_payload
 from statemachines.kernel.machine import Rejection
 from statemachines.kernel.telling import holds_own_secret, names_person, names_secret
+from statemachines.onboarding.stored import Plan
 
 # A drive letter is a scheme of one letter; a colon after the first slash belongs to a file name.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")

@@ -13,8 +13,6 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from schemas.onboarding.lifecycle import AnalyticsReceipt, ErrorReceipt
-from schemas.onboarding.plan import Failure, Milestone, Plan, SourceSnapshot
 from schemas.onboarding.proof import (
     PROOF_PROPERTY,
     ProofBlocker,
@@ -26,6 +24,7 @@ from schemas.onboarding.proof import (
     RemainingSafeError,
 )
 from statemachines.kernel.readings import ReadFailed
+from statemachines.onboarding.stored import AnalyticsReceipt, ErrorReceipt, Failure, Milestone, Plan, SourceSnapshot
 
 FAILURE_KEY = "failure_marker"
 _FULL_SHA = 40  # shorter hex names a commit by its beginning

@@ -11,8 +11,6 @@ from typing import Any
 
 import msgspec
 
-from schemas.onboarding.lifecycle import Receipt
-from schemas.onboarding.plan import Plan
 from statemachines.kernel.machine import (
     Event,
     Rejection,
@@ -22,6 +20,7 @@ from statemachines.kernel.machine import (
     destination,
     transition_table,
 )
+from statemachines.onboarding.stored import Plan, Receipt
 
 
 def stream(project_id: str) -> Stream:

@@ -162,7 +162,7 @@ TABLE = transition_table(
 )
 
 
-class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+class ReceiptState(msgspec.Struct, frozen=True, kw_only=True):
     """What decisions about a receipt depend on, and what its detail shows."""
 
     status: Status = Status.ABSENT
@@ -236,7 +236,7 @@ class CaseRevisionStale(Rejection):
 
 
 def settle(
-    receipt: Receipt, authority: Authority, case: tuple[str, int] | None, *, claim_live: bool, now: int
+    receipt: ReceiptState, authority: Authority, case: tuple[str, int] | None, *, claim_live: bool, now: int
 ) -> list[Event]:
     """What time and the world have made of a receipt by `now`; nothing while it still stands.
 
@@ -253,7 +253,7 @@ def settle(
     return [] if cause is None else [ReceiptInvalidated(cause, None, now)]
 
 
-def _void(receipt: Receipt, authority: Authority, case: tuple[str, int] | None) -> Cause | None:
+def _void(receipt: ReceiptState, authority: Authority, case: tuple[str, int] | None) -> Cause | None:
     """Why a receipt in time has no force: its authority is gone, or its case is another one now."""
     if not authority.upholds(receipt.generation):
         return "authority_withdrawn"
@@ -265,7 +265,7 @@ def _void(receipt: Receipt, authority: Authority, case: tuple[str, int] | None) 
     return None if revision == receipt.case.case_revision else "case_revision_moved"
 
 
-def require_standing(receipt: Receipt, authority: Authority, case: CaseFacts, *, held: bool, now: int) -> None:
+def require_standing(receipt: ReceiptState, authority: Authority, case: CaseFacts, *, held: bool, now: int) -> None:
     """Refuse a receipt that time or the world has ended, whether or not that is recorded yet."""
     state = receipt
     for event in settle(receipt, authority, (case.status, case.revision), claim_live=held, now=now):
@@ -290,21 +290,21 @@ def stale_case() -> CaseRevisionStale:
     )
 
 
-def decide_invalidate(receipt: Receipt, decision: MaterialityDecision, now: int) -> list[Event]:
+def decide_invalidate(receipt: ReceiptState, decision: MaterialityDecision, now: int) -> list[Event]:
     """End an open receipt because its case no longer matters enough; the decision is kept with it."""
     if receipt.status not in {Status.ISSUED, Status.CLAIMED}:
         return []
     return [ReceiptInvalidated("materiality_not_met", decision, now)]
 
 
-def decide_fence(receipt: Receipt, now: int) -> list[Event]:
+def decide_fence(receipt: ReceiptState, now: int) -> list[Event]:
     """End an open receipt because its project is being deleted."""
     if receipt.status not in {Status.ISSUED, Status.CLAIMED}:
         return []
     return [ReceiptInvalidated("project_fenced", None, now)]
 
 
-def evolve(state: Receipt, event: Event) -> Receipt:
+def evolve(state: ReceiptState, event: Event) -> ReceiptState:
     """Fold an event of a receipt."""
     changes: dict[str, Any] = {}
     match event:
@@ -325,4 +325,4 @@ def evolve(state: Receipt, event: Event) -> Receipt:
     return msgspec.structs.replace(state, status=Status[destination(TABLE, event, state.status)], **changes)
 
 
-MACHINE = StateMachine("trc", TABLE, Receipt(), evolve, ReceiptNotClaimable, Receipt)
+MACHINE = StateMachine("trc", TABLE, ReceiptState(), evolve, ReceiptNotClaimable, ReceiptState)

@@ -11,6 +11,7 @@ from functools import cache
 from types import ModuleType
 
 import pytest
+from msgspec import inspect as inspection
 from transitions import Machine
 
 import statemachines
@@ -121,3 +122,30 @@ def test_an_event_has_one_topic():
     )
     names = Counter(name for name, _ in topics)
     assert {name for name, count in names.items() if count > 1} == set()
+
+
+def test_no_event_holds_a_struct_of_the_wire():
+    """Storage has shapes of its own, so that a change on the wire cannot change history."""
+    held = {
+        (topic, cls.__module__) for topic, event in EVENTS.items() for cls in structs_in(inspection.type_info(event))
+    }
+    assert {(topic, module) for topic, module in held if module.startswith("schemas.")} == set()
+
+
+def structs_in(found: inspection.Type) -> Iterator[type]:
+    """The structs that a type is made of, at any depth."""
+    parts: list[inspection.Type] = []
+    match found:
+        case inspection.StructType(cls=cls, fields=fields):
+            yield cls
+            parts += [field.type for field in fields]
+        case inspection.UnionType(types=types):
+            parts += types
+        case inspection.TupleType(item_types=types):
+            parts += types
+        case inspection.ListType(item_type=part) | inspection.VarTupleType(item_type=part):
+            parts.append(part)
+        case inspection.DictType(key_type=key, value_type=value):
+            parts += [key, value]
+    for part in parts:
+        yield from structs_in(part)

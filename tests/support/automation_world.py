@@ -12,8 +12,6 @@ from typing import Any
 import httpx2
 import msgspec
 
-from schemas.onboarding.lifecycle import Receipt
-from schemas.onboarding.plan import Plan
 from service.accounts.commands.operator import set_member
 from service.auth.secrets import digest
 from service.eventstore.declare.commands import Answer, Command, Origin, Unit
@@ -23,6 +21,7 @@ from service.registry import registry
 from statemachines.accounts.membership import Role
 from statemachines.kernel.machine import Event, Stream
 from statemachines.onboarding import signal_map
+from statemachines.onboarding.stored import Plan, Receipt
 from statemachines.projects import project
 from statemachines.projects.project import ProjectFenced
 from tests.support.accounts import create_project, sign_in

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from schemas.onboarding.plan import Plan, SourceSnapshot
+from statemachines.onboarding.stored import Plan, SourceSnapshot
 
 Path = tuple[str | int, ...]
 

@@ -17,7 +17,7 @@ from statemachines.contracts.policy import Authority, Limits, Policy, ScheduleTr
 from statemachines.kernel.machine import replay
 from statemachines.runs import receipt as receipts
 from statemachines.runs.offering.issue_receipt import issue_schedule_receipt, latest_slot
-from statemachines.runs.receipt import Receipt, ReceiptIssued
+from statemachines.runs.receipt import ReceiptIssued, ReceiptState
 from tests.torture.runs import Size, Theatre
 
 ZONES = (
@@ -107,7 +107,7 @@ def sweep_through(by: Authority, slots: list[int], window: int, chance: random.R
 
     def sweep(now: int, *, killed: bool) -> None:
         receipt_id = receipts.schedule_receipt_id(PROJECT, AUTOMATION, slot := latest_slot(by, now))
-        state: Receipt = replay(receipts.MACHINE, held.get(receipt_id, []))
+        state: ReceiptState = replay(receipts.MACHINE, held.get(receipt_id, []))
         made, effects = issue_schedule_receipt(PROJECT, by, state, slot, now)
         issued = [event for event in effects.get(made, []) if isinstance(event, ReceiptIssued)]
         if not killed:

@@ -18,7 +18,6 @@ import msgspec
 import psutil
 import psycopg
 
-from schemas.onboarding.plan import Plan
 from scripts.load import worlds
 from service.eventstore.connect.connection import connect
 from service.eventstore.declare.intents import Intent, system_command
@@ -28,6 +27,7 @@ from service.eventstore.write.warming import load_into, load_stream
 from service.registry import registry
 from statemachines.kernel.machine import Stream
 from statemachines.onboarding.lifecycle import OnboardingPlanned, stream
+from statemachines.onboarding.stored import Plan
 
 REPLACED = 30
 HEAVY_PROJECTS = 40

@@ -16,6 +16,8 @@ from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import OWNER
 from service.onboarding import commands, reads, show
+from service.onboarding.shapes import reshape
+from statemachines.onboarding import stored
 from statemachines.onboarding.plan import PlanRefused, ProposedPlan, propose
 
 PATH = "/v1/projects/{project_id}/onboarding"
@@ -83,10 +85,14 @@ async def review_onboarding(call: Call[ReviewRequest, None]) -> Outcome:
 async def _propose(call: Call[T, None], plan: Plan, path: str) -> ProposedPlan:
     """Check a plan's content; a refusal shows the operation's schema like one of form (G-006)."""
     try:
-        return await call.work_on_body(partial(propose, plan, path))
+        return await call.work_on_body(partial(_checked, plan, path))
     except PlanRefused as refused:
         refused.details["request_body_schema"] = body_schema(call.operation.body)
         raise
+
+
+def _checked(plan: Plan, path: str) -> ProposedPlan:
+    return propose(reshape(plan, stored.Plan), path)
 
 
 def _state(row: OnboardingRow, status: int = HTTPStatus.OK) -> Answer:

@@ -13,6 +13,8 @@ from service.http.edge.declare.headers import matches_tag
 from service.http.edge.declare.operations import OWNER
 from service.onboarding import commands, show
 from service.onboarding import helper as onboarding_helper
+from service.onboarding.shapes import reshape
+from statemachines.onboarding.stored import SourceSnapshot
 
 PATH = "/v1/projects/{project_id}/onboarding"
 HELPER = onboarding_helper.load_module()
@@ -33,7 +35,7 @@ HELPER = onboarding_helper.load_module()
 )
 async def start_proof(call: Call[ProofRequest, None]) -> Outcome:
     """Open a session with a fresh marker pair; a former pair is dead from the commit on (R-ONB-52, R-ONB-53)."""
-    snapshot = call.body.implementation_source_snapshot
+    snapshot = reshape(call.body.implementation_source_snapshot, SourceSnapshot)
     return await call.carry_out(commands.begin_proof(call.project_id, snapshot, call.if_match), _begun)
 
 

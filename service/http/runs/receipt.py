@@ -30,7 +30,7 @@ from service.runs.reads.recording import Looker, Taken, record
 from service.runs.show import parts as show
 from statemachines.contracts.refusals import AutomationNotFound, AutomationOff
 from statemachines.runs import receipt as receipts
-from statemachines.runs.receipt import Receipt
+from statemachines.runs.receipt import ReceiptState
 
 _FOUND = "Claim the case of a receipt, or start the run of a scheduled one, before it expires."
 _DROPPED = "Stop; an owner puts the automation back into the contract and enables it."
@@ -99,7 +99,7 @@ def _issued(project_id: str, automation_id: str, look: Look, judged: Judged, iss
 
 def _new(unit: Unit, project_id: str, receipt_id: str) -> TriggerReceipt:
     """A receipt that this unit issued."""
-    state: Receipt = unit.state(receipts.stream(project_id, receipt_id))
+    state: ReceiptState = unit.state(receipts.stream(project_id, receipt_id))
     evidence = None if state.case is None else unit.row(TRIGGER_EVIDENCE, project_id, receipt_id)
     return show.receipt(project_id, receipt_id, state, None if evidence is None else evidence.title)
 

@@ -11,10 +11,10 @@ from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple
 
 from projections.onboarding.signal_map import SignalMapRow
-from schemas.onboarding.plan import Milestone
 from schemas.projects.next_steps import NextSteps, ProjectState, SignalType, Suggestion
 from service.projects.reads.next_steps import Arrived, ProjectStanding
 from service.projects.show.suggestions import ProjectProgress, suggest
+from statemachines.onboarding.stored import Milestone
 
 _NOTHING = "Nothing has to be done now. Read the project's health from time to time."
 BEING_DELETED = "The project is being deleted: nothing is left to do in it."

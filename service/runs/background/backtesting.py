@@ -40,7 +40,7 @@ from statemachines.kernel.machine import Event, Recorded, Stream, apply
 from statemachines.runs import lease as leases
 from statemachines.runs import receipt as receipts
 from statemachines.runs.offering import issue_receipt as issuing
-from statemachines.runs.receipt import Receipt
+from statemachines.runs.receipt import ReceiptState
 
 MOST_JUDGED = 500_000
 """Judgements that one back-test makes."""
@@ -97,7 +97,7 @@ class KnownCase:
     unmarked: bool = False
     environments: set[str] = field(default_factory=set)
     lease: LeaseRow | None = None
-    receipt: Receipt | None = None
+    receipt: ReceiptState | None = None
 
     @property
     def open(self) -> bool:
@@ -193,7 +193,7 @@ class Backtest:
         self._known = known
         self._open = {case_id for case_id, case in known.items() if case.open}
         self._map: SignalMapRow | None = None
-        self._issued: dict[str, Receipt] = {}
+        self._issued: dict[str, ReceiptState] = {}
         self._automations: dict[str, _Automation] = {}
         for automation in self._contract.automations:
             policy = authority_of(self._contract, automation.saved.automation_id).policy
@@ -338,7 +338,7 @@ class Backtest:
                 known.receipt = unit.state(receipts.stream(self.project_id, event.receipt_id))
                 self._touch((event.case_id,))
 
-    def _would_issue(self, receipt_id: str, event: receipts.ReceiptIssued, state: Receipt) -> None:
+    def _would_issue(self, receipt_id: str, event: receipts.ReceiptIssued, state: ReceiptState) -> None:
         case, slot = event.case, event.slot
         if slot is not None:
             self._issued[receipt_id] = state

@@ -23,7 +23,7 @@ from statemachines.runs import receipt as receipts
 from statemachines.runs.claim import Holder
 from statemachines.runs.offering import claim_case as claiming
 from statemachines.runs.offering.claim_case import ClaimCase, Release
-from statemachines.runs.receipt import Receipt
+from statemachines.runs.receipt import ReceiptState
 
 
 class Claimed(NamedTuple):
@@ -43,7 +43,7 @@ def claim(command: ClaimCase, lease: LeaseRow | None) -> Intent[Claimed]:
     case = cases.stream(project_id, case_id)
 
     def decide(unit: Unit) -> Claimed:
-        state: Receipt = unit.state(receipt)
+        state: ReceiptState = unit.state(receipt)
         chain = scope.open(unit)
         claim_id, effects = claiming.claim_case(
             command,

@@ -41,7 +41,7 @@ from statemachines.runs.lease import Lease
 from statemachines.runs.materiality import CaseFacts
 from statemachines.runs.offering import issue_receipt as issuing
 from statemachines.runs.offering.issue_receipt import Evidence
-from statemachines.runs.receipt import Receipt
+from statemachines.runs.receipt import ReceiptState
 
 
 class Issued(NamedTuple):
@@ -171,7 +171,7 @@ def issue_for_slot(
         authority = read_authority(unit, project_id, automation_id)
         if issuing.latest_slot(authority, unit.now) != scheduled_for:
             raise Moved
-        receipt: Receipt = unit.state(stream)
+        receipt: ReceiptState = unit.state(stream)
         if receipt.status is receipts.Status.ISSUED and stream.id not in known:
             raise Moved  # A rival issued it since: whoever asks is shown it as well.
         _, effects = issuing.issue_schedule_receipt(project_id, authority, receipt, scheduled_for, unit.now)
@@ -193,7 +193,7 @@ def settle(row: TriggerReceiptRow) -> Intent[None]:
     claim = None if claim_id is None else claims.stream(project_id, claim_id)
 
     def decide(unit: Unit) -> None:
-        receipt: Receipt = unit.state(stream)
+        receipt: ReceiptState = unit.state(stream)
         if receipt.claim_id != claim_id:
             raise Moved
         events = receipts.settle(

@@ -34,7 +34,7 @@ from statemachines.runs.materiality import MaterialityNotMet
 from statemachines.runs.offering import start_run as starting
 from statemachines.runs.offering.issue_receipt import CaseJudgement
 from statemachines.runs.offering.start_run import StartRun
-from statemachines.runs.receipt import Receipt
+from statemachines.runs.receipt import ReceiptState
 from statemachines.runs.steps import advance_run as running
 from statemachines.runs.steps import charge_usage
 from statemachines.runs.steps.advance_run import HandOver, ReportedPullRequest
@@ -57,7 +57,7 @@ def start(command: StartRun, row: TriggerReceiptRow) -> Intent[Stream]:
     writes = [stream for stream in (receipt, run, ledger, lease, claim) if stream is not None]
 
     def decide(unit: Unit) -> Stream | Refused:
-        state: Receipt = unit.state(receipt)
+        state: ReceiptState = unit.state(receipt)
         if state.claim_id != claim_id:
             raise Moved
         try:
@@ -90,7 +90,7 @@ def start(command: StartRun, row: TriggerReceiptRow) -> Intent[Stream]:
     )
 
 
-def _record(unit: Unit, stream: Stream, receipt: Receipt) -> None:
+def _record(unit: Unit, stream: Stream, receipt: ReceiptState) -> None:
     """Record what the start was decided on, when a case was (G-137)."""
     decision = receipt.final_materiality
     if decision is None:

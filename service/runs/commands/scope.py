@@ -35,7 +35,7 @@ from statemachines.runs.claim import Claim
 from statemachines.runs.lease import Lease
 from statemachines.runs.materiality import CaseFacts
 from statemachines.runs.offering.issue_receipt import Chain
-from statemachines.runs.receipt import Receipt
+from statemachines.runs.receipt import ReceiptState
 from statemachines.runs.run import Run
 from statemachines.runs.steps.book import Book, Effects
 from statemachines.runs.steps.find_left import telling_what_is_left
@@ -287,7 +287,7 @@ class ChainScope(NamedTuple):
             raise Moved
         return Chain(
             state,
-            read_state(unit, self.receipt, Receipt()),
+            read_state(unit, self.receipt, ReceiptState()),
             read_state(unit, self.claim, Claim()),
             read_state(unit, self.run, Run()),
         )

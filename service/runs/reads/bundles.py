@@ -27,7 +27,7 @@ from statemachines.runs import claim as claims
 from statemachines.runs import receipt as receipts
 from statemachines.runs.claim import Claim
 from statemachines.runs.lease import Lease
-from statemachines.runs.receipt import Receipt
+from statemachines.runs.receipt import ReceiptState
 from statemachines.runs.steps.book import Book, carried
 from statemachines.runs.steps.end_run import as_of, decide_fence_run
 
@@ -103,7 +103,7 @@ class ReceiptBundle(msgspec.Struct, frozen=True):
         """The quoted title of the case."""
         return None if self.evidence is None else self.evidence.title
 
-    def state(self, contract: Contract) -> Receipt:
+    def state(self, contract: Contract) -> ReceiptState:
         """The receipt as it stands now."""
         claim = Claim() if self.claim is None else self.claim.state
         lease = Lease() if self.lease is None else self.lease.state

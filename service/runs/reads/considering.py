@@ -25,7 +25,7 @@ from statemachines.runs.lease import Lease
 from statemachines.runs.materiality import CaseFacts
 from statemachines.runs.offering import issue_receipt as issuing
 from statemachines.runs.offering.issue_receipt import CaseJudgement, Chain
-from statemachines.runs.receipt import Receipt
+from statemachines.runs.receipt import ReceiptState
 from statemachines.runs.run import Run
 
 LOOKED_AT = 500
@@ -132,7 +132,7 @@ class CaseFound(msgspec.Struct, frozen=True, kw_only=True):
     first_seen_at: int
     last_seen_at: int
     lease: LeaseRow | None
-    receipt: Receipt | None
+    receipt: ReceiptState | None
     claim: Claim | None
     run: Run | None
 
@@ -153,7 +153,7 @@ class CaseFound(msgspec.Struct, frozen=True, kw_only=True):
     def chain(self) -> Chain:
         """The latest chain of the case; a run that is over stands as none."""
         lease = Lease() if self.lease is None else self.lease.state
-        return Chain(lease, self.receipt or Receipt(), self.claim or Claim(), self.run or Run())
+        return Chain(lease, self.receipt or ReceiptState(), self.claim or Claim(), self.run or Run())
 
 
 class OpenCase(CaseFound, frozen=True, kw_only=True):

@@ -35,7 +35,7 @@ from service.runs.reads.bundles import (
 )
 from statemachines.runs.approval import Approval
 from statemachines.runs.claim import lease_live
-from statemachines.runs.receipt import Receipt, ReceiptNotFound
+from statemachines.runs.receipt import ReceiptNotFound, ReceiptState
 from statemachines.runs.run import RunNotFound
 from statemachines.runs.steps.bind_deploy import waits_for
 from statemachines.runs.steps.book import Book
@@ -88,7 +88,7 @@ class ReceiptNow(NamedTuple):
     """A receipt as it stands now. `title` is the evidence kept beside it."""
 
     row: TriggerReceiptRow
-    state: Receipt
+    state: ReceiptState
     title: str | None
 
 

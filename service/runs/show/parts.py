@@ -20,7 +20,7 @@ from statemachines.runs.approval import Approval
 from statemachines.runs.claim import Claim
 from statemachines.runs.claim import Status as ClaimStatus
 from statemachines.runs.grant import Grant
-from statemachines.runs.receipt import Receipt
+from statemachines.runs.receipt import ReceiptState
 from statemachines.runs.steps.book import Book
 
 _RECEIPT_NEXT = {
@@ -46,7 +46,7 @@ _GRANT_OVER = "The grant is over."
 _GRANT_TOO_LATE = "The grant cannot be consumed any more: the lease or the deadline of the run has passed."
 
 
-def receipt(project_id: str, receipt_id: str, state: Receipt, title: str | None) -> trigger_wire.TriggerReceipt:
+def receipt(project_id: str, receipt_id: str, state: ReceiptState, title: str | None) -> trigger_wire.TriggerReceipt:
     """Show a receipt as it stands now. `title` is the evidence kept beside it."""
     case, slot, decision = state.case, state.slot, state.issued_materiality
     following = _SLOT_NEXT if slot is not None and state.status is receipts.Status.ISSUED else None

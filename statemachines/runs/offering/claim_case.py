@@ -19,10 +19,10 @@ from statemachines.runs.lease import CaseAlreadyClaimed, Lease
 from statemachines.runs.materiality import CaseFacts
 from statemachines.runs.receipt import (
     CaseRevisionStale,
-    Receipt,
     ReceiptNotClaimable,
     ReceiptNotFound,
     ReceiptOfAnotherCase,
+    ReceiptState,
     require_standing,
     stale_case,
 )
@@ -51,7 +51,7 @@ class Release(NamedTuple):
 def claim_case(
     command: ClaimCase,
     *,
-    receipt: Receipt,
+    receipt: ReceiptState,
     lease: Lease,
     current: Claim,
     authority: Authority,
@@ -105,18 +105,20 @@ def claim_case(
     }
 
 
-def release_claim(claim_id: str, claim: Claim, receipt: Receipt, lease: Lease, release: Release, now: int) -> Effects:
+def release_claim(
+    claim_id: str, claim: Claim, receipt: ReceiptState, lease: Lease, release: Release, now: int
+) -> Effects:
     """Give a claim back, and close its receipt when no run began under it. Raises what decide_release raises."""
     released = claims.decide_release(claim, lease, release.holder, release.lease_epoch, release.reason, now)
     return merge({claim_id: released, claim.receipt_id: _close(receipt, claim_id, now)})
 
 
-def settle_claim(claim_id: str, claim: Claim, receipt: Receipt, lease: Lease, now: int) -> Effects:
+def settle_claim(claim_id: str, claim: Claim, receipt: ReceiptState, lease: Lease, now: int) -> Effects:
     """What time has made of a claim and the receipt under it by `now`."""
     expired = claims.settle(claim, lease, now)
     return merge({claim_id: expired, claim.receipt_id: _close(receipt, claim_id, now)}) if expired else {}
 
 
-def _close(receipt: Receipt, claim_id: str, now: int) -> list[Event]:
+def _close(receipt: ReceiptState, claim_id: str, now: int) -> list[Event]:
     open_under_it = receipt.status is receipts.Status.CLAIMED and receipt.claim_id == claim_id
     return [receipts.ReceiptClosed("claim_ended", now)] if open_under_it else []

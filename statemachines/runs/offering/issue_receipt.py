@@ -19,8 +19,8 @@ from statemachines.runs.lease import Lease
 from statemachines.runs.materiality import CaseFacts, Check, MaterialityDecision, decide_materiality
 from statemachines.runs.receipt import (
     CaseSnapshot,
-    Receipt,
     ReceiptIssued,
+    ReceiptState,
     Slot,
 )
 from statemachines.runs.run import Run
@@ -45,7 +45,7 @@ class Chain(NamedTuple):
     """The latest chain of a case as its lease points to it: initial states where there is none."""
 
     lease: Lease
-    receipt: Receipt
+    receipt: ReceiptState
     claim: Claim
     run: Run
 
@@ -203,7 +203,7 @@ def issue_case_receipt(
 
 
 def issue_schedule_receipt(
-    project_id: str, authority: Authority, receipt: Receipt, scheduled_for: int, now: int
+    project_id: str, authority: Authority, receipt: ReceiptState, scheduled_for: int, now: int
 ) -> tuple[str, Effects]:
     """Issue the one receipt of an open slot; a slot that has one already is left alone (R-AUT-20, P14)."""
     schedule = require_listed(authority).schedule_trigger

@@ -23,12 +23,12 @@ from statemachines.runs.ledger import Ledger
 from statemachines.runs.materiality import CaseFacts, MaterialityDecision, MaterialityNotMet, decide_materiality
 from statemachines.runs.offering.issue_receipt import case_trigger
 from statemachines.runs.receipt import (
-    Receipt,
     ReceiptAlreadyConsumed,
     ReceiptNotClaimable,
     ReceiptNotFound,
     ReceiptOver,
     ReceiptPolicySuperseded,
+    ReceiptState,
     require_standing,
 )
 from statemachines.runs.steps.book import Effects
@@ -51,7 +51,7 @@ class StartRun(msgspec.Struct, frozen=True, kw_only=True):
 def start_run(
     command: StartRun,
     *,
-    receipt: Receipt,
+    receipt: ReceiptState,
     claim: Claim,
     lease: Lease,
     ledger: Ledger,
@@ -111,7 +111,7 @@ def start_run(
 
 
 def _start_scheduled(
-    command: StartRun, receipt: Receipt, policy: Policy, ledger: Ledger, mapped: str | None, now: int
+    command: StartRun, receipt: ReceiptState, policy: Policy, ledger: Ledger, mapped: str | None, now: int
 ) -> tuple[str, Effects]:
     if receipt.status is receipts.Status.EXPIRED or now >= receipt.expires_at:
         raise ReceiptOver("The receipt has expired.", next_action="Wait for the receipt of the next slot.")
@@ -120,7 +120,7 @@ def _start_scheduled(
     return _begin(command, receipt, _terms(policy, mapped, _review(policy, receipt)), ledger, None, None, now)
 
 
-def _review(policy: Policy, receipt: Receipt) -> FunnelPlan | UnsetType:
+def _review(policy: Policy, receipt: ReceiptState) -> FunnelPlan | UnsetType:
     """What the report is about: the policy's events over the period of the receipt's slot, and the one before it."""
     plan, slot = policy.review, receipt.slot
     if plan is None or slot is None:
@@ -145,7 +145,7 @@ def _terms(policy: Policy, mapped: str | None, review: FunnelPlan | UnsetType = 
 
 def _begin(
     command: StartRun,
-    receipt: Receipt,
+    receipt: ReceiptState,
     terms: Terms,
     ledger: Ledger,
     claim: Claim | None,

@@ -9,8 +9,6 @@ import psycopg
 import pytest
 
 from schemas.kernel.operations import documented_operations
-from schemas.onboarding.lifecycle import AnalyticsReceipt, DeployReceipt, ErrorReceipt, Receipt
-from schemas.onboarding.plan import Milestone
 from schemas.projects.next_steps import ProjectState
 from service.eventstore.store import EventStore
 from service.http.edge.routes import built_endpoints
@@ -18,6 +16,7 @@ from service.projects.reads.next_steps import NEWEST_ROWS, Arrived, Automation, 
 from service.projects.show.next_steps import Questions, assess, assess_questions, next_steps, progress_of
 from service.projects.show.suggestions import STEPS, ProjectProgress, suggest
 from statemachines.onboarding import signal_map as signal_maps
+from statemachines.onboarding.stored import AnalyticsReceipt, DeployReceipt, ErrorReceipt, Milestone, Receipt
 from tests.support.plans import make_snapshot, plan_body
 
 NOTHING = Arrived(

@@ -31,7 +31,7 @@ from statemachines.runs.lease import Lease
 from statemachines.runs.materiality import CaseFacts
 from statemachines.runs.offering import issue_receipt as issuing
 from statemachines.runs.offering.issue_receipt import Chain
-from statemachines.runs.receipt import Receipt
+from statemachines.runs.receipt import ReceiptState
 from statemachines.runs.run import Run
 from tests.support.automation_world import EVENTS
 from tests.support.ingest import PROJECT, Sql, log_item, running, send
@@ -174,10 +174,10 @@ def test_between_two_judgements_time_changes_nothing(  # noqa: PLR0917
         first_seen_at=0,
         last_seen_at=last_seen_at,
     )
-    lease, receipt = Lease(), Receipt()
+    lease, receipt = Lease(), ReceiptState()
     if offered_at is not None:
         lease = Lease(status=leases.Status.OFFERED, automation_id="heal", receipt_id="trc_1", offered_at=offered_at)
-        receipt = Receipt(status=receipts.Status.ISSUED, generation=1, expires_at=offered_at + 150)
+        receipt = ReceiptState(status=receipts.Status.ISSUED, generation=1, expires_at=offered_at + 150)
     chain = Chain(lease, receipt, Claim(), Run())
 
     def outcome(moment: int) -> tuple[str, list[tuple[str, bool]]]:

@@ -17,7 +17,7 @@ from statemachines.runs.lease import Status as LeaseStatus
 from statemachines.runs.materiality import CaseFacts
 from statemachines.runs.offering import issue_receipt as issuing
 from statemachines.runs.offering.issue_receipt import Chain
-from statemachines.runs.receipt import Receipt
+from statemachines.runs.receipt import ReceiptState
 from statemachines.runs.run import GrantRef, Run
 from statemachines.runs.steps.book import DEPLOY_WAIT_SECONDS
 
@@ -39,7 +39,7 @@ def read_of(part: str) -> list[str]:
 def test_a_chain_with_a_run_is_judged_by_what_is_read_of_it(status: run.Status):
     """At every moment, whoever holds the claim and whether there is a grant: as by the whole states."""
     grant = GrantRef("grant_1", "draft_pr", 1, "b", "heal/1", "a" * 40, 400, consumed_at=300)
-    taken = Receipt(status=receipt.Status.CONSUMED, run_id="run_1", issued_at=1, expires_at=50, generation=1)
+    taken = ReceiptState(status=receipt.Status.CONSUMED, run_id="run_1", issued_at=1, expires_at=50, generation=1)
     claim = Claim(status=ClaimStatus.ACTIVE, case_id="case_1", lease_epoch=1, lease_expires_at=LIVE_UNTIL["lease"])
     for claim_id, grants, end in product((None, "claim_1"), ([], [grant]), LIVE_UNTIL.values()):
         whole = Run(
@@ -47,7 +47,7 @@ def test_a_chain_with_a_run_is_judged_by_what_is_read_of_it(status: run.Status):
             lease_epoch=1, started_at=1, summary_md="Done.",
         )  # fmt: skip
         part = Run(**{name: getattr(whole, name) for name in read_of("run")}) if whole.live else Run()
-        begun = Receipt(**{name: getattr(taken, name) for name in read_of("receipt")})
+        begun = ReceiptState(**{name: getattr(taken, name) for name in read_of("receipt")})
         for now in (end - 1, end, end + 1):
             judged = [
                 issuing.occupied(Chain(LEASE, *states), lambda name: Authority(automation_id=name), FACTS, now)

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from projections.onboarding.lifecycle import OnboardingRow, fold
-from schemas.onboarding.lifecycle import Receipt
 from statemachines.kernel.if_match import IfMatchRequired, PreconditionFailed
 from statemachines.kernel.machine import Event, Recorded, Rejection, apply, permits, replay
 from statemachines.onboarding.lifecycle import (
@@ -42,6 +41,7 @@ from statemachines.onboarding.proof import (
     ProofSession,
     assess,
 )
+from statemachines.onboarding.stored import Receipt
 from tests.schemas.onboarding.test_lifecycle import RECEIPT
 from tests.statemachines.tables import check_released
 from tests.support import onboarding_model as model

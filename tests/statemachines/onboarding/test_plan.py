@@ -13,7 +13,6 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.onboarding.plan import Plan
 from statemachines.onboarding.plan import (
     HOLDS_SECRET,
     MAX_ISSUES,
@@ -30,6 +29,7 @@ from statemachines.onboarding.plan import (
     plan_issues,
     propose,
 )
+from statemachines.onboarding.stored import Plan
 from tests.support.plans import history_body, make_plan, plan_body, target
 
 

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from projections.onboarding.signal_map import SignalMapRow, fold
-from schemas.onboarding.lifecycle import Receipt
 from statemachines.kernel.machine import Event, Recorded, apply, permits, replay
 from statemachines.onboarding.plan import hash_plan
 from statemachines.onboarding.signal_map import (
@@ -24,6 +23,7 @@ from statemachines.onboarding.signal_map import (
     decide_withdraw,
     stream,
 )
+from statemachines.onboarding.stored import Receipt
 from tests.schemas.onboarding.test_lifecycle import RECEIPT
 from tests.statemachines.tables import check_released
 from tests.support.plans import history_body, make_plan

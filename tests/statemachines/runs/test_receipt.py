@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from statemachines.contracts.policy import Authority, Policy
 from statemachines.kernel.machine import apply, replay
 from statemachines.runs import receipt as r
-from statemachines.runs.receipt import MACHINE, Receipt, Status
+from statemachines.runs.receipt import MACHINE, ReceiptState, Status
 from tests.statemachines.tables import check_table
 from tests.support.examples import example
 
@@ -35,7 +35,7 @@ CASE = r.CaseSnapshot(
     case_id="case_1", case_revision=2, fingerprint="f", level="error", status="open", trust="customer_provider",
     event_count=9, first_seen_at=1, last_seen_at=90,
 )  # fmt: skip
-ISSUED = Receipt(
+ISSUED = ReceiptState(
     status=Status.ISSUED,
     automation_id="heal",
     policy_sha256="p",
@@ -51,7 +51,7 @@ def test_a_receipt_moves_along_the_edges_only():
 
 
 def settle(
-    receipt: Receipt = ISSUED, authority: Authority = ON, case=("open", 2), *, live: bool = False, now: int = 150
+    receipt: ReceiptState = ISSUED, authority: Authority = ON, case=("open", 2), *, live: bool = False, now: int = 150
 ):
     return r.settle(receipt, authority, case, claim_live=live, now=now)
 

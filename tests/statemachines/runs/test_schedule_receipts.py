@@ -33,7 +33,6 @@ from statemachines.runs.offering.claim_case import ClaimCase
 from statemachines.runs.offering.issue_receipt import latest_slot
 from statemachines.runs.offering.start_run import StartRun
 from statemachines.runs.receipt import (
-    Receipt,
     ReceiptAlreadyConsumed,
     ReceiptConsumed,
     ReceiptIssued,
@@ -42,6 +41,7 @@ from statemachines.runs.receipt import (
     ReceiptOfAnotherCase,
     ReceiptOver,
     ReceiptPolicySuperseded,
+    ReceiptState,
     Slot,
     Status,
 )
@@ -69,14 +69,14 @@ def authority(schedule: dict[str, Any] | None = None, **changes: Any) -> Authori
 ON = authority()
 
 
-def issue(now: int, receipt: Receipt = receipts.MACHINE.initial, by: Authority = ON) -> list[Event]:
+def issue(now: int, receipt: ReceiptState = receipts.MACHINE.initial, by: Authority = ON) -> list[Event]:
     receipt_id, effects = issuing.issue_schedule_receipt(PROJECT, by, receipt, SLOT, now)
     assert receipt_id == RECEIPT_ID
     assert effects.keys() <= {RECEIPT_ID}
     return effects.get(RECEIPT_ID, [])
 
 
-ISSUED: Receipt = replay(receipts.MACHINE, issue(SLOT + 5))
+ISSUED: ReceiptState = replay(receipts.MACHINE, issue(SLOT + 5))
 CONSUMED = receipts.MACHINE.evolve(ISSUED, ReceiptConsumed("run_1", None, SLOT + 9))
 
 
@@ -126,7 +126,7 @@ def test_what_is_off_gets_none_and_starts_none(change: dict[str, Any], refusal: 
             command()
 
 
-def settle(receipt: Receipt, now: int, by: Authority = ON) -> list[Event]:
+def settle(receipt: ReceiptState, now: int, by: Authority = ON) -> list[Event]:
     return receipts.settle(receipt, by, None, claim_live=False, now=now)
 
 
@@ -152,7 +152,7 @@ def test_of_a_stop_and_the_end_of_the_window_the_first_counts():
 
 def start(
     now: int,
-    receipt: Receipt = ISSUED,
+    receipt: ReceiptState = ISSUED,
     by: Authority = ON,
     holder: Holder = HOLDER,
     ledger: Ledger = ledgers.MACHINE.initial,
@@ -198,7 +198,7 @@ def test_it_can_be_consumed_up_to_the_last_second_of_its_window(now: int):
         (receipts.MACHINE.initial, SLOT + 6, ReceiptNotFound),
     ],
 )
-def test_what_is_over_starts_nothing(receipt: Receipt, now: int, refusal: type[Exception]):
+def test_what_is_over_starts_nothing(receipt: ReceiptState, now: int, refusal: type[Exception]):
     with pytest.raises(refusal):
         start(now, receipt)
 
