@@ -10,7 +10,7 @@ PIN := $(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emi
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test image clients check bench torture diagrams lock clean
+.PHONY: help setup run demo test image clients check bench torture generated lock clean
 
 help:  ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,7 +70,11 @@ bench: setup $(BUGSINK)/.installed  ## measure throughput, latency and rebuild a
 torture: setup  ## the long storms: kills, lost answers, races at full size
 	$(BIN)/python -m scripts.torture
 
-diagrams: setup  ## draw every state machine from its table into docs/machines
+generated: setup  ## write anew what is made from the code: golden names and examples, guards, README's list, machines
+	$(BIN)/python -m scripts.golden
+	$(BIN)/python -m scripts.guards
+	$(BIN)/python -m scripts.unbuilt
+	$(BIN)/python -m scripts.licences
 	$(BIN)/service machines diagram --all --out docs/machines
 
 lock: setup  ## pin and hash the requirements again

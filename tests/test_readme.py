@@ -33,7 +33,7 @@ def test_every_link_leads_somewhere() -> None:
 
 
 def test_the_diagrams_are_those_of_the_tables(tmp_path: Path) -> None:
-    """What `make diagrams` would write is what is there."""
+    """What `make generated` would write is what is there."""
     subprocess.run(
         [sys.executable, "-m", "service", "machines", "diagram", "--all", "--out", str(tmp_path)],
         check=True,

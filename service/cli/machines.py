@@ -64,11 +64,15 @@ def diagram(names: tuple[str, ...], every: bool, out: Path | None, form: str) ->
             (out / f"{name}.dot").write_text(text, encoding="utf-8")
 
 
+def _name_of(machine: StateMachine[Any]) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", machine.state_type.__name__.removesuffix("State")).lower()
+
+
 def named() -> dict[str, StateMachine[Any]]:
-    """The machines by the names of their states: `SignIn` is the state of sign_in."""
+    """The machines by the names of their states: `SignIn` is the state of sign_in, `ReceiptState` that of receipt."""
     from service.registry import machines as registered
 
-    found = {re.sub(r"(?<!^)(?=[A-Z])", "_", m.state_type.__name__).lower(): m for m in registered().values()}
+    found = {_name_of(machine): machine for machine in registered().values()}
     assert len(found) == len(registered()), "two machines have states of one name"
     return dict(sorted(found.items()))
 
