@@ -61,7 +61,7 @@ def stdlib_config(level: str, process: str) -> dict[str, Any]:
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json", "stream": "ext://sys.stderr"}},
         "root": {"handlers": ["stderr"], "level": level.upper()},
         # These tell of every job and outgoing request; only their warnings are of use. The driver tells of each try
-        # to connect, where eventstore/outage.py tells of the outage.
+        # to connect, where eventstore/connect/outage.py tells of the outage.
         "loggers": {
             **{name: {"level": quiet} for name in QUIET},
             "psycopg": {"level": "DEBUG" if level == "debug" else "CRITICAL"},
