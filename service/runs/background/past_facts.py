@@ -8,14 +8,18 @@ missing of it.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Collection, Sequence
 from typing import Any, NamedTuple
 
 from projections.onboarding.signal_map import fold as fold_map
+from schemas.runs.backtest import MAX_SHOWN
+from service.eventstore.connect.arrays import array
 from service.eventstore.connect.clock import NOW_SECONDS
 from service.eventstore.read.reader import AsyncConnection
 from service.eventstore.store import EventStore
 from service.runs.background.backtesting import CaseMoved, Change, Errors, KnownCase, LookTaken, Mapped, TooMuch
+from service.runs.reads.considering import LOOKED_AT
 from service.runs.reads.recording import Looker
 from statemachines.cases import case as cases
 from statemachines.kernel.machine import Recorded
@@ -26,19 +30,38 @@ BATCH = 2_000
 """Rows that are taken in between two moments at which the event loop does other things."""
 MOST = 300_000
 """Seconds with errors, events of cases, or looks that one back-test takes in."""
+NAMED = MAX_SHOWN + 1
+"""Unchanged cases without any error left that are read: one more than an answer names."""
+MOST_CASES = 20_000
+"""Cases to which something happened in the time that one back-test takes in."""
 HOUR, DAY = 3600, 86400
 ENVIRONMENTS_KEPT = 100  # of a case; of one that has had more the looks themselves ask its latest errors
 
 _NOW = f"select {NOW_SECONDS}"
 _SNAPSHOT = "set transaction isolation level repeatable read"
+# Whatever happened to a case since: an error, or an event of its own.
+_CHANGED = (
+    "select e.case_id from log_events e where e.project_id = %s and e.case_id is not null and e.received_at > %s union "
+    "select e.stream_id from events e where e.project_id = %s and e.kind = 'case' "
+    "and e.recorded_at >= to_timestamp(%s + 1)"
+)
+_UNCHANGED = (
+    "select s.id, s.event_count, s.last_seen_at from case_stats s "
+    "join cases c on c.project_id = s.project_id and c.id = s.id and c.status = 'open' "
+    "left join (select distinct e.case_id from log_events e where e.project_id = %s and e.case_id is not null "
+    "and e.received_at <= %s) k on k.case_id = s.id where s.project_id = %s and (k.case_id is not null) = %s "
+    "and s.id <> all(%s::text[]) and (-s.event_count, -s.last_seen_at, s.id) > (%s, %s, %s) "
+    "order by -s.event_count, -s.last_seen_at, s.id limit %s"
+)
 _COUNTS = (
     "select s.id, s.event_count, s.first_seen_at, s.unmarked, s.environments, n.number, n.last_seen_at, n.unmarked, "
     "n.environments, coalesce(l.number, 0) from case_stats s left join (select e.case_id, count(*) as number, "
     "max(e.received_at) as last_seen_at, bool_or(e.marker_hash is null) as unmarked, "
     "array_agg(distinct e.environment) as environments from log_events e where e.project_id = %s "
-    "and e.case_id is not null and e.received_at <= %s group by 1) n on n.case_id = s.id "
+    "and e.case_id = any(%s::text[]) and e.received_at <= %s group by 1) n on n.case_id = s.id "
     "left join (select e.case_id, count(*) as number from log_events e where e.project_id = %s "
-    "and e.case_id is not null and e.received_at > %s group by 1) l on l.case_id = s.id where s.project_id = %s"
+    "and e.case_id = any(%s::text[]) and e.received_at > %s group by 1) l on l.case_id = s.id "
+    "where s.project_id = %s and s.id = any(%s::text[])"
 )
 _ERRORS = (
     "select e.received_at, e.case_id, count(*), bool_or(e.marker_hash is null), array_agg(distinct e.environment) "
@@ -46,9 +69,8 @@ _ERRORS = (
     "group by 1, 2 order by 1, 2"
 )
 _CASES = (
-    "select c.id, e.revision, e.topic, e.payload::text, floor(extract(epoch from e.recorded_at))::bigint from cases c "
-    "join events e on e.project_id = c.project_id and e.stream_id = c.id where c.project_id = %s "
-    "order by c.id, e.revision"
+    "select e.stream_id, e.revision, e.topic, e.payload::text, floor(extract(epoch from e.recorded_at))::bigint "
+    "from events e where e.project_id = %s and e.stream_id = any(%s::text[]) order by e.stream_id, e.revision"
 )
 _MAP = (
     "select e.revision, e.topic, e.payload::text, floor(extract(epoch from e.recorded_at))::bigint from events e "
@@ -84,7 +106,7 @@ async def read_past(store: EventStore, project_id: str, days: int, automation_id
         await connection.execute(_SNAPSHOT)
         [[end]] = await (await connection.execute(_NOW.encode())).fetchall()
         start = end - days * DAY
-        known, unknown = await _counts(connection, project_id, start)
+        known, unknown = await _cases(connection, project_id, start)
         changes: list[Change] = []
         async for rows in _batches(connection, _ERRORS, project_id, start):
             changes += (Errors(*row) for row in rows)
@@ -101,13 +123,60 @@ async def read_past(store: EventStore, project_id: str, days: int, automation_id
     return PastFacts(start, end, known, changes, looks, named)
 
 
-async def _counts(
+async def _cases(
     connection: AsyncConnection, project_id: str, start: int
 ) -> tuple[dict[str, KnownCase], dict[str, Sequence[str]]]:
-    """The counts of every case at the start, and what is missing of those that had errors which are gone."""
+    """The cases that a look may have come to, as of the start, and what is missing of some, whose errors are gone.
+
+    These are the cases to which something happened since, and of the others, which kept their order all the time, as
+    many as one look takes in: the first of those of which all is known. Those without any error left are named.
+    """
+    changed: set[str] = set()
+    async for rows in _batches(connection, _CHANGED, project_id, start, project_id, start):
+        changed |= {case_id for (case_id,) in rows}
+        if len(changed) > MOST_CASES:
+            raise TooMuch
+    changed_ids = array(changed)
+    known, unknown = await _counts(connection, project_id, start, changed_ids)
+    steady = 0
+    async for page in _unchanged(connection, project_id, start, changed_ids, LOOKED_AT, kept=True):
+        found, missing = await _counts(connection, project_id, start, array(page))
+        known |= found
+        unknown |= missing
+        steady += len(found) - len(missing)
+        if steady >= LOOKED_AT:
+            break
+    async for page in _unchanged(connection, project_id, start, changed_ids, NAMED, kept=False):
+        found, missing = await _counts(connection, project_id, start, array(page))
+        known |= found
+        unknown |= missing
+        break
+    return known, unknown
+
+
+async def _unchanged(
+    connection: AsyncConnection, project_id: str, start: int, changed: str, size: int, *, kept: bool
+) -> AsyncIterator[Sequence[str]]:
+    """Open cases to which nothing happened since, in the order of looks; those with errors left, or the others."""
+    place = -sys.maxsize, 0, ""
+    while True:
+        wanted = (project_id, start, project_id, kept, changed, *place, size)
+        rows = await _fetch(connection, _UNCHANGED, *wanted)
+        yield [case_id for case_id, _, _ in rows]
+        if len(rows) < size:
+            return
+        case_id, count, last_seen_at = rows[-1]
+        place = -count, -last_seen_at, case_id
+
+
+async def _counts(
+    connection: AsyncConnection, project_id: str, start: int, case_ids: str
+) -> tuple[dict[str, KnownCase], dict[str, Sequence[str]]]:
+    """The counts of cases (an array literal of ids) at the start, and what is missing of those with errors gone."""
     known: dict[str, KnownCase] = {}
     unknown: dict[str, Sequence[str]] = {}
-    async for rows in _batches(connection, _COUNTS, project_id, start, project_id, start, project_id):
+    before = (project_id, case_ids, start)
+    async for rows in _batches(connection, _COUNTS, *before, *before, project_id, case_ids):
         for case_id, *counted in rows:
             case, missing = _as_of_start(_Counted(*counted))
             known[case_id] = case
@@ -157,7 +226,7 @@ async def _events(
     unknown: dict[str, Sequence[str]],
 ) -> AsyncIterator[Change]:
     """What happened to the cases since the start; what had happened before is folded into `known`."""
-    async for page in _batches(connection, _CASES, project_id):
+    async for page in _batches(connection, _CASES, project_id, array(known)):
         events = decode_events([row[2] for row in page], [row[3] for row in page])
         for (case_id, _, _, _, at), event in zip(page, events, strict=True):
             if isinstance(event, UnknownTopic):
@@ -171,7 +240,7 @@ async def _events(
 async def _maps(connection: AsyncConnection, project_id: str) -> list[Change]:
     """The signal map, from each moment at which it changed."""
     stream_id = signal_maps.stream(project_id).id
-    rows = await (await connection.execute(_MAP.encode(), (project_id, stream_id))).fetchall()
+    rows = await _fetch(connection, _MAP, project_id, stream_id)
     found: list[Change] = []
     row = None
     events = decode_events([stored[1] for stored in rows], [stored[2] for stored in rows])
@@ -207,6 +276,11 @@ async def _looks(
 def _bound(found: Collection[Any]) -> None:
     if len(found) > MOST:
         raise TooMuch
+
+
+async def _fetch(connection: AsyncConnection, query: str, *params: Any) -> list[tuple[Any, ...]]:
+    """All rows of a query."""
+    return await (await connection.execute(query.encode(), params)).fetchall()
 
 
 async def _batches(connection: AsyncConnection, query: str, *params: Any) -> AsyncIterator[list[tuple[Any, ...]]]:

@@ -271,6 +271,34 @@ async def test_several_automations_come_to_what_they_came_to(
     assert passed_over == set(bounds), "each has met a case that another one held"
 
 
+@pytest.mark.parametrize("seed", range(3))
+async def test_cases_that_no_look_comes_to_are_not_read(
+    store: EventStore, sql: Sql, database_url: str, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Of cases to which nothing happened as many are read as one look takes in, and it comes to the same."""
+    chosen = document(
+        environment=None,
+        max_cases_per_sweep=1,
+        materiality={"minimum_event_count": 1, "maximum_last_seen_age_seconds": 604800},
+    )
+    async with running(database_url) as intake:
+        days = Days(store, sql, intake, seed)
+        await days.pass_time(20, looking=False)
+        for number in range(12):
+            await send(intake, *[log_item(f"Part {chr(97 + number)} is missing") for _ in range(1 + number % 4)])
+        days.to(BEGAN + 2 * DAY - HOUR)
+        await days.enable(chosen)
+        await days.pass_time(20, looking=True)
+    monkeypatch.setattr("service.runs.background.backtesting.LOOKED_AT", 3)
+    whole = await replayed(store, chosen)
+    monkeypatch.setattr("service.runs.background.past_facts.LOOKED_AT", 3)
+    past = await read_past(store, PROJECT, 1, ["heal"])
+    part = await replayed(store, chosen)
+    assert len(past.known) < len(sql.execute("select from case_stats").fetchall())
+    assert (part.decisions, part.receipts, part.considered) == (whole.decisions, whole.receipts, whole.considered)
+    assert part.decisions
+
+
 async def test_what_retention_has_taken_is_named_and_not_guessed(
     store: EventStore, sql: Sql, database_url: str
 ) -> None:
