@@ -51,7 +51,7 @@ def test_what_survives_half_the_stack_survives_the_whole():
         low, high = (middle, high) if verdict_of(ONE, b"(" * middle) is None else (low, middle)
     assert low > 100
     made = (
-        "import sys, threading; from service.cases.sourcemaps import trial, resolving\n"
+        "import sys, threading; from service.cases.sourcemaps.lookup import trial, resolving\n"
         "threading.stack_size(trial.PARSER_STACK)\n"
         f"thread = threading.Thread(target=resolving.ReadyMap, args=(sys.stdin.buffer.read(), b'(' * {low}))\n"
         "thread.start(); thread.join()"

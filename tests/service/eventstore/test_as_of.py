@@ -9,8 +9,9 @@ import psycopg
 import pytest
 
 from service.eventstore.declare.faults import StreamIsNewer
+from service.eventstore.history import as_of
 from service.eventstore.history.as_of import Mark, MarkAhead, Past, parse_mark, until
-from service.eventstore.history.stored import as_of, read_stream
+from service.eventstore.history.stored import read_stream
 from service.eventstore.log.sequencer import sequence_all
 from service.eventstore.store import EventStore
 from tests.support.later import LaterRelease, later_projection

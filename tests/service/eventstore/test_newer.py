@@ -11,10 +11,10 @@ import pytest
 from projections.kernel.projection import AnyProjection
 from service.eventstore.declare.commands import Answer, Command, Unit
 from service.eventstore.declare.faults import StreamIsNewer
+from service.eventstore.history import newer
+from service.eventstore.history import rebuild as rebuild_module
 from service.eventstore.history.audit import check_history, check_projection
 from service.eventstore.history.rebuild import TableIsNewer, _Rebuild, rebuild
-from service.eventstore.history.stored import newer
-from service.eventstore.history.stored import rebuild as rebuild_module
 from service.eventstore.log.reactor import NAME, Job, react_once
 from service.eventstore.log.sequencer import sequence_all
 from service.eventstore.store import EventStore

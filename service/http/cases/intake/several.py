@@ -166,6 +166,20 @@ def _cut_slowly(raw: bytes) -> Sequence[bytes]:
     return [*texts, raw[start:-1]]
 
 
+class _Heard:
+    """What was heard of each item; `named` are the indexes of those that have an id of their own."""
+
+    def __init__(self, size: int) -> None:
+        self.results: list[Result | None] = [None] * size
+        self.named: set[int] = set()
+
+    def hear(self, indexes: Sequence[int], told: Sequence[Result]) -> int:
+        """Take in what became of some items; returns how many failed."""
+        for index, result in zip(indexes, told, strict=True):
+            self.results[index] = ItemIdReused() if index in self.named and isinstance(result, KeyReused) else result
+        return sum(isinstance(result, Exception) for result in told)
+
+
 async def record_several(call: Call[Any, None], kind: str, take: Take) -> Answer:
     """Store the items of a body, and answer when all that are accepted are stored (G-143).
 
@@ -176,29 +190,22 @@ async def record_several(call: Call[Any, None], kind: str, take: Take) -> Answer
     raw, form_name = call.raw_body, call.form.name
     texts = await call.work_on_body(lambda: cut(raw, form_name))
     call.take_tokens(len(texts) - 1)
-    results: list[Result | None] = [None] * len(texts)
-    named: set[int] = set()
-
-    def hear(indexes: Sequence[int], told: Sequence[Result]) -> int:
-        for index, result in zip(indexes, told, strict=True):
-            results[index] = ItemIdReused() if index in named and isinstance(result, KeyReused) else result
-        return sum(isinstance(result, Exception) for result in told)
-
-    parts = Parts(call, hear)
+    heard = _Heard(len(texts))
+    parts = Parts(call, heard.hear)
     with suppress(CommandNotDone):  # What has not had its turn by then is told so; the others may be stored.
         for group in groups_of(map(len, texts)):
             await parts.turn(group.size)
             for index in group.indexes:
                 try:
                     item, has_id = await _read(call, index, texts[index], take)
-                    named.update([index] * has_id)
+                    heard.named.update([index] * has_id)
                     parts.add(index, item)
                 except InvalidPayload as refusal:
                     let_go(refusal)  # A thousand of them would hold all that was looked at for each.
                     refusal.__context__ = None
-                    results[index] = refusal
+                    heard.results[index] = refusal
     await parts.store()
-    return answer_of(call, kind, [CommandNotDone() if result is None else result for result in results])
+    return answer_of(call, kind, [CommandNotDone() if result is None else result for result in heard.results])
 
 
 async def _read(call: Call[Any, None], index: int, text: bytes, take: Take) -> tuple[Item, bool]:

@@ -208,7 +208,7 @@ async def test_what_is_warm_is_weighed_and_bounded(world: World, project):
     owner, project_id, _ = project
     for number in range(3):
         ok(await put(owner, project_id, MAP + b" " * number, release="r1", source_url=f"~/{number}.js"))
-    frames = [unmangling.Frame(f"https://shop.example/{number}.js", 1, 73, None) for number in range(3)]
+    frames = [unmangling.RecordedFrame(f"https://shop.example/{number}.js", 1, 73, None) for number in range(3)]
 
     async def work(store: Any) -> None:
         rows = await store.find(SOURCE_MAPS, "t.project_id = %s", project_id)
@@ -237,7 +237,7 @@ async def test_a_file_that_ends_a_parser_ends_nothing_here(world: World, project
         assert found["unmapped_source_urls"] == [URL]
     kept = "select verdict from source_map_blobs where project_id = %s and verdict is not null"
     assert await world.sql(kept, project_id) == [("map_too_complex",)]
-    frames = [unmangling.Frame(URL, 1, 73, None)]
+    frames = [unmangling.RecordedFrame(URL, 1, 73, None)]
     tried = []
 
     async def elsewhere(store: Any) -> None:
@@ -256,7 +256,7 @@ async def test_a_trial_that_was_no_trial_is_repeated(world: World, project, monk
     """Nothing is kept, neither with the map nor in memory, when the machine had no process for it."""
     owner, project_id, _ = project
     ok(await put(owner, project_id, MAP, release="r1", source_url="~/assets/shop.min.js"))
-    frames = [unmangling.Frame(URL, 1, 73, None)]
+    frames = [unmangling.RecordedFrame(URL, 1, 73, None)]
 
     async def work(store: Any) -> None:
         one = unmangling.Unmangler(store)
