@@ -54,16 +54,15 @@ def list_(as_json: bool) -> None:
 @json_option
 def status(as_json: bool) -> None:
     """Show row counts, an unfinished rebuild, and the lag of the log's readers."""
-    from psycopg import sql
-
+    from service.eventstore.history.audit import count_rows
     from service.registry import read_models
 
-    rows: list[dict[str, Any]] = []
     with connection() as opened:
         unfinished: dict[str, int] = dict(opened.execute("select name, events from rebuilds").fetchall())
-        for name in read_models():
-            [[count]] = opened.execute(sql.SQL("select count(*) from {}").format(sql.Identifier(name))).fetchall()
-            rows.append({"name": name, "rows": count, "behind": 0, "rebuild": unfinished.get(name)})
+        rows: list[dict[str, Any]] = [
+            {"name": name, "rows": count_rows(opened, name), "behind": 0, "rebuild": unfinished.get(name)}
+            for name in read_models()
+        ]
         readers = "select c.name, s.size - c.position from checkpoints c, log_state s order by c.name"
         rows += [
             {"name": f"reader {name}", "rows": None, "behind": behind, "rebuild": None}

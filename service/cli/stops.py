@@ -9,9 +9,8 @@ import click
 from service.cli.shared.common import json_option, print_json, progress, say, with_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from service.contracts.stopping import StopTally
+    from service.eventstore.history.audit import Report
     from service.eventstore.store import EventStore
     from service.runs.background.effects import StartedGrant
 
@@ -45,9 +44,7 @@ def pause(everything: bool, why: str, as_json: bool) -> None:  # noqa: ARG001 - 
         raise SystemExit(1)
 
 
-async def _stop(
-    store: EventStore, why: str, report: Callable[[int, int], None]
-) -> tuple[StopTally, list[StartedGrant]]:
+async def _stop(store: EventStore, why: str, report: Report) -> tuple[StopTally, list[StartedGrant]]:
     from service.contracts.stopping import stop_installation
     from service.runs.background.effects import started_anywhere
 

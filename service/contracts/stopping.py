@@ -8,7 +8,7 @@ busy is tried again after the others, and what could not be paused is told.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import psycopg
@@ -18,6 +18,7 @@ from service.auth.system import carry_out
 from service.contracts import commands
 from service.eventstore.declare.commands import OutcomeUnknown
 from service.eventstore.declare.faults import StreamFault
+from service.eventstore.history.audit import Report, unreported
 from service.eventstore.store import EventStore
 from service.fairness.not_done import CommandNotDone, ReadNotDone
 from statemachines.contracts.contract import ContractNotFound
@@ -52,9 +53,7 @@ class StopTally(NamedTuple):
     not_stopped: list[NotStopped]
 
 
-async def stop_installation(
-    store: EventStore, why: str, progress: Callable[[int, int], None] = lambda _done, _total: None
-) -> StopTally:
+async def stop_installation(store: EventStore, why: str, progress: Report = unreported) -> StopTally:
     """Stop every automation of the installation; `why` is kept with each event. Raises what the store raises."""
     stop = await carry_out(store, ACTOR, "pause --all", commands.stop_installation(why))
     paused: list[str] = []
@@ -84,7 +83,7 @@ async def _pause_each(
     why: str,
     paused: list[str],
     failed: dict[str, NotStopped],
-    progress: Callable[[int, int], None],
+    progress: Report,
 ) -> None:
     """Pause these contracts, some at a time. One that is busy is left for another round."""
     room = asyncio.Semaphore(AT_ONCE)

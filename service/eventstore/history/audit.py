@@ -250,7 +250,6 @@ def count_rows(connection: Connection, table: str) -> int:
 
 def reported(rows: Iterable[T], total: int, report: Report) -> Iterator[T]:
     """Yield rows, and report them as they are passed; the end is reported too."""
-    done = 0
     for done, row in enumerate(rows):
         if done % _ROWS_A_REPORT == 0:
             report(done, total)

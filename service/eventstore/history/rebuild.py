@@ -11,7 +11,7 @@ it in the table, in the swap at the latest: whoever writes it writes it there.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -24,6 +24,7 @@ from service.eventstore.connect.clock import NOW_SECONDS
 from service.eventstore.declare import names
 from service.eventstore.declare.commands import Command
 from service.eventstore.declare.intents import Intent, system_command
+from service.eventstore.history.audit import Report, unreported
 from service.eventstore.history.fold_digest import fold_digest
 from service.eventstore.history.folding import (
     Folded,
@@ -58,7 +59,6 @@ _TAKE = (
 )
 
 Connection = psycopg.Connection[Any]
-Progress = Callable[[int, int], None]  # events folded, events that there are
 
 
 class RebuildRunning(Exception):
@@ -72,7 +72,7 @@ class TableIsNewer(Exception):
 class _Rebuild:
     """One rebuild in progress; its cursor lives in the table `rebuilds` so that another process can go on."""
 
-    def __init__(self, connection: Connection, projection: AnyProjection, progress: Progress) -> None:
+    def __init__(self, connection: Connection, projection: AnyProjection, progress: Report) -> None:
         self.connection = connection
         self.projection = projection
         self.table = projection.table
@@ -331,7 +331,7 @@ class _Rebuild:
         return tuple(row)
 
 
-def rebuild(conninfo: str, projection: AnyProjection, progress: Progress = lambda *_: None) -> ProjectionRebuilt:
+def rebuild(conninfo: str, projection: AnyProjection, progress: Report = unreported) -> ProjectionRebuilt:
     """Rebuild one read model; safe under load, resumable after a kill. Returns the receipt: what was done.
 
     Raises RebuildRunning when another process rebuilds it, or when every attempt to swap found the table in use, and
