@@ -67,15 +67,12 @@ def telling_what_is_left(book: Book, now: int) -> Iterator[None]:
 def find_left(book: Book, now: int) -> list[str]:
     """Topics that the run can take at `now`; empty when it is over with nothing open outside the service."""
     book = as_of(book, now)
-    return [
-        topic
-        for topic in allowed_next(runs.MACHINE, book.run)
-        if not _without_ground(book, topic) and (topic not in _RUNNERS or runner_may_act(book, now))
-    ]
+    without = _groundless(book) if runner_may_act(book, now) else _groundless(book) | _RUNNERS
+    return [topic for topic in allowed_next(runs.MACHINE, book.run) if topic not in without]
 
 
-def _without_ground(book: Book, topic: str) -> bool:
-    """Whether what the table allows has no ground yet, or no more: the order of grants and proofs is data (G-110)."""
+def _groundless(book: Book) -> set[str]:
+    """Topics that have no ground yet, or no more, where the table allows them: grants and proofs are data (G-110)."""
     run = book.run
     weekly, merging = run.case_id is None, run.terms.delivery.mode == "auto_merge"
     has_source = book.report.source is not None
@@ -84,7 +81,7 @@ def _without_ground(book: Book, topic: str) -> bool:
     spent = run.merge_grant is not None and run.merge_grant.consumed_at is not None
     granted, merge_granted = _stands(book, "draft_pr"), _stands(book, "auto_merge")
     askable: tuple[e.Action, ...] = ("escalate",) if weekly else get_args(e.Action)
-    return {
+    without = {
         e.RunApprovalRequested.TOPIC: all(refused(run, action) for action in askable),
         e.RunDraftPrAuthorized.TOPIC: weekly or granted or refused(run, "draft_pr"),
         e.RunDraftPrConsumed.TOPIC: not granted or refused(run, "draft_pr"),
@@ -101,7 +98,8 @@ def _without_ground(book: Book, topic: str) -> bool:
         e.RunReported.TOPIC: not (weekly and has_source),
         e.RunEscalated.TOPIC: refused(run, "escalate"),
         e.RunEscalatedOutside.TOPIC: refused(run, "escalate"),
-    }.get(topic, False)
+    }
+    return {topic for topic, holds in without.items() if holds}
 
 
 def _stands(book: Book, kind: e.GrantKind) -> bool:
