@@ -138,19 +138,15 @@ async def _cases(
             raise TooMuch
     changed_ids = array(changed)
     known, unknown = await _counts(connection, project_id, start, changed_ids)
-    steady = 0
-    async for page in _unchanged(connection, project_id, start, changed_ids, LOOKED_AT, kept=True):
-        found, missing = await _counts(connection, project_id, start, array(page))
-        known |= found
-        unknown |= missing
-        steady += len(found) - len(missing)
-        if steady >= LOOKED_AT:
-            break
-    async for page in _unchanged(connection, project_id, start, changed_ids, NAMED, kept=False):
-        found, missing = await _counts(connection, project_id, start, array(page))
-        known |= found
-        unknown |= missing
-        break
+    for kept, size, enough in ((True, LOOKED_AT, LOOKED_AT), (False, NAMED, 0)):
+        steady = 0
+        async for page in _unchanged(connection, project_id, start, changed_ids, size, kept=kept):
+            found, missing = await _counts(connection, project_id, start, array(page))
+            known |= found
+            unknown |= missing
+            steady += len(found) - len(missing)
+            if steady >= enough:
+                break
     return known, unknown
 
 
