@@ -13,9 +13,6 @@ from urllib.parse import urlsplit
 POSTHOG = "posthog"
 SENTRY = "sentry"
 
-QUERY_KEYS: Mapping[str, tuple[str, ...]] = {POSTHOG: (), SENTRY: ("sentry_key",)}
-"""The parameters in which the key of a protocol may come."""
-
 Headers = Mapping[str, str]
 Query = Mapping[str, str | Sequence[str]]
 

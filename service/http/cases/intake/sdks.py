@@ -45,4 +45,4 @@ def _posthog_coding(query: Query) -> str:
 
 
 POSTHOG = Sdk(sdk_keys.POSTHOG, posthog.key_of, _posthog_told, _posthog_coding, ("compression",))
-SENTRY = Sdk(sdk_keys.SENTRY, _sentry_key, _sentry_told, _sentry_coding)
+SENTRY = Sdk(sdk_keys.SENTRY, _sentry_key, _sentry_told, _sentry_coding, ("sentry_key",))

@@ -7,7 +7,6 @@ from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from service.auth.authenticator import QUERY_DSN_PATHS
-from service.auth.sdk_keys import QUERY_KEYS
 from service.http.edge.declare.operations import Operation
 
 HEADER = "x-service-ignored"
@@ -34,8 +33,6 @@ def known_parameters(operation: Operation) -> frozenset[bytes]:
     known = {AS_OF, *(() if operation.query is None else operation.query.__struct_encode_fields__)}
     if operation.path in QUERY_DSN_PATHS:
         known.add("dsn")
-    if operation.sdk:
-        known.update(QUERY_KEYS[operation.sdk])
     if operation.protocol is not None:
         known.update(operation.protocol.parameters)
     return frozenset(name.encode() for name in known)
