@@ -18,42 +18,19 @@ from projections.accounts.sign_in import PROJECTION as SIGN_INS
 from projections.accounts.sign_in import SignInRow
 from projections.projects.project import PROJECTION as PROJECTS
 from service.eventstore.connect.clock import NOW_SECONDS
+from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.read.pages import PageEnd
 from service.eventstore.store import EventStore
 from statemachines.accounts.invitation import normalized, proves
 from statemachines.accounts.person import Person, PersonNotFound, Status
 from statemachines.projects.project import ProjectNotFound
 
-_KEYS_OF = (
-    "select row_to_json(t)::text, u.last_used_at from api_keys t left join key_uses u using (project_id, id) "
-    "where t.project_id = %s and (t.created_at, t.id) < (%s, %s) order by t.created_at desc, t.id desc limit %s"
-)
-_ALL_KEYS = (
-    "select row_to_json(t)::text, coalesce(p.email, ''), u.last_used_at from api_keys t "
-    "left join people p on p.project_id = t.project_id and p.id = t.project_id "
-    "left join key_uses u on u.project_id = t.project_id and u.id = t.id "
-    "where %s::text is null or t.project_id = %s order by t.created_at desc, t.id desc"
-)
-_MEMBERS = (
-    "select m.user_id, coalesce(p.email, ''), m.role, m.created_at from memberships m "
-    "left join people p on p.project_id = m.user_id and p.id = m.user_id "
-    "where m.project_id = %s order by m.created_at, m.user_id"
-)
-_MEMBERS_PAGE = (
-    "select m.user_id, coalesce(p.email, ''), m.role, m.created_at, m.id from memberships m "
-    "left join people p on p.project_id = m.user_id and p.id = m.user_id "
-    "where m.project_id = %s and (m.created_at, m.id) < (%s, %s) order by m.created_at desc, m.id desc limit %s"
-)
+_KEYS_OF = load_sql("accounts", "keys_of")
+_ALL_KEYS = load_sql("accounts", "all_keys")
+_MEMBERS = load_sql("accounts", "members")
+_MEMBERS_PAGE = load_sql("accounts", "members_page")
+_OFFERED = load_sql("accounts", "offered")
 _STANDS = "invitation_stands(project => t.project_id, invitation => t.id)"
-# An account that was deleted since it was made takes an invitation along, also when its person comes back.
-_OFFERED = (
-    "select row_to_json(t)::text, p.name, row_to_json(u)::text from invitations t "  # noqa: S608 - a constant
-    "join projects p on p.project_id = t.project_id and p.id = t.project_id and p.status = 'active' "
-    "join people u on u.project_id = %s and u.id = u.project_id "
-    f"where t.id = %s and ({_STANDS} or t.status = 'accepted' and t.accepted_by = u.id "
-    "and exists (select from memberships m where m.project_id = t.project_id and m.user_id = u.id)) "
-    "and not exists (select from deletions d where d.scope_id = u.id and d.fenced_at >= t.invited_at) limit 1"
-)
 
 
 class UsedKey(NamedTuple):
@@ -99,13 +76,13 @@ class Offered(NamedTuple):
 
 async def keys_of(store: EventStore, user_id: str, after: PageEnd, limit: int) -> list[UsedKey]:
     """List at most `limit` keys of a person that come after a place, live and revoked, newest first."""
-    rows = await store.fetch(_KEYS_OF, user_id, after.at, after.id, limit)
+    rows = await store.fetch(_KEYS_OF, user_id=user_id, at=after.at, id=after.id, limit=limit)
     return [UsedKey(msgspec.json.decode(text, type=KeyRow), used) for text, used in rows]
 
 
 async def all_keys(store: EventStore, user_id: str | None = None) -> list[ListedKey]:
     """List the keys of a person, or of everybody, newest first."""
-    rows = await store.fetch(_ALL_KEYS, user_id, user_id)
+    rows = await store.fetch(_ALL_KEYS, user_id=user_id)
     return [ListedKey(msgspec.json.decode(text, type=KeyRow), email, used) for text, email, used in rows]
 
 
@@ -130,7 +107,7 @@ async def members_of(store: EventStore, project_id: str) -> list[Member]:
     """List the members of a project, oldest first. Raises ProjectNotFound."""
     if await store.get(PROJECTS.table, project_id, project_id) is None:
         raise ProjectNotFound("There is no such project.")
-    return [Member(*row) for row in await store.fetch(_MEMBERS, project_id)]
+    return [Member(*row) for row in await store.fetch(_MEMBERS, project_id=project_id)]
 
 
 async def other_memberships(store: EventStore, project_id: str, user_id: str) -> list[MembershipRow]:
@@ -161,7 +138,8 @@ async def members_with(store: EventStore, project_id: str, email: str) -> list[s
 
 async def members_page(store: EventStore, project_id: str, after: PageEnd, limit: int) -> list[ListedMember]:
     """List at most `limit` members of a project that come after a place, newest first."""
-    return [ListedMember(*row) for row in await store.fetch(_MEMBERS_PAGE, project_id, after.at, after.id, limit)]
+    rows = await store.fetch(_MEMBERS_PAGE, project_id=project_id, at=after.at, id=after.id, limit=limit)
+    return [ListedMember(*row) for row in rows]
 
 
 async def open_invitations(store: EventStore, project_id: str) -> list[InvitationRow]:
@@ -172,7 +150,7 @@ async def open_invitations(store: EventStore, project_id: str) -> list[Invitatio
 
 async def find_offered(store: EventStore, made_id: str, user_id: str) -> Offered | None:
     """Find an invitation that a person could accept or has accepted; None for everybody else."""
-    for text, name, shown in await store.fetch(_OFFERED, user_id, made_id):
+    for text, name, shown in await store.fetch(_OFFERED, user_id=user_id, invitation_id=made_id):
         invitation, row = msgspec.json.decode(text, type=InvitationRow), msgspec.json.decode(shown, type=PersonRow)
         person = Person(Status(row.status), row.email, row.email_verified, row.name, row.synthetic)
         return Offered(invitation, name) if proves(person, invitation.email) else None

@@ -24,7 +24,7 @@ from service.auth.refusals import NotFound, OwnerRequired, PrincipalNotAllowed, 
 from service.auth.sdk_keys import POSTHOG, SENTRY, sent_keys
 from service.auth.secrets import Dsn, SecretKind
 from service.auth.uses import Uses
-from service.eventstore.connect.clock import NOW_SECONDS
+from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.store import EventStore
 from service.settings import Settings
 from statemachines.accounts.membership import membership_id
@@ -37,26 +37,14 @@ CACHE_SECONDS = 1.0
 CACHE_SIZE = 10_000
 QUERY_DSN_PATHS = ("/v1/logs/", "/v1/analytics/", "/v1/analytics/browser-config")
 
-_CREDENTIAL = (
-    "select row_to_json(t)::text, "  # noqa: S608 - a constant
-    "coalesce(paying_account(project => t.project_id, maker => p.created_by), t.project_id), "
-    "coalesce(owned_status(project => p.project_id, status => p.status) = 'active', false) "
-    "from credentials t left join projects p on p.project_id = t.project_id and p.id = t.project_id "
-    f"where t.secret_hash = %s and t.revoked_at is null and t.expires_at > {NOW_SECONDS} limit 1"
-)
-_DSN = (
-    "select p.id, paying_account(project => p.id, maker => p.created_by), "
-    "owned_status(project => p.project_id, status => p.status) = 'active' from projects p "
-    "where p.dsn_hash = %s limit 1"
-)
+_CREDENTIAL = load_sql("auth", "credential")
+_DSN = load_sql("auth", "dsn")
+_FORMER = load_sql("auth", "former")
+_ASKED = load_sql("auth", "asked")
+_ROLE_OF_MEMBER = load_sql("auth", "role_of_member")
+_STATUS_OF_PROJECT = load_sql("auth", "status_of_project")
 
 SELF_DELETE_PATH = "/v1/auth/self_delete"
-# Of an account that is gone the deletion remembers the key that asked, to show it the receipt (G-130).
-_FORMER = (
-    "select d.account_id from deletions d where d.api_key_sha256 = %s and d.kind = 'account' "  # noqa: S608 - constants
-    f"and (d.deleted_at is null or d.deleted_at > {NOW_SECONDS} - {KEPT_SECONDS}) limit 1"
-)
-_ASKED = "select exists (select from deletions d where d.scope_id = %s and d.account_id = %s and d.phase <> 'fenced')"
 
 _BEARER = "bearer "
 _SCOPED = frozenset({PrincipalKind.CI, PrincipalKind.RUNNER})
@@ -151,24 +139,14 @@ class Authenticator:
             return found[1]
         if principal.kind is PrincipalKind.KEY:
             assert principal.user_id is not None
-            rows = await self._store.doors.fetch(
-                "select m.role, owned_status(project => p.project_id, status => p.status) from memberships m "
-                "join projects p on p.project_id = m.project_id and p.id = m.project_id "
-                "where m.project_id = %s and m.id = %s",
-                project_id,
-                membership_id(project_id, principal.user_id),
-            )
+            mine = membership_id(project_id, principal.user_id)
+            rows = await self._store.doors.fetch(_ROLE_OF_MEMBER, project_id=project_id, membership_id=mine)
         elif principal.project_id == project_id:
             role = "dsn" if principal.kind is PrincipalKind.DSN else "credential"
             if as_found and principal.project_active:
                 return PrincipalStanding(role, fenced=False)
-            rows = await self._store.doors.fetch(
-                "select %s, owned_status(project => p.project_id, status => p.status) from projects p "
-                "where p.project_id = %s and p.id = %s",
-                role,
-                project_id,
-                project_id,
-            )
+            found_status = await self._store.doors.fetch(_STATUS_OF_PROJECT, project_id=project_id)
+            rows = [(role, status) for (status,) in found_status]
         else:
             rows = []
         for role, status in rows:
@@ -200,7 +178,7 @@ class Authenticator:
         except ProjectNotFound:
             if access.group != DELETION_GROUP or principal.user_id is None:
                 raise
-            [[asked]] = await self._store.doors.fetch(_ASKED, project_id, principal.user_id)
+            [[asked]] = await self._store.doors.fetch(_ASKED, scope_id=project_id, account_id=principal.user_id)
             if not asked:
                 raise
             return
@@ -251,7 +229,7 @@ class Authenticator:
         if authorization[: len(_BEARER)].lower() != _BEARER:
             return None
         digest = secrets.digest(authorization[len(_BEARER) :].strip())
-        for (user_id,) in await self._store.doors.fetch(_FORMER, digest):
+        for (user_id,) in await self._store.doors.fetch(_FORMER, digest=digest, kept=KEPT_SECONDS):
             return Principal(
                 PrincipalKind.KEY, user_id, scope_id=user_id, account=user_id, user_id=user_id, secret_hash=digest
             )
@@ -267,7 +245,7 @@ class Authenticator:
         raise Unauthenticated
 
     async def _credential(self, digest: str) -> Principal:
-        for text, account, active in await self._store.doors.fetch(_CREDENTIAL, digest):
+        for text, account, active in await self._store.doors.fetch(_CREDENTIAL, digest=digest):
             row = msgspec.json.decode(text, type=CredentialRow)
             return Principal(
                 PrincipalKind.RUNNER if row.kind == RUNNER else PrincipalKind.CI,
@@ -284,7 +262,7 @@ class Authenticator:
         raise Unauthenticated
 
     async def _dsn(self, digest: str) -> Principal:
-        for project_id, account, active in await self._store.doors.fetch(_DSN, digest):
+        for project_id, account, active in await self._store.doors.fetch(_DSN, digest=digest):
             return Principal(
                 PrincipalKind.DSN,
                 project_id,

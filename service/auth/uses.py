@@ -16,7 +16,7 @@ import structlog
 from projections.accounts import key as keys
 from projections.credentials import credential as credentials
 from projections.kernel.projection import Table
-from service.eventstore.connect.clock import NOW_SECONDS
+from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.store import EventStore
 
 log = structlog.get_logger(__name__)
@@ -25,25 +25,10 @@ FLUSH_SECONDS = 1.0
 KEEP_SECONDS = 60  # a newer use within this time is not written
 MOST_NOTES = 10_000
 
-_OWNERS: dict[Table[Any], Table[Any]] = {
-    keys.KEY_USES: keys.PROJECTION.table,
-    credentials.CREDENTIAL_USES: credentials.PROJECTION.table,
+_WRITE: dict[Table[Any], str] = {
+    keys.KEY_USES: load_sql("auth", "use_keys"),
+    credentials.CREDENTIAL_USES: load_sql("auth", "use_credentials"),
 }
-
-
-def _upsert(uses: Table[Any], owners: Table[Any]) -> str:
-    """Write the uses of rows that still exist, in the order of their key so that two processes cannot deadlock.
-
-    They are held until that is committed: whoever deletes one finds its use afterwards.
-    """
-    return (
-        f"insert into {uses.name} (project_id, id, last_used_at) "  # noqa: S608 - names come from declarations
-        f"select o.project_id, o.id, {NOW_SECONDS} "
-        f"from unnest(%s::text[], %s::text[]) u(project_id, id) join {owners.name} o using (project_id, id) "
-        "order by o.project_id, o.id for key share of o "
-        "on conflict (project_id, id) do update set last_used_at = excluded.last_used_at "
-        f"where {uses.name}.last_used_at <= excluded.last_used_at - {KEEP_SECONDS}"
-    )
 
 
 class Uses:
@@ -51,7 +36,7 @@ class Uses:
 
     def __init__(self, store: EventStore) -> None:
         self._store = store
-        self._notes: dict[Table[Any], set[tuple[str, str]]] = {table: set() for table in _OWNERS}
+        self._notes: dict[Table[Any], set[tuple[str, str]]] = {table: set() for table in _WRITE}
         self._connection: psycopg.AsyncConnection[tuple[Any, ...]] | None = None
         self._lock = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
@@ -86,7 +71,8 @@ class Uses:
                 for table, names in due.items():
                     connection = await self._connected()
                     scopes, ids = [scope for scope, _ in names], [name for _, name in names]
-                    await connection.execute(_upsert(table, _OWNERS[table]).encode(), (scopes, ids))
+                    values = {"scopes": scopes, "ids": ids, "kept": KEEP_SECONDS}
+                    await connection.execute(_WRITE[table].encode(), values)
             except (psycopg.Error, OSError) as error:
                 log.warning("uses_not_written", cause=type(error).__name__)
 

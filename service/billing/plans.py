@@ -7,6 +7,7 @@ from typing import Final, NamedTuple, get_args
 
 from projections.billing.subscription import SUBSCRIPTIONS, SubscriptionRow
 from schemas.billing.payment import BillingWord, PaidPlan
+from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.store import EventStore
 from service.settingvalues import FREE_PLAN, Plan
 from statemachines.billing.subscription import Status
@@ -19,10 +20,7 @@ _LATEST = "t.created_at desc, t.id"
 LIVE = frozenset({Status.ACTIVE.value, Status.PAST_DUE.value})
 """Of these the plan holds: what is due may still come (G-073)."""
 _KEEPING = LIVE | {Status.SUSPENDED.value}
-_PAYERS = (
-    "select p.project_id, paying_account(project => p.project_id, maker => p.created_by) "
-    "from projects p where p.status = 'active'"
-)
+_PAYERS = load_sql("billing", "payers")
 _WORDS: Mapping[str, BillingWord] = {
     Status.ACTIVE.value: "active",
     Status.PAST_DUE.value: "past_due",

@@ -18,7 +18,7 @@ from service.auth.system import carry_out
 from service.billing import commands
 from service.billing.notifications import read_seen, whose
 from service.billing.payments import PaymentProviderUnavailable, Payments, SeenSubscriptions
-from service.eventstore.connect.clock import NOW
+from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.store import EventStore
 from service.settingvalues import Plan
 from statemachines.billing.subscription import Notification, Standing
@@ -27,13 +27,9 @@ log = structlog.get_logger(__name__)
 
 PAGES = 4  # of a look, the first one among them
 _STEP = "billing.reconcile"
-# The place in the round is kept among the turns of other sweeps. Without one a round begins.
-_PLACE = "select id from sweep_turns where project_id = '' and step = %s"
-_LEAVE = "delete from sweep_turns where project_id = '' and step = %s and id <> %s"
-_KEEP = (
-    f"insert into sweep_turns (project_id, step, id, considered_at) values ('', %s, %s, {NOW}) "  # noqa: S608 - constants
-    "on conflict (project_id, step, id) do update set considered_at = excluded.considered_at"
-)
+_PLACE = load_sql("billing", "place")
+_LEAVE = load_sql("billing", "leave_places")
+_KEEP = load_sql("billing", "keep_place")
 
 
 class Reconciled(NamedTuple):
@@ -100,13 +96,13 @@ def _differs(row: SubscriptionRow | None, said: Notification) -> bool:
 
 
 async def _place(store: EventStore) -> str | None:
-    rows = await store.fetch(_PLACE, _STEP)
+    rows = await store.fetch(_PLACE, step=_STEP)
     return str(rows[0][0]) if rows else None
 
 
 async def _keep(store: EventStore, place: str | None) -> None:
     """Keep where the round goes on; None: it is at its end."""
     async with store.facts.connection() as connection, connection.transaction():
-        await connection.execute(_LEAVE, (_STEP, place or ""))
+        await connection.execute(_LEAVE.encode(), {"step": _STEP, "place": place or ""})
         if place is not None:
-            await connection.execute(_KEEP, (_STEP, place))
+            await connection.execute(_KEEP.encode(), {"step": _STEP, "place": place})

@@ -15,6 +15,7 @@ from projections.runs.lease import LeaseRow
 from service.auth.refusals import InvalidPayload, refusal
 from service.eventstore.declare.commands import Lookup, Unit
 from service.eventstore.declare.intents import Intent
+from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.store import EventStore
 from service.ids import new_id
 from service.runs.commands.scope import ChainScope
@@ -29,10 +30,7 @@ from statemachines.runs.claim import lease_live
 from statemachines.runs.lease import CaseAlreadyClaimed
 from statemachines.runs.steps.book import overdue
 
-_AROUND = """
-select (select json_agg(m.id order by m.id) from cases m where m.project_id = %s and m.merged_into = %s)::text,
-    (select json_agg(row_to_json(l)) from leases l where l.project_id = %s and l.case_id = any(%s))::text
-"""
+_AROUND = load_sql("cases", "around")
 
 Decision = Callable[[Case, int], list[Event]]
 
@@ -195,7 +193,9 @@ async def split(
 
 async def _look_around(store: EventStore, project_id: str, *case_ids: str) -> _Around:
     """Read what was merged into the first of these cases, and who works on each."""
-    [[members, leases]] = await store.fetch(_AROUND, project_id, case_ids[0], project_id, list(case_ids))
+    [[members, leases]] = await store.fetch(
+        _AROUND, project_id=project_id, case_id=case_ids[0], case_ids=list(case_ids)
+    )
     rows = {row.case_id: row for row in msgspec.json.decode(leases or "[]", type=list[LeaseRow])}
     chains = [ChainScope.of(project_id, case_id, rows.get(case_id)) for case_id in dict.fromkeys(case_ids)]
     return _Around(tuple(msgspec.json.decode(members or "[]", type=list[str])), tuple(chains))

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from service.eventstore.connect.clock import DAY
+from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.read.pages import END, PageEnd
 from service.eventstore.store import EventStore
 
@@ -28,40 +29,9 @@ MOST_CASES = 2_000  # whose rows are counted, those with the most errors
 ROWS = 50_000  # that a statement counts by the index alone
 ROWS_READ = 10_000  # that a statement tells apart by their fingerprints
 
-# Counters are looked up by their keys, and only of cases that match: the planner would read those of the whole project.
-_COMPARE = """
-with piece as materialized (
-    select c.id, c.opened_at, c.fingerprint like %s as matches, c.revision = 1 as own, c.merged_into from cases c
-    where c.project_id = %s and (c.opened_at, c.id) < (%s, %s) order by c.opened_at desc, c.id desc limit %s
-), last as (
-    select q.id from piece q order by q.opened_at, q.id limit 1
-)
-select (select count(*) from piece), p.opened_at, p.id, p.matches, p.own, p.merged_into, s.event_count,
-    s.first_seen_at, s.last_seen_at, s.sample is not null,
-    (select t.event_count from case_stats t where t.project_id = %s and t.id = p.merged_into)
-from piece p left join lateral (
-    select t.* from case_stats t where p.matches and t.project_id = %s and t.id = p.id offset 0) s on true
-where p.matches or p.id = (select id from last)
-order by p.opened_at desc, p.id desc
-"""
-# Each case is looked up in the index of cases: a planner that took them all together would read what all others had.
-_COUNT = f"""
-select count(*) filter (where e.own), count(*) filter (where not e.own), {
-    ", ".join("count(*) filter (where e.wanted and e.by_rows <= %s and e.received_at >= %s)" for _ in WINDOWS)
-}
-from (
-    (select l.received_at, o.by_rows, true as own, true as wanted
-    from unnest(%s::text[], %s::bigint[]) as o(id, by_rows) cross join lateral (
-        select e.received_at from log_events e where e.project_id = %s and e.case_id = o.id
-        and e.received_at >= o.by_rows and e.received_at >= %s and e.received_at < %s offset 0) l limit %s)
-    union all
-    (select l.received_at, 0, false, l.fingerprint like %s
-    from unnest(%s::text[]) as o(id) cross join lateral (
-        select e.received_at, e.fingerprint from log_events e where e.project_id = %s and e.case_id = o.id
-        and e.received_at >= %s and e.received_at < %s offset 0) l limit %s)
-) e
-"""  # noqa: S608 - constants
-_KEPT_FROM = "select min(e.received_at) from log_events e where e.project_id = %s"
+_COMPARE = load_sql("cases", "compare")
+_COUNT = load_sql("cases", "count_matching")
+_KEPT_FROM = load_sql("cases", "kept_from")
 
 
 class Window(NamedTuple):
@@ -156,7 +126,9 @@ async def _compare(store: EventStore, project_id: str, like: str, found: _Found,
     try:
         while True:
             async with asyncio.timeout_at(deadline):
-                rows = await store.fetch(_COMPARE, like, project_id, place.at, place.id, CASES, project_id, project_id)
+                rows = await store.fetch(
+                    _COMPARE, project_id=project_id, like=like, at=place.at, id=place.id, most=CASES
+                )
             for _, _, *case in rows:
                 if case[1]:
                     found.add(case)
@@ -172,18 +144,28 @@ async def _count(store: EventStore, project_id: str, like: str, found: _Found, n
     complete = not found.narrow() and found.compared_from is None
     bottom = found.since[-1] if found.mixed else min((since for _, since in found.own.values()), default=now + 1)
     edge, span = now + 1, DAY
+    first, second, third = found.since
     running = asyncio.get_running_loop()
     try:
         while edge > bottom:
             low, began = max(bottom, edge - span), running.time()
             own = {case_id: since for case_id, (_, since) in found.own.items() if since < edge}
-            stretch = (low, edge)
             async with asyncio.timeout_at(deadline):
                 [[of_own, of_mixed, *events]] = await store.fetch_planned(
-                    _COUNT, *(moment for moment in found.since for _ in range(2)),
-                    list(own), list(own.values()), project_id, *stretch, ROWS,
-                    like, list(found.mixed), project_id, *stretch, ROWS_READ,
-                )  # fmt: skip
+                    _COUNT,
+                    project_id=project_id,
+                    first=first,
+                    second=second,
+                    third=third,
+                    own=list(own),
+                    own_since=list(own.values()),
+                    most=ROWS,
+                    like=like,
+                    mixed=list(found.mixed),
+                    most_mixed=ROWS_READ,
+                    low=low,
+                    edge=edge,
+                )
             if of_own == ROWS or of_mixed == ROWS_READ:  # There may be more in so long a time.
                 if edge - low == 1:
                     break
@@ -203,7 +185,7 @@ async def _count(store: EventStore, project_id: str, like: str, found: _Found, n
 
 async def _kept_from(store: EventStore, project_id: str) -> int:
     """Since when there are rows: what retention has taken is counted nowhere but in the counters of its cases."""
-    [[moment]] = await store.fetch_planned(_KEPT_FROM, project_id)
+    [[moment]] = await store.fetch_planned(_KEPT_FROM, project_id=project_id)
     return int(moment or 0)
 
 

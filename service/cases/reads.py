@@ -16,8 +16,8 @@ from projections.runs.claim import ClaimRow
 from projections.runs.lease import LeaseRow
 from schemas.cases.case import CaseLatestEvent, MergedCase, TrendBucket
 from service.auth.refusals import refusal
-from service.cases.listing import MERGED, PEOPLE
-from service.eventstore.connect.clock import DAY, NOW_SECONDS, TODAY
+from service.eventstore.connect.clock import DAY
+from service.eventstore.declare.sqlfiles import load_sql, on_table
 from service.eventstore.schema.partitioned import partition_of
 from service.eventstore.store import EventStore
 from statemachines.cases import suppression as suppressions
@@ -25,85 +25,15 @@ from statemachines.runs.claim import ClaimRequired, Holder, lease_live
 
 TREND_DAYS = 14
 TREND_COUNTED = 5000  # errors of a case that a trend looks at, newest first
-NEWEST_NOTES = 50  # comments, and runs of agents
 
-_LATEST = (
-    "json_build_object('id', e.id, 'message', e.message, 'level', e.level, 'environment', e.environment, "
-    "'release', e.release, 'user_id', e.user_id, 'tags', e.tags, 'received_at', e.received_at, "
-    "'adjusted', coalesce(e.adjusted, '[]'))"
-)
-# Of partitions by the day only those are planned, locked and opened whose days are named: with a statement that is
-# planned for its values, and without any function of time in it.
-_EVIDENCE = f"""
-select json_build_object('latest', (
-    select {_LATEST}
-    from unnest(%s::text[]) as o(id) cross join lateral (
-        select * from log_events e where e.project_id = %s and e.case_id = o.id and e.received_at = %s
-        order by e.id desc limit 1) e
-    order by e.id desc limit 1),
-'grouped_by', (
-    select e.grouped_by from log_events e where e.project_id = %s and e.case_id = %s and e.received_at = %s
-    order by e.id desc limit 1),
-'days', coalesce((
-    select json_object_agg(x.day, x.events) from (
-        select e.received_at - mod(e.received_at, {DAY}) as day, count(*) as events
-        from unnest(%s::text[]) as o(id) cross join lateral (
-            select e.received_at from log_events e
-            where e.project_id = %s and e.case_id = o.id and e.received_at >= %s and e.received_at <= %s
-            order by e.received_at desc, e.id desc limit {TREND_COUNTED}) e
-        group by 1) x), '{{}}'))::text
-"""  # noqa: S608 - constants
-# Of a case that is new today, and alone, one partition tells all. Named, it needs no plan for each time: that took six
-# times as long as to run it.
-_EVIDENCE_OF_TODAY = f"""
-select json_build_object('latest', e.latest, 'grouped_by', e.grouped_by, 'days', coalesce((
-    select json_object_agg(o.day, o.events) from (
-        select %s::bigint as day, count(*) as events from (
-            select from {{0}} e where e.project_id = %s and e.case_id = %s and e.received_at <= %s
-            limit {TREND_COUNTED}) e) o where o.events > 0), '{{{{}}}}'))::text
-from (values (true)) always left join lateral (
-    select {_LATEST} as latest, e.grouped_by from {{0}} e
-    where e.project_id = %s and e.case_id = %s and e.received_at = %s order by e.id desc limit 1) e on true
-"""  # noqa: S608 - constants
-_MEMBERS = """
-select json_agg(json_build_object('case_id', m.id, 'fingerprint', m.fingerprint, 'event_count', t.event_count)
-    order by m.id)
-from cases m join case_stats t on t.project_id = m.project_id and t.id = m.id
-where m.project_id = c.project_id and m.merged_into = c.id
-"""
-_COMMENTS = f"""
-select json_agg(row_to_json(n) order by n.commented_at desc, n.id desc) from (
-    select * from case_comments n where n.project_id = c.project_id and n.case_id = c.id
-    order by n.commented_at desc, n.id desc limit {NEWEST_NOTES}) n
-"""  # noqa: S608 - a constant
-_RUNS = f"""
-select json_agg(row_to_json(n) order by n.recorded_at desc, n.id desc) from (
-    select * from case_runs n where n.project_id = c.project_id and n.case_id = c.id
-    order by n.recorded_at desc, n.id desc limit {NEWEST_NOTES}) n
-"""  # noqa: S608 - a constant
-_RECORD = f"""
-select json_build_object('now', {NOW_SECONDS}, 'case', row_to_json(c), 'stats', row_to_json(s), 'lease', row_to_json(l),
-    'claim', row_to_json(k), 'rules', row_to_json(r), 'today', {TODAY},
-    'merged', coalesce(({_MEMBERS}), '[]'), 'comments', coalesce(({_COMMENTS}), '[]'),
-    'runs', coalesce(({_RUNS}), '[]'), 'total', json_build_object(
-        'events', s.event_count + coalesce(g.events, 0), 'people', {PEOPLE.format("s")},
-        'first_seen_at', least(s.first_seen_at, g.first_at), 'last_seen_at', greatest(s.last_seen_at, g.last_at),
-        'unmarked', s.unmarked or coalesce(g.unmarked, false)))::text, {{beside}}
-from cases c join case_stats s on s.project_id = c.project_id and s.id = c.id {MERGED}
-left join projects p on p.project_id = c.project_id and p.status = 'active'
-left join leases l on l.project_id = p.project_id and l.case_id = c.id
-left join claims k on k.project_id = l.project_id and k.id = l.claim_id
-left join suppressions r on r.project_id = c.project_id and r.id = %s
-where c.project_id = %s and c.id = %s
-"""  # noqa: S608 - constants
+_RECORD = load_sql("cases", "record")
+_EVIDENCE = load_sql("cases", "evidence")
+_EVIDENCE_OF_TODAY = load_sql("cases", "evidence_of_today")
 
 
 def record_with(column: str) -> str:
-    """Make the query of a case's record and of one more column over case `c` and its counts `s`, for read_case.
-
-    Without its line breaks it is short enough for the driver to keep how it is written for the server.
-    """
-    return " ".join(_RECORD.format(beside=column).split())
+    """Make the query of a case's record and of one more column over case `c` and its counts `s`, for read_case."""
+    return _RECORD.replace("{beside}", column)
 
 
 class CaseTotal(msgspec.Struct, frozen=True):
@@ -174,7 +104,8 @@ async def read_case(
     `query` is of record_with; what its column has is returned beside the case. Raises `case_not_found` and
     ClaimRequired.
     """
-    rows = await store.fetch(query, suppressions.stream(project_id).id, project_id, case_id)
+    suppressions_id = suppressions.stream(project_id).id
+    rows = await store.fetch(query, project_id=project_id, case_id=case_id, suppressions_id=suppressions_id)
     if not rows:
         raise refusal("case_not_found")
     bundle = msgspec.json.decode(rows[0][0], type=CaseBundle)
@@ -200,14 +131,20 @@ async def _evidence(store: EventStore, bundle: CaseBundle) -> CaseEvidence:
         except UndefinedTable:
             pass  # The day has no partition of its own: the default one has its rows, or they are gone.
     ids = [case_id, *(member.case_id for member in bundle.merged)]
-    latest = (ids, project_id, last, project_id, case_id, bundle.stats.last_seen_at)
-    [[text]] = await store.fetch_planned(_EVIDENCE, *latest, ids, project_id, since, last)
+    [[text]] = await store.fetch_planned(
+        _EVIDENCE,
+        project_id=project_id,
+        case_id=case_id,
+        case_ids=ids,
+        last=last,
+        own_last=bundle.stats.last_seen_at,
+        since=since,
+    )
     return msgspec.json.decode(text, type=CaseEvidence)
 
 
 async def _evidence_of_today(store: EventStore, project_id: str, case_id: str, today: int, last: int) -> CaseEvidence:
     """Read what the errors of a case say that has none but of today. Raises UndefinedTable."""
-    of_case = (project_id, case_id, last)
-    query = _EVIDENCE_OF_TODAY.format(partition_of("log_events", today))
-    [[text]] = await store.fetch(query, today, *of_case, *of_case)
+    query = on_table(_EVIDENCE_OF_TODAY, partition_of("log_events", today))
+    [[text]] = await store.fetch(query, project_id=project_id, case_id=case_id, today=today, last=last)
     return msgspec.json.decode(text, type=CaseEvidence)

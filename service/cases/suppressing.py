@@ -15,6 +15,7 @@ from service.auth.refusals import refusal
 from service.auth.system import carry_out
 from service.eventstore.declare.commands import Unit
 from service.eventstore.declare.intents import Intent
+from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.read.pages import PageEnd
 from service.eventstore.store import EventStore
 from service.ids import new_id
@@ -25,10 +26,7 @@ from statemachines.cases.suppression import Action
 PAGE = 500
 AT_ONCE = 8
 
-_ATTENTION = """
-select c.opened_at, c.id, c.fingerprint from cases c
-where c.project_id = %s and c.status = %s and (c.opened_at, c.id) > (%s, %s) order by c.opened_at, c.id limit %s
-"""
+_ATTENTION = load_sql("cases", "attention")
 
 
 class SuppressionWish(NamedTuple):
@@ -99,7 +97,9 @@ async def apply_rules(store: EventStore, project_id: str) -> int:
                 suppressions.Rule(rule.id, rule.fingerprint_pattern, Action(rule.action))
                 for rule in (row.rules if row else ())
             ]
-            found = await store.fetch(_ATTENTION, project_id, status, place.at, place.id, PAGE)
+            found = await store.fetch(
+                _ATTENTION, project_id=project_id, status=status, at=place.at, id=place.id, most=PAGE
+            )
             due = [case_id for _, case_id, fingerprint in found if suppressions.settling_rule(rules, fingerprint)]
             for first in range(0, len(due), AT_ONCE):
                 together = due[first : first + AT_ONCE]

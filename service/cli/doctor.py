@@ -22,8 +22,8 @@ from service.embedded.attach import supervisor_of
 from service.embedded.errors import EmbeddedError
 from service.embedded.layout import Layout
 from service.embedded.place import unfit
-from service.eventstore.connect.clock import NOW
 from service.eventstore.connect.connection import CONNECT_SECONDS, answering_within
+from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.history import newer
 from service.eventstore.history.audit import damaged_streams
 from service.eventstore.schema import migrations
@@ -37,6 +37,12 @@ from service.settingvalues import YES
 from statemachines.contracts import stop
 
 OK, WARNING, WRONG = "ok", "warning", "wrong"
+_SCHEMA_IS_THERE = load_sql("cli", "schema_is_there")
+_SERVER_SETTINGS = load_sql("cli", "server_settings")
+_CLOCK_OFFSET = load_sql("cli", "clock_offset")
+_UNNUMBERED = load_sql("cli", "unnumbered")
+_FAILED_TASKS = load_sql("cli", "failed_tasks")
+_LAST_EVENT_IF = load_sql("cli", "last_event_if")
 ANSWER_SECONDS = 5.0
 FREE_BYTES = 1_000_000_000
 MB = 1_000_000
@@ -135,8 +141,7 @@ def _server(connection: psycopg.Connection[Any], settings: Settings) -> Iterator
         "server", WRONG if problems else OK, " ".join(problems) or f"PostgreSQL {version}, commits are durable"
     )
     names = ["data_checksums", "max_locks_per_transaction", "max_connections", "max_prepared_transactions"]
-    query = "select name, setting from pg_settings where name = any(%s)"
-    found: dict[str, str] = dict(connection.execute(query, (names,)).fetchall())
+    found: dict[str, str] = dict(connection.execute(_SERVER_SETTINGS.encode(), {"names": names}).fetchall())
     checksums = found["data_checksums"] == "on"
     detail = "on" if checksums else "off: silent disk errors go unnoticed; pg_checksums turns them on"
     yield Finding("checksums", OK if checksums else WARNING, detail)
@@ -150,7 +155,7 @@ def _server(connection: psycopg.Connection[Any], settings: Settings) -> Iterator
 
 def _role(connection: psycopg.Connection[Any], settings: Settings) -> Iterator[Finding]:
     """Whether the role that serves could take away what guards the history."""
-    [[there]] = connection.execute("select to_regclass('events') is not null").fetchall()
+    [[there]] = connection.execute(_SCHEMA_IS_THERE.encode()).fetchall()
     if not there:
         return
     role = serving_role(connection)
@@ -173,7 +178,7 @@ def _role(connection: psycopg.Connection[Any], settings: Settings) -> Iterator[F
 
 def _start(connection: psycopg.Connection[Any], settings: Settings) -> Iterator[Finding]:
     """What a start of `serve` looks at besides, by the same functions; nothing for a role that only reads."""
-    [[there]] = connection.execute("select to_regclass('events') is not null").fetchall()
+    [[there]] = connection.execute(_SCHEMA_IS_THERE.encode()).fetchall()
     if there and not serving_role(connection).appends:
         return
     if not settings.embedded:
@@ -235,13 +240,10 @@ def _schema(connection: psycopg.Connection[Any]) -> Iterator[Finding]:
 
 def _contents(connection: psycopg.Connection[Any], settings: Settings) -> Iterator[Finding]:
     """The clock, the log and the jobs."""
-    [[offset]] = connection.execute("select offset_seconds from service_clock").fetchall()
+    [[offset]] = connection.execute(_CLOCK_OFFSET.encode()).fetchall()
     moved = f"{offset} seconds ahead" if offset else "real time"
     yield Finding("clock", WRONG if offset and not settings.test_clock else OK, moved)
-    [[waiting, age]] = connection.execute(
-        f"select count(*), coalesce(extract(epoch from {NOW} - min(e.recorded_at)), 0)::bigint "  # noqa: S608 - a constant
-        "from unsequenced u join events e on e.seq = u.seq"
-    ).fetchall()
+    [[waiting, age]] = connection.execute(_UNNUMBERED.encode()).fetchall()
     late = age > UNNUMBERED_SECONDS
     detail = f"{waiting} events wait for their position" + (f", {age} s by now: is a worker running?" if late else "")
     yield Finding("log", WARNING if late else OK, detail)
@@ -254,9 +256,7 @@ def _contents(connection: psycopg.Connection[Any], settings: Settings) -> Iterat
     )
     yield Finding("heads", WRONG if damaged else OK, detail)
     yield _installation_stop(connection)
-    failed = connection.execute(
-        "select task_name, count(*) from procrastinate_jobs where status = 'failed' group by 1 order by 2 desc, 1"
-    ).fetchall()
+    failed = connection.execute(_FAILED_TASKS.encode()).fetchall()
     named = ", ".join(f"{task} ({count})" for task, count in failed[:MOST_NAMED])
     detail = f"failed in the last week: {named}; `service jobs` lists and retries them" if failed else "none has failed"
     yield Finding("jobs", WARNING if failed else OK, detail)
@@ -264,13 +264,9 @@ def _contents(connection: psycopg.Connection[Any], settings: Settings) -> Iterat
 
 def _installation_stop(connection: psycopg.Connection[Any]) -> Finding:
     """Whether an operator has stopped all automation (G-148)."""
-    query = (
-        "select e.payload ->> 'why', e.recorded_at::timestamptz(0)::text from stream_heads h join events e "
-        "on e.project_id = h.project_id and e.stream_id = h.stream_id and e.revision = h.revision "
-        "where h.project_id = %s and h.stream_id = %s and e.topic = %s"
-    )
-    name = stop.stream().name
-    found = connection.execute(query, (*name, stop.InstallationStopped.TOPIC)).fetchall()
+    project_id, stream_id = stop.stream().name
+    values = {"project_id": project_id, "stream_id": stream_id, "topic": stop.InstallationStopped.TOPIC}
+    found = connection.execute(_LAST_EVENT_IF.encode(), values).fetchall()
     if not found:
         return Finding("automation", OK, "not stopped by an operator")
     [[why, since]] = found

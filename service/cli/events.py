@@ -25,6 +25,7 @@ from service.cli.shared.common import (
     say,
     show,
 )
+from service.eventstore.declare.sqlfiles import load_sql
 
 if TYPE_CHECKING:
     import psycopg
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from service.eventstore.history.as_of import Mark
     from service.eventstore.history.stored import StoredEvent
 
+_LOG_SIZE = load_sql("cli", "log_size")
 COLUMNS = ("position", "recorded_at", "project_id", "stream_id", "revision", "topic", "actor")
 FOLLOW_SECONDS = 0.5
 VERIFIED = ("what", "project_id", "stream_id", "revision", "detail")
@@ -63,7 +65,7 @@ def tail(count: int, project: str | None, follow: bool, as_json: bool) -> None:
         if project is not None:
             require_project(opened, project)
         _number(opened)
-        [[size]] = opened.execute("select size from log_state").fetchall()
+        [[size]] = opened.execute(_LOG_SIZE.encode()).fetchall()
         cursor = max(0, size - count)
         while True:
             page = read_log(opened, cursor)
@@ -149,7 +151,7 @@ def export(out: Path | None, after: int, project: str | None) -> None:
         if project is not None:
             require_project(opened, project)
         _number(opened)
-        [[size]] = opened.execute("select size from log_state").fetchall()
+        [[size]] = opened.execute(_LOG_SIZE.encode()).fetchall()
         if after > size:
             raise click.ClickException(f"The log ends at position {size}.")
         file = sys.stdout.buffer if out is None else out.open("wb")
@@ -184,7 +186,7 @@ def verify(as_json: bool) -> None:
         found = [problem._asdict() for problem in check_history(opened, seen)]
         parted = settings.migration_database_url is not None
         weak = [weakness._asdict() for weakness in check_guards(opened, parted=parted)]
-        [[numbered]] = opened.execute("select coalesce(max(size), 0) from log_state").fetchall()
+        [[numbered]] = opened.execute(_LOG_SIZE.encode()).fetchall()
     findings = [{**dict.fromkeys(VERIFIED), **problem} for problem in [*found, *weak]]
     erased = [scope._asdict() for scope in seen.erased]
     counts = {"events": seen.events, "numbered": numbered, "of_later_releases": seen.newer}

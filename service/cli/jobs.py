@@ -5,21 +5,13 @@ from __future__ import annotations
 import click
 
 from service.cli.shared.common import connection, json_option, print_json, say, show
+from service.eventstore.declare.sqlfiles import load_sql
 
 COLUMNS = ("id", "task", "status", "attempts", "changed_at", "due_at")
 LISTED = 200  # the failed ones first
-_LIST = """
-select j.id, j.task_name, j.status::text, j.attempts,
-    (select floor(extract(epoch from max(e.at)))::bigint from procrastinate_events e where e.job_id = j.id),
-    floor(extract(epoch from j.scheduled_at))::bigint
-from procrastinate_jobs j where j.status in ('failed', 'todo', 'doing')
-order by j.status = 'failed' desc, j.id limit %s
-"""
-_FAILED = (
-    "select j.id from procrastinate_jobs j "
-    "where j.status = 'failed' and (%s::bigint is null or j.id = %s) order by j.id"
-)
-_RETRY = "select procrastinate_retry_job_v2(%s, clock_timestamp(), null, null, null)"
+_LIST = load_sql("cli", "jobs")
+_FAILED = load_sql("cli", "failed_jobs")
+_RETRY = load_sql("cli", "retry_job")
 
 
 @click.group()
@@ -32,7 +24,7 @@ def jobs() -> None:
 def list_(as_json: bool) -> None:
     """List the jobs that failed in the last week, wait or run; the worker's log says what went wrong."""
     with connection() as opened:
-        rows = opened.execute(_LIST, (LISTED,)).fetchall()
+        rows = opened.execute(_LIST.encode(), {"most": LISTED}).fetchall()
     show(
         [dict(zip(COLUMNS, row, strict=True)) for row in rows],
         COLUMNS,
@@ -56,12 +48,12 @@ def retry(job_id: int | None, all_failed: bool, as_json: bool) -> None:
         raise click.UsageError("name a job, or give --all-failed")
     again, waiting = [], []
     with connection() as opened:
-        found = [number for (number,) in opened.execute(_FAILED.encode(), (job_id, job_id)).fetchall()]
+        found = [number for (number,) in opened.execute(_FAILED.encode(), {"id": job_id}).fetchall()]
         if job_id is not None and not found:
             raise click.ClickException(f"No job {job_id} has failed.")
         for number in found:
             try:
-                opened.execute(_RETRY, (number,))
+                opened.execute(_RETRY.encode(), {"id": number})
             except psycopg.errors.UniqueViolation:
                 waiting.append(number)
             else:

@@ -20,6 +20,7 @@ from service.cli.shared.common import (
     say,
     show,
 )
+from service.eventstore.declare.sqlfiles import load_sql
 
 if TYPE_CHECKING:
     import psycopg
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from statemachines.audit.rebuild import ProjectionRebuilt
 
 SNAPSHOTS = "snapshots"
+_REBUILDS = load_sql("cli", "rebuilds")
+_BEHIND = load_sql("discovery", "behind")
 
 
 @click.group()
@@ -58,15 +61,15 @@ def status(as_json: bool) -> None:
     from service.registry import read_models
 
     with connection() as opened:
-        unfinished: dict[str, int] = dict(opened.execute("select name, events from rebuilds").fetchall())
+        unfinished: dict[str, int] = dict(opened.execute(_REBUILDS.encode()).fetchall())
         rows: list[dict[str, Any]] = [
             {"name": name, "rows": count_rows(opened, name), "behind": 0, "rebuild": unfinished.get(name)}
             for name in read_models()
         ]
-        readers = "select c.name, s.size - c.position from checkpoints c, log_state s order by c.name"
+
         rows += [
             {"name": f"reader {name}", "rows": None, "behind": behind, "rebuild": None}
-            for name, behind in opened.execute(readers).fetchall()
+            for name, behind in opened.execute(_BEHIND.encode()).fetchall()
         ]
     show(rows, ("name", "rows", "behind", "rebuild"), as_json=as_json)
 

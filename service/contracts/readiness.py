@@ -13,6 +13,7 @@ from projections.credentials.credential import PROJECTION as CREDENTIAL_PROJECTI
 from projections.credentials.credential import CredentialRow
 from projections.onboarding.signal_map import SIGNAL_MAPS, SignalMapRow
 from service.eventstore.declare.commands import Lookup, Unit
+from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.store import EventStore
 from statemachines.contracts.documents import SavedAutomation
 from statemachines.contracts.readiness import Facts, events_of
@@ -27,10 +28,7 @@ _LASTING = (
     "where c.project_id = %s and c.revoked_at is null and (c.kind = %s or c.automation_id = any(%s)) "
     "order by c.kind, c.automation_id, c.expires_at desc)"
 )
-_OBSERVED = (
-    "select name from unnest(%s::text[]) name where exists "
-    "(select from analytics_events e where e.project_id = %s and e.event = name)"
-)
+_OBSERVED = load_sql("contracts", "observed")
 
 
 class ProjectEvidence(NamedTuple):
@@ -67,7 +65,7 @@ async def gather(store: EventStore, project_id: str, automations: Iterable[Saved
         project_id=project_id,
         signal_map=await store.get(SIGNAL_MAPS, project_id, signal_maps.stream(project_id).id),
         credentials=await store.find(CREDENTIALS, _LASTING, project_id, project_id, CI, ids),
-        ingested=frozenset(name for (name,) in await store.fetch(_OBSERVED, names, project_id)),
+        ingested=frozenset(name for (name,) in await store.fetch(_OBSERVED, names=names, project_id=project_id)),
     )
 
 

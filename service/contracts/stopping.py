@@ -18,6 +18,7 @@ from service.auth.system import carry_out
 from service.contracts import commands
 from service.eventstore.declare.commands import OutcomeUnknown
 from service.eventstore.declare.faults import StreamFault
+from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.history.audit import Report, unreported
 from service.eventstore.store import EventStore
 from service.fairness.not_done import CommandNotDone, ReadNotDone
@@ -30,11 +31,7 @@ AT_ONCE = 4  # as many as the fence lane takes up
 ROUNDS = 5
 PAUSE_SECONDS = 0.5  # before what was busy is tried again
 
-# In a project that is being deleted nothing can begin any more.
-_ENABLED = (
-    "select k.project_id from automation_contracts k where k.status = 'enabled' and exists (select from projects p "
-    "where p.project_id = k.project_id and p.id = k.project_id and p.status = 'active') order by k.project_id"
-)
+_ENABLED = load_sql("contracts", "enabled")
 _BUSY = (CommandNotDone, OutcomeUnknown, ReadNotDone, PoolTimeout, psycopg.OperationalError)
 
 

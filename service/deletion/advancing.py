@@ -22,7 +22,6 @@ from service.billing.plans import unended
 from service.deletion import commands, reads
 from service.deletion.ledger import Erasure, remember
 from service.deletion.purging import Purge
-from service.eventstore.connect.clock import NOW_SECONDS
 from service.eventstore.declare.intents import Intent, retry_moved
 from service.eventstore.store import EventStore
 from service.ids import new_id
@@ -185,7 +184,7 @@ class Advancer:
 
     async def _remember(self, row: DeletionRow) -> None:
         """Write the erasure to the ledger: on the disk before the first row goes."""
-        [[now]] = await self._store.fetch(f"select {NOW_SECONDS}")
+        now = await self._store.now()
         await asyncio.to_thread(remember, self.ledger, Erasure(row.scope_id, row.id, now))
 
     async def _send(self, row: DeletionRow, step: str, intent: Intent[T]) -> T:

@@ -22,6 +22,7 @@ from psycopg import sql
 
 from projections.accounts.person import PROJECTION as PEOPLE
 from projections.deletion.removal import DELETIONS, DeletionRow
+from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.declare.steps import alone, leave_room, prepare
 from service.eventstore.schema.partitioned import TELEMETRY, partitions_of
 from service.registry import read_models
@@ -64,22 +65,16 @@ FACTS = (
 KEPT = ("events", "stream_heads", "snapshots", "usage_days", "usage_deploys", "rebuilds", DELETIONS.name)
 """Tables with such rows that go another way, or stay: see the module's docstring."""
 
-_PHASE = "select phase from deletions where project_id = %s and id = %s"
-_DROP_HALVES = "select drop_rebuild_halves(read_model => %s)"
-_ERASE = (
-    "select * from erase_payloads(erased_scope => %s, deletion_id => %s, after_stream => %s, after_revision => %s, "
-    "max_rows => %s)"
-)
+_PHASE = load_sql("deletion", "phase")
+_DROP_HALVES = load_sql("deletion", "drop_halves")
+_ERASE = load_sql("deletion", "erase")
 _OF_ACCOUNT = (("usage_days", "account_id"), ("usage_deploys", "account_id"))
-# Answers are kept under who asked, so those about a project lie in the scopes of its people too. Answers in projects
-# that stay are those projects' own, also where they name somebody whose account goes.
-_RECORDS = (
-    "delete from idempotency where ctid >= format('(%%s,0)', %s::bigint)::tid "
-    "and ctid < format('(%%s,0)', %s::bigint)::tid "
-    "and project_id !~ %s and (position(%s in operation) > 0 or position(%s::bytea in body) > 0)"
-)
+_RECORDS = load_sql("deletion", "forget_records")
 _NOT_IN = {"project": "^$", "account": "^proj_"}
-_JOBS = "delete from procrastinate_jobs where position(%s in args::text) > 0 and status <> 'doing'"
+_JOBS = load_sql("deletion", "forget_jobs")
+_BLOCKS = load_sql("deletion", "blocks_of_records")
+_HALF_IS_THERE = load_sql("deletion", "half_is_there")
+_FORGET_REBUILD = load_sql("deletion", "forget_rebuild")
 
 
 class Purge:
@@ -119,7 +114,7 @@ class Purge:
 
     async def _open(self, connection: Connection) -> bool:
         """Whether the purge of the deletion has not ended by now."""
-        cursor = await connection.execute(_PHASE, (self._row.id, self._row.id))
+        cursor = await connection.execute(_PHASE.encode(), {"id": self._row.id})
         return await cursor.fetchall() == [("purging",)]
 
     async def _pass(self, connection: Connection, until: float) -> bool:
@@ -157,8 +152,15 @@ class Purge:
         """Erase the payloads of a scope, step by step."""
         while True:
             began = time.monotonic()
-            cursor = await connection.execute(_ERASE, (self._row.scope_id, self._row.id, *self._erased_to, PAYLOADS))
-            [[erased, *last]] = await cursor.fetchall()
+            after_stream, after_revision = self._erased_to
+            values = {
+                "scope": self._row.scope_id,
+                "deletion_id": self._row.id,
+                "after_stream": after_stream,
+                "after_revision": after_revision,
+                "most": PAYLOADS,
+            }
+            [[erased, *last]] = await (await connection.execute(_ERASE.encode(), values)).fetchall()
             self.payloads += erased
             if erased < PAYLOADS:
                 return True
@@ -169,17 +171,16 @@ class Purge:
 
     async def _forget_records(self, connection: Connection, until: float) -> bool:
         """Look through everybody's idempotency records, and through the jobs, for those that name the scope."""
-        scope = self._row.scope_id
-        cursor = await connection.execute("select pg_relation_size('idempotency') / current_setting('block_size')::int")
-        [[blocks]] = await cursor.fetchall()
+        of_scope = {"scope": self._row.scope_id, "not_in": _NOT_IN[self._row.kind]}
+        [[blocks]] = await (await connection.execute(_BLOCKS.encode())).fetchall()
         while self._block <= blocks:
-            place = (self._block, self._block + BLOCKS)
-            found = await connection.execute(_RECORDS, (*place, _NOT_IN[self._row.kind], scope, scope.encode()))
+            place = {"first": self._block, "after": self._block + BLOCKS}
+            found = await connection.execute(_RECORDS.encode(), {**of_scope, **place})
             self.rows += found.rowcount
             self._block += BLOCKS
             if time.monotonic() >= until and self._block <= blocks:
                 return False
-        self.rows += (await connection.execute(_JOBS, (scope,))).rowcount
+        self.rows += (await connection.execute(_JOBS.encode(), {"scope": self._row.scope_id})).rowcount
         return True
 
 
@@ -196,12 +197,12 @@ async def _drop_halves(connection: Connection) -> bool:
     """Drop the tables that killed rebuilds have left; false while a rebuild is under way, which swaps without us."""
     for name in read_models():
         for half in (f"{name}_rebuild", f"{name}_old"):
-            [[there]] = await (await connection.execute("select to_regclass(%s) is not null", (half,))).fetchall()
+            [[there]] = await (await connection.execute(_HALF_IS_THERE.encode(), {"half": half})).fetchall()
             if not there:
                 continue
             async with alone(connection, f"rebuild:{name}") as free, connection.transaction():
                 if not free:
                     return False
-                await connection.execute(_DROP_HALVES, (name,))
-                await connection.execute("delete from rebuilds where name = %s", (name,))
+                await connection.execute(_DROP_HALVES.encode(), {"read_model": name})
+                await connection.execute(_FORGET_REBUILD.encode(), {"name": name})
     return True

@@ -10,6 +10,7 @@ from projections.deletion.removal import DELETIONS, DeletionRow
 from service.accounts.reads import other_memberships
 from service.deletion.commands import Member
 from service.eventstore.connect.clock import NOW_SECONDS
+from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.store import EventStore
 from statemachines.deletion.removal import KEPT_SECONDS
 
@@ -25,17 +26,7 @@ class DeletionLeft(NamedTuple):
 _SHOWN = f"(t.deleted_at is null or t.deleted_at > {NOW_SECONDS} - {KEPT_SECONDS})"
 _LATEST = "t.fenced_at desc, t.revision desc"
 MOST_COUNTED = 10_000
-_LEFT = f"""
-select (select count(*) from (select from memberships m
-        join projects p on p.project_id = m.project_id and p.id = m.project_id and p.status = 'active'
-        where m.user_id = %s limit {MOST_COUNTED}) x)
-    + (select count(*) from deletions d where d.parent_id = %s and d.phase <> 'deleted'),
-    (select count(*) from (select from automation_runs t where t.project_id = %s and t.live
-        union all select from trigger_receipts t where t.project_id = %s and t.status in ('issued', 'claimed')
-        union all select from claims t where t.project_id = %s and t.status = 'active' limit {MOST_COUNTED}) x),
-    (select count(*) from (select from log_events e where e.project_id = %s
-        union all select from analytics_events e where e.project_id = %s limit {MOST_COUNTED}) x)
-"""  # noqa: S608 - constants
+_LEFT = load_sql("deletion", "left")
 _LAPSED = f"t.phase = 'deleted' and t.deleted_at <= {NOW_SECONDS} - {KEPT_SECONDS}"
 
 
@@ -87,7 +78,9 @@ async def others_in(store: EventStore, project_id: str, user_id: str) -> list[Me
 
 async def progress_of(store: EventStore, row: DeletionRow) -> DeletionLeft:
     """Count what is left of a deletion, each number up to MOST_COUNTED."""
-    [[projects, open_left, telemetry]] = await store.fetch(_LEFT, *(row.scope_id, row.id, *(row.scope_id,) * 5))
+    [[projects, open_left, telemetry]] = await store.fetch(
+        _LEFT, scope_id=row.scope_id, deletion_id=row.id, most=MOST_COUNTED
+    )
     return DeletionLeft(projects, open_left, telemetry)
 
 

@@ -7,16 +7,12 @@ from typing import NamedTuple
 import msgspec
 
 from projections.deploys.deploy import DeployRow
+from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.read.pages import PageEnd
 from service.eventstore.store import EventStore
 
-_NEWEST = """
-select row_to_json(d)::text, n.message from deploys d
-left join deploy_notes n on n.project_id = d.project_id and n.id = d.id
-where d.project_id = %s and (d.recorded_at, d.id) < (%s, %s)
-"""
-_OF_ENVIRONMENT = " and d.environment = %s"
-_NEWEST_ORDER = " order by d.recorded_at desc, d.id desc limit %s"
+_NEWEST = load_sql("deploys", "newest")
+_NEWEST_OF_ENVIRONMENT = load_sql("deploys", "newest_of_environment")
 
 
 class Noted(NamedTuple):
@@ -35,6 +31,9 @@ async def newest(
     store: EventStore, project_id: str, environment: str | None, after: PageEnd, limit: int
 ) -> list[Noted]:
     """Read at most `limit` deploys of a project after a place, newest first; of one environment, or of all (None)."""
-    only, values = ("", ()) if environment is None else (_OF_ENVIRONMENT, (environment,))
-    found = await store.fetch(_NEWEST + only + _NEWEST_ORDER, project_id, after.at, after.id, *values, limit)
+    page = {"project_id": project_id, "at": after.at, "id": after.id, "limit": limit}
+    if environment is None:
+        found = await store.fetch(_NEWEST, **page)
+    else:
+        found = await store.fetch(_NEWEST_OF_ENVIRONMENT, **page, environment=environment)
     return [Noted(msgspec.json.decode(text, type=DeployRow), message) for text, message in found]

@@ -9,13 +9,11 @@ from collections.abc import Callable, Sequence
 
 import psycopg
 
+from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.log.deferring import defer
 from service.eventstore.log.reactor import Job
 
-_ADVANCE = (
-    "with moved as materialized (select advance_service_clock(seconds => %s) as ahead) "
-    "select floor(extract(epoch from clock_timestamp()))::bigint + ahead, ahead from moved"
-)
+_ADVANCE = load_sql("discovery", "advance")
 
 
 async def advance(conninfo: str, seconds: int, waking: Callable[[int], Sequence[Job]]) -> tuple[int, int]:
@@ -24,7 +22,7 @@ async def advance(conninfo: str, seconds: int, waking: Callable[[int], Sequence[
     Returns the service's time and how far it is ahead by now, in epoch seconds and seconds.
     """
     async with await psycopg.AsyncConnection.connect(conninfo, application_name="service-test-clock") as connection:
-        cursor = await connection.execute(_ADVANCE.encode(), (seconds,))
+        cursor = await connection.execute(_ADVANCE.encode(), {"seconds": seconds})
         [[server_time, ahead]] = await cursor.fetchall()
         for job in waking(server_time):
             await defer(connection, job)

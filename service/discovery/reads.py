@@ -13,7 +13,7 @@ from psycopg_pool import PoolTimeout
 from schemas.discovery.health import Check, Ready
 from service.auth.refusals import ServiceUnavailable
 from service.discovery.room import room_checks
-from service.eventstore.connect.clock import NOW
+from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.history import newer
 from service.eventstore.schema import migrations
 from service.eventstore.schema.migrations import Migration, MigrationStanding
@@ -26,11 +26,8 @@ from service.settings import Settings
 ANSWER_SECONDS = 1.5
 UNNUMBERED_SECONDS = 30  # older committed events without a position: nobody numbers them
 
-_LAG = (
-    f"select count(*), coalesce(extract(epoch from {NOW} - min(e.recorded_at)), 0)::bigint "  # noqa: S608 - a constant
-    "from (select seq from unsequenced order by seq limit 1000) u join events e on e.seq = u.seq"
-)
-_BEHIND = "select c.name, s.size - c.position from checkpoints c, log_state s order by c.name"
+_LAG = load_sql("discovery", "unnumbered")
+_BEHIND = load_sql("discovery", "behind")
 
 
 async def readiness(store: EventStore, settings: Settings) -> Ready:
@@ -74,7 +71,7 @@ def _reason(error: Exception) -> str:
 
 async def waits(store: EventStore) -> list[Wait]:
     """Tell how long what the sweep takes up in turn has waited, by step."""
-    return await turns.waits(store, turns.ALL, sweep.AT_MOST)
+    return await turns.waits(store, turns.Turn, sweep.AT_MOST)
 
 
 def _turn_check(wait: Wait) -> Check:

@@ -145,13 +145,13 @@ class EventStore:
         async with self._long_reads.place(self.reads.tenant):
             yield
 
-    async def fetch(self, query: str, *params: Any) -> list[Row]:
-        """Run a read and return its rows as tuples."""
-        return await self.reads.fetch(query, *params)
+    async def fetch(self, query: str, /, *places: Any, **named: Any) -> list[Row]:
+        """Run a read and return its rows as tuples; its values by place or by name. Raises as Reader.connection."""
+        return await self.reads.fetch(query, *places, **named)
 
-    async def fetch_planned(self, query: str, *params: Any) -> list[Row]:
-        """Run a read that is planned for just these values, where the best plan depends on them."""
-        return await self.reads.fetch(query, *params, prepare=False)
+    async def fetch_planned(self, query: str, /, *places: Any, **named: Any) -> list[Row]:
+        """Run a read that is planned for just these values, where the best plan depends on them. Raises as `fetch`."""
+        return await self.reads.fetch_planned(query, *places, **named)
 
     async def get(self, table: Table[R], project_id: str, id: str) -> R | None:  # noqa: A002
         """Read one row by its key."""

@@ -15,6 +15,7 @@ from projections.deploys.deploy import PROJECTION as DEPLOYS
 from projections.onboarding.lifecycle import OnboardingRow
 from service.analytics.local import failed
 from service.analytics.probes import AnalyticsProvider, ErrorProbe, EventProbe
+from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.store import EventStore
 from service.fairness.not_done import CommandNotDone
 from statemachines.credentials.credential import CI
@@ -34,13 +35,8 @@ from statemachines.onboarding.stored import Plan
 MARGIN_SECONDS = SESSION_SECONDS  # the margin around the session in which early and late records are looked for
 MAX_DEPLOYS = 500
 MAX_STRANGE_MARKERS = 500
-_FOREIGN = (
-    "select m.marker from unnest(%s::text[]) m(marker) where exists (select from onboarding o "
-    "where (o.runtime_marker_sha256 = m.marker or o.ci_marker_sha256 = m.marker) and o.project_id <> %s)"
-)
-_LIVE_CI = (
-    "select from credentials where project_id = %s and kind = %s and revoked_at is null and expires_at > %s limit 1"
-)
+_FOREIGN = load_sql("onboarding", "foreign_markers")
+_LIVE_CREDENTIAL = load_sql("onboarding", "live_credential")
 
 
 class Providers(Protocol):
@@ -84,7 +80,7 @@ async def find_proof(
     evidence = ProofEvidence(events, errors, deploys, ci_credential_live=ci_live)
     strange = sorted(unknown_markers(session, evidence))[:MAX_STRANGE_MARKERS]
     if strange:
-        foreign = await store.fetch(_FOREIGN, strange, project_id)
+        foreign = await store.fetch(_FOREIGN, markers=strange, project_id=project_id)
         evidence = evidence._replace(foreign_markers=frozenset(marker for (marker,) in foreign))
     return await asyncio.to_thread(assess, plan, session, evidence)
 
@@ -104,7 +100,7 @@ async def _deploys(
             order_by="t.recorded_at desc, t.id desc",
             limit=MAX_DEPLOYS,
         )
-        live = await store.fetch(_LIVE_CI, project_id, CI, now)
+        live = await store.fetch(_LIVE_CREDENTIAL, project_id=project_id, kind=CI, now=now)
     except (psycopg.Error, CommandNotDone) as error:
         return failed(error), False
     deploys = [

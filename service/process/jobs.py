@@ -10,6 +10,7 @@ import structlog
 from prometheus_client import Counter, Histogram
 
 from service.eventstore.connect.facts import NOT_WRITTEN
+from service.eventstore.declare.sqlfiles import load_sql
 from service.services import Services
 from service.tasks import LOCK, Task
 
@@ -23,10 +24,7 @@ OUTCOMES = DONE, FAILED = "done", "failed"
 RUNS = Counter("service_job_runs", "Jobs that workers ran, by task and outcome.", ["task", "outcome"])
 SECONDS = Histogram("service_job_seconds", "Seconds that a job ran.", ["task"], buckets=(0.01, 0.1, 1, 5, 30, 120))
 
-_RAN = (
-    "insert into task_runs (task, finished_at, seconds) values (%s, clock_timestamp(), %s) "
-    "on conflict (task) do update set finished_at = excluded.finished_at, seconds = excluded.seconds"
-)
+_NOTE_RUN = load_sql("process", "note_run")
 
 
 def job_app(services: Services, tasks: list[Task]) -> procrastinate.App:
@@ -68,7 +66,7 @@ async def _note(services: Services, task: Task, seconds: float) -> None:
     """Note that a scheduled task ran to its end, for whoever watches the service."""
     try:
         async with services.store.facts.connection() as connection:
-            await connection.execute(_RAN, (task.name, seconds))
+            await connection.execute(_NOTE_RUN.encode(), {"task": task.name, "seconds": seconds})
     except NOT_WRITTEN as error:
         log.warning("run_not_noted", error=type(error).__name__)
 

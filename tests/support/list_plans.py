@@ -7,7 +7,7 @@ prepared once: the one for just these values and the one for any.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +31,7 @@ from service.runs.reads import decided
 from service.runs.reads import listed as runs
 from service.runs.reads.decided import DecisionFilter
 
+NAMED = re.compile(r"%\((\w+)\)s")
 PROJECT, OTHER = "proj_many", "proj_other"
 LIMIT = 51
 MOST_ROWS = 1_500
@@ -210,6 +211,18 @@ def documented() -> dict[str, set[str]]:
     }  # fmt: skip
 
 
+def numbered(query: str, places: Sequence[Any], named: Mapping[str, Any]) -> tuple[str, list[Any]]:
+    """Write a query with the numbers of its values, as the server has it; returns it and the values in this order."""
+    if named:
+        names = list(dict.fromkeys(NAMED.findall(query)))
+        assert set(names) == set(named), f"{set(names) ^ set(named)}"
+        return NAMED.sub(lambda found: f"${names.index(found[1]) + 1}", query).replace("%%", "%"), [
+            named[name] for name in names
+        ]
+    numbers = iter(range(1, len(places) + 1))
+    return re.sub("%s", lambda _: f"${next(numbers)}", query).replace("%%", "%"), list(places)
+
+
 class Watched(EventStore):
     """A store that explains each of its reads."""
 
@@ -218,27 +231,25 @@ class Watched(EventStore):
         self._sql = psycopg.connect(url, autocommit=True)
         self.seen: list[tuple[int, str]] = []  # rows looked at, and the plan
 
-    async def fetch(self, query: str, *params: Any) -> list[Row]:
+    async def fetch(self, query: str, /, *places: Any, **named: Any) -> list[Row]:
         """Explain a read; either plan may be chosen for a statement that is kept. Of a table nothing is returned."""
         for mode in ("force_custom_plan", "force_generic_plan"):
-            self._explain(mode, query, params)
+            self._explain(mode, *numbered(query, places, named))
         return []
 
-    async def fetch_planned(self, query: str, *params: Any) -> list[Row]:
+    async def fetch_planned(self, query: str, /, *places: Any, **named: Any) -> list[Row]:
         """Explain a read that is planned for its values. What it returns may decide which read comes next."""
-        self._explain("force_custom_plan", query, params)
-        return self._sql.execute(query.encode(), params).fetchall()
+        self._explain("force_custom_plan", *numbered(query, places, named))
+        return self._sql.execute(query.encode(), named or places).fetchall()
 
     async def now(self) -> int:
         """Any time will do."""
         return NEWEST
 
-    def _explain(self, mode: str, query: str, params: tuple[Any, ...]) -> None:
-        numbers = iter(range(1, len(params) + 1))
-        numbered = re.sub("%s", lambda _: f"${next(numbers)}", query).replace("%%", "%")
+    def _explain(self, mode: str, query: str, params: Sequence[Any]) -> None:
         values = syntax.SQL(", ").join(map(syntax.Literal, params))
         self._sql.execute(f"set plan_cache_mode = {mode}".encode())
-        self._sql.execute(f"prepare watched as {numbered}".encode())
+        self._sql.execute(f"prepare watched as {query}".encode())
         call = syntax.SQL("execute watched({})").format(values) if params else syntax.SQL("execute watched")
         [(plan,)] = self._sql.execute(
             syntax.SQL("explain (analyze, timing off, costs off, format json) {}").format(call)

@@ -37,7 +37,7 @@ async def p27(theatre: Theatre, size: Size) -> list[str]:
                     f"sweep {number}: {time.monotonic() - began:.2f} s, {done['decisions']} decisions recorded, "
                     f"{considered} of {size.keys} projects considered so far"
                 )
-            [wait] = await turns.waits(store, (turns.ENABLED,), sweeping.AT_MOST)
+            [wait] = await turns.waits(store, (turns.Turn.ENABLED,), sweeping.AT_MOST)
         finally:
             await store.stop()
         looked = one(sql, "select count(distinct project_id) from automation_looks")

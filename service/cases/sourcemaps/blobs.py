@@ -17,8 +17,8 @@ from typing import NamedTuple, Protocol, TypeVar
 import zstandard
 
 from service.auth.refusals import ServiceUnavailable
-from service.eventstore.connect.clock import NOW_SECONDS
 from service.eventstore.connect.facts import NOT_WRITTEN, AsyncConnection, Facts
+from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.store import EventStore
 from service.ids import new_id
 from statemachines.projects.project import ProjectDeletionInProgress, ProjectNotFound
@@ -28,40 +28,13 @@ T = TypeVar("T")
 MOST_UNKEPT = 64
 """Blobs of a project that nothing keeps: one more is refused until some have gone."""
 
-# The row of the project is held until the blob is there: a fence waits for it, and a purge after the fence finds it.
-_BEGIN = (
-    f"insert into source_map_blobs (project_id, id, kept, stored_at) select p.id, %s, false, {NOW_SECONDS} "  # noqa: S608 - a constant
-    "from projects p where p.project_id = %s and p.id = %s "
-    "and owned_status(project => p.project_id, status => p.status) = 'active' "
-    "and (select count(*) from source_map_blobs b where b.project_id = p.project_id and not b.kept) < %s for share of p"
-)
-_STATUS = (
-    "select owned_status(project => p.project_id, status => p.status) from projects p "
-    "where p.project_id = %s and p.id = %s"
-)
-# The row is held until the piece is there: whoever deletes the row finds all pieces afterwards.
-_PIECE = (
-    "insert into source_map_pieces (project_id, blob_id, number, content) select b.project_id, b.id, %s, %s "
-    "from source_map_blobs b where b.project_id = %s and b.id = %s and not b.kept for key share of b"
-)
-_READ = (
-    "select p.content from source_map_pieces p where p.project_id = %s and p.blob_id = %s and p.number >= %s "
-    "order by p.number limit 1"
-)
-_VERDICT = (
-    "select b.verdict from source_map_blobs b "
-    "where b.project_id = %s and b.id = %s and b.verdict is not null and b.verdict_with = %s"
-)
-_KEEP_VERDICT = "update source_map_blobs b set verdict = %s, verdict_with = %s where b.project_id = %s and b.id = %s"
-_DROP = """
-with over as (
-    select b.project_id, b.id from source_map_blobs b
-    where b.project_id = %s and b.id = %s and not b.kept for update
-), pieces as (
-    delete from source_map_pieces p using over o where p.project_id = o.project_id and p.blob_id = o.id
-)
-delete from source_map_blobs b using over o where b.project_id = o.project_id and b.id = o.id
-"""
+_BEGIN = load_sql("cases", "begin_blob")
+_STATUS = load_sql("auth", "status_of_project")
+_PIECE = load_sql("cases", "add_piece")
+_READ = load_sql("cases", "next_piece")
+_VERDICT = load_sql("cases", "verdict")
+_KEEP_VERDICT = load_sql("cases", "keep_verdict")
+_DROP = load_sql("cases", "drop_blob")
 
 
 class Worker(Protocol):
@@ -96,7 +69,7 @@ async def stage(place: Destination, pieces: AsyncIterator[bytes]) -> Staged:
     blob_id, digest, size, number = new_id("blob"), hashlib.sha256(), 0, 0
     with _written():
         async with place.facts.connection() as connection:
-            named = (blob_id, place.project_id, place.project_id, MOST_UNKEPT)
+            named = {"blob_id": blob_id, "project_id": place.project_id, "most": MOST_UNKEPT}
             if not (await connection.execute(_BEGIN.encode(), named)).rowcount:
                 await _check_project(connection, place.project_id)
                 raise ServiceUnavailable("Too many uploads into this project have not ended; the oldest go first.")
@@ -114,7 +87,7 @@ async def stage(place: Destination, pieces: AsyncIterator[bytes]) -> Staged:
 
 async def _check_project(connection: AsyncConnection, project_id: str) -> None:
     """Raise why a project takes no upload, if it takes none: it may have been fenced since the request was let in."""
-    rows = await (await connection.execute(_STATUS.encode(), (project_id, project_id))).fetchall()
+    rows = await (await connection.execute(_STATUS.encode(), {"project_id": project_id})).fetchall()
     if not rows:
         raise ProjectNotFound("There is no such project.")
     if rows[0] != ("active",):
@@ -122,9 +95,10 @@ async def _check_project(connection: AsyncConnection, project_id: str) -> None:
 
 
 async def _write(place: Destination, blob_id: str, number: int, content: bytes) -> None:
+    values = {"project_id": place.project_id, "blob_id": blob_id, "number": number, "content": content}
     with _written():
         async with place.facts.connection() as connection:
-            written = await connection.execute(_PIECE.encode(), (number, content, place.project_id, blob_id))
+            written = await connection.execute(_PIECE.encode(), values)
     if not written.rowcount:
         raise ServiceUnavailable("The upload took too long; begin anew.")
 
@@ -133,28 +107,29 @@ async def drop(facts: Facts, project_id: str, blob_id: str) -> None:
     """Delete a blob unless it is kept. When the database cannot do so now, it goes by time."""
     with contextlib.suppress(*NOT_WRITTEN):
         async with facts.connection() as connection:
-            await connection.execute(_DROP.encode(), (project_id, blob_id))
+            await connection.execute(_DROP.encode(), {"project_id": project_id, "blob_id": blob_id})
 
 
 async def read(store: EventStore, project_id: str, blob_id: str) -> AsyncIterator[bytes]:
     """Read the pieces of a blob as they are stored: compressed, see `unpack`."""
     number = 0
-    while rows := await store.fetch(_READ, project_id, blob_id, number):
+    while rows := await store.fetch(_READ, project_id=project_id, blob_id=blob_id, number=number):
         yield rows[0][0]
         number += 1
 
 
 async def verdict(store: EventStore, project_id: str, blob_id: str, source_blob_id: str) -> str | None:
     """Why a map cannot be taken apart with this minified file (empty: none); None when nobody has found that."""
-    rows = await store.fetch(_VERDICT, project_id, blob_id, source_blob_id)
+    rows = await store.fetch(_VERDICT, project_id=project_id, blob_id=blob_id, source_blob_id=source_blob_id)
     return str(rows[0][0]) if rows else None
 
 
 async def keep_verdict(facts: Facts, project_id: str, blob_id: str, source_blob_id: str, found: str) -> None:
     """Keep with a map why it cannot be taken apart; what the database cannot take now is found anew."""
+    values = {"project_id": project_id, "blob_id": blob_id, "source_blob_id": source_blob_id, "verdict": found}
     with contextlib.suppress(*NOT_WRITTEN):
         async with facts.connection() as connection:
-            await connection.execute(_KEEP_VERDICT.encode(), (found, source_blob_id, project_id, blob_id))
+            await connection.execute(_KEEP_VERDICT.encode(), values)
 
 
 def unpack(content: bytes, most: int) -> bytes:

@@ -16,8 +16,8 @@ from service.auth.principals import Principal
 from service.auth.refusals import InvalidPayload, Refusal, ServiceUnavailable, Unauthenticated
 from service.cases.sourcemaps import blobs
 from service.cases.sourcemaps.blobs import Worker
-from service.eventstore.connect.clock import NOW_SECONDS
 from service.eventstore.connect.facts import NOT_WRITTEN, Facts
+from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.store import EventStore
 
 CHUNK_BYTES = 1024 * 1024
@@ -29,19 +29,11 @@ MOST_BOUNDARY = 70  # characters (RFC 2046)
 MOST_PARTS = 64  # of a request, those of other names included
 MOST_HEADER = 1024  # bytes of the headers of one part, and of the Content-Type of a form
 
-_HELD = "select coalesce(sum(c.size), 0)::bigint from upload_chunks c where c.project_id = %s"
-# The key is looked at again in the statement that writes: it may have ended since the request began. Both rows are
-# held, so that whoever ends the key or fences the account comes before the part, which is not stored then, or after it.
-_STORE = (
-    "insert into upload_chunks (project_id, id, size, content, stored_at) "  # noqa: S608 - a constant
-    f"select p.id, %s, %s, %s, {NOW_SECONDS} from people p "
-    "join api_keys k on k.project_id = p.project_id and k.id = %s and k.key_hash = %s and k.revoked_at is null "
-    "where p.project_id = %s and p.id = %s and p.status = 'active' for share of p, k "
-    "on conflict (project_id, id) do update set stored_at = excluded.stored_at"
-)
-_THERE = "select c.id from upload_chunks c where c.project_id = %s and c.id = any(%s)"
-_ONE = "select c.content from upload_chunks c where c.project_id = %s and c.id = %s"
-_FORGET = "delete from upload_chunks c where c.project_id = %s and c.id = any(%s)"
+_HELD = load_sql("cases", "chunk_bytes")
+_STORE = load_sql("cases", "store_chunk")
+_THERE = load_sql("cases", "chunks_there")
+_ONE = load_sql("cases", "chunk")
+_FORGET = load_sql("cases", "forget_chunks")
 
 _BLANK = b"\r\n\r\n"
 # No repetition gives back what it took, so a header is gone over once: a stranger to the form pays for no more (P25).
@@ -166,13 +158,20 @@ async def store_form(
     user_id = who.user_id
     assert user_id is not None, "parts belong to people"
     chunks = await worker.run(user_id, partial(read_form, content_type, body))
-    [[held]] = await store.fetch(_HELD, user_id)
+    [[held]] = await store.fetch(_HELD, user_id=user_id)
     if held + sum(chunk.size for chunk in chunks) > MOST_HELD:
         raise TooMuchHeld
     try:
         async with store.facts.connection() as connection:
             for chunk in chunks:
-                values = (chunk.id, chunk.size, chunk.packed, who.id, who.secret_hash, user_id, user_id)
+                values = {
+                    "user_id": user_id,
+                    "key_id": who.id,
+                    "digest": who.secret_hash,
+                    "id": chunk.id,
+                    "size": chunk.size,
+                    "content": chunk.packed,
+                }
                 if not (await connection.execute(_STORE.encode(), values)).rowcount:
                     raise Unauthenticated
     except NOT_WRITTEN as error:
@@ -182,7 +181,7 @@ async def store_form(
 
 async def missing(store: EventStore, user_id: str, wanted: Sequence[str]) -> list[str]:
     """Which parts a person has not sent, or not lately, in the order in which they are wanted."""
-    there = {name for (name,) in await store.fetch(_THERE, user_id, list(wanted))}
+    there = {name for (name,) in await store.fetch(_THERE, user_id=user_id, ids=list(wanted))}
     return [name for name in wanted if name not in there]
 
 
@@ -196,7 +195,7 @@ async def copy(store: EventStore, worker: Worker, user_id: str, wanted: Iterable
         to.write(content)
 
     for name in wanted:
-        rows = await store.fetch(_ONE, user_id, name)
+        rows = await store.fetch(_ONE, user_id=user_id, id=name)
         if not rows:
             return None
         await worker.run(user_id, partial(append, rows[0][0]))
@@ -207,6 +206,6 @@ async def forget(facts: Facts, user_id: str, used: Sequence[str]) -> None:
     """Delete parts that are stored elsewhere by now. When the database cannot do so, they go by time."""
     try:
         async with facts.connection() as connection:
-            await connection.execute(_FORGET.encode(), (user_id, list(used)))
+            await connection.execute(_FORGET.encode(), {"user_id": user_id, "ids": list(used)})
     except NOT_WRITTEN:
         return

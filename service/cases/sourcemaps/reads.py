@@ -9,25 +9,13 @@ from urllib.parse import urlsplit
 import msgspec
 
 from projections.cases.source_map import SOURCE_MAP_TOTALS, SourceMapRow
+from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.read.pages import PageEnd
 from service.eventstore.store import EventStore
 
-_NEWEST = """
-select row_to_json(m)::text from source_maps m
-where m.project_id = %s and m.removed_at is null and (m.stored_at, m.id) < (%s, %s)
-"""
-_OF_RELEASE = " and m.release = %s"
-_ORDER = " order by m.stored_at desc, m.id desc limit %s"
-# Each part takes its own index. A file has few names in a release, and newest first means that an upload counts.
-_FOUND = """
-select row_to_json(m)::text from source_maps m
-where m.project_id = %s and m.debug_id = any(%s) and m.removed_at is null
-union all
-select row_to_json(m)::text from (
-    select m.* from source_maps m where m.project_id = %s and m.release = %s and m.source_url = any(%s)
-        and m.removed_at is null
-    order by m.stored_at desc, m.id desc limit %s) m
-"""
+_NEWEST = load_sql("cases", "source_maps")
+_NEWEST_OF_RELEASE = load_sql("cases", "source_maps_of_release")
+_FOUND = load_sql("cases", "source_maps_for")
 MOST_FOUND = 1000
 """Files of a release that are looked at for the frames of one error."""
 _ANY_ORIGIN = "~"
@@ -51,8 +39,11 @@ async def newest(
     store: EventStore, project_id: str, release: str | None, after: PageEnd, limit: int
 ) -> list[SourceMapRow]:
     """Read at most `limit` files of a project after a place, newest first; of one release, or all (None)."""
-    only, values = ("", ()) if release is None else (_OF_RELEASE, (release,))
-    found = await store.fetch(_NEWEST + only + _ORDER, project_id, after.at, after.id, *values, limit)
+    page = {"project_id": project_id, "at": after.at, "id": after.id, "limit": limit}
+    if release is None:
+        found = await store.fetch(_NEWEST, **page)
+    else:
+        found = await store.fetch(_NEWEST_OF_RELEASE, **page, release=release)
     return [msgspec.json.decode(text, type=SourceMapRow) for (text,) in found]
 
 
@@ -67,7 +58,14 @@ async def files_for(
 ) -> Files:
     """Find the files of debug ids, and those of a release by the URLs of its minified files."""
     spelt = sorted({name for url in urls for name in spellings(url)})
-    rows = await store.fetch(_FOUND, project_id, sorted(set(debug_ids)), project_id, release, spelt, MOST_FOUND)
+    rows = await store.fetch(
+        _FOUND,
+        project_id=project_id,
+        debug_ids=sorted(set(debug_ids)),
+        release=release,
+        urls=spelt,
+        most=MOST_FOUND,
+    )
     found = sorted((msgspec.json.decode(text, type=SourceMapRow) for (text,) in rows), key=lambda row: row.stored_at)
     return Files(
         {(row.kind, row.debug_id): row for row in found if row.debug_id is not None},

@@ -23,6 +23,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from service.embedded.programs import wheel_programs
 from service.eventstore.connect.connection import TRANSACTION_TIMEOUT_FROM
+from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.history.audit import Report
 from service.eventstore.history.extent import Extent, hash_heads, read_extent
 from service.settings import Settings
@@ -32,7 +33,7 @@ UNKNOWN_TO_OLDER = b"SET transaction_timeout = 0;\n"  # PostgreSQL 16 and before
 _OWN_MARK = re.compile(rb"ALTER TABLE .* SET \(pg_attver=[^)]*\);\n")
 _COPY = re.compile(rb"COPY public\.(?P<table>[a-z0-9_]+) \((?P<columns>.*)\) FROM stdin;\n")
 _END = b"\\.\n"
-_TABLES = "select relname from pg_class where relkind = 'r' and relnamespace = 'public'::regnamespace order by relname"
+_TABLES = load_sql("cli", "tables")
 
 
 class CopyTally:
@@ -163,7 +164,7 @@ def _snapshot(settings: Settings) -> Iterator[tuple[psycopg.Connection[Any], str
 def _row_counts(connection: psycopg.Connection[Any]) -> Counter[str]:
     """Rows by table."""
     counts: Counter[str] = Counter()
-    for (table,) in connection.execute(_TABLES).fetchall():
+    for (table,) in connection.execute(_TABLES.encode()).fetchall():
         query = sql.SQL("select count(*) from {}").format(sql.Identifier("public", table))
         [[counts[table]]] = connection.execute(query).fetchall()
     return counts

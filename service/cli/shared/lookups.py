@@ -8,9 +8,13 @@ import click
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
+from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.schema import migrations
 from service.eventstore.schema.migrations import MigrationError, MigrationStanding
 from service.settings import Settings
+
+_PROJECT_IS_THERE = load_sql("cli", "project_is_there")
+_ANY_TABLE = load_sql("cli", "any_table")
 
 
 def place_of(settings: Settings) -> str:
@@ -41,13 +45,11 @@ def require_current(settings: Settings) -> None:
 
 def require_project(connection: psycopg.Connection[Any], project_id: str) -> None:
     """Raise ClickException when the log holds nothing of a project."""
-    query = "select exists (select from stream_heads where project_id = %s)"
-    if connection.execute(query, (project_id,)).fetchone() != (True,):
+    if connection.execute(_PROJECT_IS_THERE.encode(), {"project_id": project_id}).fetchone() != (True,):
         raise click.ClickException(f"There is no such project: {project_id}.")
 
 
 def has_tables(settings: Settings) -> bool:
     """Whether the database holds anything of the service, or of anybody, in its schema."""
     with psycopg.connect(settings.database_url, autocommit=True) as connection:
-        query = "select exists (select from pg_tables where schemaname = current_schema())"
-        return connection.execute(query).fetchone() == (True,)
+        return connection.execute(_ANY_TABLE.encode()).fetchone() == (True,)

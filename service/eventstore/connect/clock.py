@@ -1,4 +1,4 @@
-"""The time of the database in SQL: the one place that spells service_now().
+"""The time of the database in SQL, for statements that are put together in Python.
 
 Each constant is a scalar subquery: a statement asks once for the time, however many rows it looks at, and an index on
 the compared column serves. A process's own clock decides nothing.
@@ -14,8 +14,8 @@ DAY: Final = 86400
 NOW: Final = "(select service_now())"
 """The moment, as timestamptz."""
 
-NOW_SECONDS: Final = "(select floor(extract(epoch from service_now()))::bigint)"
+NOW_SECONDS: Final = "(select service_seconds())"
 """Whole epoch seconds, as bigint: what deadlines, leases and times of receipt are told in."""
 
-TODAY: Final = f"(select floor(extract(epoch from service_now()) / {DAY})::bigint * {DAY})"  # noqa: S608 - a constant
+TODAY: Final = "(select service_today())"
 """Epoch seconds of the present day's UTC midnight, as bigint."""

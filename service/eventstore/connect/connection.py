@@ -6,7 +6,7 @@ import asyncio
 import os
 import socket
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Self, cast
 
@@ -23,6 +23,8 @@ Row = tuple[Any, ...]
 Connection = psycopg.Connection[Row]
 AsyncConnection = psycopg.AsyncConnection[Row]
 AnyConnection = psycopg.BaseConnection[Row]
+Values = Sequence[Any] | Mapping[str, Any]
+"""What a statement's places stand for, `%s` in turn or `%(name)s` by name."""
 
 # A host that disappears without closing its connections is noticed after about five seconds; the kernel alone takes a
 # quarter of an hour. (milliseconds for tcp_user_timeout, else seconds)
@@ -62,7 +64,7 @@ class WritingConnection(psycopg.Connection[Row]):
             self.ended_by = notice.sqlstate or ""
 
     def execute(  # type: ignore[override]
-        self, query: str | bytes | sql.SQL | sql.Composed, params: Sequence[Any] = (), *, prepare: bool = False
+        self, query: str | bytes | sql.SQL | sql.Composed, params: Values = (), *, prepare: bool = False
     ) -> psycopg.Cursor[Row]:
         """Run a statement. Raises psycopg.Error.
 
@@ -71,6 +73,7 @@ class WritingConnection(psycopg.Connection[Row]):
         if not prepare:
             return super().execute(query, params or None)
         assert not isinstance(query, sql.SQL | sql.Composed)
+        assert not isinstance(params, Mapping)
         return cast("psycopg.Cursor[Row]", self._together.execute(query, params))
 
     def pipeline(self) -> StatementPipeline:  # type: ignore[override]
@@ -91,7 +94,7 @@ class ReadingConnection(psycopg.AsyncConnection[Row]):
         super().__init__(*args, **kwargs)
         self._kept: dict[str, psycopg.AsyncCursor[Row]] = {}
 
-    async def fetch(self, query: str, params: Sequence[Any], *, prepare: bool | None) -> list[Row]:
+    async def fetch(self, query: str, params: Values, *, prepare: bool | None) -> list[Row]:
         """Run a statement and return its rows; `prepare` as psycopg has it. Raises psycopg.Error.
 
         The cursor of a statement that brought back little is kept: to make one takes a quarter of its time. It holds

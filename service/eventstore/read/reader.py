@@ -143,10 +143,15 @@ class Reader:
                 finally:
                     await self._give_back(connection)
 
-    async def fetch(self, query: str, *params: Any, prepare: bool | None = None) -> list[Row]:
-        """Run a read and return its rows as tuples; `prepare` as psycopg has it. Raises as `connection`."""
+    async def fetch(self, query: str, /, *places: Any, **named: Any) -> list[Row]:
+        """Run a read and return its rows as tuples; its values by place or by name. Raises as `connection`."""
         async with self.connection() as connection:
-            return await connection.fetch(query, params, prepare=prepare)
+            return await connection.fetch(query, named or places, prepare=None)
+
+    async def fetch_planned(self, query: str, /, *places: Any, **named: Any) -> list[Row]:
+        """Run a read that is planned for just these values, where the best plan depends on them. Raises as `fetch`."""
+        async with self.connection() as connection:
+            return await connection.fetch(query, named or places, prepare=False)
 
     async def _take(self) -> ReadingConnection:
         """Take the connection that was used last. Raises CommandNotDone, and what the pool raises.

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from service.eventstore.connect.clock import NOW, NOW_SECONDS
-
 # Plain statements, outside a pipeline: they arm the timeout of an idle transaction (see eventstore/write/round.py).
-FACTS = f"select {NOW}, ingest_projects(wanted => %s)::text"
+FACTS = "select (select service_now()), ingest_projects(wanted => %s)::text"
 LOCK = """select ingest_lock(gates => %s, wanted => %s, head_projects => %s, head_streams => %s,
     record_names => %s::json, senders => %s)::text
 """
@@ -30,9 +28,9 @@ from unnest(%s::text[], %s::bigint[]) u(project_id, opened) where r.project_id =
 """
 LAST_BATCH = "select batch, seen_at from ingest_flushers where id = %s"
 WAIT_NAME = "select pg_advisory_xact_lock(%s::bigint)"
-GIVE_UP = f"""
+GIVE_UP = """
 insert into ingest_flushers as f (id, batch, seen_at, given_up)
-values (%s, 0, {NOW_SECONDS}, %s)
+values (%s, 0, (select service_seconds()), %s)
 on conflict (id) do update set given_up = excluded.given_up
-"""  # noqa: S608 - constants only
+"""
 END_SESSION = "select pg_terminate_backend(pid) from pg_stat_activity where pid = %s and application_name = %s"

@@ -11,11 +11,15 @@ from typing import Any, NamedTuple
 
 import psycopg
 
-from service.eventstore.connect.clock import DAY, TODAY
+from service.eventstore.connect.clock import DAY
+from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.schema.partitioned import TELEMETRY, partitions_of
 
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 
+_TODAY = load_sql("ingest", "today")
+_ENSURE = load_sql("ingest", "ensure_partition")
+_DROP = load_sql("ingest", "drop_ended_partition")
 DAYS_AHEAD = 7
 DDL_WAIT = "500ms"
 # Who waits to drop a partition has everybody wait behind who comes meanwhile: briefly, and rather once more.
@@ -38,7 +42,7 @@ class Partition(NamedTuple):
 
 async def today_of(connection: Connection) -> int:
     """Epoch of the present day's UTC midnight, on the service's clock."""
-    row = await (await connection.execute(f"select {TODAY}".encode())).fetchone()
+    row = await (await connection.execute(_TODAY.encode())).fetchone()
     assert row is not None
     return int(row[0])
 
@@ -55,9 +59,8 @@ async def ensure_partitions(connection: Connection, days_ahead: int = DAYS_AHEAD
             try:
                 async with connection.transaction():
                     await connection.execute(f"set local lock_timeout = '{DDL_WAIT}'".encode())
-                    cursor = await connection.execute(
-                        "select ensure_partition(telemetry => %s, day => %s)", (telemetry, today + ahead * DAY)
-                    )
+                    values = {"telemetry": telemetry, "day": today + ahead * DAY}
+                    cursor = await connection.execute(_ENSURE.encode(), values)
                     row = await cursor.fetchone()
             except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected, psycopg.errors.DuplicateTable):
                 complete = False  # Another process makes it, or ingest uses it; the next run finds or makes it.
@@ -82,10 +85,8 @@ async def drop_ended(connection: Connection, partition: Partition, moment: int) 
         try:
             async with connection.transaction():
                 await connection.execute(f"set local lock_timeout = '{DROP_WAIT}'".encode())
-                cursor = await connection.execute(
-                    "select drop_ended_partition(telemetry => %s, partition_name => %s, ended => %s)",
-                    (partition.telemetry, partition.name, moment),
-                )
+                values = {"telemetry": partition.telemetry, "partition": partition.name, "ended": moment}
+                cursor = await connection.execute(_DROP.encode(), values)
                 row = await cursor.fetchone()
             return row is not None and bool(row[0])
         except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):

@@ -18,10 +18,10 @@ from typing import Any
 
 import psycopg
 import structlog
-from psycopg import sql
 
 from service.billing.plans import Retention
 from service.eventstore.connect.clock import DAY
+from service.eventstore.declare.sqlfiles import load_sql, on_table
 from service.eventstore.declare.steps import alone, leave_room, prepare
 from service.eventstore.schema.partitioned import TELEMETRY
 from service.ingest.kept.partitions import Partition, drop_ended, partitions, today_of
@@ -36,71 +36,15 @@ PROJECTS = 1000  # whose rows a statement finds
 USAGE_DAYS = 400  # usage is shown for a year
 FLUSHER_SECONDS = DAY
 
-_SAMPLE = """jsonb_build_object('id', n.id, 'message', n.message, 'level', n.level, 'environment', n.environment,
-    'release', n.release, 'user_id', n.user_id, 'tags', n.tags, 'received_at', n.received_at,
-    'adjusted', coalesce(n.adjusted, '[]'))"""
-# The cases of a partition are found one by one in its index: it has many rows of each. A case has a sample from its
-# first error on that went, and in the end the sample is the last one: those between need not be written.
-_KEEP_SAMPLES = f"""
-with recursive step(project_id, case_id, n) as (
-    (select e.project_id, e.case_id, 1 from {{0}} e
-        where e.case_id is not null and (e.project_id, e.case_id) > (%s, %s) order by e.project_id, e.case_id limit 1)
-    union all
-    select x.project_id, x.case_id, s.n + 1 from step s cross join lateral (
-        select e.project_id, e.case_id from {{0}} e
-        where e.case_id is not null and (e.project_id, e.case_id) > (s.project_id, s.case_id)
-        order by e.project_id, e.case_id limit 1) x
-    where s.n < %s
-), due as (
-    select c.project_id, c.id from step s join case_stats c on c.project_id = s.project_id and c.id = s.case_id
-    where c.sample is null or c.last_seen_at < %s
-    order by c.project_id, c.id for no key update of c
-), kept as (
-    update case_stats c set sample = {_SAMPLE}
-    from due d cross join lateral (
-        select * from {{0}} e where e.project_id = d.project_id and e.case_id = d.id
-        order by e.received_at desc, e.id desc limit 1) n
-    where c.project_id = d.project_id and c.id = d.id
-)
-select s.project_id, s.case_id, s.n from step s order by s.n desc limit 1
-"""  # noqa: S608 - constants
-_HOLDERS = """
-with recursive step(project_id, n) as (
-    (select e.project_id, 1 from {0} e where e.project_id > %s order by e.project_id limit 1)
-    union all
-    select x.project_id, s.n + 1 from step s cross join lateral (
-        select e.project_id from {0} e where e.project_id > s.project_id order by e.project_id limit 1) x
-    where s.n < %s
-)
-select s.project_id from step s order by s.n
-"""
-_DOOMED = """
-delete from {0} e where e.ctid = any(array(
-    select d.ctid from {0} d where d.project_id = %s and d.received_at >= %s and d.received_at < %s
-    order by d.received_at, d.id limit %s))
-"""
+_KEEP_SAMPLES = load_sql("ingest", "keep_samples")
+_HOLDERS = load_sql("ingest", "holders")
 # Rows are deleted oldest first, so the last sample that is taken is of the last error.
 _DELETE = {
-    "log_events": f"""
-with gone as ({_DOOMED} returning e.project_id, e.received_at, e.id, e.case_id, e.message, e.level, e.environment,
-    e.release, e.user_id, e.tags, e.adjusted
-), newest as (
-    select distinct on (g.case_id) g.* from gone g where g.case_id is not null
-    order by g.case_id, g.received_at desc, g.id desc
-), kept as (
-    update case_stats c set sample = {_SAMPLE}
-    from newest n where c.project_id = n.project_id and c.id = n.case_id
-    and (c.sample is null or n.received_at >= c.last_seen_at)
-)
-select count(*), coalesce(max(g.received_at), 0) from gone g
-""",  # noqa: S608 - constants
-    "analytics_events": f"""
-with gone as ({_DOOMED} returning e.received_at)
-select count(*), coalesce(max(g.received_at), 0) from gone g
-""",  # noqa: S608 - constants
+    "log_events": load_sql("ingest", "delete_errors"),
+    "analytics_events": load_sql("ingest", "delete_analytics"),
 }
-_PURGE_USAGE = ("delete from usage_days where day < %s", "delete from usage_deploys where day < %s")
-_PURGE_FLUSHERS = "delete from ingest_flushers where seen_at < %s"
+_PURGE_USAGE = (load_sql("ingest", "purge_usage_days"), load_sql("ingest", "purge_usage_deploys"))
+_PURGE_FLUSHERS = load_sql("ingest", "purge_flushers")
 
 
 @dataclass
@@ -134,8 +78,8 @@ async def purge(connection: Connection, kept: Retention) -> int:
             await _find(connection, (one for one in there if one not in over), kept, today, lines)
         total = await _delete(connection, lines)
         for statement in _PURGE_USAGE:
-            await connection.execute(statement.encode(), (today - USAGE_DAYS * DAY,))
-        await connection.execute(_PURGE_FLUSHERS.encode(), (today - FLUSHER_SECONDS,))
+            await connection.execute(statement.encode(), {"day": today - USAGE_DAYS * DAY})
+        await connection.execute(_PURGE_FLUSHERS.encode(), {"before": today - FLUSHER_SECONDS})
         if total or dropped:
             log.info("telemetry_purged", rows=total, partitions=dropped)
         return total
@@ -148,7 +92,9 @@ async def _drop(connection: Connection, partition: Partition, moment: int) -> bo
         last: tuple[Any, ...] | None = ("", "", CASES)
         while last is not None and last[2] == CASES:
             began = time.monotonic()
-            cursor = await connection.execute(query, (*last[:2], CASES, partition.day + DAY))
+            after_project, after_case, _ = last
+            place = {"after_project": after_project, "after_case": after_case}
+            cursor = await connection.execute(query, {**place, "most": CASES, "ends": partition.day + DAY})
             last = await cursor.fetchone()
             await leave_room(began)
     return await drop_ended(connection, partition, moment)
@@ -169,7 +115,7 @@ async def _find(
         last, found = "", PROJECTS
         while found == PROJECTS:
             began = time.monotonic()
-            cursor = await connection.execute(_of(_HOLDERS, partition), (last, PROJECTS))
+            cursor = await connection.execute(_of(_HOLDERS, partition), {"after": last, "most": PROJECTS})
             holders = [project_id for (project_id,) in await cursor.fetchall()]
             for project_id in holders:
                 days = kept.days.get(project_id)
@@ -189,7 +135,8 @@ async def _delete(connection: Connection, lines: dict[str, deque[_Piece]]) -> in
         for account, line in list(lines.items()):
             piece, began = line[0], time.monotonic()
             query = _of(_DELETE[piece.partition.telemetry], piece.partition)
-            cursor = await connection.execute(query, (piece.project_id, piece.after, piece.until, STEP))
+            values = {"project_id": piece.project_id, "after": piece.after, "until": piece.until, "most": STEP}
+            cursor = await connection.execute(query, values)
             [[gone, latest]] = await cursor.fetchall()
             total += gone
             piece.after = latest
@@ -201,5 +148,5 @@ async def _delete(connection: Connection, lines: dict[str, deque[_Piece]]) -> in
     return total
 
 
-def _of(query: str, partition: Partition) -> sql.Composed:
-    return sql.SQL(query).format(sql.Identifier(partition.name))
+def _of(query: str, partition: Partition) -> bytes:
+    return on_table(query, partition.name).encode()

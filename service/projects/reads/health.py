@@ -6,25 +6,12 @@ from typing import NamedTuple
 
 from service.billing.quota import Month, UsageSum, month_of, total_of
 from service.billing.reads import account_of, account_usage, events_since, last_event_received_at, project_usage
+from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.store import EventStore
 from statemachines.cases import case
 
 HOUR = 3600
-_STANDING = """
-select (select max(d.recorded_at) from deploys d where d.project_id = %s),
-    (select count(*) from cases c where c.project_id = %s and c.status = 'open')
-        + (select count(*) from cases c where c.project_id = %s and c.status = 'overflow')
-        - (select count(*) from case_stats s join cases c on c.project_id = s.project_id and c.id = s.id
-            where s.project_id = %s and not s.unmarked and c.status = 'open' and not exists (
-                select from cases m join case_stats t on t.project_id = m.project_id and t.id = m.id
-                where m.project_id = s.project_id and m.merged_into = s.id and t.unmarked)),
-    (select r.opened from case_rates r where r.project_id = %s and r.hour = %s),
-    c.id, coalesce(c.status = 'overflow', false),
-    not exists (select from projects p where p.project_id = wanted.project_id and p.id = wanted.project_id
-        and p.status = 'active')
-from (values (%s, %s)) wanted(project_id, id)
-left join cases c on c.project_id = wanted.project_id and c.id = wanted.id
-"""
+_STANDING = load_sql("projects", "health")
 
 
 class Health(NamedTuple):
@@ -60,9 +47,8 @@ async def health_of(store: EventStore, project_id: str) -> Health:
     account_total = total_of(await account_usage(store, account, month.start, month.last_day))
     hour = now - now % HOUR
     overflow_id = case.case_id(project_id, case.overflow_fingerprint(hour))
-    ids = (project_id, project_id, project_id, project_id, project_id, hour, project_id, overflow_id)
     [[last_deploy_at, open_cases, new_cases, overflow_case_id, overflow_open, fenced]] = await store.fetch(
-        _STANDING, *ids
+        _STANDING, project_id=project_id, hour=hour, overflow_id=overflow_id
     )
     return Health(
         now=now,

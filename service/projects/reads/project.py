@@ -5,21 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from service.auth.sealing import DSN_COPY, unseal
+from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.read.pages import PageEnd
 from service.eventstore.store import EventStore
 from statemachines.projects.project import ProjectNotFound
 
-_PROJECTS_OF = (
-    "select p.id, p.name, m.role, p.dsn_prefix, c.ciphertext is not null, p.created_at from memberships m "
-    "join projects p on p.project_id = m.project_id and p.id = m.project_id "
-    "left join dsn_copies c on c.project_id = p.project_id and c.id = p.id and c.dsn_hash = p.dsn_hash "
-    "where m.user_id = %s and (p.created_at, p.id) < (%s, %s) order by p.created_at desc, p.id desc limit %s"
-)
-_DSN_OF = (
-    "select p.dsn_prefix, c.ciphertext from projects p "
-    "left join dsn_copies c on c.project_id = p.project_id and c.id = p.id and c.dsn_hash = p.dsn_hash "
-    "where p.project_id = %s and p.id = %s"
-)
+_PROJECTS_OF = load_sql("projects", "projects_of")
+_DSN_OF = load_sql("projects", "dsn_of")
 
 
 class ListedProject(NamedTuple):
@@ -42,13 +34,13 @@ class KnownDsn(NamedTuple):
 
 async def projects_of(store: EventStore, user_id: str, after: PageEnd, limit: int) -> list[ListedProject]:
     """List at most `limit` projects of a person that come after a place, newest first."""
-    rows = await store.fetch(_PROJECTS_OF, user_id, after.at, after.id, limit)
+    rows = await store.fetch(_PROJECTS_OF, user_id=user_id, at=after.at, id=after.id, limit=limit)
     return [ListedProject(*row) for row in rows]
 
 
 async def dsn_of(store: EventStore, project_id: str, encryption_key: bytes | None) -> KnownDsn:
     """Read the DSN of a project; never rotates it. Raises ProjectNotFound."""
-    rows = await store.fetch(_DSN_OF, project_id, project_id)
+    rows = await store.fetch(_DSN_OF, project_id=project_id)
     if not rows:
         raise ProjectNotFound("There is no such project.")
     [(prefix, sealed)] = rows

@@ -7,13 +7,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.store import EventStore
 
-_STARTED = (
-    "select g.project_id, g.automation_id, g.run_id, g.id, g.kind, g.status, (g.state ->> 'consumed_at')::bigint "
-    "from grants g where g.status in ('consumed', 'unresolved')"
-)
-_ORDER = " order by g.project_id, g.automation_id, g.id limit %s"
+_STARTED = load_sql("runs", "started_effects")
 
 
 class StartedGrant(NamedTuple):
@@ -35,14 +32,11 @@ async def started(
 
     Read after a stop was answered, this is what had begun before it: nothing can begin after it.
     """
-    if automation_id is None:
-        rows = await store.fetch(_STARTED + " and g.project_id = %s" + _ORDER, project_id, limit)
-    else:
-        query = _STARTED + " and g.project_id = %s and g.automation_id = %s" + _ORDER
-        rows = await store.fetch(query, project_id, automation_id, limit)
+    rows = await store.fetch_planned(_STARTED, project_id=project_id, automation_id=automation_id, most=limit)
     return [StartedGrant(*row) for row in rows]
 
 
 async def started_anywhere(store: EventStore, *, limit: int) -> list[StartedGrant]:
     """Read at most `limit` such effects of the whole installation, also where a stop found nothing left to pause."""
-    return [StartedGrant(*row) for row in await store.fetch(_STARTED + _ORDER, limit)]
+    rows = await store.fetch_planned(_STARTED, project_id=None, automation_id=None, most=limit)
+    return [StartedGrant(*row) for row in rows]

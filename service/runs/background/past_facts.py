@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 from projections.onboarding.signal_map import fold as fold_map
 from schemas.runs.backtest import MAX_SHOWN
 from service.eventstore.connect.arrays import array
-from service.eventstore.connect.clock import NOW_SECONDS
+from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.read.reader import AsyncConnection
 from service.eventstore.store import EventStore
 from service.runs.background.backtesting import CaseMoved, Change, Errors, KnownCase, LookTaken, Mapped, TooMuch
-from service.runs.reads.considering import LOOKED_AT
+from service.runs.reads.considering import ENVIRONMENTS_KEPT, LOOKED_AT
 from service.runs.reads.recording import Looker
 from statemachines.cases import case as cases
 from statemachines.kernel.machine import Recorded
@@ -35,51 +35,15 @@ NAMED = MAX_SHOWN + 1
 MOST_CASES = 20_000
 """Cases to which something happened in the time that one back-test takes in."""
 HOUR, DAY = 3600, 86400
-ENVIRONMENTS_KEPT = 100  # of a case; of one that has had more the looks themselves ask its latest errors
 
-_NOW = f"select {NOW_SECONDS}"
-_SNAPSHOT = "set transaction isolation level repeatable read"
-# Whatever happened to a case since: an error, or an event of its own.
-_CHANGED = (
-    "select e.case_id from log_events e where e.project_id = %s and e.case_id is not null and e.received_at > %s union "
-    "select e.stream_id from events e where e.project_id = %s and e.kind = 'case' "
-    "and e.recorded_at >= to_timestamp(%s + 1)"
-)
-_UNCHANGED = (
-    "select s.id, s.event_count, s.last_seen_at from case_stats s "
-    "join cases c on c.project_id = s.project_id and c.id = s.id and c.status = 'open' "
-    "left join (select distinct e.case_id from log_events e where e.project_id = %s and e.case_id is not null "
-    "and e.received_at <= %s) k on k.case_id = s.id where s.project_id = %s and (k.case_id is not null) = %s "
-    "and s.id <> all(%s::text[]) and (-s.event_count, -s.last_seen_at, s.id) > (%s, %s, %s) "
-    "order by -s.event_count, -s.last_seen_at, s.id limit %s"
-)
-_COUNTS = (
-    "select s.id, s.event_count, s.first_seen_at, s.unmarked, s.environments, n.number, n.last_seen_at, n.unmarked, "
-    "n.environments, coalesce(l.number, 0) from case_stats s left join (select e.case_id, count(*) as number, "
-    "max(e.received_at) as last_seen_at, bool_or(e.marker_hash is null) as unmarked, "
-    "array_agg(distinct e.environment) as environments from log_events e where e.project_id = %s "
-    "and e.case_id = any(%s::text[]) and e.received_at <= %s group by 1) n on n.case_id = s.id "
-    "left join (select e.case_id, count(*) as number from log_events e where e.project_id = %s "
-    "and e.case_id = any(%s::text[]) and e.received_at > %s group by 1) l on l.case_id = s.id "
-    "where s.project_id = %s and s.id = any(%s::text[])"
-)
-_ERRORS = (
-    "select e.received_at, e.case_id, count(*), bool_or(e.marker_hash is null), array_agg(distinct e.environment) "
-    "from log_events e where e.project_id = %s and e.case_id is not null and e.received_at > %s "
-    "group by 1, 2 order by 1, 2"
-)
-_CASES = (
-    "select e.stream_id, e.revision, e.topic, e.payload::text, floor(extract(epoch from e.recorded_at))::bigint "
-    "from events e where e.project_id = %s and e.stream_id = any(%s::text[]) order by e.stream_id, e.revision"
-)
-_MAP = (
-    "select e.revision, e.topic, e.payload::text, floor(extract(epoch from e.recorded_at))::bigint from events e "
-    "where e.project_id = %s and e.stream_id = %s order by e.revision"
-)
-_LOOKS = (
-    "select k.automation_id, k.hour, k.look, k.asked_by, k.seconds from automation_looks k "
-    "where k.project_id = %s and k.hour >= %s order by k.hour, k.automation_id, k.look, k.asked_by"
-)
+_NOW = load_sql("runs", "now_seconds")
+_CHANGED = load_sql("runs", "past_changed")
+_UNCHANGED = load_sql("runs", "past_unchanged")
+_COUNTS = load_sql("runs", "past_counts")
+_ERRORS = load_sql("runs", "past_errors")
+_EVENTS = load_sql("runs", "past_events")
+_STREAM = load_sql("runs", "past_stream")
+_LOOKS = load_sql("runs", "past_looks")
 
 
 class Unknown(NamedTuple):
@@ -103,12 +67,12 @@ class PastFacts(NamedTuple):
 async def read_past(store: EventStore, project_id: str, days: int, automation_ids: Sequence[str]) -> PastFacts:
     """Read the last `days` of a project. Raises TooMuch, and what reading raises."""
     async with store.connection() as connection, connection.transaction():
-        await connection.execute(_SNAPSHOT)
+        await connection.execute("set transaction isolation level repeatable read")
         [[end]] = await (await connection.execute(_NOW.encode())).fetchall()
         start = end - days * DAY
         known, unknown = await _cases(connection, project_id, start)
         changes: list[Change] = []
-        async for rows in _batches(connection, _ERRORS, project_id, start):
+        async for rows in _batches(connection, _ERRORS, project_id=project_id, start=start):
             changes += (Errors(*row) for row in rows)
             _bound(changes)
         async for change in _events(connection, project_id, start, known, unknown):
@@ -132,7 +96,7 @@ async def _cases(
     many as one look takes in: the first of those of which all is known. Those without any error left are named.
     """
     changed: set[str] = set()
-    async for rows in _batches(connection, _CHANGED, project_id, start, project_id, start):
+    async for rows in _batches(connection, _CHANGED, project_id=project_id, start=start):
         changed |= {case_id for (case_id,) in rows}
         if len(changed) > MOST_CASES:
             raise TooMuch
@@ -154,15 +118,15 @@ async def _unchanged(
     connection: AsyncConnection, project_id: str, start: int, changed: str, size: int, *, kept: bool
 ) -> AsyncIterator[Sequence[str]]:
     """Open cases to which nothing happened since, in the order of looks; those with errors left, or the others."""
-    place = -sys.maxsize, 0, ""
+    of_project = {"project_id": project_id, "start": start, "kept": kept, "changed": changed, "most": size}
+    place = {"after_count": -sys.maxsize, "after_seen": 0, "after_id": ""}
     while True:
-        wanted = (project_id, start, project_id, kept, changed, *place, size)
-        rows = await _fetch(connection, _UNCHANGED, *wanted)
+        rows = await _fetch(connection, _UNCHANGED, **of_project, **place)
         yield [case_id for case_id, _, _ in rows]
         if len(rows) < size:
             return
         case_id, count, last_seen_at = rows[-1]
-        place = -count, -last_seen_at, case_id
+        place = {"after_count": -count, "after_seen": -last_seen_at, "after_id": case_id}
 
 
 async def _counts(
@@ -171,8 +135,7 @@ async def _counts(
     """The counts of cases (an array literal of ids) at the start, and what is missing of those with errors gone."""
     known: dict[str, KnownCase] = {}
     unknown: dict[str, Sequence[str]] = {}
-    before = (project_id, case_ids, start)
-    async for rows in _batches(connection, _COUNTS, *before, *before, project_id, case_ids):
+    async for rows in _batches(connection, _COUNTS, project_id=project_id, case_ids=case_ids, start=start):
         for case_id, *counted in rows:
             case, missing = _as_of_start(_Counted(*counted))
             known[case_id] = case
@@ -222,7 +185,7 @@ async def _events(
     unknown: dict[str, Sequence[str]],
 ) -> AsyncIterator[Change]:
     """What happened to the cases since the start; what had happened before is folded into `known`."""
-    async for page in _batches(connection, _CASES, project_id, array(known)):
+    async for page in _batches(connection, _EVENTS, project_id=project_id, case_ids=array(known)):
         events = decode_events([row[2] for row in page], [row[3] for row in page])
         for (case_id, _, _, _, at), event in zip(page, events, strict=True):
             if isinstance(event, UnknownTopic):
@@ -236,7 +199,7 @@ async def _events(
 async def _maps(connection: AsyncConnection, project_id: str) -> list[Change]:
     """The signal map, from each moment at which it changed."""
     stream_id = signal_maps.stream(project_id).id
-    rows = await _fetch(connection, _MAP, project_id, stream_id)
+    rows = await _fetch(connection, _STREAM, project_id=project_id, stream_id=stream_id)
     found: list[Change] = []
     row = None
     events = decode_events([stored[1] for stored in rows], [stored[2] for stored in rows])
@@ -253,7 +216,7 @@ async def _looks(
     """The looks that each automation would have had: those of its own name, else each sweep of the project."""
     own: dict[str, set[tuple[int, Looker]]] = {automation_id: set() for automation_id in automation_ids}
     swept: set[tuple[int, Looker]] = set()
-    async for rows in _batches(connection, _LOOKS, project_id, start - HOUR):
+    async for rows in _batches(connection, _LOOKS, project_id=project_id, since=start - HOUR):
         for automation_id, hour, look, asked_by, seconds in rows:
             asked = Looker(look, asked_by)
             moments = {(hour + second, asked) for second in seconds if start < hour + second <= end}
@@ -274,14 +237,14 @@ def _bound(found: Collection[Any]) -> None:
         raise TooMuch
 
 
-async def _fetch(connection: AsyncConnection, query: str, *params: Any) -> list[tuple[Any, ...]]:
+async def _fetch(connection: AsyncConnection, query: str, **values: Any) -> list[tuple[Any, ...]]:
     """All rows of a query."""
-    return await (await connection.execute(query.encode(), params)).fetchall()
+    return await (await connection.execute(query.encode(), values)).fetchall()
 
 
-async def _batches(connection: AsyncConnection, query: str, *params: Any) -> AsyncIterator[list[tuple[Any, ...]]]:
+async def _batches(connection: AsyncConnection, query: str, **values: Any) -> AsyncIterator[list[tuple[Any, ...]]]:
     """The rows of a query, some at a time."""
     async with connection.cursor(name="past") as cursor:
-        await cursor.execute(query.encode(), params)
+        await cursor.execute(query.encode(), values)
         while rows := await cursor.fetchmany(BATCH):
             yield rows

@@ -28,17 +28,15 @@ from projections.runs.run import PROJECTION as RUNS
 from projections.runs.run import RunRow
 from service.analytics.port import AnalyticsProviders
 from service.auth.system import carry_out
-from service.eventstore.connect.clock import NOW
 from service.eventstore.declare.commands import OutcomeUnknown
 from service.eventstore.declare.intents import Intent, retry_moved
+from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.store import EventStore
 from service.fairness.not_done import CommandNotDone
 from service.runs import commands
 from service.runs.background import turns
 from service.runs.background.turns import Name, Turn
 from service.runs.reads.bundles import (
-    RECEIPT_BUNDLE,
-    RUN_BUNDLE,
     ReceiptBundle,
     RunBundle,
     contract_of,
@@ -65,19 +63,13 @@ AT_ONCE = 8
 TOGETHER = 50
 """How many turns are taken at once: what kills a sweep costs so many objects their turn, until they come round."""
 
-_OF = "({0}.project_id, {0}.id) in (select * from unnest(%s::text[], %s::text[]))"
-_RECEIPTS = f"trigger_receipts t where {_OF.format('t')}"
-_OVERDUE = f"automation_runs r where {_OF.format('r')}"
-_APPROVALS = (
-    f"approvals a join automation_runs r on r.project_id = a.project_id and r.id = a.run_id where {_OF.format('a')}"
-)
-_APPROVAL_BUNDLE = f"json_build_object('approval', row_to_json(a), 'around', {RUN_BUNDLE})"
-_GRANT_BUNDLE = f"json_build_object('grant', row_to_json(t), 'around', {RUN_BUNDLE})"
-_GRANT_SOURCE = (
-    f"grants t join automation_runs r on r.project_id = t.project_id and r.id = t.run_id where {_OF.format('t')}"
-)
+_OF = "(t.project_id, t.id) in (select * from unnest(%s::text[], %s::text[]))"
+_RECEIPTS = load_sql("runs", "receipts_in_turn")
+_OVERDUE = load_sql("runs", "runs_in_turn")
+_GRANTS = load_sql("runs", "grants_in_turn")
+_APPROVALS = load_sql("runs", "approvals_in_turn")
 _ENABLED = "t.status = 'enabled' and t.project_id = any(%s)"
-_BEGAN = f"select {NOW}"
+_NOW = load_sql("runs", "now")
 
 
 class _Approval(msgspec.Struct, frozen=True):
@@ -103,22 +95,22 @@ class Sweep:
     async def run(self) -> Counter[str]:
         """Take every step once: first what has ended, then what can be verified, last what can begin."""
         steps = {
-            turns.RECEIPTS: self._receipts,
-            turns.CLAIMS: self._claims,
-            turns.OVERDUE: self._overdue,
-            turns.GRANTS: self._grants,
-            turns.APPROVALS: self._approvals,
-            turns.VERIFYING: self._verification,
-            turns.ENABLED: self._issue,
+            Turn.RECEIPTS: self._receipts,
+            Turn.CLAIMS: self._claims,
+            Turn.OVERDUE: self._overdue,
+            Turn.GRANTS: self._grants,
+            Turn.APPROVALS: self._approvals,
+            Turn.VERIFYING: self._verification,
+            Turn.ENABLED: self._issue,
         }
-        for turn in turns.ALL:
+        for turn in Turn:
             await self._in_turn(turn, steps[turn])
         self.done["decisions"] += self._recorder.recorded
         return +self.done
 
     async def _in_turn(self, turn: Turn, step: Callable[[Sequence[Name]], Awaitable[list[Work]]]) -> None:
         """Take up what has waited longest, some at a time, and write what was seen after each time."""
-        [[began]] = await self._store.fetch(_BEGAN)
+        [[began]] = await self._store.fetch(_NOW)
         due = await turns.waiting(self._store, turn, AT_MOST)
         for first in range(0, len(due), TOGETHER):
             mine = await turns.take(self._store.facts, turn, due[first : first + TOGETHER], began)
@@ -151,24 +143,24 @@ class Sweep:
 
     async def _receipts(self, mine: Sequence[Name]) -> list[Work]:
         """Receipts that time, a stop or a moved case has ended."""
-        bundles = await read_bundles(self._store, ReceiptBundle, RECEIPT_BUNDLE, _RECEIPTS, *_columns(mine))
+        bundles = await read_bundles(self._store, ReceiptBundle, _RECEIPTS, **_named(mine))
         due = [b for b in bundles if b.state(await self._contract(b.receipt.project_id)).over]
         return [self._on("receipts", RECEIPTS.table, b.receipt, commands.receipt.settle) for b in due]
 
     async def _claims(self, mine: Sequence[Name]) -> list[Work]:
         """Leases that have ended."""
-        rows: list[ClaimRow] = await self._store.find(CLAIMS.table, _OF.format("t"), *_columns(mine))
+        rows: list[ClaimRow] = await self._store.find(CLAIMS.table, _OF, *_named(mine).values())
         return [self._on("claims", CLAIMS.table, row, commands.claim.settle) for row in rows]
 
     async def _overdue(self, mine: Sequence[Name]) -> list[Work]:
         """Runs whose deadline, lease or deploy has not been kept."""
-        bundles = await read_bundles(self._store, RunBundle, RUN_BUNDLE, _OVERDUE, *_columns(mine))
+        bundles = await read_bundles(self._store, RunBundle, _OVERDUE, **_named(mine))
         due = [b for b in bundles if not b.book(await self._contract(b.run.project_id)).run.live]
         return [self._on("runs", RUNS.table, bundle.run, commands.run.settle) for bundle in due]
 
     async def _grants(self, mine: Sequence[Name]) -> list[Work]:
         """Grants that have lapsed, and those whose effect nobody will settle in a live run."""
-        found = await read_bundles(self._store, _Grant, _GRANT_BUNDLE, _GRANT_SOURCE, *_columns(mine))
+        found = await read_bundles(self._store, _Grant, _GRANTS, **_named(mine))
         works = []
         for item in found:
             book = item.around.book(await self._contract(item.grant.project_id))
@@ -178,7 +170,7 @@ class Sweep:
 
     async def _approvals(self, mine: Sequence[Name]) -> list[Work]:
         """Requests that have lapsed; the review of a run ends with its last one."""
-        found = await read_bundles(self._store, _Approval, _APPROVAL_BUNDLE, _APPROVALS, *_columns(mine))
+        found = await read_bundles(self._store, _Approval, _APPROVALS, **_named(mine))
         works = []
         for item in found:
             book = item.around.book(await self._contract(item.approval.project_id))
@@ -188,7 +180,7 @@ class Sweep:
 
     async def _verification(self, mine: Sequence[Name]) -> list[Work]:
         """Deploys that are being verified; a provider that cannot be read leaves them pending."""
-        return [self._verify(row) for row in await self._store.find(RUNS.table, _OF.format("t"), *_columns(mine))]
+        return [self._verify(row) for row in await self._store.find(RUNS.table, _OF, *_named(mine).values())]
 
     def _verify(self, row: RunRow) -> Work:
         async def work() -> None:
@@ -244,9 +236,9 @@ class Sweep:
         return await self._store.get(RECEIPTS.table, project_id, receipt_id) is None
 
 
-def _columns(names: Sequence[Name]) -> tuple[list[str], list[str]]:
+def _named(names: Sequence[Name]) -> dict[str, list[str]]:
     """The projects and the ids of objects, as a query takes them."""
-    return [project_id for project_id, _ in names], [name for _, name in names]
+    return {"projects": [project_id for project_id, _ in names], "ids": [name for _, name in names]}
 
 
 def _settle_grant(row: GrantRow) -> Callable[[RunRow], Intent[Any]]:

@@ -18,7 +18,6 @@ from projections.runs.grant import GrantRow
 from projections.runs.lease import LeaseRow
 from projections.runs.receipt import TriggerEvidenceRow, TriggerReceiptRow
 from projections.runs.run import RunRow
-from service.eventstore.connect.clock import NOW_SECONDS
 from service.eventstore.store import EventStore
 from statemachines.contracts.authority import authority_of
 from statemachines.contracts.contract import Automation, Contract, Status
@@ -32,28 +31,6 @@ from statemachines.runs.steps.book import Book, carried
 from statemachines.runs.steps.end_run import as_of, decide_fence_run
 
 T = TypeVar("T")
-
-_CLAIM_AND_LEASE = (
-    "'claim', (select row_to_json(c) from claims c where c.project_id = {0}.project_id and c.id = {0}.claim_id), "
-    "'lease', (select row_to_json(l) from leases l where l.project_id = {0}.project_id and l.case_id = {0}.case_id)"
-)
-_FENCED = "'fenced', exists (select from projects p where p.project_id = {0}.project_id and p.status <> 'active')"
-CONTRACT = "'contract', (select row_to_json(a) from automation_contracts a where a.project_id = {0})"
-RUN_BUNDLE = (
-    f"json_build_object('now', {NOW_SECONDS}, {_FENCED.format('r')}, 'run', row_to_json(r), "  # noqa: S608
-    f"{_CLAIM_AND_LEASE.format('r')}, "
-    "'grants', (select coalesce(json_agg(row_to_json(g)), '[]') from grants g "
-    "where g.project_id = r.project_id and g.run_id = r.id), "
-    "'approvals', (select coalesce(json_agg(row_to_json(a)), '[]') from approvals a "
-    "where a.project_id = r.project_id and a.run_id = r.id), "
-    "'report', (select p.state from reports p where p.project_id = r.project_id and p.id = r.state->>'report_id'))"
-)
-RECEIPT_BUNDLE = (
-    f"json_build_object('now', {NOW_SECONDS}, {_FENCED.format('t')}, 'receipt', row_to_json(t), "  # noqa: S608
-    f"{_CLAIM_AND_LEASE.format('t')}, "
-    "'case', (select row_to_json(k) from cases k where k.project_id = t.project_id and k.id = t.case_id), "
-    "'evidence', (select row_to_json(e) from trigger_evidence e where e.project_id = t.project_id and e.id = t.id))"
-)
 
 
 class RunBundle(msgspec.Struct, frozen=True):
@@ -135,7 +112,11 @@ async def read_contract(store: EventStore, project_id: str) -> Contract:
     return contract_of(rows[0] if rows else None)
 
 
-async def read_bundles(store: EventStore, kind: type[T], bundle: str, source: str, *params: Any) -> list[T]:
-    """Read bundles; `source` is what follows `from`, with its conditions, order and limit."""
-    rows = await store.fetch(f"select {bundle}::text from {source}", *params)  # noqa: S608 - put together from constants
-    return [msgspec.json.decode(text, type=kind) for (text,) in rows]
+async def read_bundles(store: EventStore, kind: type[T], query: str, **values: Any) -> list[T]:
+    """Read what a query puts together as JSON."""
+    return [msgspec.json.decode(text, type=kind) for (text,) in await store.fetch(query, **values)]
+
+
+async def read_page(store: EventStore, kind: type[T], query: str, **values: Any) -> list[T]:
+    """Read a page of what a query puts together as JSON, planned for its values: its filters change the plan."""
+    return [msgspec.json.decode(text, type=kind) for (text,) in await store.fetch_planned(query, **values)]

@@ -13,9 +13,9 @@ import msgspec
 from projections.cases.case import trust_of
 from projections.contracts.contract import AutomationContractRow
 from projections.runs.lease import LeaseRow
-from service.eventstore.connect.clock import NOW_SECONDS
+from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.store import EventStore
-from service.runs.reads.bundles import CONTRACT, RECEIPT_BUNDLE, ReceiptBundle, contract_of, read_bundles
+from service.runs.reads.bundles import ReceiptBundle, contract_of
 from service.runs.reads.recording import DecisionSubject, LastDecision, Looker, Taken, passed_over
 from statemachines.contracts.authority import authority_of
 from statemachines.contracts.contract import Contract
@@ -29,82 +29,14 @@ from statemachines.runs.receipt import ReceiptState
 from statemachines.runs.run import Run
 
 LOOKED_AT = 500
-"""How many open cases one look takes in, the most frequent first (G-119)."""
-FEW_OPEN = 1000
-"""How many open cases are all compared to find the most frequent ones."""
+"""How many open cases one look takes in, the most frequent first (G-119): as runs/sql/parts/picked.sql has it."""
 SHOWN = 100
 """How many passed-over cases an answer lists."""
 
-# Of a chain only the states count: of a receipt whose run has begun only that it has, of a run only what ends it with
-# time, and of one that is over not even that. The rest of them is most of what a look would read.
-CASE = (
-    "'id', c.id, 'revision', c.case_revision, 'status', c.status, 'unmarked', s.unmarked, "
-    "'event_count', s.event_count, 'first_seen_at', s.first_seen_at, 'last_seen_at', s.last_seen_at, "
-    "'lease', row_to_json(l), 'receipt', case when t.run_id is null then t.state::json "
-    "else json_build_object('status', t.status, 'run_id', t.run_id) end, 'claim', k.state, "
-    "'run', case when r.live then json_build_object('status', r.state -> 'status', 'deadline_at', r.deadline_at, "
-    "'claim_id', r.claim_id, 'grants', r.state -> 'grants') end"
-)
-CHAIN = (
-    "left join leases l on l.project_id = c.project_id and l.case_id = c.id "
-    "left join trigger_receipts t on t.project_id = c.project_id and t.id = l.receipt_id "
-    "left join claims k on k.project_id = c.project_id and k.id = l.claim_id "
-    "left join automation_runs r on r.project_id = c.project_id and r.id = l.run_id"
-)
-_LAST = (
-    "(select json_build_object('id', d.id, 'outcome', d.outcome) from automation_decisions d "
-    "where d.project_id = c.project_id and d.case_id = c.id and d.automation_id = %s order by -d.seq limit 1)"
-)
-_ENVIRONMENT_OF_MAP = "(select m.plan -> 'deploy' ->> 'environment' from signal_maps m where m.project_id = {0})"
-MAPPED = f"'mapped', {_ENVIRONMENT_OF_MAP}"
 ENVIRONMENTS_KEPT = 100
 """Of a case; past that many its latest errors tell in what others it had any."""
-_KEPT_IN = "s.environments @> array[{0}]::text[]"
-_SEEN_IN = (
-    f"({_KEPT_IN} or (cardinality(s.environments) >= {ENVIRONMENTS_KEPT} and exists ("  # noqa: S608 - constants
-    "select from (select e.environment from log_events e where e.project_id = s.project_id and e.case_id = s.id "
-    "order by e.received_at desc limit 1000) e where e.environment = {0})))"
-)
-# Whether one of so many has an error elsewhere tells the telemetry, which is rarely asked: all its partitions would be
-# planned for and opened with each look.
-_SEEN_WHERE_MAPPED = (
-    f"'seen_where_mapped', case when {_KEPT_IN} then true "
-    f"when cardinality(s.environments) < {ENVIRONMENTS_KEPT} then false end"
-).format(_ENVIRONMENT_OF_MAP.format("p.id"))
-_OBSERVED = f"select s.id from case_stats s where s.project_id = %s and s.id = any(%s) and {_SEEN_IN.format('%s')}"  # noqa: S608 - constants
-_COUNTS = "event_count, last_seen_at, first_seen_at, unmarked, environments"
-# Which cases a look is about is told by counts alone; all that is read beside it is read of those only. Of few open
-# cases all are compared, of many the most frequent are walked through: `frequency` orders them roughly, so all that are
-# as frequent as the last one are compared, too. What was read to pick a case is not looked up again. (`offset 0` and
-# the question for one status keep the planner, which knows little of a young database, from turning the order round.)
-_PICKED = (
-    f"(select o.* from (select count(*) > {FEW_OPEN} as many from "  # noqa: S608 - constants
-    f"(select from cases where project_id = p.id and status = 'open' limit {FEW_OPEN + 1}) c) n cross join lateral ("
-    "(select c.project_id, c.id, c.case_revision, s.* from "
-    "(select project_id, id, case_revision from cases where project_id = p.id and status = 'open' offset 0) c "
-    f"cross join lateral (select {_COUNTS} from case_stats "
-    "where project_id = c.project_id and id = c.id offset 0) s where not n.many) union all "
-    "(select s.project_id, s.id, "
-    f"(select case_revision from cases where project_id = s.project_id and id = s.id), {_COUNTS} "
-    f"from (select project_id, id, {_COUNTS} from case_stats s where n.many and s.project_id = p.id "
-    "and (select c.status = 'open' from cases c where c.project_id = s.project_id and c.id = s.id) "
-    f"order by s.frequency desc fetch first {LOOKED_AT} rows with ties) s)) o "
-    "order by o.event_count desc, o.last_seen_at desc, o.id limit %s)"
-)
-_CASES = (
-    f"select json_build_object({CASE}, {_SEEN_WHERE_MAPPED}, 'last', {_LAST}) as bundle from {_PICKED} s "  # noqa: S608 - constants
-    "cross join lateral (select s.project_id, s.id, s.case_revision, 'open' as status) c "
-    f"{CHAIN} order by s.event_count desc, s.last_seen_at desc, s.id"
-)
-_OPEN = (
-    f"select {RECEIPT_BUNDLE} as bundle from trigger_receipts t where t.project_id = p.id and t.automation_id = %s "  # noqa: S608 - constants
-    "and t.status in ('issued', 'claimed')"
-)
-_LOOK = (
-    f"json_build_object('now', {NOW_SECONDS}, {CONTRACT.format('p.id')}, {MAPPED.format('p.id')}, "  # noqa: S608 - constants
-    f"'cases', (select coalesce(json_agg(x.bundle), '[]') from ({_CASES}) x), "
-    f"'open', (select coalesce(json_agg(x.bundle), '[]') from ({_OPEN}) x))"
-)
+_LOOK = load_sql("runs", "look")
+_OBSERVED_IN = load_sql("runs", "observed_in")
 
 
 class ConsideredCase(NamedTuple):
@@ -240,8 +172,10 @@ class Judged(NamedTuple):
 
 async def look_for_work(store: EventStore, project_id: str, automation_id: str) -> Look:
     """Read everything that issuing receipts for one automation is judged on before anything is locked."""
-    source = "(values (%s::text)) p(id)"
-    [look] = await read_bundles(store, Look, _LOOK, source, automation_id, LOOKED_AT, automation_id, project_id)
+    [[text]] = await store.fetch(
+        _LOOK, project_id=project_id, automation_id=automation_id, environments_kept=ENVIRONMENTS_KEPT
+    )
+    look = msgspec.json.decode(text, type=Look)
     place = look.place(automation_id)
     if place is None or not look.cases:
         return look
@@ -257,5 +191,11 @@ async def look_for_work(store: EventStore, project_id: str, automation_id: str) 
 
 async def observed_in(store: EventStore, project_id: str, case_ids: list[str], place: str) -> frozenset[str]:
     """Name those of the cases that had an error in an environment."""
-    found = await store.fetch(_OBSERVED, project_id, case_ids, place, place)
+    found = await store.fetch(
+        _OBSERVED_IN,
+        project_id=project_id,
+        case_ids=case_ids,
+        environment=place,
+        environments_kept=ENVIRONMENTS_KEPT,
+    )
     return frozenset(case_id for (case_id,) in found)

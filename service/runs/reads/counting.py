@@ -11,19 +11,14 @@ from __future__ import annotations
 
 from service.analytics.port import AnalyticsProviders
 from service.eventstore.declare import names
+from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.store import EventStore
 from statemachines.kernel.readings import ReadFailed
 from statemachines.runs.run import Run
 from statemachines.runs.steps.verify_deploy import Counts, observation_end
 
-_RECURRENCES = (
-    "select count(*) from (select from log_events where project_id = %s and case_id = %s and received_at > %s "
-    "and received_at <= %s and level in ('error', 'fatal') and environment = %s "
-    "and (release is null or release = %s) limit 1000) e"
-)
-
-
-_SETTLED = "select settled_until(gate => %s, lag => %s)"
+_RECURRENCES = load_sql("runs", "recurrences")
+_SETTLED = load_sql("runs", "settled_until")
 LAG_SECONDS = 2
 """How far behind now counting stays at least."""
 
@@ -33,7 +28,7 @@ async def settled(store: EventStore, project_id: str) -> int:
 
     In a statement of its own, before the counts: they see whatever was committed by then.
     """
-    [[second]] = await store.fetch(_SETTLED, names.lock_number(names.gate(project_id)), LAG_SECONDS)
+    [[second]] = await store.fetch(_SETTLED, gate=names.lock_number(names.gate(project_id)), lag=LAG_SECONDS)
     return int(second)
 
 
@@ -48,6 +43,12 @@ async def count(store: EventStore, providers: AnalyticsProviders, project_id: st
         return traffic
     place = run.terms.environment or deploy.environment
     [[recurrences]] = await store.fetch(
-        _RECURRENCES, project_id, run.case_id, deploy.recorded_at, until, place, deploy.version
+        _RECURRENCES,
+        project_id=project_id,
+        case_id=run.case_id,
+        since=deploy.recorded_at,
+        until=until,
+        environment=place,
+        release=deploy.version,
     )
     return Counts(traffic, recurrences, until)

@@ -2,44 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from projections.contracts.contract import AutomationContractRow
-from projections.runs.decision import DECISIONS, DecisionRow
-from service.eventstore.connect.clock import NOW_SECONDS
+from projections.runs.decision import DecisionRow
+from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.read.pages import PageEnd
 from service.eventstore.store import EventStore
-from service.runs.reads.bundles import CONTRACT, contract_of
-from service.runs.reads.considering import (
-    CASE,
-    CHAIN,
-    ENVIRONMENTS_KEPT,
-    MAPPED,
-    CaseFound,
-    observed_in,
-)
+from service.runs.reads.bundles import contract_of
+from service.runs.reads.considering import ENVIRONMENTS_KEPT, CaseFound, observed_in
 from service.runs.reads.recording import outcome_of
 from statemachines.contracts.authority import authority_of
 from statemachines.contracts.contract import Contract
 from statemachines.runs.offering import issue_receipt as issuing
 from statemachines.runs.offering.issue_receipt import CaseJudgement
 
-_PAGE = f"select row_to_json(d)::text, d.seq from {DECISIONS.name} d where d.project_id = %s and d.seq < %s"  # noqa: S608 - a constant
-_ORDER = " order by d.seq desc limit %s"
-_LAST = (
-    "select distinct on (d.automation_id) d.automation_id, d.outcome, d.code, d.decided_at from automation_decisions d "
-    "where d.project_id = c.project_id and d.case_id = c.id order by d.automation_id, -d.seq"
-)
-STANDING = (
-    f"(select json_build_object('now', {NOW_SECONDS}, {CONTRACT.format('c.project_id')}, 'case', "  # noqa: S608 - constants
-    f"json_build_object({CASE}), 'environments', s.environments, "
-    f"{MAPPED.format('c.project_id')}, "
-    "'fenced', exists (select from projects p where p.project_id = c.project_id and p.status <> 'active'), "
-    f"'last', (select coalesce(json_agg(row_to_json(d)), '[]') from ({_LAST}) d))::text "
-    f"from (select c.project_id, c.id, c.case_revision, c.status) c {CHAIN})"
-)
+_DECISIONS = load_sql("runs", "decisions")
+STANDING = load_sql("runs", "parts/standing")
 """Where case `c`, counted in `s`, stands with automation: a column for a query of cases. See standing_of."""
 
 
@@ -159,16 +140,15 @@ async def decisions(
     store: EventStore, project_id: str, after: PageEnd, limit: int, wanted: DecisionFilter
 ) -> list[ListedDecision]:
     """Read decisions, newest first, after a place."""
-    where, values = "", list[Any]()
-    for condition, value in (
-        (" and d.case_id = %s", wanted.case_id),
-        (" and d.automation_id = %s", wanted.automation_id),
-    ):
-        if value is not None:
-            where, values = where + condition, [*values, value]
-    if wanted.passed is not None:
-        where += " and d.code is null" if wanted.passed else " and d.code is not null"
-    rows = await store.fetch(_PAGE + where + _ORDER, project_id, after.at, *values, limit)
+    rows = await store.fetch_planned(
+        _DECISIONS,
+        project_id=project_id,
+        at=after.at,
+        case_id=wanted.case_id,
+        automation_id=wanted.automation_id,
+        passed=wanted.passed,
+        limit=limit,
+    )
     return [ListedDecision(msgspec.json.decode(text, type=DecisionRow), number) for text, number in rows]
 
 

@@ -6,9 +6,7 @@ true until the next sweep; whoever asks keeps what is true.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -20,18 +18,16 @@ from projections.runs.receipt import PROJECTION as RECEIPTS
 from projections.runs.receipt import TriggerReceiptRow
 from projections.runs.run import PROJECTION as RUNS
 from projections.runs.run import RunRow
-from service.eventstore.connect.clock import NOW_SECONDS
+from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.read.pages import PageEnd
 from service.eventstore.store import EventStore
 from service.runs.reads.bundles import (
-    CONTRACT,
-    RECEIPT_BUNDLE,
-    RUN_BUNDLE,
     ReceiptBundle,
     RunBundle,
     contract_of,
     read_bundles,
     read_contract,
+    read_page,
 )
 from statemachines.runs.approval import Approval
 from statemachines.runs.claim import lease_live
@@ -40,17 +36,12 @@ from statemachines.runs.run import RunNotFound
 from statemachines.runs.steps.bind_deploy import waits_for
 from statemachines.runs.steps.book import Book
 
-_RUN_UNDER_CONTRACT = (
-    f"json_build_object('run', {RUN_BUNDLE}, {CONTRACT.format('r.project_id')}, 'report_json', (select p.report_json "  # noqa: S608
-    "from reports p where p.project_id = r.project_id and p.id = r.state->>'report_id'))"
-)
-_APPROVAL_BUNDLE = f"json_build_object('approval', row_to_json(a), 'around', {RUN_BUNDLE})"
-_RUN_OF_APPROVAL = " join automation_runs r on r.project_id = a.project_id and r.id = a.run_id"
-_ACTIVE_CLAIM = (
-    f"select row_to_json(t)::text, row_to_json(l)::text, {NOW_SECONDS} from leases l "  # noqa: S608 - a constant
-    "join claims t on t.project_id = l.project_id and t.id = l.claim_id "
-    "join projects p on p.project_id = l.project_id and p.status = 'active' where l.project_id = %s and l.case_id = %s"
-)
+_RUN = load_sql("runs", "run")
+_RUNS = load_sql("runs", "runs")
+_RECEIPT = load_sql("runs", "receipt")
+_RECEIPTS = load_sql("runs", "receipts")
+_APPROVALS = load_sql("runs", "approvals")
+_ACTIVE_CLAIM = load_sql("runs", "active_claim")
 _WAITING = "t.project_id = %s and t.proven_commit = %s"
 _MOST_WAITING = 20  # runs of one commit that are looked at; more than one is rare
 
@@ -63,10 +54,6 @@ _RECORDED_RECEIPTS = {
     "invalidated": ["issued", "claimed", "invalidated"],
 }
 """What a receipt may be recorded as while this is what it is now."""
-
-
-Condition = tuple[str, list[Any]]
-"""SQL over the columns of a table, and its values."""
 
 
 class _RunUnderContract(msgspec.Struct, frozen=True):
@@ -101,8 +88,7 @@ class ApprovalNow(NamedTuple):
 
 async def run(store: EventStore, project_id: str, run_id: str) -> Book:
     """Read one run. Raises RunNotFound."""
-    source = "automation_runs r where r.project_id = %s and r.id = %s"
-    found = await read_bundles(store, _RunUnderContract, _RUN_UNDER_CONTRACT, source, project_id, run_id)
+    found = await read_bundles(store, _RunUnderContract, _RUN, project_id=project_id, run_id=run_id)
     if not found:
         raise RunNotFound("There is no such run.")
     return found[0].run.book(contract_of(found[0].contract), found[0].report_json)
@@ -120,11 +106,8 @@ async def runs(
     store: EventStore, project_id: str, after: PageEnd, limit: int, *, automation_id: str | None, status: str | None
 ) -> list[Book]:
     """Read runs by the time they began."""
-    # A run that time has failed is recorded as live until the next sweep.
-    either: list[Condition] = [] if status is None else [("live", []), ("outcome = %s and not live", [status])]
-    always = _given("automation_id", automation_id)
-    source, values = _newest("automation_runs r", "started_at", project_id, after, limit, always, either)
-    found = await read_bundles(store, RunBundle, RUN_BUNDLE, source, *values)
+    page = {"project_id": project_id, "at": after.at, "id": after.id, "limit": limit}
+    found = await read_page(store, RunBundle, _RUNS, **page, automation_id=automation_id, outcome=status)
     contract = await read_contract(store, project_id)
     return [bundle.book(contract) for bundle in found]
 
@@ -139,8 +122,7 @@ async def receipt_row(store: EventStore, project_id: str, receipt_id: str) -> Tr
 
 async def receipt(store: EventStore, project_id: str, receipt_id: str) -> ReceiptNow:
     """Read one receipt that is known to exist."""
-    source = "trigger_receipts t where t.project_id = %s and t.id = %s"
-    [bundle] = await read_bundles(store, ReceiptBundle, RECEIPT_BUNDLE, source, project_id, receipt_id)
+    [bundle] = await read_bundles(store, ReceiptBundle, _RECEIPT, project_id=project_id, receipt_id=receipt_id)
     return ReceiptNow(bundle.receipt, bundle.state(await read_contract(store, project_id)), bundle.title)
 
 
@@ -148,10 +130,9 @@ async def receipts(
     store: EventStore, project_id: str, after: PageEnd, limit: int, *, automation_id: str | None, status: str | None
 ) -> list[ReceiptNow]:
     """Read receipts by the time they were issued."""
-    either = _one_of([] if status is None else _RECORDED_RECEIPTS[status])
-    always = _given("automation_id", automation_id)
-    source, values = _newest("trigger_receipts t", "issued_at", project_id, after, limit, always, either)
-    found = await read_bundles(store, ReceiptBundle, RECEIPT_BUNDLE, source, *values)
+    recorded = None if status is None else _RECORDED_RECEIPTS[status]
+    page = {"project_id": project_id, "at": after.at, "id": after.id, "limit": limit}
+    found = await read_page(store, ReceiptBundle, _RECEIPTS, **page, automation_id=automation_id, recorded=recorded)
     contract = await read_contract(store, project_id)
     return [ReceiptNow(bundle.receipt, bundle.state(contract), bundle.title) for bundle in found]
 
@@ -160,21 +141,17 @@ async def approvals(
     store: EventStore, project_id: str, after: PageEnd, limit: int, *, run_id: str | None, status: str | None
 ) -> list[ApprovalNow]:
     """Read requests by the time they were made."""
-    recorded: dict[str, None] = {}
-    if status is not None:
-        recorded = dict.fromkeys([status] if status in {"approved", "rejected"} else [status, "pending"])
-    always, either = _given("run_id", run_id), _one_of(recorded)
-    source, values = _newest(
-        "approvals a", "requested_at", project_id, after, limit, always, either, joined=_RUN_OF_APPROVAL
-    )
-    found = await read_bundles(store, _ApprovalInRun, _APPROVAL_BUNDLE, source, *values)
+    answered = status in {"approved", "rejected"}
+    recorded = None if status is None else [status] if answered else sorted({status, "pending"})
+    page = {"project_id": project_id, "at": after.at, "id": after.id, "limit": limit}
+    found = await read_page(store, _ApprovalInRun, _APPROVALS, **page, run_id=run_id, recorded=recorded)
     contract = await read_contract(store, project_id)
     return [ApprovalNow(item.approval, item.around.book(contract).approvals[item.approval.id]) for item in found]
 
 
 async def active_claim(store: EventStore, project_id: str, case_id: str) -> ClaimRow | None:
     """Read the claim that holds a case now: current, unexpired and unreleased (R-CASE-14)."""
-    for claim, lease, now in await store.fetch(_ACTIVE_CLAIM, project_id, case_id):
+    for claim, lease, now in await store.fetch(_ACTIVE_CLAIM, project_id=project_id, case_id=case_id):
         row = msgspec.json.decode(claim, type=ClaimRow)
         if lease_live(row.state, msgspec.json.decode(lease, type=LeaseRow).state, now):
             return row
@@ -185,44 +162,3 @@ async def waiting_runs(store: EventStore, project_id: str, sha: str) -> list[Run
     """Read the runs that wait for a deploy of this commit (in full), in any environment, the oldest first (G-110)."""
     rows = await store.find(RUNS.table, _WAITING, project_id, sha, order_by="t.started_at, t.id", limit=_MOST_WAITING)
     return [row for row in rows if waits_for(row.state, sha)]
-
-
-def _given(column: str, value: str | None) -> list[Condition]:
-    """The condition of a filter, none when it is not used."""
-    return [] if value is None else [(f"{column} = %s", [value])]
-
-
-def _one_of(recorded: Iterable[str]) -> list[Condition]:
-    """A condition for each status that a row may be recorded as."""
-    return [("status = %s", [status]) for status in recorded]
-
-
-def _newest(
-    named: str,
-    time: str,
-    project_id: str,
-    after: PageEnd,
-    limit: int,
-    always: Sequence[Condition],
-    either: Sequence[Condition],
-    *,
-    joined: str = "",
-) -> tuple[str, list[Any]]:
-    """What follows `from` for a page of a table, and its values. `named`: the table and its alias.
-
-    Rows fulfil all of `always` and one of `either`, of which no two hold together. Each of these is a search of its
-    own, in the order of an index: asked with "or", the database would collect all rows of each before it sorts them.
-    """
-    table, alias = named.split()
-    searches: list[str] = []
-    values: list[Any] = []
-    for choice in either or [("true", [])]:
-        conditions = [*always, choice]
-        where = "".join(f" and {condition}" for condition, _ in conditions)
-        searches.append(
-            f"(select * from {table} where project_id = %s and ({time}, id) < (%s, %s){where} "  # noqa: S608 - constants
-            f"order by {time} desc, id desc limit %s)"
-        )
-        values += [project_id, after.at, after.id, *chain.from_iterable(given for _, given in conditions), limit]
-    order = f" order by {alias}.{time} desc, {alias}.id desc limit %s"
-    return f"({' union all '.join(searches)}) {alias}{joined}{order}", [*values, limit]

@@ -10,26 +10,22 @@ import hashlib
 
 import msgspec
 
-from projections.runs.run import PROJECTION as RUNS
 from projections.runs.run import RunRow
 from schemas.runs.proof import RunProof
-from service.eventstore.connect.clock import NOW_SECONDS
 from service.eventstore.declare.codec import canonical
+from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.history.bundle import StreamBundle, StreamName, read_bundle, snapshot
 from service.eventstore.store import EventStore
 from statemachines.runs.run import RunNotFound
 
 NEXT = "Save this answer and check it with scripts/verify_proof.py, which needs Python and nothing else."
-_ROW = (
-    f"select row_to_json(t)::text, {NOW_SECONDS} "  # noqa: S608 - a declared name
-    f"from {RUNS.name} t where t.project_id = %s and t.id = %s"
-)
+_RUN_ROW = load_sql("runs", "run_row")
 
 
 async def prove_run(store: EventStore, project_id: str, run_id: str) -> RunProof:
     """Read the proof of a run. Raises RunNotFound."""
     async with snapshot(store) as connection:
-        cursor = await connection.execute(_ROW.encode(), (project_id, run_id))
+        cursor = await connection.execute(_RUN_ROW.encode(), {"project_id": project_id, "run_id": run_id})
         found = await cursor.fetchone()
         if found is None:
             raise RunNotFound("There is no such run.")

@@ -17,6 +17,7 @@ from projections.runs.decision import DecisionRow, LookKind
 from service.eventstore.connect.arrays import array, columns
 from service.eventstore.connect.facts import NOT_WRITTEN, Facts
 from service.eventstore.declare import names
+from service.eventstore.declare.sqlfiles import load_sql
 from statemachines.kernel.machine import derived_id
 from statemachines.runs.offering.issue_receipt import CaseJudgement
 
@@ -25,12 +26,7 @@ log = structlog.get_logger(__name__)
 MOST_ROWS = 1000
 """How many records are gathered before they are written."""
 
-# One statement: its transaction is its own, and holds the gates for as long as it runs.
-_NOTE_LOOKS = (
-    "select note_looks(projects => %s::text[], gates => %s::bigint[], look_projects => %s::text[], "
-    "look_automations => %s::text[], look_moments => %s::bigint[], look_kinds => %s::text[], "
-    "look_callers => %s::text[], decisions => %s::jsonb)"
-)
+_NOTE_LOOKS = load_sql("runs", "note_looks")
 
 
 class Looker(NamedTuple):
@@ -160,7 +156,17 @@ async def record(facts: Facts, taken: Sequence[Taken]) -> int:
     looks = columns(((one.project_id, one.automation_id, one.at, one.asked.look, one.asked.by) for one in taken), 5)
     rows = [row for one in taken for row in one.rows]
     decisions = msgspec.json.encode(rows).decode() if rows else None
-    values = (array(projects), array(gates), *looks, decisions)
+    look_projects, look_automations, look_moments, look_kinds, look_callers = looks
+    values = {
+        "projects": array(projects),
+        "gates": array(gates),
+        "look_projects": look_projects,
+        "look_automations": look_automations,
+        "look_moments": look_moments,
+        "look_kinds": look_kinds,
+        "look_callers": look_callers,
+        "decisions": decisions,
+    }
     try:
         async with facts.connection() as connection:
             cursor = await connection.execute(_NOTE_LOOKS.encode(), values, prepare=True)

@@ -337,9 +337,9 @@ async def test_a_projects_own_secret_and_its_standing_are_found_by_one_look(acco
     looks: list[str] = []
     fetch = accounts.doors.fetch
 
-    async def counted(query: str, *params: Any) -> Any:
+    async def counted(query: str, **values: Any) -> Any:
         looks.append(query)
-        return await fetch(query, *params)
+        return await fetch(query, **values)
 
     monkeypatch.setattr(accounts.doors, "fetch", counted)
     read = operation(*set(KIND) - {KIND.ANONYMOUS})

@@ -139,7 +139,7 @@ async def test_what_cannot_be_read_is_not_said():
         async def now(self) -> int:
             raise TimeoutError
 
-        async def fetch(self, *_: Any) -> Any:
+        async def fetch(self, _: str, **values: Any) -> Any:
             raise TimeoutError
 
     said = Notices(cast("Any", Broken()), OURS)

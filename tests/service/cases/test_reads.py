@@ -28,8 +28,14 @@ def test_evidence_is_looked_for_on_the_days_that_it_shows(database_url: str, sql
     with psycopg.connect(database_url, autocommit=True, cursor_factory=psycopg.ClientCursor) as literal:
 
         def opened(last: int, own: int) -> int:
-            cases = (["case_1", "case_2"], PROJECT)
-            values = (*cases, last, PROJECT, "case_1", own, *cases, since, last)
+            values = {
+                "project_id": PROJECT,
+                "case_id": "case_1",
+                "case_ids": ["case_1", "case_2"],
+                "last": last,
+                "own_last": own,
+                "since": since,
+            }
             [(plan,)] = literal.execute(f"explain (format json) {reads._EVIDENCE}".encode(), values).fetchall()
             return len(set(re.findall(r'"log_events_\d{8}"', json.dumps(plan))))
 
@@ -62,9 +68,15 @@ async def test_what_is_new_today_is_read_from_the_day_alone(database_url: str, s
     async with reading(database_url) as store:
         bundle, beside = await reads.read_case(store, PROJECT, case_id, None, query)
         moment, today = bundle.total.last_seen_at, bundle.today
-        ids = [case_id]
-        values = (ids, PROJECT, moment, PROJECT, case_id, moment, ids, PROJECT, today, moment)
-        [[text]] = await store.fetch_planned(reads._EVIDENCE, *values)
+        [[text]] = await store.fetch_planned(
+            reads._EVIDENCE,
+            project_id=PROJECT,
+            case_id=case_id,
+            case_ids=[case_id],
+            last=moment,
+            own_last=moment,
+            since=today,
+        )
         assert bundle.evidence == msgspec.json.decode(text, type=reads.CaseEvidence)
         assert (beside, bundle.evidence.days, bundle.evidence.grouped_by) == ("open", {today: 3}, "v1:message")
         own = partition_of("log_events", today)

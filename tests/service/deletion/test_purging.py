@@ -222,7 +222,7 @@ async def test_what_is_written_late_is_not_written(
     assert (await Advancer(store, ledger).advance(row, 20)).phase == "deleted"
     assert sql.execute(statements.KEEP_SNAPSHOT, late).fetchall() == []
     [[now]] = sql.execute("select clock_timestamp()").fetchall()
-    assert await turns.take(store.facts, turns.ENABLED, [(scope, scope)], now) == []
+    assert await turns.take(store.facts, turns.Turn.ENABLED, [(scope, scope)], now) == []
     uses = Uses(store)
     uses.note(CREDENTIAL_USES, scope, "cred_1")
     await uses.stop()

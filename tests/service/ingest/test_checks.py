@@ -172,11 +172,11 @@ class Explaining:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._sql, name)
 
-    def execute(self, query: Any) -> Any:
+    def execute(self, query: Any, values: Any = None) -> Any:
         if isinstance(query, bytes) and query.decode() in COUNTERS.values():
-            [[[plan]]] = self._sql.execute(b"explain (analyze, timing off, format json) " + query).fetchall()
+            [[[plan]]] = self._sql.execute(b"explain (analyze, timing off, format json) " + query, values).fetchall()
             self.compared += sum(map(compared, walk(plan["Plan"])))
-        return self._sql.execute(query)
+        return self._sql.execute(query, values)
 
 
 def walk(node: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from service.runs.reads import considering
-from service.runs.reads.considering import FEW_OPEN, LOOKED_AT
+from service.eventstore.declare.sqlfiles import load_sql
+from service.runs.reads.considering import LOOKED_AT
 from tests.support import list_plans
 from tests.support.cluster import TestCluster
 from tests.support.list_plans import NEWEST, PROJECT
@@ -19,7 +19,9 @@ _NAIVE = (
     "select c.id from cases c join case_stats s using (project_id, id) where c.project_id = %s and c.status = 'open' "
     "order by s.event_count desc, s.last_seen_at desc, c.id limit %s"
 )
-_PICK = f"select o.id from (values (%s::text)) p(id) cross join lateral {considering._PICKED} o"
+_PICK = f"select o.id from (values (%s::text)) p(id) cross join lateral ({load_sql('runs', 'parts/picked')}) o"
+FEW_OPEN = 1000
+"""How many open cases are all compared to find the most frequent ones."""
 _CASES = (
     "insert into cases (project_id, id, revision, case_revision, status, fingerprint, grouping_version, opened_at) "
     "select '{project}', 'case_' || md5(n::text), 1, 1, {status}, 'f', 1, 1 from generate_series(1, {most}) n"
@@ -51,9 +53,9 @@ async def picked(url: str, *, analyzed: bool = True) -> tuple[list[str], list[st
         if analyzed:
             sql.execute("vacuum analyze cases, case_stats")
         expected = [case_id for (case_id,) in sql.execute(_NAIVE, (PROJECT, LOOKED_AT))]
-        found = [case_id for (case_id,) in sql.execute(_PICK.encode(), (PROJECT, LOOKED_AT))]
+        found = [case_id for (case_id,) in sql.execute(_PICK.encode(), (PROJECT,))]
     async with list_plans.watched(url) as store:
-        await store.fetch(_PICK, PROJECT, LOOKED_AT)
+        await store.fetch(_PICK, PROJECT)
         return found, expected, max(rows for rows, _ in store.seen)
 
 

@@ -83,9 +83,9 @@ def test_control_is_one_statement_and_leaves_nothing(at: HttpScene, monkeypatch:
     async def work(store: EventStore) -> tuple[Snapshot, list[str]]:
         fetch, queries = store.fetch, []
 
-        async def noted(query: str, *params: Any) -> Any:
+        async def noted(query: str, **values: Any) -> Any:
             queries.append(query)
-            return await fetch(query, *params)
+            return await fetch(query, **values)
 
         monkeypatch.setattr(store, "fetch", noted)
         return await read_snapshot(store, at.world.project_id), queries

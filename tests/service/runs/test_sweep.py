@@ -131,14 +131,14 @@ def test_every_step_reads_within_the_bound(at: HttpScene, monkeypatch: pytest.Mo
     monkeypatch.setattr(sweeping, "AT_MOST", 37)
 
     async def work(store: EventStore) -> list[str]:
-        fetch, lists = store.reads.fetch, []
+        fetch, lists = store.reads.fetch_planned, []
 
-        async def noted(query: str, *params: Any, **how: Any) -> Any:
-            if query.endswith("limit 37") or (query.endswith("limit %s") and params[-1] == 37):
-                lists.append(query)
-            return await fetch(query, *params, **how)
+        async def noted(query: str, **values: Any) -> Any:
+            if values.get("most") == 37:
+                lists.append(values["step"])
+            return await fetch(query, **values)
 
-        monkeypatch.setattr(store.reads, "fetch", noted)
+        monkeypatch.setattr(store.reads, "fetch_planned", noted)
         await make_sweep(store).run()
         return lists
 

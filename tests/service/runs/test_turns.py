@@ -9,7 +9,7 @@ import pytest
 from service.eventstore.store import EventStore
 from service.runs.background import sweep as sweeping
 from service.runs.background import turns
-from service.runs.background.turns import ENABLED, VERIFYING
+from service.runs.background.turns import Turn
 from tests.support.enabled import AUTOMATION, enable, one
 from tests.support.ingest import OWNER, PROJECT, Sql, make_project
 from tests.support.sweeping import make_sweep
@@ -28,12 +28,12 @@ def moment(sql: Sql) -> datetime:
     return found
 
 
-def considered(sql: Sql, turn: turns.Turn, since: datetime) -> set[str]:
+def considered(sql: Sql, turn: Turn, since: datetime) -> set[str]:
     query = "select id from sweep_turns where step = %s and considered_at >= %s"
-    return {name for (name,) in sql.execute(query.encode(), (turn.step, since)).fetchall()}
+    return {name for (name,) in sql.execute(query.encode(), (turn.value, since)).fetchall()}
 
 
-async def sweep(store: EventStore, sql: Sql, turn: turns.Turn = ENABLED) -> set[str]:
+async def sweep(store: EventStore, sql: Sql, turn: Turn = Turn.ENABLED) -> set[str]:
     """Sweep once; returns what was considered."""
     began = moment(sql)
     await make_sweep(store).run()
@@ -72,7 +72,7 @@ async def test_what_kills_a_sweep_costs_itself_the_turn(store: EventStore, sql: 
     monkeypatch.setattr(sweeping, "TOGETHER", 2)
     names = [f"proj_{number:08}" for number in range(100, 106)]
     enable(sql, names)
-    killed = await turns.take(store.facts, ENABLED, [(name, name) for name in names[:2]], moment(sql))
+    killed = await turns.take(store.facts, Turn.ENABLED, [(name, name) for name in names[:2]], moment(sql))
     assert [name for _, name in killed] == names[:2]
     assert await sweep(store, sql) == {*names[2:], names[0]}
 
@@ -80,12 +80,12 @@ async def test_what_kills_a_sweep_costs_itself_the_turn(store: EventStore, sql: 
 async def test_a_turn_is_taken_once(store: EventStore, sql: Sql):
     """Of two sweeps that began together only one works on a project; the next sweep may."""
     enable(sql, ["proj_00000100", "proj_00000101"])
-    due = await turns.waiting(store, ENABLED, BOUND)
+    due = await turns.waiting(store, Turn.ENABLED, BOUND)
     began = moment(sql)
-    first = await turns.take(store.facts, ENABLED, due[:1], began)
-    second = await turns.take(store.facts, ENABLED, due, began)
+    first = await turns.take(store.facts, Turn.ENABLED, due[:1], began)
+    second = await turns.take(store.facts, Turn.ENABLED, due, began)
     assert (first, second) == (due[:1], due[1:])
-    assert await turns.take(store.facts, ENABLED, due, moment(sql)) == due
+    assert await turns.take(store.facts, Turn.ENABLED, due, moment(sql)) == due
 
 
 @pytest.mark.usefixtures("bounded")
@@ -99,25 +99,25 @@ async def test_runs_are_verified_in_turn(store: EventStore, sql: Sql):
         "from generate_series(1, 12) n",
         (PROJECT,),
     )
-    found = [await sweep(store, sql, VERIFYING) for _ in range(3)]
+    found = [await sweep(store, sql, Turn.VERIFYING) for _ in range(3)]
     assert [len(some) for some in found] == [BOUND, BOUND, BOUND]
     assert len(set().union(*found)) == 12
 
 
 _OPEN = {
-    turns.RECEIPTS: "insert into trigger_receipts (project_id, id, revision, automation_id, kind, status, issued_at, "
+    Turn.RECEIPTS: "insert into trigger_receipts (project_id, id, revision, automation_id, kind, status, issued_at, "
     "expires_at, state) select {0}, {1}, 1, 'heal', 'case', 'issued', 0, {2}, '{{}}'",
-    turns.APPROVALS: "insert into approvals (project_id, id, revision, run_id, automation_id, status, requested_at, "
+    Turn.APPROVALS: "insert into approvals (project_id, id, revision, run_id, automation_id, status, requested_at, "
     "expires_at, state) select {0}, {1}, 1, 'run_none', 'heal', 'pending', 0, {2}, '{{}}'",
-    turns.GRANTS: "insert into grants (project_id, id, revision, run_id, automation_id, kind, status, authorized_at, "
+    Turn.GRANTS: "insert into grants (project_id, id, revision, run_id, automation_id, kind, status, authorized_at, "
     "expires_at, state) select {0}, {1}, 1, 'run_none', 'heal', 'auto_merge', 'authorized', 0, {2}, '{{}}'",
 }
 
 
 @pytest.mark.usefixtures("bounded")
-@pytest.mark.parametrize("turn", _OPEN, ids=lambda turn: turn.step)
+@pytest.mark.parametrize("turn", _OPEN, ids=lambda turn: turn.value)
 async def test_what_may_end_is_looked_at_in_turn(
-    store: EventStore, sql: Sql, monkeypatch: pytest.MonkeyPatch, turn: turns.Turn
+    store: EventStore, sql: Sql, monkeypatch: pytest.MonkeyPatch, turn: Turn
 ):
     """However many open ones another account has, and however early these expire; none is looked at twice before."""
     make_project(sql, "proj_many", "usr_many")
@@ -126,7 +126,7 @@ async def test_what_may_end_is_looked_at_in_turn(
         query = _OPEN[turn].format(f"'{project}'", f"'{project}_' || n", expires) + " from generate_series(1, %s) n"
         sql.execute(query.encode(), (count,))
 
-    async def nothing(*_: object) -> list[object]:
+    async def nothing(*_: object, **__: object) -> list[object]:
         return []
 
     monkeypatch.setattr(sweeping, "read_bundles", nothing)
@@ -149,12 +149,12 @@ async def test_the_longest_wait_is_known(store: EventStore, sql: Sql):
     """Since a project was enabled, or had its last turn; it may last as long as its round, and two sweeps more."""
     enable(sql, ["proj_00000100"], ago=1000)
     enable(sql, ["proj_00000101"], ago=30)
-    [wait, none] = await turns.waits(store, (ENABLED, VERIFYING), 500)
+    [wait, none] = await turns.waits(store, (Turn.ENABLED, Turn.VERIFYING), 500)
     assert (wait.objects, wait.allowed, wait.late) == (2, 180, True)
     assert 1000 <= wait.longest <= 1010
     assert (none.objects, none.longest, none.late) == (0, 0, False)
     await sweep(store, sql)
-    [wait] = await turns.waits(store, (ENABLED,), 500)
+    [wait] = await turns.waits(store, (Turn.ENABLED,), 500)
     assert wait.longest <= 10
     assert turns.allowed_wait(2000, 500) == 7 * 60
     assert one(sql, "select count(*) from sweep_turns where project_id in (%s, %s)", PROJECT, OWNER) == 0

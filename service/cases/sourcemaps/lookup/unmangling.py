@@ -23,6 +23,7 @@ from service.cases.sourcemaps.lookup import trial
 from service.cases.sourcemaps.lookup.frames import RecordedFrame, frames_of
 from service.cases.sourcemaps.lookup.resolving import Corrupt, ReadyMap, SourcePlace, TooComplex
 from service.cases.sourcemaps.reads import Files
+from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.store import EventStore
 from service.fairness.aside import Aside
 from service.fairness.turns import Turns
@@ -40,16 +41,7 @@ AT_ONCE = 20  # frames that are looked up before others have their turn
 _LITTLE = 1024  # bytes that a verdict about a map weighs
 UNKNOWN = "unknown"
 
-_LATEST = """
-with ids as (
-    select c.id from cases c where c.project_id = %s and c.id = %s
-    union all select m.id from cases m where m.project_id = %s and m.merged_into = %s
-)
-select e.release, e.message, e.extra::text, e.packed from ids i cross join lateral (
-    select * from log_events l where l.project_id = %s and l.case_id = i.id
-    order by l.received_at desc, l.id desc limit 1) e
-order by e.received_at desc, e.id desc limit 1
-"""
+_LATEST = load_sql("cases", "latest_error")
 
 
 class Led(NamedTuple):
@@ -90,8 +82,7 @@ class Unmangler:
 
     async def unmangle(self, project_id: str, case_id: str, tenant: str) -> Unmangled:
         """Lead the frames of a case's latest error back. Raises what reads raise."""
-        named = (project_id, case_id)
-        rows = await self._store.fetch(_LATEST, *named, *named, project_id)
+        rows = await self._store.fetch(_LATEST, project_id=project_id, case_id=case_id)
         if not rows:
             return Unmangled(None, [])
         release, message, extra, packed = rows[0]

@@ -170,11 +170,11 @@ async def test_a_preview_compares_all_cases_or_says_since_when(world: World, pro
             def __getattr__(self, name: str) -> Any:
                 return getattr(store, name)
 
-            async def fetch(self, *values: Any) -> Any:
+            async def fetch(self, query: str, **values: Any) -> Any:
                 self.looked += 1
                 if self.looked > 1:
                     raise TimeoutError
-                return await store.fetch(*values)
+                return await store.fetch(query, **values)
 
         return await previewing.preview(cast("Any", Slow()), project_id, "*")
 

@@ -248,7 +248,7 @@ async def test_a_fence_waits_for_a_blob_that_begins(world: World, project: Any) 
     """So that the purge after it finds the blob, however long the statement is held up in between."""
     _, project_id, _ = project
     async with await psycopg.AsyncConnection.connect(world.server.database_url) as beginning:
-        named = ("blob_test", project_id, project_id, blobs.MOST_UNKEPT)
+        named = {"blob_id": "blob_test", "project_id": project_id, "most": blobs.MOST_UNKEPT}
         await beginning.execute(blobs._BEGIN.encode(), named)
         async with await psycopg.AsyncConnection.connect(world.server.database_url) as fencing:
             await fencing.execute("set local lock_timeout = '100ms'")
@@ -263,9 +263,10 @@ async def test_a_fence_waits_for_a_blob_that_begins(world: World, project: Any) 
 async def test_a_purge_waits_for_a_piece_that_is_being_stored(world: World, project: Any) -> None:
     """Whoever deletes the blob finds the piece afterwards; behind it there is no blob that could take another."""
     _, project_id, _ = project
-    piece = (0, b"x", project_id, "blob_test")
+    blob = {"project_id": project_id, "blob_id": "blob_test"}
+    piece = {**blob, "number": 0, "content": b"x"}
     async with await psycopg.AsyncConnection.connect(world.server.database_url) as storing:
-        await storing.execute(blobs._BEGIN.encode(), ("blob_test", project_id, project_id, blobs.MOST_UNKEPT))
+        await storing.execute(blobs._BEGIN.encode(), {**blob, "most": blobs.MOST_UNKEPT})
         await storing.commit()
         assert (await storing.execute(blobs._PIECE.encode(), piece)).rowcount == 1
         async with await psycopg.AsyncConnection.connect(world.server.database_url) as purging:
@@ -282,7 +283,8 @@ async def test_the_end_of_a_key_waits_for_a_part_that_is_being_stored(world: Wor
     owner, _, _ = project
     [[key_id, key_hash]] = await world.sql("select id, key_hash from api_keys where project_id = %s", owner.user_id)
     async with await psycopg.AsyncConnection.connect(world.server.database_url) as storing:
-        values = ("0" * 40, 1, b"x", key_id, key_hash, owner.user_id, owner.user_id)
+        part = {"id": "0" * 40, "size": 1, "content": b"x"}
+        values = {**part, "key_id": key_id, "digest": key_hash, "user_id": owner.user_id}
         assert (await storing.execute(chunks._STORE.encode(), values)).rowcount == 1
         for table in ("api_keys", "people"):
             async with await psycopg.AsyncConnection.connect(world.server.database_url) as ending:

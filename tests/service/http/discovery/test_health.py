@@ -19,7 +19,7 @@ def test_live_and_ready(server: ServerHandle) -> None:
     assert ready["status"] == "ready"
     names = [check["name"] for check in ready["checks"]]
     assert names[:4] == ["database", "migrations", "writes", "sequencer"]
-    assert names[-len(turns.ALL) :] == [f"sweep {turn.step}" for turn in turns.ALL]
+    assert names[-len(turns.Turn) :] == [f"sweep {turn.value}" for turn in turns.Turn]
     assert all(check["ok"] for check in ready["checks"])
 
 

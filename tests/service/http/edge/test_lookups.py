@@ -42,6 +42,7 @@ class Asked:
         self.reads: list[tuple[str, int]] = []
         for reader in services.store.reads, services.store.doors:
             reader.fetch = self._recorded(reader.fetch)
+            reader.fetch_planned = self._recorded(reader.fetch_planned)
 
     def _recorded(self, fetch: Any) -> Any:
         async def recorded(query: str, *params: Any, **how: Any) -> list[Any]:

@@ -1,0 +1,2 @@
+-- The unfinished rebuilds, and how far they have come.
+select name, events from rebuilds

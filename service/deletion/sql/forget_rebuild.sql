@@ -1,0 +1,2 @@
+-- Forget how far a rebuild had come.
+delete from rebuilds where name = %(name)s

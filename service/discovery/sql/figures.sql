@@ -1,0 +1,70 @@
+-- What /metrics shows of the database: name, labels and value of each gauge. Ages of jobs and tasks are by the clock of
+-- the machine, those of events by the service's, which wrote them.
+select 'service_jobs', jsonb_build_object('status', s),
+    (select count(*) from procrastinate_jobs where status = s)::float8
+from unnest(enum_range(null::procrastinate_job_status)) s
+union all
+select 'service_jobs_longest_wait_seconds', '{}',
+    coalesce(extract(epoch from clock_timestamp() - min(coalesce(j.scheduled_at, d.at))), 0)
+from (
+    select id, scheduled_at from procrastinate_jobs
+    where status = 'todo' and (scheduled_at is null or scheduled_at <= clock_timestamp())
+    order by priority desc, id
+    limit 1000
+) j
+left join lateral (
+    select min(e.at) as at from procrastinate_events e where e.job_id = j.id and e.type = 'deferred') d on true
+union all
+select 'service_workers', '{}', count(*)
+from procrastinate_workers
+where last_heartbeat > clock_timestamp() - interval '30 s'
+union all
+select 'service_task_age_seconds', jsonb_build_object('task', task),
+    greatest(extract(epoch from clock_timestamp() - finished_at), 0)
+from task_runs
+union all
+select 'service_task_seconds', jsonb_build_object('task', task), seconds from task_runs
+union all
+select 'service_log_events', '{}', size from log_state
+union all
+select f.name, '{}', f.value
+from (
+    select count(*) as number, coalesce(extract(epoch from (select service_now()) - min(e.recorded_at)), 0) as age
+    from (select seq from unsequenced order by seq limit 1000) u join events e on e.seq = u.seq
+) w
+cross join lateral (values
+    ('service_sequencer_waiting', w.number), ('service_sequencer_lag_seconds', greatest(w.age, 0))) f(name, value)
+union all
+select f.name, jsonb_build_object('reader', c.name), f.value
+from checkpoints c cross join log_state s
+left join log_index i on i.position = c.position + 1
+left join events e on e.seq = i.seq
+cross join lateral (values
+    ('service_reader_lag_events', s.size - c.position),
+    ('service_reader_lag_seconds',
+        greatest(coalesce(extract(epoch from (select service_now()) - e.recorded_at), 0), 0))) f(name, value)
+union all
+select 'service_new_cases_most', '{}', coalesce(max(opened), 0)
+from case_rates
+where hour >= floor(extract(epoch from (select service_now())) / 3600) * 3600
+union all
+select f.name, '{}', f.value
+from (
+    select count(*) as number, coalesce((select service_seconds()) - min(d.fenced_at), 0) as age
+    from deletions d where d.phase <> 'deleted'
+) w
+cross join lateral (values
+    ('service_deletions_open', w.number), ('service_deletions_oldest_seconds', greatest(w.age, 0))) f(name, value)
+union all
+select f.name, jsonb_build_object('table', t.name), f.value
+from (
+    select r.relname as name, sum(pg_total_relation_size(p.relid)) as bytes,
+        sum(pg_stat_get_live_tuples(p.relid)) as number
+    from pg_class r
+    cross join lateral (
+        select r.oid as relid where r.relkind = 'r'
+        union all select relid from pg_partition_tree(r.oid) where r.relkind = 'p' and isleaf) p
+    where r.relkind in ('r', 'p') and not r.relispartition and r.relnamespace = current_schema()::regnamespace
+    group by r.relname
+) t
+cross join lateral (values ('service_table_bytes', t.bytes), ('service_table_rows', t.number)) f(name, value)

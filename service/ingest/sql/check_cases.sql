@@ -1,0 +1,35 @@
+-- Cases whose counters do not agree with the errors that are kept. A case has a sample once, and only once, retention
+-- has deleted an error of it.
+with counted as (
+    select e.project_id, e.case_id as id, count(*) as errors, max(e.received_at) as latest,
+        bool_or(e.marker_hash is null) as unmarked, array_agg(distinct e.environment) as environments,
+        coalesce(array_agg(distinct e.release) filter (where e.release is not null), '{}') as releases
+    from log_events e where e.case_id is not null group by 1, 2
+), people as (
+    select u.project_id, u.case_id as id, count(*) as people, sum(u.error_count) as errors
+    from case_users u group by 1, 2
+)
+select case when s.id is null then 'missing' when c.id is null then 'extra' else 'different' end, project_id, id
+from cases c
+full join case_stats s using (project_id, id)
+left join counted k using (project_id, id)
+left join people p using (project_id, id)
+where project_id in (
+    \ir parts/active.sql
+) and (
+    c.id is null or s.id is null
+    or case when s.sample is null then s.event_count <> coalesce(k.errors, 0)
+        else s.event_count <= coalesce(k.errors, 0) end
+    or s.users_affected <> coalesce(p.people, 0)
+    or s.event_count < coalesce(p.errors, 0)
+    or s.last_seen_at <> k.latest
+    or s.first_seen_at > s.last_seen_at
+    or k.unmarked and not s.unmarked
+    or not k.environments <@ s.environments and cardinality(s.environments) < 100
+    or not k.releases <@ s.releases and cardinality(s.releases) < 100
+    or s.sample is null and (
+        s.unmarked <> k.unmarked or not s.environments <@ k.environments or not s.releases <@ k.releases
+        or not exists (
+            select from log_events e
+            where e.project_id = s.project_id and e.case_id = s.id and e.received_at = s.first_seen_at)))
+order by 2, 3

@@ -1,0 +1,2 @@
+-- Delete the usage of days that are shown no longer.
+delete from usage_days where day < %(day)s

@@ -1,0 +1,2 @@
+-- The present day, on the service's clock.
+select service_today()

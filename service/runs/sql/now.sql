@@ -1,0 +1,2 @@
+-- The moment.
+select service_now()

@@ -1,0 +1,2 @@
+-- The moment, in whole epoch seconds.
+select service_seconds()

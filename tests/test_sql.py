@@ -1,0 +1,189 @@
+"""SQL is source: each query of an area is a file with a comment, named parameters and a plan (design, 2)."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from service.eventstore.declare.sqlfiles import COMMENT, INCLUDE, load_sql
+from tests.support.cluster import TestCluster
+from tests.support.list_plans import numbered
+
+ROOT = Path(__file__).parents[1]
+SERVICE = ROOT / "service"
+FILES = sorted(file for file in SERVICE.glob("*/sql/**/*.sql"))
+PARTS = [file for file in FILES if file.parent.name == "parts"]
+QUERIES = [f"{file.parents[1].name}/{file.stem}" for file in FILES if file not in PARTS]
+
+WITHOUT_FILES = {
+    "eventstore": "the write path, and statements that are made from the definitions of tables",
+    "ingest/flush/statements.py": "the write path: calls of functions that stand in files themselves",
+    "ingest/grouping/releases.py": "the write path: past the driver's cursors, so by place",
+    "analytics/connected.py": "the language of the customer's provider",
+    "deletion/purging.py": "made from the names of all tables that hold rows of a scope",
+    "cli/doctor.py": "a write that is tried and taken back",
+    "cli/shared/copies.py": "made from the names of all tables",
+    "cli/shared/silence.py": "asks whether anybody answers",
+}
+"""Where SQL stands among Python, and why."""
+
+SMALL = {
+    "checkpoints": "a row for each reader of the log",
+    "ingest_flushers": "a row for each process of the last day",
+    "installation": "one row",
+    "log_state": "one row",
+    "rebuilds": "a row for each rebuild under way",
+    "schema_functions": "a row for each function",
+    "schema_migrations": "a row for each migration",
+    "service_clock": "one row",
+    "task_runs": "a row for each task",
+}
+"""Tables that do not grow with use."""
+
+WHOLE = {
+    "accounts/all_keys": "an operator lists everybody's keys",
+    "billing/payers": "retention goes through all projects once an hour",
+    "cli/failed_jobs": "an operator's look; jobs that succeeded are deleted",
+    "cli/failed_tasks": "an operator's look; jobs that succeeded are deleted",
+    "cli/jobs": "an operator's look; jobs that succeeded are deleted",
+    "cli/unnumbered": "an operator's look at what waits for its position",
+    "deletion/forget_jobs": "a purge goes through the jobs; those that succeeded are deleted",
+    "discovery/figures": "counts what waits; bounded, or by the statistics of the server",
+    "discovery/unnumbered": "looks at the first thousand in order",
+    "ingest/check_cases": "an operator has both sides compared",
+    "ingest/check_deploys": "an operator has both sides compared",
+    "ingest/check_people": "an operator has both sides compared",
+    "ingest/check_rates": "an operator has both sides compared",
+    "ingest/check_usage": "an operator has both sides compared",
+    "runs/forget_turns": "goes through the turns once an hour",
+    "runs/waiting": "a sweep orders what is due of all projects",
+    "runs/waits": "a scrape counts what is due of all projects",
+}
+"""Queries that look through a table, and why they may."""
+
+PAGE = {"project_id": "p", "at": 1, "id": "x", "limit": 51}
+LISTED = {**PAGE, "status": "open", "since": 1, "trust": "synthetic"}
+PLANNED: Mapping[str, Mapping[str, Any]] = {
+    "cases/count_among": {"project_id": "p", "at": 1, "id": "x", "status": "open", "most": 301},
+    "cases/list": LISTED,
+    "cases/list_found": {**LISTED, "marks": ["p release 1"], "text": "word"},
+    "cases/list_walked": {**LISTED, "environment": "e", "release": "1", "text": "word", "walked": 300},
+    "runs/decisions": {**PAGE, "case_id": "c", "automation_id": "a", "passed": True},
+    "runs/started_effects": {"project_id": "p", "automation_id": "a", "most": 51},
+    "runs/waiting": {"step": "runs", "longest": 400, "most": 500, "deploy_wait": 60},
+}
+"""Queries that are planned for their values, with some of these; all others are planned once, for any."""
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parents[1].name}-{file.stem}")
+def test_a_file_says_what_it_reads_and_names_its_parameters(file: Path) -> None:
+    text = file.read_text(encoding="utf-8")
+    assert text.startswith(f"{COMMENT} ")
+    code = " ".join(line for line in text.splitlines() if not line.lstrip().startswith(COMMENT))
+    assert re.findall(r"%(?!\(\w+\)s)", code.replace("%%", "")) == []
+    assert COMMENT not in code, "a comment has lines of its own"
+    assert all(len(line) <= 120 for line in text.splitlines())
+
+
+def test_every_file_is_loaded_or_included() -> None:
+    code = "\n".join(file.read_text(encoding="utf-8") for file in SERVICE.rglob("*.py"))
+    loaded = set(re.findall(r'load_sql\("(\w+)", "([\w/]+)"\)', code))
+    used = {SERVICE / area / "sql" / f"{name}.sql" for area, name in loaded}
+    for file in FILES:
+        for line in map(str.strip, file.read_text(encoding="utf-8").splitlines()):
+            if line.startswith(INCLUDE):
+                used.add(file.parent / line.removeprefix(INCLUDE))
+    assert set(FILES) == used
+
+
+_SQL = re.compile(
+    r"\s*(select\s|insert into\s|update \w+ set|delete from|with \w+ as \(|left join|json_build_object\()"
+)
+
+
+def sql_among_python(file: Path) -> Iterator[str]:
+    """The strings of a module that are SQL."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        match node:
+            case ast.JoinedStr(values=[ast.Constant(value=str(text)), *_]) | ast.Constant(value=str(text)):
+                if _SQL.match(text):
+                    yield text
+
+
+def test_no_query_stands_among_python() -> None:
+    """But where that is listed; and nothing is listed in vain."""
+    found = {str(file.relative_to(SERVICE)) for file in SERVICE.rglob("*.py") if any(sql_among_python(file))}
+    listed = {name for name in found for allowed in WITHOUT_FILES if name == allowed or name.startswith(f"{allowed}/")}
+    assert found - listed == set()
+    assert all(any(name == allowed or name.startswith(f"{allowed}/") for name in found) for allowed in WITHOUT_FILES)
+
+
+def test_few_statements_are_put_together() -> None:
+    """Each of them is marked for the linter."""
+    marked = [
+        line
+        for room in ("service", "statemachines", "projections", "schemas", "scripts")
+        for file in (ROOT / room).rglob("*.py")
+        for line in file.read_text(encoding="utf-8").splitlines()
+        if "noqa: S608" in line
+    ]
+    assert len(marked) <= 30
+
+
+def plans(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """A node of a plan and those below it."""
+    yield node
+    for inner in node.get("Plans", ()):
+        yield from plans(inner)
+
+
+def looked_through(plan: dict[str, Any], partial: Collection[str]) -> set[str]:
+    """The tables that a plan reads as a whole: without an index, or an index from one end to the other.
+
+    A partial index is there to be read like this.
+    """
+    found = set()
+    for node in plans(plan):
+        table = None if node["Node Type"] == "ModifyTable" else node.get("Relation Name")
+        if table is None or table.startswith("pg_") or re.sub(r"_default$|_\d{8}$", "", table) in SMALL:
+            continue
+        index = "Index Cond" in node or node.get("Index Name") in partial
+        if not index and node["Node Type"] not in {"Bitmap Heap Scan", "Tid Scan", "Tid Range Scan"}:
+            found.add(re.sub(r"_default$|_\d{8}$", "", table))
+    return found
+
+
+@pytest.fixture(scope="module")
+def planner(cluster: TestCluster) -> Iterator[psycopg.Connection[Any]]:
+    """A connection whose plans avoid what would read a whole table, wherever an index lets them."""
+    with cluster.database() as url, psycopg.connect(url, autocommit=True) as connection:
+        for way in ("seqscan", "hashjoin", "mergejoin"):
+            connection.execute(f"set enable_{way} = off".encode())
+        yield connection
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_query_finds_its_rows_by_an_index(planner: psycopg.Connection[Any], name: str) -> None:
+    """However much there is: no table that grows is read as a whole, but where that is listed."""
+    area, file = name.split("/")
+    query = load_sql(area, file).replace("{beside}", load_sql("runs", "parts/standing"))
+    query = query.replace("{table}", "analytics_events_default" if "analytics" in file else "log_events_default")
+    if name in PLANNED:
+        with psycopg.ClientCursor(planner) as cursor:
+            found = cursor.execute(f"explain (format json) {query}".encode(), PLANNED[name]).fetchall()
+    else:
+        values = dict.fromkeys(re.findall(r"%\((\w+)\)s", query))
+        written, _ = numbered(query, (), values)
+        found = planner.execute(f"explain (generic_plan, format json) {written}".encode()).fetchall()
+    [[[plan]]] = found
+    partial = planner.execute("select indexrelid::regclass::text from pg_index where indpred is not null").fetchall()
+    whole = looked_through(plan["Plan"], {index for (index,) in partial})
+    assert bool(whole) == (name in WHOLE), f"{sorted(whole)}: {json.dumps(plan)}"
