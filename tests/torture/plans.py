@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tests.support import list_plans
-from tests.support.list_plans import LISTS
 from tests.torture.runs import Size, Theatre
 
 
@@ -11,10 +10,9 @@ async def lists(theatre: Theatre, size: Size) -> list[str]:
     """Every list, each of its filters: a page costs what it shows, however much there is."""
     wrong: list[str] = []
     with theatre.cluster.database() as url:
-        for table in sorted({table for made in LISTS.values() for table in made.tables}):
-            list_plans.fill(url, table, size.registers)
+        list_plans.fill_all(url, size.registers)
         async with list_plans.watched(url) as store:
-            for operation in LISTS:
+            for operation in list_plans.lists():
                 wrong += await list_plans.check(store, operation)
     return wrong
 
