@@ -8,8 +8,8 @@ from typing import Any
 import procrastinate
 import structlog
 
+from service.cases.commands.suppression import apply_rules
 from service.cases.sourcemaps import forgetting
-from service.cases.suppressing import apply_rules
 from service.eventstore.history.stored import StoredEvent
 from service.eventstore.log.reactor import Job
 from service.services import Services

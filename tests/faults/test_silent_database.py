@@ -23,11 +23,13 @@ from tests.support.server import ServerFactory, ServerHandle
 def stopped_database(server: ServerHandle) -> Iterator[None]:
     """All processes of the embedded PostgreSQL, stopped for a block."""
     cluster = f"{server.env['SERVICE_DATA_DIR']}/postgres"
-    [postmaster] = [
-        found
-        for found in psutil.process_iter(["name", "cmdline"])
+    named = {
+        found.pid: found
+        for found in psutil.process_iter(["name", "cmdline", "ppid"])
         if found.info["name"] == "postgres" and cluster in (found.info["cmdline"] or [])
-    ]
+    }
+    # One that it has just begun still has its command line.
+    [postmaster] = [found for found in named.values() if found.info["ppid"] not in named]
     os.kill(postmaster.pid, signal.SIGSTOP)  # first: it begins no more of them
     family = [postmaster, *postmaster.children(recursive=True)]
     _signal_all(family, signal.SIGSTOP)

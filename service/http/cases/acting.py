@@ -15,8 +15,9 @@ from schemas.cases.acting import (
     MergeCase,
     SplitCase,
 )
-from service.cases import commands, show
-from service.cases.commands import Acted
+from service.cases.commands import case as commands
+from service.cases.commands.case import Acted
+from service.cases.show import case as show
 from service.eventstore.declare.commands import Answer, Outcome
 from service.eventstore.declare.intents import retry_moved
 from service.http.cases.located import CASE_LOCATED

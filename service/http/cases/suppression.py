@@ -16,9 +16,10 @@ from schemas.cases.suppression import (
 )
 from schemas.kernel.published import body_schema
 from service.auth.refusals import InvalidPayload
-from service.cases import previewing, suppressing
-from service.cases import show_suppression as show
-from service.cases.suppressing import SuppressionWish
+from service.cases.commands import suppression as suppressing
+from service.cases.commands.suppression import SuppressionWish
+from service.cases.reads import previewing
+from service.cases.show import suppression as show
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.body.validation import text_of
 from service.http.edge.declare import groups

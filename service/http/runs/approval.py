@@ -33,7 +33,7 @@ from service.runs.commands.scope import Ran
 from service.runs.reads import listed as reads
 from service.runs.show import parts as show
 from statemachines.runs.approval import OwnerDecision, Status
-from statemachines.runs.steps import ask_approval as approving
+from statemachines.runs.steps import ask_approval
 
 
 @groups.AUTOMATION.operation(
@@ -51,7 +51,7 @@ from statemachines.runs.steps import ask_approval as approving
 async def request_approval(call: Call[RequestApproval, None]) -> Outcome:
     """Put a question to a person; the run waits. What the runner writes is shown and never acted upon."""
     token, body = token_of(call), call.body
-    wish = approving.RequestApproval(body.action, body.summary, _evidence(body))
+    wish = ask_approval.RequestApproval(body.action, body.summary, _evidence(body))
     return await on_run(call, lambda row: commands.approval.request(row, token, wish), _requested)
 
 

@@ -42,9 +42,7 @@ from service.runs.show import run as show_run
 from statemachines.kernel.machine import Stream
 from statemachines.runs.ledger import Amounts, plain
 from statemachines.runs.offering import start_run as starting
-from statemachines.runs.steps import advance_run as running
-from statemachines.runs.steps import charge_usage
-from statemachines.runs.steps import end_run as closing
+from statemachines.runs.steps import advance_run, charge_usage, end_run
 from statemachines.runs.steps.book import Book, FencingToken, require_runner
 from statemachines.runs.steps.end_run import as_of
 
@@ -182,14 +180,14 @@ def _step(row: RunRow, token: FencingToken, body: UpdateRun) -> Intent[Ran[None]
         opened = body.pull_request
         if isinstance(opened, msgspec.UnsetType):
             raise _missing("pull_request")
-        reported = running.ReportedPullRequest(opened.number, opened.url, opened.head_sha)
+        reported = advance_run.ReportedPullRequest(opened.number, opened.url, opened.head_sha)
         return commands.run.report_pr(row, token, reported)
     if body.status in {"failed", "escalated"} and given <= {"status", "reason", "summary_md"}:
         reason = text_of(body.reason)
         if reason is None:
             raise _missing("reason")
         outcome: Literal["failed", "escalated"] = "failed" if body.status == "failed" else "escalated"
-        return commands.run.hand_over(row, token, running.HandOver(outcome, reason, text_of(body.summary_md)))
+        return commands.run.hand_over(row, token, advance_run.HandOver(outcome, reason, text_of(body.summary_md)))
     return commands.run.refuse(row, token)
 
 
@@ -269,7 +267,7 @@ async def cancel_run(call: Call[CancelRun, None]) -> Outcome:
         raise IdempotencyKeyRequired
     if runner is not None:
         require_runner(call.subject.state, runner)
-    command = closing.CancelRun(hashlib.sha256(key.encode()).hexdigest(), text_of(call.body.reason))
+    command = end_run.CancelRun(hashlib.sha256(key.encode()).hexdigest(), text_of(call.body.reason))
     return await on_run(call, lambda row: commands.run.cancel(row, command), _cancelled)
 
 

@@ -5,7 +5,7 @@ is issued by the unit of the command, on states in memory. What differs from the
 that the contract was enabled all the time, and that nobody claimed a receipt.
 
 A case is judged again when something happened to it, or when time may have changed its judgement
-(issuing.steady_until): any other look would come to the same and leave no record.
+(issue_receipt.steady_until): any other look would come to the same and leave no record.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from statemachines.contracts.policy import Policy
 from statemachines.kernel.machine import Event, Recorded, Stream, apply
 from statemachines.runs import lease as leases
 from statemachines.runs import receipt as receipts
-from statemachines.runs.offering import issue_receipt as issuing
+from statemachines.runs.offering import issue_receipt
 from statemachines.runs.receipt import ReceiptState
 
 MOST_JUDGED = 500_000
@@ -274,7 +274,7 @@ class Backtest:
             if over.judgement.code == "max_cases_per_sweep":
                 automation.ready[over.case.id] = weight = self._weight(over.case.id)
                 heappush(automation.queue, weight)
-            until = issuing.steady_until(over.judgement, over.case.chain, automation.policy, taken.at)
+            until = issue_receipt.steady_until(over.judgement, over.case.chain, automation.policy, taken.at)
             if until is not None:
                 heappush(automation.wakes, (until, over.case.id))
         if judged.cases:

@@ -19,9 +19,10 @@ from statemachines.cases import case as cases
 from statemachines.contracts import contract as contracts
 from statemachines.kernel.machine import Stream
 from statemachines.runs import claim as claims
+from statemachines.runs import end_lease
 from statemachines.runs import receipt as receipts
 from statemachines.runs.claim import Holder
-from statemachines.runs.offering import claim_case as claiming
+from statemachines.runs.offering import claim_case
 from statemachines.runs.offering.claim_case import ClaimCase, Release
 from statemachines.runs.receipt import ReceiptState
 
@@ -45,7 +46,7 @@ def claim(command: ClaimCase, lease: LeaseRow | None) -> Intent[Claimed]:
     def decide(unit: Unit) -> Claimed:
         state: ReceiptState = unit.state(receipt)
         chain = scope.open(unit)
-        claim_id, effects = claiming.claim_case(
+        claim_id, effects = claim_case.claim_case(
             command,
             receipt=state,
             lease=chain.lease,
@@ -80,7 +81,7 @@ def release(row: ClaimRow, wish: Release) -> Intent[None]:
     scope = ClaimScope.of(row)
 
     def decide(unit: Unit) -> None:
-        effects = claiming.release_claim(
+        effects = claim_case.release_claim(
             row.id, unit.state(scope.claim), unit.state(scope.receipt), unit.state(scope.lease), wish, unit.now
         )
         append_all(unit, [scope.claim, scope.receipt], effects)
@@ -93,7 +94,7 @@ def settle(row: ClaimRow) -> Intent[None]:
     scope = ClaimScope.of(row)
 
     def decide(unit: Unit) -> None:
-        effects = claiming.settle_claim(
+        effects = claim_case.settle_claim(
             row.id, unit.state(scope.claim), unit.state(scope.receipt), unit.state(scope.lease), unit.now
         )
         append_all(unit, [scope.claim, scope.receipt], effects)
@@ -106,7 +107,7 @@ def fence(row: ClaimRow) -> Intent[None]:
     scope = ClaimScope.of(row)
 
     def decide(unit: Unit) -> None:
-        events = claims.decide_revoke(unit.state(scope.claim), unit.state(scope.lease), unit.now)
+        events = end_lease.decide_revoke(unit.state(scope.claim), unit.state(scope.lease), unit.now)
         unit.append(scope.claim, events)
 
     return scope.intent(decide)

@@ -31,12 +31,11 @@ from statemachines.runs import run as runs
 from statemachines.runs.claim import Claim
 from statemachines.runs.lease import Lease
 from statemachines.runs.materiality import MaterialityNotMet
-from statemachines.runs.offering import start_run as starting
+from statemachines.runs.offering import start_run
 from statemachines.runs.offering.issue_receipt import CaseJudgement
 from statemachines.runs.offering.start_run import StartRun
 from statemachines.runs.receipt import ReceiptState
-from statemachines.runs.steps import advance_run as running
-from statemachines.runs.steps import charge_usage
+from statemachines.runs.steps import advance_run, charge_usage
 from statemachines.runs.steps.advance_run import HandOver, ReportedPullRequest
 from statemachines.runs.steps.book import FencingToken
 from statemachines.runs.steps.charge_usage import Usage
@@ -61,7 +60,7 @@ def start(command: StartRun, row: TriggerReceiptRow) -> Intent[Stream]:
         if state.claim_id != claim_id:
             raise Moved
         try:
-            _, effects = starting.start_run(
+            _, effects = start_run.start_run(
                 command,
                 receipt=state,
                 claim=read_state(unit, claim, Claim()),
@@ -102,22 +101,22 @@ def _record(unit: Unit, stream: Stream, receipt: ReceiptState) -> None:
 
 def progress(row: RunRow, token: FencingToken) -> Intent[Ran[None]]:
     """Say that the work has begun."""
-    return RunScope.of(row).intent(lambda book, now: (None, running.decide_progress(book, token, now)))
+    return RunScope.of(row).intent(lambda book, now: (None, advance_run.decide_progress(book, token, now)))
 
 
 def report_pr(row: RunRow, token: FencingToken, reported: ReportedPullRequest) -> Intent[Ran[None]]:
     """Report the pull request that was opened."""
-    return RunScope.of(row).intent(lambda book, now: (None, running.decide_report_pr(book, token, reported, now)))
+    return RunScope.of(row).intent(lambda book, now: (None, advance_run.decide_report_pr(book, token, reported, now)))
 
 
 def hand_over(row: RunRow, token: FencingToken, wish: HandOver) -> Intent[Ran[None]]:
     """End the run as failed, or hand it over to people."""
-    return RunScope.of(row).intent(lambda book, now: (None, running.decide_hand_over(book, token, wish, now)))
+    return RunScope.of(row).intent(lambda book, now: (None, advance_run.decide_hand_over(book, token, wish, now)))
 
 
 def refuse(row: RunRow, token: FencingToken) -> Intent[Ran[None]]:
     """Refuse a step that no run has."""
-    return RunScope.of(row).intent(lambda book, now: running.refuse_step(book, token, now))
+    return RunScope.of(row).intent(lambda book, now: advance_run.refuse_step(book, token, now))
 
 
 def charge(row: RunRow, token: FencingToken, usage: Usage) -> Intent[Ran[None]]:

@@ -23,7 +23,7 @@ from statemachines.contracts.policy import require_listed
 from statemachines.runs.claim import Claim
 from statemachines.runs.lease import Lease
 from statemachines.runs.materiality import CaseFacts
-from statemachines.runs.offering import issue_receipt as issuing
+from statemachines.runs.offering import issue_receipt
 from statemachines.runs.offering.issue_receipt import CaseJudgement, Chain
 from statemachines.runs.receipt import ReceiptState
 from statemachines.runs.run import Run
@@ -129,14 +129,16 @@ class Look(msgspec.Struct, frozen=True):
         authority = cache(partial(authority_of, self.contract))
         policy = require_listed(authority(automation_id))
         if policy.case_trigger is None:
-            return Judged([], [], issuing.latest_slot(authority(automation_id), self.now))
+            return Judged([], [], issue_receipt.latest_slot(authority(automation_id), self.now))
         result = Judged([], [], None)
         limit, place = policy.case_trigger.max_cases_per_sweep, policy.place(self.mapped)
         for case in self.cases:
             seen = self.observed is None or case.id in self.observed
-            judgement = issuing.judge_case(case.chain, authority, automation_id, case.facts, self.now, observed=seen)
+            judgement = issue_receipt.judge_case(
+                case.chain, authority, automation_id, case.facts, self.now, observed=seen
+            )
             if judgement.code is None and len(result.cases) == limit:
-                judgement = issuing.pass_over(judgement, limit)
+                judgement = issue_receipt.pass_over(judgement, limit)
             if judgement.code is None:
                 result.cases.append(ConsideredCase(case.id, case.revision, case.lease, place, case.last))
             else:

@@ -16,7 +16,7 @@ from service.runs.reads.considering import ENVIRONMENTS_KEPT, CaseFound, observe
 from service.runs.reads.recording import outcome_of
 from statemachines.contracts.authority import authority_of
 from statemachines.contracts.contract import Contract
-from statemachines.runs.offering import issue_receipt as issuing
+from statemachines.runs.offering import issue_receipt
 from statemachines.runs.offering.issue_receipt import CaseJudgement
 
 _DECISIONS = load_sql("runs", "decisions")
@@ -97,7 +97,7 @@ class CaseStanding(msgspec.Struct, frozen=True):
         if self.fenced:
             return None
         contract = self.contract
-        return issuing.occupied(
+        return issue_receipt.occupied(
             self.case.chain, lambda automation_id: authority_of(contract, automation_id), self.case.facts, self.now
         )
 
@@ -120,7 +120,7 @@ class CaseStanding(msgspec.Struct, frozen=True):
         policy = authority.policy
         assert policy is not None, "an automation of the contract has a policy"
         place = policy.place(self.mapped)
-        judgement = issuing.judge_case(
+        judgement = issue_receipt.judge_case(
             self.case.chain,
             lambda one: authority_of(contract, one),
             automation_id,
@@ -131,7 +131,7 @@ class CaseStanding(msgspec.Struct, frozen=True):
         # Only a look that saw the other cases too can tell that they came first.
         crowded = judgement.code is None and last is not None and last.code == "max_cases_per_sweep"
         if crowded:
-            judgement = issuing.pass_over(judgement, issuing.case_trigger(policy).max_cases_per_sweep)
+            judgement = issue_receipt.pass_over(judgement, issue_receipt.case_trigger(policy).max_cases_per_sweep)
         same = last is not None and last.outcome == outcome_of(judgement)
         return AutomationStanding(automation_id, judgement.code, judgement, last.decided_at if same and last else None)
 

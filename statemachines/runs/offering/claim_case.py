@@ -12,6 +12,7 @@ import msgspec
 from statemachines.contracts.policy import Authority, require_enabled
 from statemachines.kernel.machine import Event
 from statemachines.runs import claim as claims
+from statemachines.runs import end_lease
 from statemachines.runs import lease as leases
 from statemachines.runs import receipt as receipts
 from statemachines.runs.claim import Claim, Holder, require_own
@@ -109,13 +110,13 @@ def release_claim(
     claim_id: str, claim: Claim, receipt: ReceiptState, lease: Lease, release: Release, now: int
 ) -> Effects:
     """Give a claim back, and close its receipt when no run began under it. Raises what decide_release raises."""
-    released = claims.decide_release(claim, lease, release.holder, release.lease_epoch, release.reason, now)
+    released = end_lease.decide_release(claim, lease, release.holder, release.lease_epoch, release.reason, now)
     return merge({claim_id: released, claim.receipt_id: _close(receipt, claim_id, now)})
 
 
 def settle_claim(claim_id: str, claim: Claim, receipt: ReceiptState, lease: Lease, now: int) -> Effects:
     """What time has made of a claim and the receipt under it by `now`."""
-    expired = claims.settle(claim, lease, now)
+    expired = end_lease.settle(claim, lease, now)
     return merge({claim_id: expired, claim.receipt_id: _close(receipt, claim_id, now)}) if expired else {}
 
 

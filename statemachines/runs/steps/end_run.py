@@ -14,7 +14,7 @@ import msgspec
 
 from statemachines.kernel.machine import Event
 from statemachines.runs import approval as approvals
-from statemachines.runs import claim as claims
+from statemachines.runs import end_lease
 from statemachines.runs import events as e
 from statemachines.runs import grant as grants
 from statemachines.runs import ledger as ledgers
@@ -61,7 +61,7 @@ def end_run(book: Book, event: Event, now: int, *, revoke_claim: bool) -> Effect
     run = book.run
     effects: Effects = {book.run_id: [event]}
     if run.claim_id is not None:
-        close = claims.decide_revoke if revoke_claim else claims.decide_complete
+        close = end_lease.decide_revoke if revoke_claim else end_lease.decide_complete
         effects[run.claim_id] = close(book.claim, book.lease, now)
     for ref in (run.draft_grant, run.merge_grant):
         if ref is not None:

@@ -11,7 +11,7 @@ import msgspec
 import psycopg
 from psycopg._queries import MAX_CACHED_STATEMENT_LENGTH
 
-from service.cases import reads
+from service.cases.reads import case as reads
 from service.eventstore.connect.clock import DAY
 from service.eventstore.schema.partitioned import partition_of
 from service.eventstore.store import EventStore

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,13 @@ def test_the_clock_is_spelt_once():
     """Whoever needs the time in a statement takes it from the one module."""
     found = {path.name: lines for path in ROOM.rglob("*.py") if (lines := spelling(path))}
     assert set(found) <= {"clock.py"}
+
+
+def test_a_query_asks_once_for_the_time():
+    """However many rows it looks at, and so that an index serves: as a scalar subquery."""
+    for file in ROOM.glob("*/sql/**/*.sql"):
+        text = file.read_text(encoding="utf-8")
+        assert re.findall(r"(?<!select )service_(?:now|seconds|today)\(\)", text) == [], file
 
 
 def test_every_form_shows_the_clock_of_the_service(sql: psycopg.Connection[Any]):

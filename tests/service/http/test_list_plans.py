@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from service.cases import listing
-from service.cases.listing import CaseFilter
+from service.cases.reads import listing
+from service.cases.reads.listing import CaseFilter
 from service.eventstore.read.pages import PageEnd
 from tests.support import list_plans
 from tests.support.cluster import TestCluster

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from service.auth.system import carry_out
-from service.cases import commands, suppressing
-from service.cases.commands import AgentRunReport
-from service.cases.suppressing import SuppressionWish
+from service.cases.commands import case as commands
+from service.cases.commands import suppression as suppressing
+from service.cases.commands.case import AgentRunReport
+from service.cases.commands.suppression import SuppressionWish
 from service.eventstore.connect.connection import connect
 from service.eventstore.declare.intents import Intent
 from service.eventstore.history.rebuild import rebuild

@@ -29,7 +29,7 @@ from statemachines.runs import receipt as receipts
 from statemachines.runs.claim import Claim
 from statemachines.runs.lease import Lease
 from statemachines.runs.materiality import CaseFacts
-from statemachines.runs.offering import issue_receipt as issuing
+from statemachines.runs.offering import issue_receipt
 from statemachines.runs.offering.issue_receipt import Chain
 from statemachines.runs.receipt import ReceiptState
 from statemachines.runs.run import Run
@@ -181,11 +181,11 @@ def test_between_two_judgements_time_changes_nothing(  # noqa: PLR0917
     chain = Chain(lease, receipt, Claim(), Run())
 
     def outcome(moment: int) -> tuple[str, list[tuple[str, bool]]]:
-        judged = issuing.judge_case(chain, lambda _: authority, "heal", facts, moment, observed=observed)
+        judged = issue_receipt.judge_case(chain, lambda _: authority, "heal", facts, moment, observed=observed)
         return outcome_of(judged), [(check.check, check.passed) for check in judged.checks]
 
-    first = issuing.judge_case(chain, lambda _: authority, "heal", facts, now, observed=observed)
-    until = issuing.steady_until(first, chain, policy, now)
+    first = issue_receipt.judge_case(chain, lambda _: authority, "heal", facts, now, observed=observed)
+    until = issue_receipt.steady_until(first, chain, policy, now)
     assert until is None or until > now
     moment = now + after if until is None else min(now + after, until - 1)
     assert outcome(moment) == outcome(now)

@@ -18,10 +18,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from statemachines.kernel.topics import EVENTS
 from statemachines.runs import claim, ledger
-from statemachines.runs.offering import issue_receipt as issuing
-from statemachines.runs.steps import advance_run as running
-from statemachines.runs.steps import use_grant as granting
-from statemachines.runs.steps import verify_deploy as verification
+from statemachines.runs.offering import issue_receipt
+from statemachines.runs.steps import advance_run, use_grant, verify_deploy
 from tests.support.loop.contracts import AUTOMATIONS, READY, make
 from tests.support.loop.game import Game
 from tests.support.loop.memory import MemoryStore
@@ -181,19 +179,19 @@ def test_a_store_that_compares_no_revisions_loses():
 MUTANTS: dict[str, Any] = {
     "kill switches that do not stop runs": lambda patch: [
         patch.setattr(module, "require_enabled", lambda authority, *_: authority.policy)
-        for module in (running, granting)
+        for module in (advance_run, use_grant)
     ],
     "leases that never end": lambda patch: (
         patch.setattr(claim, "require_live", lambda *_: None),
-        patch.setattr(running, "require_open", lambda *_: None),
-        patch.setattr(running, "require_current", lambda *_: None),
+        patch.setattr(advance_run, "require_open", lambda *_: None),
+        patch.setattr(advance_run, "require_current", lambda *_: None),
     ),
-    "claims that ignore who holds the case": lambda patch: patch.setattr(issuing, "occupied", lambda *_: None),
+    "claims that ignore who holds the case": lambda patch: patch.setattr(issue_receipt, "occupied", lambda *_: None),
     "a ledger that forgets runs": lambda patch: patch.setattr(ledger, "runs_in_window", lambda *_: []),
     "a ledger that forgets what was used": lambda patch: patch.setattr(ledger, "used_by", lambda *_: ledger.Amounts()),
     "a ledger that forgets pull requests": lambda patch: patch.setattr(ledger, "prs_in_window", lambda *_: []),
-    "a scope that allows everything": lambda patch: patch.setattr(granting, "find_violations", lambda *_: []),
-    "silence taken for success": lambda patch: patch.setattr(verification, "decide_verification", _silence_is_success),
+    "a scope that allows everything": lambda patch: patch.setattr(use_grant, "find_violations", lambda *_: []),
+    "silence taken for success": lambda patch: patch.setattr(verify_deploy, "decide_verification", _silence_is_success),
 }
 
 
@@ -214,7 +212,7 @@ def _silence_is_success(*arguments: Any) -> Any:
     return msgspec.structs.replace(verdict, outcome="no_recurrence", passed=True)
 
 
-REAL_DECIDE = verification.decide_verification
+REAL_DECIDE = verify_deploy.decide_verification
 
 
 @pytest.mark.parametrize("mutant", MUTANTS)

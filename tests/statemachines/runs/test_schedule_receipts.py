@@ -26,9 +26,7 @@ from statemachines.runs.events import RunStarted
 from statemachines.runs.lease import Lease
 from statemachines.runs.ledger import BudgetExhausted, Ledger
 from statemachines.runs.materiality import CaseFacts
-from statemachines.runs.offering import claim_case as claiming
-from statemachines.runs.offering import issue_receipt as issuing
-from statemachines.runs.offering import start_run as starting
+from statemachines.runs.offering import claim_case, issue_receipt, start_run
 from statemachines.runs.offering.claim_case import ClaimCase
 from statemachines.runs.offering.issue_receipt import latest_slot
 from statemachines.runs.offering.start_run import StartRun
@@ -70,7 +68,7 @@ ON = authority()
 
 
 def issue(now: int, receipt: ReceiptState = receipts.MACHINE.initial, by: Authority = ON) -> list[Event]:
-    receipt_id, effects = issuing.issue_schedule_receipt(PROJECT, by, receipt, SLOT, now)
+    receipt_id, effects = issue_receipt.issue_schedule_receipt(PROJECT, by, receipt, SLOT, now)
     assert receipt_id == RECEIPT_ID
     assert effects.keys() <= {RECEIPT_ID}
     return effects.get(RECEIPT_ID, [])
@@ -158,7 +156,7 @@ def start(
     ledger: Ledger = ledgers.MACHINE.initial,
 ) -> dict[str, list[Event]]:
     command = StartRun(project_id=PROJECT, receipt_id=RECEIPT_ID, holder=holder)
-    run_id, effects = starting.start_run(
+    run_id, effects = start_run.start_run(
         command, receipt=receipt, claim=Claim(), lease=Lease(), ledger=ledger, authority=by, case=None, now=now
     )
     assert run_id in effects
@@ -236,7 +234,7 @@ def test_it_is_for_no_case():
     )
     command = ClaimCase(project_id=PROJECT, case_id="case_1", receipt_id=RECEIPT_ID, case_revision=1, holder=HOLDER)
     with pytest.raises(ReceiptOfAnotherCase):
-        claiming.claim_case(
+        claim_case.claim_case(
             command, receipt=ISSUED, lease=Lease(), current=Claim(), authority=ON, case=case, now=SLOT + 6
         )
 

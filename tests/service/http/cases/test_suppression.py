@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from service.cases import previewing
+from service.cases.reads import previewing
 from service.ids import new_id
 from statemachines.cases.suppression import matches
 from tests.service.http.cases.test_acting import act, read

@@ -14,7 +14,7 @@ from schemas.cases.suppression import (
     SuppressionPreview,
     SuppressionRemoved,
 )
-from service.cases.previewing import Preview
+from service.cases.reads.previewing import Preview
 
 _NEXT = {
     "auto_ignore": "Nothing has to be done. Matching cases go out of attention; errors still count.",

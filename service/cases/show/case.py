@@ -22,9 +22,9 @@ from schemas.cases.case import (
     CaseTrend,
     CaseWork,
 )
-from service.cases.commands import Acted, RecordedAgentRun, Written
-from service.cases.listing import ListedCase
-from service.cases.reads import TREND_COUNTED, CaseBundle
+from service.cases.commands.case import Acted, RecordedAgentRun, Written
+from service.cases.reads.case import TREND_COUNTED, CaseBundle
+from service.cases.reads.listing import ListedCase
 from service.eventstore.connect.clock import DAY
 from statemachines.cases.case import is_overflow
 from statemachines.cases.suppression import Action, matches

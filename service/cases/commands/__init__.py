@@ -1,0 +1,1 @@
+"""What is done to cases and to the rules about them."""

@@ -1,0 +1,1 @@
+"""Reads of cases, and of who met them."""

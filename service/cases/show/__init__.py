@@ -1,0 +1,1 @@
+"""From rows of cases to answers."""
