@@ -75,7 +75,7 @@ generated: setup  ## write anew what is made from the code: golden names and exa
 	$(BIN)/python -m scripts.guards
 	$(BIN)/python -m scripts.unbuilt
 	$(BIN)/python -m scripts.licences
-	$(BIN)/service machines diagram --all --out docs/machines
+	$(BIN)/service machines diagram --all --out docs/reference/machines
 
 lock: setup  ## pin and hash the requirements again
 	$(PIN) --output-file requirements/lock.txt requirements/dev.in

@@ -1,4 +1,4 @@
-"""Write docs/third_party.md: what the service installs to run, and under which licence each package comes.
+"""Write docs/reference/third_party.md: what the service installs to run, and under which licence each package comes.
 
 Versions are those of requirements/runtime.txt, licences those that the installed packages state about themselves.
 """
@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-TARGET = ROOT / "docs" / "third_party.md"
+TARGET = ROOT / "docs" / "reference" / "third_party.md"
 PIN = re.compile(r"^([A-Za-z0-9_.-]+)==([^ ;\\]+)", re.MULTILINE)
 HEAD = """# What comes with the service
 

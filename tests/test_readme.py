@@ -40,5 +40,5 @@ def test_the_diagrams_are_those_of_the_tables(tmp_path: Path) -> None:
         capture_output=True,
         cwd=ROOT,
     )
-    kept = {path.name: path.read_text() for path in (ROOT / "docs" / "machines").iterdir()}
+    kept = {path.name: path.read_text() for path in (ROOT / "docs" / "reference" / "machines").iterdir()}
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == kept

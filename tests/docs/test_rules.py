@@ -1,4 +1,4 @@
-"""docs/rules.md explains every rule, promise and threat that the code names, and links tests that exist."""
+"""docs/reference/rules.md explains every rule, promise and threat that the code names, and links tests that exist."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def named_ids() -> set[str]:
 
 
 NAMED = named_ids()
-LINES = (ROOT / "docs" / "rules.md").read_text().splitlines()
+LINES = (ROOT / "docs" / "reference" / "rules.md").read_text().splitlines()
 ROWS = [match.groups() for match in map(ROW.match, LINES) if match]
 
 
@@ -74,8 +74,8 @@ def test_a_range_names_every_id_in_it() -> None:
 def test_every_id_that_the_code_names_is_explained_once() -> None:
     """No id is missing, none is there twice, and none is there that nothing names any more."""
     listed = [name for name, _, _ in ROWS]
-    assert sorted(NAMED - set(listed)) == [], "name them in docs/rules.md"
-    assert sorted(set(listed) - NAMED) == [], "nothing names them any more: take them out of docs/rules.md"
+    assert sorted(NAMED - set(listed)) == [], "name them in docs/reference/rules.md"
+    assert sorted(set(listed) - NAMED) == [], "nothing names them any more: take them out of docs/reference/rules.md"
     assert sorted(name for name in set(listed) if listed.count(name) > 1) == []
 
 

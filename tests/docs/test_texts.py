@@ -32,7 +32,7 @@ def test_every_decision_is_listed_once_by_its_title() -> None:
 
 def test_the_terms_of_the_glossary_are_in_order() -> None:
     """Each term has one entry, found by the alphabet."""
-    terms = TERM.findall((DOCS / "glossary.md").read_text())
+    terms = TERM.findall((DOCS / "reference" / "glossary.md").read_text())
     assert terms == sorted(set(terms), key=str.casefold)
 
 
