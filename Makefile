@@ -70,11 +70,13 @@ bench: setup $(BUGSINK)/.installed  ## measure throughput, latency and rebuild a
 torture: setup  ## the long storms: kills, lost answers, races at full size
 	$(BIN)/python -m scripts.torture
 
-generated: setup  ## write anew what is made from the code: golden names and examples, guards, README's list, machines
+generated: setup  ## write anew what is made from the code: golden names and examples, guards, pages of docs
 	$(BIN)/python -m scripts.golden
 	$(BIN)/python -m scripts.guards
-	$(BIN)/python -m scripts.unbuilt
-	$(BIN)/python -m scripts.licences
+	$(BIN)/python -m scripts.pages.unbuilt
+	$(BIN)/python -m scripts.pages.licences
+	$(BIN)/python -m scripts.pages.reference
+	$(BIN)/python -m scripts.pages.architecture
 	$(BIN)/service machines diagram --all --out docs/reference/machines
 
 lock: setup  ## pin and hash the requirements again

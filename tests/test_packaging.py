@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from scripts.licences import TARGET, document, pins
+from scripts.pages.licences import TARGET, document, pins
 
 ROOT = Path(__file__).parent.parent
 RUNTIME = ROOT / "requirements" / "runtime.txt"

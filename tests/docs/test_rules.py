@@ -93,7 +93,7 @@ def test_every_rule_is_held_by_tests_that_exist() -> None:
         assert set(LINK.sub("", held)) <= {",", " "}, f"{name}: what no test holds belongs into no row"
         for shown, target in links:
             path, _, test = shown.partition("::")
-            assert target == f"../{path}", name
+            assert target == f"../../{path}", name
             assert (ROOT / path).is_file(), f"{name}: {path} is not there, but {homes_of(test)}"
             assert test in names_in(ROOT / path), f"{name}: {shown} is not there, but {homes_of(test)}"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.unbuilt import table
+from scripts.pages.unbuilt import table
 
 DOCS = Path(__file__).parents[2] / "docs"
 DECISIONS = DOCS / "decisions"
@@ -30,12 +30,19 @@ def test_every_decision_is_listed_once_by_its_title() -> None:
     assert [(title, notes[name]) for title, name in listed if notes[name] != f"# {title}"] == []
 
 
+@pytest.mark.parametrize("note", sorted(DECISIONS.glob("2*.md")), ids=lambda path: path.stem)
+def test_a_decision_has_a_status(note: Path) -> None:
+    """It counts, or names the note that replaced it."""
+    [_, _, status, *_] = note.read_text(encoding="utf-8").splitlines()
+    assert re.fullmatch(r"\*\*Status\.\*\* (Accepted|Superseded by \[.+\]\(2.+\.md\))\.", status)
+
+
 def test_the_terms_of_the_glossary_are_in_order() -> None:
     """Each term has one entry, found by the alphabet."""
     terms = TERM.findall((DOCS / "reference" / "glossary.md").read_text())
     assert terms == sorted(set(terms), key=str.casefold)
 
 
-def test_readme_lists_what_is_not_built() -> None:
-    """Every group with operations that answer 501, with their names; `python -m scripts.unbuilt` writes it."""
-    assert table() in (DOCS.parent / "README.md").read_text()
+def test_what_is_not_built_is_listed() -> None:
+    """Every group with operations that answer 501, with their names; `python -m scripts.pages.unbuilt` writes it."""
+    assert table() in (DOCS / "reference" / "not-built.md").read_text()

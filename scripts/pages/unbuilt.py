@@ -1,4 +1,4 @@
-"""README's list of what is not built yet: `python -m scripts.unbuilt` brings it up to date."""
+"""The list of what is not built yet: `python -m scripts.pages.unbuilt` brings it up to date."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from service.http.edge.declare.unbuilt import is_unbuilt
 from service.http.edge.routes import all_endpoints, bind
 
-README = Path(__file__).parents[1] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "not-built.md"
 HEAD = "| Group | Operations that answer 501 |\n| --- | --- |\n"
 
 
@@ -29,6 +29,6 @@ def table() -> str:
 
 
 if __name__ == "__main__":
-    text = README.read_text(encoding="utf-8")
+    text = PAGE.read_text(encoding="utf-8")
     written = re.sub(re.escape(HEAD) + r"(?:\|.*\n)*", lambda _: table(), text)
-    README.write_text(written, encoding="utf-8")
+    PAGE.write_text(written, encoding="utf-8")

@@ -1,0 +1,1 @@
+"""What writes pages of README and docs from the code."""

@@ -1,0 +1,147 @@
+"""The reference pages that the code writes: `python -m scripts.pages.reference` brings docs/reference up to date."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import click
+
+from schemas.cases.log import MAX_EXTRA_BYTES, MAX_INGEST_BYTES
+from schemas.cases.posthog import MAX_EVENTS, MAX_POSTHOG_BYTES
+from schemas.cases.sentry import MAX_ENVELOPE_BYTES, MAX_UNPACKED_BYTES
+from schemas.cases.source_map import MAX_MAP_BYTES, MAX_PROJECT_BYTES
+from schemas.contracts.contract import MAX_AUTOMATIONS, MAX_CONTRACT_BYTES
+from schemas.kernel.batch import MAX_BATCH_BYTES, MAX_BATCH_ITEMS
+from schemas.kernel.errors import CATALOGUE
+from schemas.onboarding.plan import MAX_PLAN_BYTES
+from schemas.runs.backtest import MAX_DAYS
+from service.cases.sourcemaps.bundles import MOST_BUNDLE, MOST_ENTRIES, MOST_UNPACKED
+from service.cli import main
+from service.cli.machines import named
+from service.http.cases.intake.otlp import MOST_RECORDS, MOST_STORED
+from service.http.cases.intake.otlp_form import MAX_BYTES as MAX_OTLP_BYTES
+from service.http.edge.body.gate import MAX_DEPTH, MAX_INTEGER, MAX_VALUES
+from service.process.sockets import MAX_CONNECTIONS
+from service.settings import settings_table
+from statemachines.kernel.topics import EVENTS
+
+DOCS = Path(__file__).parents[2] / "docs"
+WRITTEN = "`make generated` writes this page from the code.\n"
+
+LIMITS: Mapping[str, str] = {
+    "Body of an error or event": f"{MAX_INGEST_BYTES:,} bytes",
+    "`extra` of an error": f"{MAX_EXTRA_BYTES:,} bytes",
+    "Batch of errors or events": f"{MAX_BATCH_BYTES:,} bytes, {MAX_BATCH_ITEMS:,} items",
+    "Sentry envelope": f"{MAX_ENVELOPE_BYTES:,} bytes sent, {MAX_UNPACKED_BYTES:,} unpacked",
+    "PostHog body": f"{MAX_POSTHOG_BYTES:,} bytes, {MAX_EVENTS:,} events",
+    "OTLP export": f"{MAX_OTLP_BYTES:,} bytes sent, {MOST_RECORDS:,} records, {MOST_STORED:,} bytes stored",
+    "Source map": f"{MAX_MAP_BYTES:,} bytes a file, {MAX_PROJECT_BYTES:,} a project",
+    "Artifact bundle": f"{MOST_BUNDLE:,} bytes sent, {MOST_UNPACKED:,} unpacked, {MOST_ENTRIES:,} files",
+    "Onboarding plan": f"{MAX_PLAN_BYTES:,} bytes",
+    "Automation contract": f"{MAX_CONTRACT_BYTES:,} bytes, {MAX_AUTOMATIONS} automations",
+    "Back-test": f"{MAX_DAYS} days",
+    "JSON nesting": f"{MAX_DEPTH} levels",
+    "JSON values of a record": f"{MAX_VALUES:,}",
+    "JSON integer": f"{MAX_INTEGER:,}",
+    "Connections of an API process": f"{MAX_CONNECTIONS:,}",
+}
+"""What is bounded, and how; rates and other bounds that an operator sets are settings."""
+
+
+def settings() -> str:
+    """The environment variables."""
+    return (
+        f"# Settings\n\n{WRITTEN}\nThe service reads its settings from the environment, once, at start. You can put a "
+        "secret into a file and\nname the file with `<variable>_FILE`. With the embedded database, missing secrets are "
+        "made in the data\ndirectory. With your own database, each missing secret is an error.\n\n" + settings_table()
+    )
+
+
+def errors() -> str:
+    """The error codes."""
+    rows = [
+        f"| `{code}` | {error.status} | {'yes' if error.retryable else 'no'} | {_cell(error.message)} | "
+        f"{_cell(error.next_action)} |\n"
+        for code, error in sorted(CATALOGUE.items(), key=lambda entry: (entry[1].status, entry[0]))
+    ]
+    return (
+        f"# Error codes\n\n{WRITTEN}\nA code keeps its status and its meaning. The message and the next action are the "
+        "defaults. A response may\ncarry more precise ones. Retry a retryable error with backoff and the same "
+        "`Idempotency-Key`.\n\n| Code | Status | Retry | Message | Next action |\n| --- | --- | --- | --- | --- |\n"
+        + "".join(rows)
+    )
+
+
+def events() -> str:
+    """The topics, by machine."""
+    rows = [
+        f"| `{topic}` | [{name}](machines/{name}.md) | {_cell(inspect.getdoc(EVENTS[topic]) or '')} |\n"
+        for name, machine in sorted(named().items())
+        for topic in sorted(EVENTS)
+        if machine.table.get_transitions(topic)
+    ]
+    return (
+        f"# Events\n\n{WRITTEN}\nEach event is stored under its topic and never changes. `service events schemas` prints"
+        " the JSON Schema of\neach payload. The machines show which events are legal in which state.\n\n"
+        "| Topic | Machine | Meaning |\n| --- | --- | --- |\n" + "".join(rows)
+    )
+
+
+def limits() -> str:
+    """What is bounded."""
+    rows = [f"| {what} | {how} |\n" for what, how in LIMITS.items()]
+    return (
+        f"# Limits\n\n{WRITTEN}\nA request over a limit gets a 413 or a 400 with the limit in `details`. Rate limits, "
+        "plans and requests in\nflight are [settings](settings.md).\n\n| What | Limit |\n| --- | --- |\n"
+        + "".join(rows)
+    )
+
+
+def command_line() -> str:
+    """The commands, with their options."""
+    page = f"# Command line\n\n{WRITTEN}\nEvery command prints its help with `--help`.\n"
+    for path, command in _commands(main, "service"):
+        help_text = inspect.cleandoc(command.help or command.short_help or "")
+        page += f"\n## `{path}`\n\n{help_text}\n"
+        options = [option for option in command.params if isinstance(option, click.Option) and option.help]
+        if options:
+            page += "\n| Option | Meaning |\n| --- | --- |\n"
+            page += "".join(f"| `{option.opts[0]}` | {_cell(option.help or '')} |\n" for option in options)
+    return page
+
+
+def _commands(group: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
+    """Every command below one, with the words that call it and its arguments."""
+    if not isinstance(group, click.Group):
+        names = [argument.make_metavar(click.Context(group)) for argument in group.params if _is_argument(argument)]
+        yield " ".join([path, *names]), group
+        return
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        yield from _commands(command, f"{path} {name}")
+
+
+def _is_argument(parameter: click.Parameter) -> bool:
+    return isinstance(parameter, click.Argument)
+
+
+def _cell(text: str) -> str:
+    return re.sub(r"\s+", " ", text).replace("|", "\\|").strip()
+
+
+PAGES = {
+    "reference/settings.md": settings,
+    "reference/errors.md": errors,
+    "reference/events.md": events,
+    "reference/limits.md": limits,
+    "reference/command-line.md": command_line,
+}
+
+if __name__ == "__main__":
+    for name, page in PAGES.items():
+        (DOCS / name).write_text(page(), encoding="utf-8")
