@@ -120,7 +120,7 @@ VARIABLES: tuple[Variable, ...] = (
         "database_url",
         database_url,
         None,
-        "PostgreSQL 15 or later, as a URL. Unset: the service runs its embedded PostgreSQL in the data directory.",
+        "URL of your PostgreSQL, version 15 or later. By default the service runs its embedded PostgreSQL.",
         secret=True,
     ),
     Variable(
@@ -128,8 +128,8 @@ VARIABLES: tuple[Variable, ...] = (
         "migration_database_url",
         database_url,
         None,
-        "The same database as the role that owns the tables: it migrates, makes functions and gives the role of "
-        "`SERVICE_DATABASE_URL` its rights, which then cannot undo what guards the history. Unset: one role does all.",
+        "The same database as the role that owns the tables. It migrates and grants rights, so the role in "
+        "`SERVICE_DATABASE_URL` cannot drop the guards of the history. By default one role does everything.",
         secret=True,
     ),
     Variable(
@@ -137,39 +137,40 @@ VARIABLES: tuple[Variable, ...] = (
         "data_dir",
         lambda value: Path(value).expanduser().absolute(),
         ".data",
-        "Where the embedded database, its log and generated secrets live.",
+        "Directory of the embedded database, its log and the generated secrets.",
     ),
     Variable(
         "SERVICE_ERASURE_LEDGER",
         "erasure_ledger",
         lambda value: Path(value).expanduser().absolute(),
         None,
-        "File that remembers what was erased, so that restoring a backup does not bring it back; hosts of one database "
-        "share it. Default: `erasures.jsonl` in the data directory.",
+        "File with every erasure, so that a restored backup does not bring data back. Share it between hosts "
+        "of one database. Default: `erasures.jsonl` in the data directory.",
     ),
-    Variable("SERVICE_HOST", "host", text, "127.0.0.1", "Address that the API listens on."),
-    Variable("SERVICE_PORT", "port", one_to(65535), "8000", "Port that the API listens on."),
-    Variable("SERVICE_WORKERS", "workers", one_to(64), "1", "API processes."),
+    Variable("SERVICE_HOST", "host", text, "127.0.0.1", "Address to listen on."),
+    Variable("SERVICE_PORT", "port", one_to(65535), "8000", "Port to listen on."),
+    Variable("SERVICE_WORKERS", "workers", one_to(64), "1", "Number of API processes."),
     Variable(
         "SERVICE_BASE_URL",
         "base_url",
         http_url,
         None,
-        "Public address, put into links and DSNs. Default: `http://<host>:<port>`.",
+        "Public address in links and DSNs. Default: `http://<host>:<port>`.",
     ),
     Variable(
         "SERVICE_DEPLOY_SHA",
         "deploy_sha",
         commit_sha,
         None,
-        "Commit that this deploy was built from, shown by `GET /` as `deploy_sha`. Unset: shown as `unknown`.",
+        "Commit of this build. `GET /` shows it as `deploy_sha`. Default: `unknown`.",
     ),
     Variable(
         "SERVICE_INTERNAL_TOKEN",
         "internal_token",
         token,
         None,
-        "Secret of the web application that confirms sign-ins (16 characters or more). `none`: that route answers 401.",
+        "Secret of the web application that confirms sign-ins, 16 characters or more. With `none` that route "
+        "answers 401.",
         secret=True,
         made=32,
     ),
@@ -178,7 +179,8 @@ VARIABLES: tuple[Variable, ...] = (
         "test_token",
         token,
         None,
-        "Secret of the test operator (16 characters or more). Unset: test routes answer 404. Never made by itself.",
+        "Secret of the test operator, 16 characters or more. Without it, test routes answer 404. The service "
+        "never makes one.",
         secret=True,
     ),
     Variable(
@@ -186,8 +188,8 @@ VARIABLES: tuple[Variable, ...] = (
         "encryption_key",
         key_32,
         None,
-        "32 bytes, as base64 or hex: seals DSN copies, webhook secrets and provider tokens. `none`: nothing "
-        "recoverable is kept.",
+        "Key that seals DSN copies, webhook secrets and provider tokens, 32 bytes as base64 or hex. With "
+        "`none` the service keeps no copies.",
         secret=True,
         made=32,
     ),
@@ -196,7 +198,7 @@ VARIABLES: tuple[Variable, ...] = (
         "signing_key",
         key_32,
         None,
-        "32 bytes, as base64 or hex: the Ed25519 seed kept for signing checkpoints of the log. It signs nothing yet.",
+        "Ed25519 seed for signing checkpoints, 32 bytes as base64 or hex. It signs nothing yet.",
         secret=True,
         made=32,
         optional=False,
@@ -206,29 +208,37 @@ VARIABLES: tuple[Variable, ...] = (
         "provider_client_id",
         text,
         None,
-        "OAuth client of the connected analytics provider. Unset: connecting answers 503.",
+        "OAuth client at the analytics provider. Without it, connecting answers 503.",
     ),
     Variable(
         "SERVICE_PROVIDER_CLIENT_SECRET",
         "provider_client_secret",
         text,
         None,
-        "Secret of that OAuth client, when it has one.",
+        "Secret of that client, if it has one.",
         secret=True,
     ),
     Variable(
-        "SERVICE_PROVIDER_US_URL", "provider_us_url", http_url, "https://us.posthog.com", "Provider address, region us."
+        "SERVICE_PROVIDER_US_URL",
+        "provider_us_url",
+        http_url,
+        "https://us.posthog.com",
+        "Address of the provider, US region.",
     ),
     Variable(
-        "SERVICE_PROVIDER_EU_URL", "provider_eu_url", http_url, "https://eu.posthog.com", "Provider address, region eu."
+        "SERVICE_PROVIDER_EU_URL",
+        "provider_eu_url",
+        http_url,
+        "https://eu.posthog.com",
+        "Address of the provider, EU region.",
     ),
     Variable(
         "SERVICE_PAYMENT_API_KEY",
         "payment_api_key",
         text,
         None,
-        "Secret key at the payment provider (Stripe), allowed to write prices, customers, subscriptions, checkout and "
-        "portal sessions. Unset: nothing is sold, and checkout and portal answer 503.",
+        "Secret key at Stripe with write access to prices, customers, subscriptions, checkout and portal "
+        "sessions. Without it, checkout and portal answer 503.",
         secret=True,
     ),
     Variable(
@@ -236,16 +246,16 @@ VARIABLES: tuple[Variable, ...] = (
         "payment_api_base",
         http_url,
         "https://api.stripe.com",
-        "Address of the payment provider.",
+        "Address of Stripe.",
     ),
     Variable(
         "SERVICE_PAYMENT_WEBHOOK_SECRET",
         "payment_webhook_secret",
         text,
         None,
-        "Signing secret of the provider's webhook endpoint `<base URL>/v1/billing/webhook`, which needs the types "
-        "`checkout.session.completed` and `customer.subscription.created`, `.updated` and `.deleted`. Unset: its calls "
-        "answer 401.",
+        "Signing secret of Stripe's webhook endpoint `<base URL>/v1/billing/webhook`. Register the types "
+        "`checkout.session.completed` and `customer.subscription.created`, `.updated` and `.deleted`. Without it, "
+        "calls get a 401.",
         secret=True,
     ),
     Variable(
@@ -253,35 +263,35 @@ VARIABLES: tuple[Variable, ...] = (
         "plans",
         plans,
         PLANS,
-        "Plans as JSON, merged over the defaults: events a month, days of retention, price in cents.",
+        "Plans as JSON, merged over the defaults: events per month, days of retention, price in cents.",
     ),
     Variable(
         "SERVICE_SCRUB_NAMES",
         "scrub_names",
         names,
         None,
-        "More names, separated by commas, whose values are hidden in telemetry before it is stored.",
+        "More names, separated by commas. Telemetry values under these names are scrubbed before storage.",
     ),
     Variable(
         "SERVICE_NEW_CASES_PER_HOUR",
         "new_cases_per_hour",
         one_to(1_000_000),
         "500",
-        "Cases that errors of a project open in an hour; what is new beyond that is counted in one case of the hour.",
+        "New cases per project and hour. Further new errors count in one overflow case.",
     ),
     Variable(
         "SERVICE_WEBHOOK_ALLOW_PRIVATE",
         "webhook_allow_private",
         flag,
         "0",
-        "For development: webhooks may go to private addresses, and over plain http to loopback.",
+        "For development. Webhooks may reach private addresses, and loopback over plain http.",
     ),
     Variable(
         "SERVICE_RATE_LIMITS",
         "rate_limits",
         rate_limits,
         "on",
-        "Limits of requests a minute: `on`, `off`, or a list of what differs, like `key=1200,ingest=off`. They are "
+        "Requests per minute: `on`, `off`, or a list of changes, such as `key=1200,ingest=off`. The defaults are "
         + ", ".join(f"`{name}={limit}`" for name, limit in RATE_LIMITS.items())
         + ".",
     ),
@@ -290,30 +300,31 @@ VARIABLES: tuple[Variable, ...] = (
         "max_in_flight",
         one_to(1024),
         "256",
-        "Requests of one credential that an API process carries out at once; one more is answered 429.",
+        "Concurrent requests of one credential in an API process. One more gets a 429.",
     ),
     Variable(
         "SERVICE_TRUSTED_PROXIES",
         "trusted_proxies",
         networks,
         None,
-        "Networks of the reverse proxies in front, separated by commas, like `10.0.0.0/8,2001:db8::/32`: what they say "
-        "of a client's address (`X-Forwarded-For` or `Forwarded`) is believed. Unset: nobody's word is.",
+        "Networks of your reverse proxies, separated by commas, such as `10.0.0.0/8,2001:db8::/32`. The "
+        "service reads a client's address from their `X-Forwarded-For` or `Forwarded` header, and ignores these "
+        "headers from anyone else.",
     ),
     Variable(
         "SERVICE_IDLE_SECONDS",
         "idle_seconds",
         one_to(600),
         "15",
-        "A connection is closed that has not sent the whole head of a request for so long. Behind a proxy that keeps "
-        "connections open: longer than it keeps them.",
+        "Seconds before the service closes a connection without a complete request head. Behind a proxy, set "
+        "it longer than the proxy keeps idle connections.",
     ),
     Variable(
         "SERVICE_MIN_FREE_MB",
         "min_free_mb",
         one_to(1_000_000),
         "256",
-        "Megabytes that have to be free where the embedded database is; with less the service counts as not ready.",
+        "Free megabytes required in the data directory. Below that, `/health/ready` answers 503.",
     ),
     Variable("SERVICE_LOG_LEVEL", "log_level", log_level, "info", "`debug`, `info`, `warning` or `error`."),
     Variable(
@@ -321,14 +332,14 @@ VARIABLES: tuple[Variable, ...] = (
         "access_log",
         flag,
         "1",
-        "At log level info, a line for each request: method, route, status, milliseconds, kind of caller, request id.",
+        "Log each request at level info: method, route, status, milliseconds, kind of caller and request id.",
     ),
     Variable(
         "SERVICE_TEST_CLOCK",
         "test_clock",
         flag,
         "0",
-        "For tests: with a test token, `POST /v1/test-clock/advance` moves the clock of the service forward.",
+        "For tests. With a test token, `POST /v1/test-clock/advance` moves the service's clock ahead.",
     ),
 )
 
@@ -364,7 +375,7 @@ def load_settings(env: Mapping[str, str] | None = None, *, secrets: bool = True)
         raise SettingsError(problems)
     embedded = values["database_url"] is None
     if embedded and values["migration_database_url"] not in {None, ABSENT}:
-        problems.append("SERVICE_MIGRATION_DATABASE_URL: has a meaning only beside SERVICE_DATABASE_URL; set that too")
+        problems.append("SERVICE_MIGRATION_DATABASE_URL: needs SERVICE_DATABASE_URL; set both")
     if embedded and (problem := unfit(values["data_dir"], makes=secrets)):
         raise SettingsError([*problems, f"SERVICE_DATA_DIR: {problem}"])
     for variable in VARIABLES:

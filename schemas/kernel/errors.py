@@ -85,10 +85,10 @@ class ErrorCatalogue(msgspec.Struct, frozen=True):
     next_action: str
 
 
-_READ = "Read the resource again and decide from its present state."
+_READ = "Read the resource again and decide from its current state."
 _SCHEMA = "Fetch the operation's schema from /v1/openapi.json with its path and method, then correct the request."
 _LIST = "Check the id against the list operation of this resource."
-_BACKOFF = "Repeat with exponential backoff and the same Idempotency-Key."
+_BACKOFF = "Retry with exponential backoff and the same Idempotency-Key."
 _GRANT = "Read the run's grants and continue with the one that is open."
 _CALLER = "Use a credential of a kind that this operation lists under its security in /v1/openapi.json."
 
@@ -98,7 +98,7 @@ _REQUEST = {
     "invalid_if_match": code(
         400,
         "If-Match must hold exactly one quoted tag.",
-        "Send the etag of the resource as it was read, quotes included.",
+        "Send the etag of the resource as you read it, quotes included.",
     ),
     "idempotency_key_required": code(
         400,
@@ -115,12 +115,12 @@ _REQUEST = {
         retryable=True,
     ),
     "access_denied": code(400, "The authorization was denied.", "Start a new device flow if access is still wanted."),
-    "expired_token": code(400, "The device code is over or was used.", "Start a new device flow."),
+    "expired_token": code(400, "The device code has expired or was used.", "Start a new device flow."),
     "unauthenticated": code(
         401, "No valid credential was presented.", "Send a live credential as Authorization: Bearer."
     ),
     "invalid_signature": code(
-        401, "The signature does not match the body.", "Sign the exact bytes that are sent with the current secret."
+        401, "The signature does not match the body.", "Sign the exact bytes you send, with the current secret."
     ),
     "invalid_publishable_key": code(
         401, "The publishable key does not match this publication.", "Use the key shown when the query was published."
@@ -139,11 +139,11 @@ _REQUEST = {
         405, "This path does not have this method.", "Use one of the methods in the Allow header."
     ),
     "idempotency_in_progress": code(
-        409, "A request with this key is still running.", "Repeat the same request after Retry-After.", retryable=True
+        409, "A request with this key is still running.", "Retry the same request after Retry-After.", retryable=True
     ),
-    "precondition_failed": code(412, "The resource has moved on since it was read.", _READ),
+    "precondition_failed": code(412, "The resource has changed since you read it.", _READ),
     "payload_too_large": code(
-        413, "The body is larger than this operation takes.", "Send at most the number of bytes in details.max_bytes."
+        413, "The body is larger than this operation accepts.", "Send at most details.max_bytes bytes."
     ),
     "unsupported_media_type": code(
         415, "The body must be JSON without a content coding.", "Send Content-Type: application/json, uncompressed."
@@ -154,9 +154,7 @@ _REQUEST = {
     "if_match_required": code(
         428, "This operation needs If-Match.", "Read the resource and send its etag as If-Match."
     ),
-    "rate_limited": code(
-        429, "Too many requests.", "Wait for the seconds in Retry-After, then repeat.", retryable=True
-    ),
+    "rate_limited": code(429, "Too many requests.", "Wait for the seconds in Retry-After, then retry.", retryable=True),
 }
 
 _MISSING = {
@@ -195,20 +193,20 @@ _MISSING = {
 _CONFLICT = {
     "credential_already_created": code(
         409,
-        "This request has made its credential, and the secret was shown then.",
-        "Use the credential named in details; its secret is not shown again.",
+        "This request has already created its credential, and the secret was shown then.",
+        "Use the credential named in details. Its secret is not shown again.",
     ),
-    "last_owner": code(409, "This person is the only owner.", "Make somebody else an owner first."),
+    "last_owner": code(409, "This person is the only owner.", "Make another member an owner first."),
     "too_many_invitations": code(
         409,
-        "As many invitations are open as a project may have.",
-        "Revoke one that is no longer wanted, or wait until one is over.",
+        "The project has reached its limit of open invitations.",
+        "Revoke an invitation, or wait until one expires.",
     ),
     "project_deletion_in_progress": code(
-        409, "The project is being deleted.", "Stop using the project; this is final."
+        409, "The project is being deleted.", "Stop using the project. Deletion is final."
     ),
     "onboarding_state_conflict": code(409, "Onboarding is not in a state that allows this.", _READ),
-    "plan_hash_mismatch": code(409, "The decision is about another plan than the current one.", _READ),
+    "plan_hash_mismatch": code(409, "The decision names another plan than the current one.", _READ),
     "source_snapshot_mismatch": code(
         409, "The running proof is for another source snapshot.", "Take the snapshot again from a clean commit."
     ),
@@ -220,19 +218,19 @@ _CONFLICT = {
         409, "The analytics provider is not set up for this project.", "Provision the provider first."
     ),
     "readiness_incomplete": code(
-        409, "Not everything that the automation needs is in place.", "Complete the gaps named in details, then repeat."
+        409, "The automation is missing something it needs.", "Close the gaps in details, then retry."
     ),
     "report_source_required": code(409, "The report's source has not been read.", "Read the report source first."),
     "source_hash_mismatch": code(
-        409, "The report rests on another source.", "Read the report source again and report on that."
+        409, "The report uses another source.", "Read the report source again and report on that."
     ),
     "insufficient_sample": code(
-        409, "The sample is too small for a report.", "Record a report whose findings are readiness gaps alone."
+        409, "The sample is too small for a report.", "Record a report with readiness gaps only."
     ),
     "report_values_differ": code(
         409,
-        "A finding of the report says something else than its source.",
-        "Take every value and column of a finding from the report source.",
+        "A finding of the report contradicts its source.",
+        "Copy every value and column of a finding from the report source.",
     ),
     "report_already_recorded": code(
         409, "The run has recorded its report.", "Read the run: its output is the report that was recorded."
@@ -243,33 +241,33 @@ _SERVER = {
     "internal_error": code(500, "The service failed to carry this out.", _BACKOFF, retryable=True),
     "stream_damaged": code(
         500,
-        "What is stored of this resource contradicts itself, so nothing was changed.",
-        "Tell the operator, who finds it with `service doctor`; nothing else is affected.",
+        "The stored data of this resource is inconsistent. Nothing was changed.",
+        "Tell the operator to run `service doctor`. No other resource is affected.",
         retryable=True,
     ),
     "not_built_yet": code(
-        501, "This operation is documented and not built yet.", "Continue without it; the schema marks it x-not-built."
+        501, "This operation is not built yet.", "Continue without it. The schema marks it x-not-built."
     ),
     "upstream_error": code(502, "A provider answered with an error.", _BACKOFF, retryable=True),
     "service_unavailable": code(
         503,
-        "The service cannot take this now.",
+        "The service cannot process this now.",
         _BACKOFF,
         (
             "The report's source could not be read yet.",
-            "Repeat the same request after Retry-After; the source is read again.",
+            "Retry the same request after Retry-After. The service reads the source again.",
         ),
         retryable=True,
     ),
     "stream_is_newer": code(
         503,
-        "A later release of the service wrote to this, and the one that answers cannot read it.",
-        "Repeating does not help here. Ask the operator to bring every process to the later release; all else goes on.",
+        "A later release of the service wrote to this resource, and this release cannot read it.",
+        "Retrying does not help. Ask the operator to upgrade every process. Other resources still work.",
     ),
     "provider_provisioning_blocked": code(
         503,
         "The analytics provider cannot be set up now.",
-        "Errors and deploys work meanwhile; repeat later.",
+        "Errors and deploys still work. Retry later.",
         retryable=True,
     ),
     "payment_provider_unavailable": code(503, "The payment provider cannot be reached.", _BACKOFF, retryable=True),

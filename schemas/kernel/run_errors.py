@@ -49,11 +49,11 @@ RUN_ERRORS: dict[str, ErrorCode] = {
     "automation_disabled": code(
         409,
         "The contract no longer has this automation.",
-        "Stop; an owner puts the automation back into the contract and enables it.",
+        "Stop. An owner can add the automation to the contract again and enable it.",
         ("The automation is disabled.", "An owner reviews the contract and enables the automation."),
         (
             "The policy that this run began under is no longer enabled.",
-            "Stop this run; a new receipt follows the policy that is enabled now.",
+            "Stop this run. A new receipt will follow the policy now in force.",
         ),
     ),
     "automation_paused": code(
@@ -62,7 +62,7 @@ RUN_ERRORS: dict[str, ErrorCode] = {
         "An owner reviews the contract and enables it again.",
         (
             "An operator has stopped all automation of this installation.",
-            "Wait until the operator lifts the stop; then review the contract and enable it.",
+            "Wait until the operator lifts the stop. Then review the contract and enable it.",
         ),
     ),
     "receipt_not_claimable": code(
@@ -96,21 +96,21 @@ RUN_ERRORS: dict[str, ErrorCode] = {
     ),
     "case_not_actionable": code(
         409,
-        "This is not done to a case that counts what was too new, or was merged into another one.",
+        "An overflow case or a merged case does not accept this action.",
         "Read the case again and decide from its present state.",
         (
             "The case was merged into another one.",
             "Act on the case named in details.merged_into, or split this one off it first.",
         ),
         (
-            "A case that counts what was too new is none of one kind of error.",
-            "Ignore or assign it; its errors have cases of their own once there is room.",
+            "An overflow case holds many kinds of errors.",
+            "Ignore or assign it. Its errors open cases of their own once the limit allows.",
         ),
         (
             "The case to merge into was merged into another one itself.",
             "Merge into the case named in details.merged_into.",
         ),
-        ("The case to merge into counts what was too new.", "Merge into a case of one kind of error."),
+        ("The target of the merge is an overflow case.", "Merge into a case of one kind of error."),
     ),
     "case_revision_stale": code(
         409,
@@ -118,14 +118,14 @@ RUN_ERRORS: dict[str, ErrorCode] = {
         "Wait for a new receipt for the case as it is now.",
         (
             "The claim holds the case at another revision.",
-            "Read the active claim of the case, and go on with the revision that it holds.",
+            "Read the active claim of the case, and continue with its revision.",
         ),
         ("The case has moved on.", "Read the case again and decide from its present state."),
-        ("The case has taken in as many others as it may.", "Merge into another case, or split some off first."),
+        ("The case has reached its limit of merged cases.", "Merge into another case, or split some off first."),
         ("A case cannot be merged into itself.", "Name another case."),
         (
             "No errors of this fingerprint were merged into the case.",
-            "Read the case: `merged` lists what can be split off.",
+            "Read the case. `merged` lists the cases you can split off.",
         ),
     ),
     "case_already_claimed": code(
@@ -133,7 +133,7 @@ RUN_ERRORS: dict[str, ErrorCode] = {
         "Another claim holds the case.",
         "Wait until that claim has ended.",
         (
-            "A runner works on the case: what it was given must not change under it.",
+            "A runner is working on the case, so its errors must not change.",
             "Wait until its claim ends, or release the claim, then repeat.",
         ),
     ),
@@ -145,23 +145,23 @@ RUN_ERRORS: dict[str, ErrorCode] = {
     "claim_not_active": code(
         409,
         "The claim of the run is no longer active.",
-        "Read the run for its outcome; nothing more can be done in it.",
+        "Read the run for its outcome. It accepts no further step.",
         ("The claim is no longer active.", "Wait for a new receipt for this case."),
     ),
     "stale_lease_epoch": code(
         409,
         "The lease epoch is not the one of this run.",
-        "Drop the work of the other lease; read the run.",
+        "Discard the work of the other lease, and read the run.",
         (
             "The lease epoch is not the one of this claim.",
-            "Drop the work of the older lease; read the active claim of the case.",
+            "Discard the work of the older lease, and read the active claim of the case.",
         ),
     ),
     "lease_expired": code(
         409,
         "The lease of the run has ended.",
-        "Read the run for its outcome; nothing more can be done in it.",
-        ("The lease has ended.", "Drop the work done under it; a later receipt can be claimed anew."),
+        "Read the run for its outcome. It accepts no further step.",
+        ("The lease has ended.", "Discard the work of this lease. You can claim a later receipt."),
     ),
     "stale_state_revision": code(
         409,
@@ -171,36 +171,36 @@ RUN_ERRORS: dict[str, ErrorCode] = {
     "run_transition_not_allowed": code(
         409,
         "The phase of the run does not allow this.",
-        "Read the run; its next_action says what comes next.",
+        "Read the run and follow its next_action.",
         (
             "The playbook of the run does not have this action.",
-            "Ask about an action of its playbook; a person cannot allow another one.",
+            "Request an action of the run's playbook. A person cannot approve another one.",
         ),
     ),
     "run_terminal": code(
         409,
         "The run is over.",
         "Read the run for its outcome.",
-        ("The run is over.", "Read the run for its outcome; nothing more can be done in it."),
-        ("The run is over.", "Read the run for its outcome; there is nothing to cancel."),
-        ("The run is over.", "Read the run; it takes no further proof."),
-        ("The run is over.", "Read the run; this observation settles nothing in it."),
+        ("The run is over.", "Read the run for its outcome. It accepts no further step."),
+        ("The run is over.", "Read the run for its outcome. It has already ended."),
+        ("The run is over.", "Read the run. It accepts no further proof."),
+        ("The run is over.", "Read the run. This observation changes nothing in it."),
     ),
     "deadline_exceeded": code(
         409,
         "The deadline of the run has passed.",
         "Read the run for its outcome.",
-        ("The deadline of the run has passed.", "Read the run for its outcome; nothing more can be done in it."),
+        ("The deadline of the run has passed.", "Read the run for its outcome. It accepts no further step."),
     ),
     "budget_exhausted": code(
         409,
         "A budget of the automation does not allow this.",
-        "Wait until the budget resets, or stop here; an owner can change the contract.",
+        "Wait until the budget resets, or stop here. An owner can change the contract.",
     ),
     "approval_pending": code(
         409,
         "A person has not decided yet.",
-        "Wait for the decision; read the run.",
+        "Wait for the decision, then read the run.",
     ),
     "approval_rejected": code(
         409,
@@ -210,7 +210,7 @@ RUN_ERRORS: dict[str, ErrorCode] = {
     "approval_already_decided": code(
         409,
         "The request is no longer open.",
-        "Read the run; a new request has to be made for a new decision.",
+        "Read the run. Make a new request for a new decision.",
     ),
     "scope_violation": code(
         409,
@@ -245,7 +245,7 @@ RUN_ERRORS: dict[str, ErrorCode] = {
         ("The pull request has not been proven open.", "Prove the earlier observations first."),
         ("No grant for auto-merge was consumed.", "Prove the earlier observations first."),
         ("Auto-merge has not been proven on.", "Prove the earlier observations first."),
-        ("The run ends with a report: it has no pull request.", "Read the run; its next_action says what comes next."),
+        ("The run ends with a report: it has no pull request.", "Read the run and follow its next_action."),
     ),
     "pr_proof_mismatch": code(
         409,
@@ -266,7 +266,7 @@ RUN_ERRORS: dict[str, ErrorCode] = {
         ("The pull request is not in the granted draft state.", "Report the pull request exactly as it was granted."),
         (
             "The pull request changes files outside the approved scope.",
-            "Close the pull request; an owner cancels the run.",
+            "Close the pull request. An owner can cancel the run.",
         ),
         ("A required check has not succeeded.", "Report the pull request exactly as it was granted."),
     ),
@@ -274,6 +274,6 @@ RUN_ERRORS: dict[str, ErrorCode] = {
         409,
         "No trusted deploy of the proven commit is bound to the run.",
         "Record the deploy from CI, with the full commit.",
-        ("The run ends with a report: it has no deploy.", "Read the run; its next_action says what comes next."),
+        ("The run ends with a report: it has no deploy.", "Read the run and follow its next_action."),
     ),
 }

@@ -84,8 +84,8 @@ def events() -> str:
         if machine.table.get_transitions(topic)
     ]
     return (
-        f"# Events\n\n{WRITTEN}\nEach event is stored under its topic and never changes. `service events schemas` prints"
-        " the JSON Schema of\neach payload. The machines show which events are legal in which state.\n\n"
+        f"# Events\n\n{WRITTEN}\nEach event is stored under its topic and never changes. `service events schemas`"
+        " prints the JSON Schema of\neach payload. The machines show which events are legal in which state.\n\n"
         "| Topic | Machine | Meaning |\n| --- | --- | --- |\n" + "".join(rows)
     )
 

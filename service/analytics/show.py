@@ -10,12 +10,12 @@ from statemachines.analytics.connection import Reason, Status
 _NEXT = {
     Status.PENDING: "Wait for the human's decision and poll again.",
     Status.CONNECTED: "Audit a bounded window of the provider project, then start the onboarding with a plan.",
-    Status.EXPIRED: "Nobody answered in time. Start another connection with POST /v1/auth/provider.",
+    Status.EXPIRED: "The connection expired. Start another one with POST /v1/auth/provider.",
 }
 _NEXT_AFTER_DENIAL = {
     Reason.HUMAN: "The human said no. Ask them before starting another connection.",
     Reason.WRITE_SCOPE: "The provider granted more than reading, which is refused. Grant read scopes only.",
-    Reason.MISSING_SCOPE: "The grant does not cover what is needed: the project, with project:read and query:read.",
+    Reason.MISSING_SCOPE: "The grant must cover the project, with project:read and query:read.",
 }
 
 

@@ -300,7 +300,7 @@ def check_places(access: Access, headers: Mapping[str, str], query: Mapping[str,
         raise Unauthenticated(f"The {place} a DSN only.")
     values = query.get("dsn", ()) if access.path in QUERY_DSN_PATHS else ()
     if not all(map(_is_dsn, [values] if isinstance(values, str) else values)):
-        raise Unauthenticated("The parameter dsn takes a DSN only.")
+        raise Unauthenticated("The parameter dsn accepts a DSN only.")
 
 
 def _is_dsn(text: str) -> bool:

@@ -68,7 +68,7 @@ def check_fence(project: ProjectRow) -> None:
     """Raise ProjectDeletionInProgress for a fenced project."""
     if project.status != "active":
         raise ProjectDeletionInProgress(
-            "The project is being deleted.", next_action="Stop using the project; this is final."
+            "The project is being deleted.", next_action="Stop using the project. Deletion is final."
         )
 
 

@@ -39,7 +39,7 @@ _ADVICE: Mapping[QuotaState, str] = {
 }
 
 _DUE = "Tell the account's person that a payment is due"
-_PORTAL = "; POST /v1/billing/portal leads to where it is mended."
+_PORTAL = "; POST /v1/billing/portal lets you fix it."
 _MOST_TEXT = 255
 
 

@@ -17,7 +17,7 @@ def db() -> None:
 
 @db.command()
 def migrate() -> None:
-    """Bring the schema up to date. Safe beside running processes and other runs."""
+    """Migrate the schema. Safe beside running processes and other runs."""
     from service.eventstore.schema import functions, migrations, roles
 
     with database(current=False, makes=True) as settings:
@@ -38,9 +38,9 @@ def migrate() -> None:
 @db.command()
 @json_option
 def status(as_json: bool) -> None:
-    """Show each migration and each SQL function, and how it stands. Exit code 0 only when all are applied.
+    """List migrations and SQL functions with their status. Exits with 0 when all are applied.
 
-    Those of a later release that this one can work beside are shown too (later), and are no hindrance.
+    `later` marks those of a later release that this one can run beside.
     """
     import psycopg
 
@@ -61,12 +61,12 @@ def status(as_json: bool) -> None:
 @click.argument("role")
 @json_option
 def grant_auditor(role: str, as_json: bool) -> None:
-    """Let ROLE, which exists, read what the reading commands need, and nothing else; prints its rights.
+    """Grant ROLE the rights of an auditor, and print them.
 
-    That is the history, the read models and the counters, with the titles of cases, the ids of users and the hashes of
-    secrets that they hold. It is not what decides nothing: sealed copies, answers kept for repeated requests, the texts
-    of telemetry, jobs. Run it again after an upgrade. A role that serves, owns the tables, is a superuser or belongs to
-    another role is refused.
+    ROLE must exist. An auditor reads the history, the read models and the counters, with titles of cases, ids of users
+    and hashes of secrets. An auditor does not read sealed copies, stored answers, texts of telemetry or jobs. Run it
+    again after an upgrade. The command refuses a role that serves, owns the tables, is a superuser or belongs to another
+    role.
     """
     import psycopg
 
@@ -92,11 +92,11 @@ def grant_auditor(role: str, as_json: bool) -> None:
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--force", is_flag=True, help="Replace FILE when there is one already.")
 def backup(file: Path, *, force: bool) -> None:
-    """Write everything in the database into FILE, as it is at this moment, while the service runs.
+    """Write the whole database into FILE while the service runs.
 
-    FILE is then read back: it has to hold every row and every head of that moment, or it is not kept. Every supported
-    server takes it, older ones too. Keys that seal data are not in it: keep SERVICE_ENCRYPTION_KEY and
-    SERVICE_SIGNING_KEY (or the secrets in the data directory) with it, or what they sealed cannot be read again.
+    The command reads FILE back and keeps it only if it holds every row and every head of that moment. You can restore
+    it on every supported server. It does not hold your keys. Keep SERVICE_ENCRYPTION_KEY and SERVICE_SIGNING_KEY,
+    or the secrets in the data directory, with it. Without them you cannot read sealed data.
     """
     from service.cli.shared.copies import back_up
 
@@ -109,7 +109,7 @@ def backup(file: Path, *, force: bool) -> None:
 @db.command()
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 def restore(file: Path) -> None:
-    """Fill an empty database from FILE, whole or not at all; then bring its schema up to date."""
+    """Restore FILE into an empty database, whole or not at all, and migrate it."""
     from service.cli.shared.copies import bring_back, extent_of
     from service.cli.shared.lookups import has_tables
     from service.eventstore.schema import roles

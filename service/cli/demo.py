@@ -12,14 +12,14 @@ from service.cli.shared.common import say
 
 
 @click.command()
-@click.option("--verbose", is_flag=True, help="Show every step and request, and how it was answered.")
+@click.option("--verbose", is_flag=True, help="Show every step, request and answer.")
 @click.option(
     "--transcript",
     type=click.Path(path_type=Path, dir_okay=False, writable=True),
-    help="File that gets every step, request and answer, with their bodies but without secrets.",
+    help="File for every step, request and answer, with bodies and without secrets.",
 )
 def demo(verbose: bool, transcript: Path | None) -> None:
-    """Carry a small product through the whole job over HTTP, on a database of its own, and leave nothing running."""
+    """Carry a small product through the whole job over HTTP, on a separate database, and clean up."""
     from service.demo.story import Interrupted, run
     from service.demo.theatre.stage import DemoFailed
 

@@ -63,7 +63,7 @@ class Finding(NamedTuple):
 @click.command()
 @json_option
 def doctor(as_json: bool) -> None:
-    """Look at settings, database, schema, log and jobs. Exit code 0 only when nothing is wrong (warnings pass)."""
+    """Check settings, database, schema, log and jobs. Exits with 0 when nothing is wrong. Warnings pass."""
     findings = [*_surroundings()]
     try:
         settings = load_settings(secrets=False)
@@ -207,7 +207,7 @@ def _doubtful(settings: Settings) -> Iterator[Finding]:
     if os.environ.get("SERVICE_TEST_CLOCK", "").lower() in YES and settings.test_token is None:
         doubts.append("SERVICE_TEST_CLOCK means nothing without SERVICE_TEST_TOKEN.")
     if settings.payment_api_key is not None and settings.payment_webhook_secret is None:
-        doubts.append("SERVICE_PAYMENT_API_KEY sells plans; without SERVICE_PAYMENT_WEBHOOK_SECRET nobody gets one.")
+        doubts.append("SERVICE_PAYMENT_API_KEY sells plans. Without SERVICE_PAYMENT_WEBHOOK_SECRET nobody gets one.")
     if urlsplit(settings.base_url).path.strip("/"):
         doubts.append("SERVICE_BASE_URL has a path: the service answers at the root of its address alone.")
     if doubts:

@@ -52,12 +52,12 @@ def events() -> None:
 
 
 @events.command()
-@click.option("--count", type=COUNT, default=20, show_default=True, help="How many of the last events to print first.")
-@click.option("--project", help="Only of this project.")
-@click.option("--follow", is_flag=True, help="Go on printing new events until Ctrl-C.")
+@click.option("--count", type=COUNT, default=20, show_default=True, help="Number of events to print first.")
+@click.option("--project", help="Only this project.")
+@click.option("--follow", is_flag=True, help="Print new events until Ctrl-C.")
 @json_option
 def tail(count: int, project: str | None, follow: bool, as_json: bool) -> None:
-    """Print the last events of the log; with --json a line each."""
+    """Print the last events of the log. With --json, one line each."""
     from service.cli.shared.lookups import require_project
     from service.eventstore.history.stored import read_log
 
@@ -102,12 +102,10 @@ def show_(stream_id: str, as_json: bool) -> None:
 
 @events.command()
 @click.argument("stream_id")
-@click.option(
-    "--revision", type=click.IntRange(min=1, max=MOST), help="Stop after this event: the state as it was then."
-)
-@click.option("--as-of", metavar="MARK", help="The state at r:12, p:345 or t:1700000000 (a time).")
+@click.option("--revision", type=click.IntRange(min=1, max=MOST), help="Stop after this revision.")
+@click.option("--as-of", metavar="MARK", help="State at revision r:12, position p:345 or time t:1700000000.")
 def replay(stream_id: str, revision: int | None, as_of: str | None) -> None:
-    """Fold a stream into its state and print that as JSON."""
+    """Fold a stream into its state and print it as JSON."""
     from service.eventstore.history.as_of import MarkAhead, until
     from service.eventstore.history.stored import read_stream
     from service.registry import machines
@@ -137,11 +135,11 @@ def replay(stream_id: str, revision: int | None, as_of: str | None) -> None:
 
 
 @events.command()
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="File to write; stdout without it.")
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="File to write. Default: standard output.")
 @click.option("--after", type=COUNT, default=0, show_default=True, help="Position to begin after.")
-@click.option("--project", help="Only of this project.")
+@click.option("--project", help="Only this project.")
 def export(out: Path | None, after: int, project: str | None) -> None:
-    """Write the log as JSON lines in canonical form, in order of position."""
+    """Write the log as canonical JSON lines, ordered by position."""
     import rfc8785
 
     from service.cli.shared.lookups import require_project
@@ -171,10 +169,10 @@ def export(out: Path | None, after: int, project: str | None) -> None:
 @events.command()
 @json_option
 def verify(as_json: bool) -> None:
-    """Recompute every hash and chain, read every payload, look for holes in the log and for guards that are gone.
+    """Recompute every hash and chain, read every payload, and check the log and its guards.
 
-    Exit code 0 when nothing was found, 1 when something was, 4 when it could not be looked at. What nobody can tell
-    without signed checkpoints is said at the end.
+    Exits with 0 without findings, 1 with findings, 4 when it could not check. The last lines list what only signed
+    checkpoints could prove.
     """
     from service.eventstore.history.audit import CheckedHistory, check_history
     from service.eventstore.schema.guards import check_guards
@@ -227,7 +225,7 @@ def _say_more(erased: list[dict[str, Any]], newer: int) -> None:
 @click.argument("topics", nargs=-1)
 @json_option
 def schemas_(topics: tuple[str, ...], as_json: bool) -> None:
-    """Print what is stored under each topic (all without TOPICS); with --json the JSON Schema of each."""
+    """Print the members of each topic, or the JSON Schema with --json. Default: all topics."""
     from service.registry import machines
     from statemachines.kernel.topics import schemas
 

@@ -22,7 +22,7 @@ def jobs() -> None:
 @jobs.command("list")
 @json_option
 def list_(as_json: bool) -> None:
-    """List the jobs that failed in the last week, wait or run; the worker's log says what went wrong."""
+    """List the jobs that wait, run or failed in the last week. The worker's log has the errors."""
     with connection() as opened:
         rows = opened.execute(_LIST.encode(), {"most": LISTED}).fetchall()
     show(
@@ -35,12 +35,12 @@ def list_(as_json: bool) -> None:
 
 @jobs.command()
 @click.argument("job_id", type=int, required=False)
-@click.option("--all-failed", is_flag=True, help="Every job that has failed.")
+@click.option("--all-failed", is_flag=True, help="Retry every failed job.")
 @json_option
 def retry(job_id: int | None, all_failed: bool, as_json: bool) -> None:
-    """Let a failed job run again, at once; JOB_ID is the number that `service jobs list` shows.
+    """Retry a failed job now. `service jobs list` shows JOB_ID.
 
-    One of which a twin waits already is left as it is: that one does its work.
+    A job with a waiting twin stays as it is.
     """
     import psycopg
 

@@ -28,7 +28,12 @@ def keys() -> None:
 
 
 @keys.command()
-@click.option("--email", required=True, callback=mail_address, help="Whose key: the person is made when there is none.")
+@click.option(
+    "--email",
+    required=True,
+    callback=mail_address,
+    help="Mail address of the person. A new person is created if necessary.",
+)
 @click.option("--name", help="The person's name.")
 @json_option
 def create(email: str, name: str | None, as_json: bool) -> None:
@@ -45,10 +50,10 @@ def create(email: str, name: str | None, as_json: bool) -> None:
 
 
 @keys.command("list")
-@click.option("--person", help="Only of this person (user id or mail address).")
+@click.option("--person", help="Only this person, by user id or mail address.")
 @json_option
 def list_(person: str | None, as_json: bool) -> None:
-    """List keys, newest first; of a key only its prefix is kept."""
+    """List keys by prefix, newest first."""
     rows = [
         {
             "key_id": listed.key.id,
@@ -67,7 +72,7 @@ def list_(person: str | None, as_json: bool) -> None:
 @keys.command()
 @click.argument("key_id")
 def revoke(key_id: str) -> None:
-    """End a key. When this returns, nothing that rests on it can be done any more."""
+    """Revoke a key. After this returns, nothing that began later with the key commits."""
     from service.accounts.commands import operator
 
     with_store(lambda store: operator.revoke_key(store, key_id))
@@ -77,7 +82,7 @@ def revoke(key_id: str) -> None:
 @keys.command("sign-ins")
 @json_option
 def sign_ins(as_json: bool) -> None:
-    """List the sign-ins that are under way."""
+    """List open sign-ins."""
     from service.accounts import reads
 
     rows = [
@@ -96,11 +101,14 @@ def sign_ins(as_json: bool) -> None:
 @keys.command()
 @click.argument("user_code")
 @click.option(
-    "--email", required=True, callback=mail_address, help="Who signs in: the person is made when there is none."
+    "--email",
+    required=True,
+    callback=mail_address,
+    help="Mail address of the person. A new person is created if necessary.",
 )
 @click.option("--name", help="The person's name.")
 def authorize(user_code: str, email: str, name: str | None) -> None:
-    """Let a person stand behind the USER_CODE that a device shows; the device then gets its key."""
+    """Confirm the USER_CODE on a device for a person. The device then gets its key."""
     from service.accounts.commands import operator
 
     user_id = with_store(
@@ -112,7 +120,7 @@ def authorize(user_code: str, email: str, name: str | None) -> None:
 @keys.command()
 @click.argument("user_code")
 def deny(user_code: str) -> None:
-    """Refuse the USER_CODE that a device shows."""
+    """Refuse the USER_CODE on a device."""
     from service.accounts.commands import operator
 
     with_store(lambda store: operator.deny_sign_in(store, user_code))

@@ -46,7 +46,7 @@ def list_(as_json: bool) -> None:
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Directory for one file a machine.")
 @click.option("--format", "form", type=click.Choice(["mermaid", "dot"]), default="mermaid", show_default=True)
 def diagram(names: tuple[str, ...], every: bool, out: Path | None, form: str) -> None:
-    """Draw the machines NAMES: as text on stdout, or a file each in --out (Mermaid in Markdown, or Graphviz)."""
+    """Draw the machines NAMES as Mermaid or Graphviz, on standard output or into --out."""
     found = named()
     unknown = sorted(set(names) - set(found))
     if unknown or bool(names) == every:

@@ -42,7 +42,7 @@ def list_(project_id: str, as_json: bool) -> None:
 @click.argument("project_id")
 @click.argument("person")
 def remove(project_id: str, person: str) -> None:
-    """End the membership of PERSON. When this returns, nothing that rests on it can be done any more."""
+    """Remove PERSON from a project. After this returns, nothing that began later by that right commits."""
     user_id = with_store(lambda store: _remove(store, project_id, person))
     say(f"{user_id} is no member of {project_id} any more.")
 

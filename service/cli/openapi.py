@@ -11,8 +11,8 @@ from service.cli.shared.common import say
 
 
 @click.command()
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="File to write; stdout without it.")
-@click.option("--base-url", default="http://127.0.0.1:8000", show_default=True, help="Address of the server it names.")
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="File to write. Default: standard output.")
+@click.option("--base-url", default="http://127.0.0.1:8000", show_default=True, help="Server address in the document.")
 def openapi(out: Path | None, base_url: str) -> None:
     """Print the OpenAPI 3.1 document of the API. Needs no database."""
     from service.http.edge.document.openapi import build_document

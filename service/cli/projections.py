@@ -43,7 +43,7 @@ def projections() -> None:
 @projections.command("list")
 @json_option
 def list_(as_json: bool) -> None:
-    """List the read models and the streams that they show."""
+    """List the read models and their streams."""
     from service.registry import read_models
 
     rows = [
@@ -79,7 +79,7 @@ def status(as_json: bool) -> None:
 @click.option("--all", "every", is_flag=True, help="Rebuild every read model.")
 @json_option
 def rebuild(names: tuple[str, ...], every: bool, as_json: bool) -> None:
-    """Fold NAMES anew from the history while the service runs, and record a receipt. Resumes after a kill."""
+    """Rebuild NAMES from the history while the service runs, and record a receipt. Resumes after a kill."""
     models = _read_models()
     chosen = [models[name] for name in _named(models, names, every=every)]
     receipts: list[ProjectionRebuilt] = []
@@ -102,11 +102,10 @@ def rebuild(names: tuple[str, ...], every: bool, as_json: bool) -> None:
 @click.argument("names", nargs=-1)
 @json_option
 def verify(names: tuple[str, ...], as_json: bool) -> None:
-    """Compare NAMES (everything without names) row by row with what they are made of.
+    """Compare NAMES with their sources, row by row. Default: everything.
 
-    Read models and snapshots with the fold of their history, counters with the rows that they count: all that
-    decisions read beside the history. Exit code 0 when nothing differs, 1 when something does, 4 when it could not be
-    looked at.
+    Compares read models and snapshots with the fold of their history, and counters with their rows. Exits with 0
+    without differences, 1 with differences, 4 when it could not check.
     """
     from service.ingest.kept.checks import COUNTERS, check_counters
 

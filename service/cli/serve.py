@@ -12,8 +12,8 @@ from service.settings import load_settings
 def serve() -> None:
     """Run the API, the worker and, by default, the database, in the foreground.
 
-    The schema is brought up to date first. SIGTERM or Ctrl-C stops everything. With SERVICE_DATABASE_URL, several of
-    these may run on one database.
+    It migrates the schema first. SIGTERM or Ctrl-C stops everything. With SERVICE_DATABASE_URL, you can run
+    several on one database.
     """
     from service.logs import configure
     from service.process.supervisor import Supervisor
@@ -25,7 +25,7 @@ def serve() -> None:
 
 @click.command()
 def worker() -> None:
-    """Run one more worker beside `serve`: jobs, the sequencer, the sweep. SIGTERM or Ctrl-C stops it."""
+    """Run one more worker beside `serve`. SIGTERM or Ctrl-C stops it."""
     import psycopg
 
     from service.cli.shared.common import database

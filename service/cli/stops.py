@@ -20,10 +20,10 @@ MOST_WHY = 500
 
 @click.command()
 @click.option("--all", "everything", is_flag=True, required=True, help="Every automation of this installation.")
-@click.option("--why", required=True, help="What is recorded with each stop.")
+@click.option("--why", required=True, help="Reason to record with each stop.")
 @json_option
 def pause(everything: bool, why: str, as_json: bool) -> None:  # noqa: ARG001 - click requires the flag
-    """Stop every automation. Exit code 0 only when nothing is left on; nobody can enable until `service resume`."""
+    """Stop every automation. Exits with 0 when all are off. Nobody can enable one until `service resume`."""
     if not why.strip() or not why.isprintable() or len(why) > MOST_WHY:
         raise click.BadParameter(f"1 to {MOST_WHY} characters, none of them a control", param_hint="--why")
     with progress("Contracts") as report:

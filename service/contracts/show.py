@@ -36,7 +36,7 @@ OperationIds = Mapping[tuple[str, str], str]
 
 _NEXT = {
     Status.DISABLED.value: "Create the runner credentials, review the contract, and have an owner enable it.",
-    Status.ENABLED.value: "Let the scheduler wake each runner; pause stops everything at once.",
+    Status.ENABLED.value: "Let your scheduler wake each runner. Pause stops everything at once.",
     Status.PAUSED.value: "Everything is off until an owner reviews this contract and enables it again.",
 }
 
@@ -104,7 +104,7 @@ def validation(project_id: str, examined: Examined) -> ContractValidation:
     """What a save would refuse and an enable would miss."""
     valid = examined.valid
     if valid:
-        next_action = "Have an owner save this input with PUT; it stays disabled until an owner enables it."
+        next_action = "An owner can save this input with PUT. It stays disabled until an owner enables it."
     else:
         next_action = "Correct the errors by their paths, or render the playbook again and use its entry unchanged."
     return ContractValidation(

@@ -62,7 +62,7 @@ def refuse_repeat(unit: Unit, project_id: str, credential_id: str) -> NoReturn:
     """
     replay = credential_replay(_standing(unit, credentials.stream(project_id, credential_id)))
     raise CredentialAlreadyCreated(
-        "This request has made its credential, and the secret was shown then.",
+        "This request has already created its credential, and the secret was shown then.",
         next_action="Use the secret that was shown. If it is lost, revoke this credential and create another.",
         credential=msgspec.to_builtins(replay),
     )

@@ -43,8 +43,8 @@ ENDING_SECONDS = 600
 
 _ACTIONS = {
     "payment_subscription": "End the subscription at the payment provider, which still asks for payment.",
-    "external_scheduler": "Stop what starts runners for the automations of this project.",
-    "repository_credential": "Revoke what runners and CI of this project may do at the code host.",
+    "external_scheduler": "Stop the schedulers that start runners for this project.",
+    "repository_credential": "Revoke the rights of this project's runners and CI at the code host.",
     "provider_credential": "Revoke the access of this service at the analytics provider.",
 }
 

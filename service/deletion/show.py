@@ -22,9 +22,9 @@ from statemachines.deletion.removal import Manifest
 
 POLL_AFTER = 1
 _AGAIN = "Repeat this request with the same Idempotency-Key until it answers 200."
-_OUTSIDE = "Look at the external follow-ups: this service cannot end what runs outside of it."
-_OVER = "Keep this receipt; there is nothing left to do here."
-_NOTE = "Projects with another owner stay. The same identity may sign in again, as somebody new."
+_OUTSIDE = "Check the external follow-ups. This service cannot end them."
+_OVER = "Keep this receipt. Nothing is left to do here."
+_NOTE = "Projects with another owner stay. The same identity may sign in again, as a new person."
 
 
 def project(row: DeletionRow, left: DeletionLeft | None = None) -> ProjectDeleting | ProjectDeleted:

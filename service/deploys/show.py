@@ -8,8 +8,8 @@ from projections.deploys.deploy import DeployRow
 from schemas.deploys.deploy import DeployAccepted, DeployList, DeployRecord
 from service.deploys.reads import Noted
 
-_NEXT_TRUSTED = "Nothing has to be done. Record the next deploy after it has succeeded."
-_NEXT_UNTRUSTED = "Nothing has to be done. For trusted attribution, record deploys with a CI credential."
+_NEXT_TRUSTED = "Nothing to do. Record the next deploy after it has succeeded."
+_NEXT_UNTRUSTED = "Nothing to do. For trusted attribution, record deploys with a CI credential."
 _NEXT_ELSEWHERE = (
     "This deploy verifies nothing: the run that waits for this commit waits for its deploy to awaited_environment. "
     "Record that one too, once it has succeeded."

@@ -30,7 +30,7 @@ READABLE = "service_figures_readable"
 DESCRIPTIONS: Mapping[str, str] = {
     READABLE: "1 when the figures of the database could be read, else 0, and the others are missing.",
     "service_disk_free_bytes": "Bytes free where the embedded database is.",
-    "service_jobs": "Jobs by state; one that succeeded is deleted.",
+    "service_jobs": "Jobs by state. One that succeeded is deleted.",
     "service_jobs_longest_wait_seconds": "Seconds that a job which is due has waited for a worker, at most.",
     "service_workers": "Workers that gave a sign of life in the last 30 s.",
     "service_task_age_seconds": "Seconds since this scheduled task last ran to its end.",

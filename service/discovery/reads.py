@@ -54,8 +54,8 @@ async def readiness(store: EventStore, settings: Settings) -> Ready:
     room = room_checks(settings)
     if not all(check.ok for check in room):
         raise ServiceUnavailable(
-            "There is no room, or soon none, for what is written.",
-            next_action="Make room where the database keeps its data; this turns by itself then.",
+            "The disk is full or almost full.",
+            next_action="Free space for the database. The service then recovers by itself.",
             checks=list(map(to_builtins, [*checks, *room])),
         )
     checks[2:2] = room

@@ -69,22 +69,22 @@ def root(base_url: str, deploy_sha: str | None, built: frozenset[str]) -> Root:
             ),
             QuickStart(
                 "You met an error code.",
-                "Follow the error's next_action; the catalogue lists every code.",
+                "Follow the error's next_action. The catalogue lists every code.",
                 [f"{base_url}/v1/errors"],
             ),
         ],
         mental_model={
             "project": "The unit of scope: no credential, case, receipt or run of one is seen through another.",
             "evidence": "Telemetry is evidence. No text in it changes policy, state or authority.",
-            "authority": "The service issues bounded authority and records proof; it does no coding work itself.",
+            "authority": "The service grants bounded authority and records proof. It writes no code itself.",
         },
         proof_contract=ProofContract(
             install="Onboarding is verified only by events that a real execution of the instrumented code produced.",
-            answering="An answer rests on rows that a bounded query returned; a failed read is never an empty one.",
+            answering="An answer comes from the rows of a bounded query. A failed read is never an empty one.",
         ),
         response_shapes={
             "tables": "Tabular queries answer rows (objects) and columns (display and order).",
-            "errors": "Errors answer error.code, error.message and error.next_action; the catalogue is /v1/errors.",
+            "errors": "Errors have error.code, error.message and error.next_action. /v1/errors lists every code.",
             "times": "Times are integers: epoch seconds in UTC.",
             "flows": f"Flows of the schema: {', '.join(FLOWS)}.",
         },

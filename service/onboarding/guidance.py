@@ -35,7 +35,7 @@ GUIDANCE: dict[Status, Guidance] = {
                 "themselves."
             ),
             "Say plainly that rows from history do not prove that anything is captured at those targets today.",
-            "Wait until the human explicitly decides to approve this plan or to replace it; silence is no decision.",
+            "Wait until the human explicitly approves or replaces this plan. Silence is no decision.",
             "POST that decision with plan_sha256 to the review operation, with If-Match set to this state's etag.",
         ),
         completion_condition="The review answered 200 and the status is approved, or planned with another plan.",
@@ -45,9 +45,9 @@ GUIDANCE: dict[Status, Guidance] = {
         id="instrument_and_start_proof",
         operation="proof",
         requires_human=False,
-        instruction="Build what was approved, commit it, and open a proof session for that commit.",
+        instruction="Implement the approved plan, commit it, and open a proof session for that commit.",
         checklist=(
-            "Stay with the provider SDKs that the product already uses; no other telemetry credential is needed.",
+            "Keep the provider SDKs the product already uses. You need no other telemetry credential.",
             "Capture every approved event after its durable success, and an exception at every approved failure exit.",
             (
                 "Attach the service_onboarding_proof property only while its session-storage or server-environment "
@@ -66,7 +66,7 @@ GUIDANCE: dict[Status, Guidance] = {
         id="exercise_and_verify",
         operation="verify",
         requires_human=False,
-        instruction="Run the deployed product under the session's markers, then ask what is still missing.",
+        instruction="Run the deployed product with the session's markers, then verify to see the remaining steps.",
         checklist=(
             (
                 "When a marker was lost or the session is over, POST the same snapshot to the proof operation again "

@@ -133,7 +133,7 @@ def decide_set_role(
     if role is Role.OWNER:
         return [OwnerAdded(user_id, now)]
     if state.status is Status.OWNER and not other_owners:
-        raise LastOwner("This person is the only owner.", next_action="Make somebody else an owner first.")
+        raise LastOwner("This person is the only owner.", next_action="Make another member an owner first.")
     return [MemberAdded(user_id, now)]
 
 
@@ -144,7 +144,7 @@ def decide_remove(state: Membership, now: int, *, other_owners: Sequence[str]) -
     if state.status is Status.ABSENT:
         raise MemberNotFound("This person is no member of the project.", next_action="List the members of the project.")
     if state.status is Status.OWNER and not other_owners:
-        raise LastOwner("This person is the only owner.", next_action="Make somebody else an owner first.")
+        raise LastOwner("This person is the only owner.", next_action="Make another member an owner first.")
     return [MembershipRemoved(now)]
 
 

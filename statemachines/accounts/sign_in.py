@@ -184,7 +184,7 @@ def decide_redeem(state: SignIn, device_code_hash: str, key_id: str, now: int) -
     """Take the key of an authorised sign-in, once; [] while it is pending. Raises DeviceCodeOver, AccessDenied."""
     known = state.device_code_hash == device_code_hash and state.status is not Status.ABSENT
     if not known or not state.live(now) or state.status is Status.REDEEMED:
-        raise DeviceCodeOver("The device code is over or was used.", next_action="Start the sign-in again.")
+        raise DeviceCodeOver("The device code has expired or was used.", next_action="Start the sign-in again.")
     if state.status is Status.DENIED:
         raise AccessDenied("The sign-in was refused.", next_action="Ask the person before starting again.")
     return [SignInRedeemed(key_id, now)] if state.status is Status.AUTHORIZED else []

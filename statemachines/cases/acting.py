@@ -63,8 +63,8 @@ def require_actionable(state: Case, event: type[Event]) -> None:
         )
     if is_overflow(state.fingerprint) and event not in _OF_OVERFLOW:
         raise CaseNotActionable(
-            "A case that counts what was too new is none of one kind of error.",
-            next_action="Ignore or assign it; its errors have cases of their own once there is room.",
+            "An overflow case holds many kinds of errors.",
+            next_action="Ignore or assign it. Its errors open cases of their own once the limit allows.",
             allowed_next=[one.TOPIC for one in _OF_OVERFLOW],
         )
 
@@ -110,7 +110,7 @@ def merge_cases(wish: Merge, cases: Mapping[str, Case], now: int) -> _EVENTS:
     _require_mergeable(wish, merged, target)
     if len(target.members) + 1 + len(led_on) > MAX_MEMBERS:
         raise CaseConflict(
-            "The case has taken in as many others as it may.",
+            "The case has reached its limit of merged cases.",
             next_action="Merge into another case, or split some off first.",
             most=MAX_MEMBERS,
         )
@@ -134,7 +134,7 @@ def _require_mergeable(wish: Merge, merged: Case, target: Case) -> None:
         )
     if is_overflow(target.fingerprint):
         raise CaseNotActionable(
-            "The case to merge into counts what was too new.",
+            "The target of the merge is an overflow case.",
             next_action="Merge into a case of one kind of error.",
         )
 
@@ -147,6 +147,6 @@ def split_off(case_id: str, member_id: str, state: Case, member: Case, now: int)
     if member_id not in state.members or member.merged_into != case_id:
         raise CaseConflict(
             "No errors of this fingerprint were merged into the case.",
-            next_action="Read the case: `merged` lists what can be split off.",
+            next_action="Read the case. `merged` lists the cases you can split off.",
         )
     return {case_id: [CaseReleased(member_id, now)], member_id: [CaseSplitOff(case_id, now)]}

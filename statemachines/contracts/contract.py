@@ -216,10 +216,10 @@ def decide_save(
 ) -> list[Event]:
     """Save a checked contract with everything off (R-AUT-02, R-AUT-03). Raises IfMatchRequired, PreconditionFailed."""
     if state.status is Status.ABSENT:
-        message = "There is no contract whose revision could match."
+        message = "There is no contract to match."
         require_none(if_match, message, "Send the first contract without If-Match.")
     else:
-        message = "A contract exists; replacing it needs If-Match."
+        message = "A contract exists. Replacing it needs If-Match."
         read_first = "Read the contract, decide whether to replace it, and send its etag as If-Match."
         _require_current(state, require_given(if_match, state.etag, message, read_first))
     return [
@@ -254,7 +254,7 @@ def decide_enable(state: Contract, wish: EnableWish, facts: Facts, *, enabled_by
     ]
     if gaps:
         raise ReadinessIncomplete(
-            "Not everything that the automation needs is in place.",
+            "The automation is missing something it needs.",
             next_action="Close the gaps in details.gaps, then enable with the current etag.",
             gaps=gaps,
         )

@@ -152,7 +152,7 @@ def check_assertions(template: Template, assertions: Any, bindings: Any, path: s
     found = problems(template.assertions, assertions, path)
     if _value(bindings, "code_delivery.mode") == "auto_merge" and isinstance(assertions, dict):
         found += [
-            Problem(f"{path}.{name}", INVALID, "Has to be true when code_delivery is auto_merge.")
+            Problem(f"{path}.{name}", INVALID, "Must be true when code_delivery is auto_merge.")
             for name in _AUTO_MERGE_ASSERTIONS
             if assertions.get(name, False) is False
         ]
@@ -192,9 +192,7 @@ def _check_agreement(bindings: Any, path: str) -> Iterable[Problem]:
     window = _value(bindings, "verification.observation_window_seconds")
     wait = _value(bindings, "verification.max_wait_seconds")
     if isinstance(window, int) and isinstance(wait, int) and wait < window:
-        yield Problem(
-            f"{path}.verification.max_wait_seconds", INVALID, "Has to be at least observation_window_seconds."
-        )
+        yield Problem(f"{path}.verification.max_wait_seconds", INVALID, "Must be at least observation_window_seconds.")
     for name, check in (("cron", parse_cron), ("timezone", zone)):
         text = _value(bindings, f"schedule.{name}")
         if isinstance(text, str):

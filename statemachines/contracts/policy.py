@@ -151,7 +151,7 @@ def require_enabled(authority: Authority, policy_sha256: str | None = None) -> P
     if authority.policy is None:
         raise AutomationOff(
             "The contract no longer has this automation.",
-            next_action="Stop; an owner puts the automation back into the contract and enables it.",
+            next_action="Stop. An owner can add the automation to the contract again and enable it.",
         )
     if not authority.enabled:
         raise AutomationOff(
@@ -160,7 +160,7 @@ def require_enabled(authority: Authority, policy_sha256: str | None = None) -> P
     if policy_sha256 not in (None, authority.policy_sha256):
         raise AutomationOff(
             "The policy that this run began under is no longer enabled.",
-            next_action="Stop this run; a new receipt follows the policy that is enabled now.",
+            next_action="Stop this run. A new receipt will follow the policy now in force.",
         )
     return authority.policy
 

@@ -93,7 +93,7 @@ def require_lifted(state: InstallationStop) -> None:
     if state.status is Status.IN_FORCE:
         raise PauseInForce(
             "An operator has stopped all automation of this installation.",
-            next_action="Wait until the operator lifts the stop; then review the contract and enable it.",
+            next_action="Wait until the operator lifts the stop. Then review the contract and enable it.",
         )
 
 

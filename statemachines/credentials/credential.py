@@ -146,7 +146,9 @@ def decide_create(
     if state.status is not Status.ABSENT:
         if state.request != request:
             raise CredentialKeyReused("This idempotency key belongs to another request.", next_action="Use a new key.")
-        raise CredentialAlreadyCreated("This request has made its credential, and the secret was shown then.")
+        raise CredentialAlreadyCreated(
+            "This request has already created its credential, and the secret was shown then."
+        )
     return [
         CredentialCreated(
             kind=wish.kind,

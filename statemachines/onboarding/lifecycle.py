@@ -185,7 +185,7 @@ def decide_start(
     """
     planned = OnboardingPlanned(onboarding_id=id, plan=wish.plan, plan_sha256=wish.sha256, planned_at=now)
     if state.status is Status.ABSENT:
-        message = "There is no onboarding whose revision could match."
+        message = "There is no onboarding to match."
         require_none(if_match, message, "Send the start without If-Match.")
         return [planned]
     same_plan = wish.sha256 == state.plan_sha256
@@ -193,7 +193,7 @@ def decide_start(
         return []
     read_first = "Read the onboarding, decide whether to replace its plan, and send its etag as If-Match."
     if_match = require_given(
-        if_match, state.etag, "An onboarding exists; replacing its plan needs If-Match.", read_first
+        if_match, state.etag, "An onboarding exists. Replacing its plan needs If-Match.", read_first
     )
     if state.status is Status.PLANNED and same_plan and if_match in {state.etag, state.previous_etag}:
         return []
@@ -313,7 +313,7 @@ def require_reviewable(state: Onboarding, plan_sha256: str, if_match: str | None
         raise conflict(state)
     if plan_sha256 != state.plan_sha256:
         raise PlanHashMismatch(
-            "The decision is about another plan than the current one.",
+            "The decision names another plan than the current one.",
             next_action="Read the onboarding, show its plan to the human, and decide on its plan_sha256.",
             plan_sha256=state.plan_sha256,
         )

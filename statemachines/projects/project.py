@@ -103,7 +103,9 @@ class ProjectDeletionInProgress(Rejection):
 def check_open(state: Project) -> None:
     """Pass only an active project. Raises ProjectNotFound, ProjectDeletionInProgress."""
     if state.status is Status.FENCED:
-        raise ProjectDeletionInProgress("The project is being deleted.", next_action="Stop; this does not come back.")
+        raise ProjectDeletionInProgress(
+            "The project is being deleted.", next_action="Stop. The project does not come back."
+        )
     if state.status is not Status.ACTIVE:
         raise ProjectNotFound("There is no such project.", next_action="List your projects.")
 

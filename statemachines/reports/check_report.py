@@ -49,7 +49,7 @@ def require_held(plan: FunnelPlan, source: FunnelSource, report: FunnelReviewOut
     for name, expected in named.items():
         if getattr(report, name) != expected:
             raise SourceHashMismatch(
-                "The report rests on another source.",
+                "The report uses another source.",
                 next_action="Read the report source again and report on that.",
                 **_both(f"report.{name}", expected, getattr(report, name)),
             )
@@ -79,7 +79,7 @@ def _require_sample(plan: FunnelPlan, source: FunnelSource, report: FunnelReview
             kind = "metric" if isinstance(finding, MetricFinding) else "hypothesis"
             raise InsufficientSample(
                 "The sample is too small for a report.",
-                next_action="Record a report whose findings are readiness gaps alone.",
+                next_action="Record a report with readiness gaps only.",
                 **_both(f"report.findings[{index}].kind", "readiness_gap", kind),
                 sample_size=sample_of(source.steps),
                 minimum_sample_size=plan.minimum_sample_size,
@@ -146,7 +146,7 @@ def _both(field: str, expected: object, actual: object) -> dict[str, Any]:
 
 def _differ(**details: Any) -> NoReturn:
     raise ReportValuesDiffer(
-        "A finding of the report says something else than its source.",
-        next_action="Take every value and column of a finding from the report source.",
+        "A finding of the report contradicts its source.",
+        next_action="Copy every value and column of a finding from the report source.",
         **details,
     )

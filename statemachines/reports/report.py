@@ -173,7 +173,7 @@ def decide_materialize(report: Report, provider: str, reading: FunnelReading, no
     if gap is not None and gap.code not in LASTING and now < report.patient_until:
         raise ReportSourceUnread(
             "The report's source could not be read yet.",
-            next_action="Repeat the same request after Retry-After; the source is read again.",
+            next_action="Retry the same request after Retry-After. The service reads the source again.",
             readiness_gap={"code": gap.code, "message": gap.message},
             patient_until=report.patient_until,
         )

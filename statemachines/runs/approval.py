@@ -181,7 +181,7 @@ def decide_answer(approval: Approval, decision: OwnerDecision, now: int) -> list
     if approval.status is not Status.PENDING:
         raise ApprovalAlreadyDecided(
             "The request is no longer open.",
-            next_action="Read the run; a new request has to be made for a new decision.",
+            next_action="Read the run. Make a new request for a new decision.",
             status=approval.status.value,
         )
     event = ApprovalGiven if decision.approve else ApprovalRefused

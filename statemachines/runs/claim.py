@@ -202,13 +202,13 @@ def require_live(claim: Claim, lease: Lease, lease_epoch: int | None, now: int) 
     if lease_epoch is not None and lease_epoch != claim.lease_epoch:
         raise StaleLeaseEpoch(
             "The lease epoch is not the one of this claim.",
-            next_action="Drop the work of the older lease; read the active claim of the case.",
+            next_action="Discard the work of the older lease, and read the active claim of the case.",
             current_lease_epoch=claim.lease_epoch,
         )
     ended_by_time = claim.status is Status.EXPIRED or (claim.status is Status.ACTIVE and now >= claim.lease_expires_at)
     if ended_by_time or (claim.status is Status.ACTIVE and not holds_lease(claim, lease)):
         raise LeaseOver(
-            "The lease has ended.", next_action="Drop the work done under it; a later receipt can be claimed anew."
+            "The lease has ended.", next_action="Discard the work of this lease. You can claim a later receipt."
         )
     if claim.status is not Status.ACTIVE:
         raise ClaimNotActive("The claim is no longer active.", next_action="Wait for a new receipt for this case.")

@@ -206,7 +206,7 @@ def exhausted(budget: str, limit: float, used: float, requested: float, resets_a
     """Build the refusal of a charge that a budget does not allow (G-107)."""
     return BudgetExhausted(
         "A budget of the automation does not allow this.",
-        next_action="Wait until the budget resets, or stop here; an owner can change the contract.",
+        next_action="Wait until the budget resets, or stop here. An owner can change the contract.",
         budget=budget,
         limit=limit,
         used=used,

@@ -61,7 +61,7 @@ def test_an_owner_apart_is_one_of_a_database_of_ones_own():
     assert load_settings(EXTERNAL).migration_database_url is None
     assert load_settings(EXTERNAL | {"SERVICE_MIGRATION_DATABASE_URL": "none"}).migration_database_url is None
     [problem] = problems(owner)
-    assert problem.startswith("SERVICE_MIGRATION_DATABASE_URL: has a meaning only beside SERVICE_DATABASE_URL")
+    assert problem.startswith("SERVICE_MIGRATION_DATABASE_URL: needs SERVICE_DATABASE_URL")
 
 
 @pytest.mark.parametrize(

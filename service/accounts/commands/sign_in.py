@@ -74,7 +74,7 @@ async def redeem(store: EventStore, device_code: str) -> Intent[NewKey]:
     code_hash = digest(device_code)
     row = await reads.find_sign_in(store, code_hash)
     if row is None:
-        raise DeviceCodeOver("The device code is over or was used.", next_action="Start the sign-in again.")
+        raise DeviceCodeOver("The device code has expired or was used.", next_action="Start the sign-in again.")
     sign_in = sign_ins.stream(row.id)
     # Whose key it becomes is known here, or it is still pending: an authorisation never changes its person.
     user_id = row.user_id

@@ -21,9 +21,9 @@ from service.accounts.commands.invitation import Invited, Joined
 from service.accounts.reads import ListedMember, Offered
 
 _CONSEQUENCES = {
-    "member": ["You can read the project and work on its cases; owners see your mail address."],
+    "member": ["You can read the project and work on its cases. Owners see your mail address."],
     "owner": [
-        "You can do everything in the project, also delete it; other owners see your mail address.",
+        "You can do everything in the project, also delete it. Other owners see your mail address.",
         "Your account may come to pay for the project, once the owners before you have left.",
     ],
 }
@@ -63,7 +63,7 @@ def member_list(
 
 def member_removed(project_id: str, user_id: str) -> MemberRemoved:
     """A membership as it ended."""
-    next_action = "Revoke the credentials whose secrets this person may have, and rotate the DSN if need be."
+    next_action = "Revoke the credentials this person may know, and rotate the DSN if necessary."
     return MemberRemoved(project_id=project_id, user_id=user_id, next_action=next_action)
 
 

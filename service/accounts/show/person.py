@@ -33,7 +33,7 @@ def key_list(keys: Sequence[UsedKey], next_cursor: str | None) -> KeyList:
 
 def key_revoked(used: UsedKey) -> KeyRevokedBody:
     """A key as it ended."""
-    next_action = "Remove the key from wherever it was kept; sign in again for a new one."
+    next_action = "Delete your copies of the key. Sign in again for a new one."
     return KeyRevokedBody(**_members(used), next_action=next_action)
 
 
@@ -57,7 +57,7 @@ def device_authorized(key: NewKey) -> DeviceAuthorized:
         api_key=key.api_key,
         key_prefix=key.key_prefix,
         is_new=key.is_new,
-        next_action="Keep the key in SERVICE_API_KEY; it is not shown again. Then list or create a project.",
+        next_action="Store the key in SERVICE_API_KEY. It is not shown again. Then list or create a project.",
     )
 
 

@@ -240,6 +240,6 @@ def _require_unclaimed(unit: Unit, around: _Around) -> None:
         runs = chain.run.live and overdue(chain.run, chain.claim, chain.lease, unit.now) is None
         if runs or lease_live(chain.claim, chain.lease, unit.now):
             raise CaseAlreadyClaimed(
-                "A runner works on the case: what it was given must not change under it.",
+                "A runner is working on the case, so its errors must not change.",
                 next_action="Wait until its claim ends, or release the claim, then repeat.",
             )

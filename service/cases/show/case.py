@@ -31,11 +31,11 @@ from statemachines.cases.suppression import Action, matches
 
 _MERGED = "Read the case named by merged_into: it has the errors of this one."
 _NEXT = {
-    "open": "Find the cause, or record what was done about it.",
-    "resolved": "Nothing has to be done unless the error comes back.",
+    "open": "Find the cause, or record your action.",
+    "resolved": "Nothing to do unless the error returns.",
     "ignored": "Nothing has to be done.",
     "merged": _MERGED,
-    "overflow": "Find what makes errors that are all different. Cases open again for new ones in an hour with room.",
+    "overflow": "Find out why every error is different. New errors open cases again in the next hour.",
 }
 _SHOWN_AS = {"overflow": "open", "merged": "ignored"}
 _LOOKED_AT = {"type": "the exception's type", "frame": "its top frame in the product", "message": "its message"}
@@ -143,9 +143,9 @@ def _grouping(bundle: CaseBundle) -> CaseGrouping:
 
 
 _AFTER = {
-    "open": "The case is open. Record what is done about it.",
-    "resolved": "Nothing has to be done. An error of a release that was deployed later opens the case again.",
-    "ignored": "Nothing has to be done. Reopen the case when it matters again.",
+    "open": "The case is open. Record your next action.",
+    "resolved": "Nothing to do. An error of a later release opens the case again.",
+    "ignored": "Nothing to do. Reopen the case when it matters again.",
     "overflow": "Nothing has to be done.",
     "merged": _MERGED,
 }
@@ -176,14 +176,14 @@ def commented(written: Written) -> CaseCommented:
         text=written.text,
         created_at=written.at,
         revision=written.case_revision,
-        next_action="Nothing has to be done. The case shows its newest comments.",
+        next_action="Nothing to do. The case shows its newest comments.",
     )
 
 
 _AFTER_RUN = {
     "pr_opened": "Review the pull request, and record the deploy that brings it.",
     "escalated": "Find the cause yourself: the agent gave it up.",
-    "marked_spurious": "Nothing has to be done. Reopen the case when it matters after all.",
+    "marked_spurious": "Nothing to do. Reopen the case if it matters after all.",
     "failed": "Read why it failed, then let an agent try again.",
 }
 

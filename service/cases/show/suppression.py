@@ -17,9 +17,9 @@ from schemas.cases.suppression import (
 from service.cases.reads.previewing import Preview
 
 _NEXT = {
-    "auto_ignore": "Nothing has to be done. Matching cases go out of attention; errors still count.",
-    "auto_resolve": "Nothing has to be done. Matching cases are closed, and further errors do not open them.",
-    "prompt_hint": "Nothing has to be done. Matching cases show the hint.",
+    "auto_ignore": "Nothing to do. Matching cases leave the open list. Their errors still count.",
+    "auto_resolve": "Nothing to do. Matching cases are closed, and further errors do not open them.",
+    "prompt_hint": "Nothing to do. Matching cases show the hint.",
 }
 
 
@@ -27,7 +27,7 @@ def listed(project_id: str, rules: Sequence[SuppressionRule]) -> SuppressionList
     """Show all rules of a project."""
     shown = [Suppression(**_members(rule)) for rule in rules]
     following = (
-        "Take one away with DELETE on its id." if shown else "Try a pattern with the preview before making a rule."
+        "Delete a rule with DELETE on its id." if shown else "Try a pattern with the preview before making a rule."
     )
     return SuppressionList(project_id, shown, len(shown), following)
 
@@ -49,9 +49,9 @@ def previewed(project_id: str, pattern: str, preview: Preview) -> SuppressionPre
     if complete and not preview.cases:
         following = "Nothing matches: try a broader pattern."
     elif complete and all(window.complete for window in preview.windows):
-        following = "Make the rule if this is what it is for."
+        following = "Create the rule if these are the cases you mean."
     else:
-        following = "Make the rule if this is what it is for. Counts that are not complete are at least so many."
+        following = "Create the rule if these are the cases you mean. Incomplete counts are lower bounds."
     return SuppressionPreview(
         project_id=project_id,
         fingerprint_pattern=pattern,

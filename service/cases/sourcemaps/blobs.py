@@ -72,7 +72,7 @@ async def stage(place: Destination, pieces: AsyncIterator[bytes]) -> Staged:
             named = {"blob_id": blob_id, "project_id": place.project_id, "most": MOST_UNKEPT}
             if not (await connection.execute(_BEGIN.encode(), named)).rowcount:
                 await _check_project(connection, place.project_id)
-                raise ServiceUnavailable("Too many uploads into this project have not ended; the oldest go first.")
+                raise ServiceUnavailable("The project has too many unfinished uploads. The oldest expire first.")
     try:
         async for piece in pieces:
             size += len(piece)
@@ -100,7 +100,7 @@ async def _write(place: Destination, blob_id: str, number: int, content: bytes) 
         async with place.facts.connection() as connection:
             written = await connection.execute(_PIECE.encode(), values)
     if not written.rowcount:
-        raise ServiceUnavailable("The upload took too long; begin anew.")
+        raise ServiceUnavailable("The upload took too long. Start it again.")
 
 
 async def drop(facts: Facts, project_id: str, blob_id: str) -> None:

@@ -60,7 +60,7 @@ class TooMuchHeld(Refusal):
 
     def __init__(self) -> None:
         super().__init__(
-            "Too many parts of bundles wait to be named; the oldest go within the hour.", max_bytes=MOST_HELD
+            "Too many bundle parts are waiting to be assembled. They expire within an hour.", max_bytes=MOST_HELD
         )
 
 

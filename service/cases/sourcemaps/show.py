@@ -27,7 +27,7 @@ def stored(kept: Kept) -> SourceMapStored:
         unchanged=kept.unchanged,
         project_bytes=kept.total.size,
         max_project_bytes=MAX_PROJECT_BYTES,
-        next_action="Nothing has to be done. POST /v1/cases/{case_id}/unmangle resolves frames by it.",
+        next_action="Nothing to do. POST /v1/cases/{case_id}/unmangle now uses it.",
     )
 
 
@@ -41,7 +41,7 @@ def listed(project_id: str, rows: Sequence[SourceMapRow], total: StoredFiles, cu
         project_files=total.files,
         project_bytes=total.size,
         max_project_bytes=MAX_PROJECT_BYTES,
-        next_action="Take away what no deployed release needs with DELETE on its id."
+        next_action="Delete files of releases you no longer run with DELETE on their ids."
         if rows
         else "Upload the source maps of a release with PUT on this path, or with sentry-cli.",
     )
@@ -50,7 +50,7 @@ def listed(project_id: str, rows: Sequence[SourceMapRow], total: StoredFiles, cu
 def removed(row: SourceMapRow) -> SourceMapRemoved:
     """Show that a file is gone."""
     return SourceMapRemoved(
-        id=row.id, project_id=row.project_id, next_action="Nothing has to be done. Upload it again if it was needed."
+        id=row.id, project_id=row.project_id, next_action="Nothing to do. Upload the file again if you need it."
     )
 
 

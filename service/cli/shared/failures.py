@@ -33,9 +33,9 @@ def explain(error: Exception) -> str | None:
         case StreamFault():
             sentence = str(error)
         case CommandNotDone():
-            sentence = "The database was too busy; nothing was done. Try again."
+            sentence = "The database was too busy. Nothing was done. Try again."
         case OutcomeUnknown():
-            sentence = "The database did not confirm; look whether it was done before trying again."
+            sentence = "The database did not confirm. Check the result before you try again."
         case RoleError():
             sentence = str(error)
         case psycopg.errors.InsufficientPrivilege():

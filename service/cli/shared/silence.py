@@ -21,8 +21,8 @@ EVERY_SECONDS = 1.0
 UNWIND_SECONDS = 0.7
 """So long a command may take to leave what it was doing; then its process ends."""
 SENTENCE = (
-    "The database does not answer. Nothing more is done; what was under way may be done by it yet, so look when it "
-    "answers again."
+    "The database does not answer, and the command has stopped. The database may still finish "
+    "the last step, so check when it answers again."
 )
 
 

@@ -33,7 +33,7 @@ class TooManyDocuments(Rejection):
     def __init__(self, retry_after: int) -> None:
         super().__init__(
             f"Documents of this kind may bring {MOST_BYTES} bytes an hour, and have.",
-            next_action="Repeat after the time in Retry-After; to stop or to pause something is possible meanwhile.",
+            next_action="Retry after Retry-After. You can still stop or pause.",
             retry_after_seconds=retry_after,
         )
         self.retry_after = retry_after

@@ -42,7 +42,7 @@ async def list_cases(call: Call[None, CaseQuery]) -> Answer:
         cases=[show.item(call.project_id, case) for case in shown],
         count=len(shown),
         next_cursor=cursor,
-        next_action="Read a case with GET /v1/cases/{case_id}." if shown else "No case matches; nothing to do.",
+        next_action="Read a case with GET /v1/cases/{case_id}." if shown else "No case matches. Nothing to do.",
     )
     return Answer(200, body)
 

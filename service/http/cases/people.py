@@ -14,8 +14,8 @@ from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY
 
 MAX_DISTINCT_ID = 200
-_SOME = "Read what one of them met with GET /v1/projects/{project_id}/users/{distinct_id}/summary."
-_NONE = "Nobody is named by these errors. Send `user.id` with them to see who meets them."
+_SOME = "Read one person's errors with GET /v1/projects/{project_id}/users/{distinct_id}/summary."
+_NONE = "These errors name no person. Send `user.id` with your errors to see the people affected."
 
 
 @groups.CASES.operation(
@@ -75,7 +75,7 @@ async def get_user_summary(call: Call[None, None]) -> Answer:
     distinct_id = call.path["distinct_id"]
     if len(distinct_id) > MAX_DISTINCT_ID:
         reason = f"must be at most {MAX_DISTINCT_ID} characters"
-        raise InvalidPayload("Nobody is named by so long an id.", invalid=[("distinct_id", reason)])
+        raise InvalidPayload("No person has so long an id.", invalid=[("distinct_id", reason)])
     known = await people.person(call.services.store, call.project_id, distinct_id)
     body = PersonSummary(
         project_id=call.project_id,

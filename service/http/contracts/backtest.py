@@ -83,7 +83,7 @@ async def _place(tenant: str) -> AsyncIterator[None]:
         async with asyncio.timeout(WAIT_SECONDS):
             await _turns.enter(tenant)
     except (TimeoutError, ReadNotDone):
-        message = "As many back-tests run or wait as may at once."
+        message = "Too many back-tests are running or waiting."
         next_action = "Wait for the others to end."
         raise RateLimited(message, headers={"retry-after": RETRY_AFTER}, next_action=next_action) from None
     try:
@@ -94,7 +94,7 @@ async def _place(tenant: str) -> AsyncIterator[None]:
 
 def _too_much() -> InvalidPayload:
     return InvalidPayload(
-        "These days hold more than one back-test takes in.",
+        "This period is too large for one back-test.",
         invalid=[("days", f"must be fewer; at most {MAX_DAYS}, less where much has happened")],
         schema=body_schema(BacktestInput),
     )

@@ -119,7 +119,7 @@ def _render(template: Template, project_id: str, body: RenderRequest) -> Candida
         contract_input=document,
         candidate_sha256=sha256_of(document),
         readiness_gaps=assertion_gaps(template, assertions),
-        next_action="Review the policy and validate contract_input; an owner saves it with PUT, and it stays disabled.",
+        next_action="Review the policy and validate contract_input. An owner can save it with PUT. It stays disabled.",
     )
 
 

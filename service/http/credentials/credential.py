@@ -67,7 +67,7 @@ def _wish(body: CreateCredential) -> CredentialWish:
     given = body.automation_id is not msgspec.UNSET
     if given != (body.kind == RUNNER):
         raise InvalidPayload(
-            "A runner credential needs an automation_id, and a CI credential takes none.",
+            "A runner credential needs an automation_id, and a CI credential must not have one.",
             missing=[] if given else ["automation_id"],
             invalid=[("automation_id", "must be absent for ci_deploy")] if given else [],
             schema=body_schema(CreateCredential),

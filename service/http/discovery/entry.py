@@ -102,7 +102,7 @@ async def list_errors(_: Call[None, None]) -> Answer:
         ErrorCatalogueEntry(code, known.status, known.retryable, known.message, known.next_action, known.texts)
         for code, known in CATALOGUE.items()
     ]
-    action = "Look an error's code up here; the answer's own next_action is more precise."
+    action = "Look up error codes here. The next_action of an answer is more precise."
     return Answer(200, ErrorCatalogue(entries, len(entries), action), CACHED)
 
 

@@ -60,7 +60,7 @@ GAUGES = (
         lambda pipeline: 0 if pipeline.services is None else pipeline.services.settings.new_cases_per_hour,
         "livemax",
     ),
-    _Gauge("service_disk_full", "API processes whose writes found no room a moment ago.", lambda _: FULL_DISK.lasts),
+    _Gauge("service_disk_full", "API processes whose latest writes found the disk full.", lambda _: FULL_DISK.lasts),
     _Gauge("service_database_gone", "API processes that find the database gone.", lambda _: OUTAGE.lasts),
 )
 TOTALS = (
@@ -70,7 +70,7 @@ TOTALS = (
     _Total("service_gate_holders_ended", "Sessions ended for a fence.", lambda store: store.lane.holders_ended),
     _Total(
         "service_in_doubt",
-        "Commands whose transaction lost its connection, by who had begun it.",
+        "Commands whose transaction lost its connection, by kind of caller.",
         lambda store: {"loop": store.loop.in_doubt, "lane": store.lane.in_doubt},
         "part",
     ),
@@ -105,7 +105,7 @@ def measure(pipeline: Pipeline, metrics: Metrics) -> None:
     )
     metrics.total(
         "service_sdk_items",
-        "Items that SDKs of others sent, by protocol and type; of those that are not taken only this is kept.",
+        "Items that SDKs of others sent, by protocol and type. Of those that are not taken only this is kept.",
         ["protocol", "type"],
         lambda: dict(_of_sdks(pipeline).items),
     )

@@ -33,8 +33,8 @@ from statemachines.runs import receipt as receipts
 from statemachines.runs.receipt import ReceiptState
 
 _FOUND = "Claim the case of a receipt, or start the run of a scheduled one, before it expires."
-_DROPPED = "Stop; an owner puts the automation back into the contract and enables it."
-_NOTHING = "There is no work now; look again when the scheduler wakes the runner next."
+_DROPPED = "Stop. An owner can add the automation to the contract again and enable it."
+_NOTHING = "There is no work now. Look again when the scheduler wakes the runner."
 
 
 @groups.AUTOMATION.operation(

@@ -125,7 +125,7 @@ def _list(project_id: str, books: list[Book], cursor: str | None) -> RunList:
         runs=[show_run.run(book) for book in books],
         count=len(books),
         next_cursor=cursor,
-        next_action="Read a run with GET /v1/automation-runs/{run_id}." if books else "No run matches; nothing to do.",
+        next_action="Read a run with GET /v1/automation-runs/{run_id}." if books else "No run matches. Nothing to do.",
         origins=RUNS_ORIGINS,
     )
 

@@ -93,7 +93,7 @@ def _decided(book: Book, verdict: Verdict) -> Answer:
         verification=shown,
         deadline_at=book.run.verify_until,
         run=show_run.run(book),
-        next_action="Nothing is left to verify; read the run.",
+        next_action="Nothing is left to verify. Read the run.",
         origins=VERIFIED_ORIGINS,
     )
     return Answer(200, body)

@@ -41,7 +41,7 @@ STORED = 202
 """The status of the answer to a record that is stored."""
 LOGS = "POST /v1/logs/"
 ANALYTICS = "POST /v1/analytics/"
-NEXT_FOR_ERROR = "Nothing has to be done. The case named by case_id shows this error among its like."
+NEXT_FOR_ERROR = "Nothing to do. The case in case_id holds this error."
 NEXT_FOR_LOG = "Nothing has to be done."
 NEXT_FOR_ANALYTICS = "Nothing has to be done."
 

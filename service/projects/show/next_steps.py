@@ -16,9 +16,9 @@ from service.projects.reads.next_steps import Arrived, ProjectStanding
 from service.projects.show.suggestions import ProjectProgress, suggest
 from statemachines.onboarding.stored import Milestone
 
-_NOTHING = "Nothing has to be done now. Read the project's health from time to time."
+_NOTHING = "Nothing to do now. Read the project's health from time to time."
 BEING_DELETED = "The project is being deleted: nothing is left to do in it."
-_AN_OWNERS = "What comes next is for an owner of the project: ask one to read its next steps."
+_AN_OWNERS = "The next step needs an owner of the project. Ask one to read the next steps."
 
 
 class Questions(NamedTuple):

@@ -19,7 +19,7 @@ from service.auth.secrets import alias_of, make_dsn, make_sentry_dsn
 from service.projects.commands.dsn import CheckedDsn, IssuedDsn
 from service.projects.reads.project import KnownDsn, ListedProject
 
-DEPLOYS_NOTE = "Deploys are recorded from CI, with the DSN or with a ci_deploy credential; never from a browser."
+DEPLOYS_NOTE = "Deploys are recorded from CI, with the DSN or with a ci_deploy credential. Never from a browser."
 
 
 def project_list(projects: Sequence[ListedProject], next_cursor: str | None, *, can_unseal: bool) -> ProjectList:
@@ -46,7 +46,7 @@ def project_created(base_url: str, issued: IssuedDsn, *, raw: bool) -> ProjectCr
         created_at=issued.issued_at,
         next_action="Put the DSN into SERVICE_DSN, then read the next steps of the project."
         if raw
-        else "The DSN was shown once; read it again with GET /v1/projects/{project_id}/dsn.",
+        else "The DSN was shown once. Read it again with GET /v1/projects/{project_id}/dsn.",
         **_endpoints(base_url),
     )
 
@@ -59,9 +59,9 @@ def dsn_rotated(base_url: str, issued: IssuedDsn, *, raw: bool) -> DsnRotatedBod
         name=issued.name,
         dsn=make_dsn(base_url, issued.key, issued.project_id) if raw else None,
         dsn_recoverable=issued.recoverable,
-        next_action="Replace SERVICE_DSN everywhere now; the previous DSN no longer works."
+        next_action="Replace SERVICE_DSN everywhere now. The previous DSN no longer works."
         if raw
-        else "The DSN was shown once; read it with GET /v1/projects/{project_id}/dsn.",
+        else "The DSN was shown once. Read it with GET /v1/projects/{project_id}/dsn.",
         **_endpoints(base_url),
     )
 
@@ -79,7 +79,7 @@ def dsn(base_url: str, project_id: str, known: KnownDsn) -> DsnBody:
         rotate_endpoint=f"{place}/rotate",
         next_action="Keep the DSN in SERVICE_DSN."
         if known.key is not None
-        else "Verify the DSN you hold; if it is lost, rotate it.",
+        else "Verify the DSN you hold. If it is lost, rotate it.",
     )
 
 
@@ -93,7 +93,7 @@ def dsn_verified(checked: CheckedDsn) -> DsnVerified:
         stored_for_recovery=checked.copied,
         next_action="Nothing to do."
         if checked.matches
-        else "Use the DSN of this project; an owner can read or rotate it.",
+        else "Use the DSN of this project. An owner can read or rotate it.",
     )
 
 

@@ -84,8 +84,8 @@ STEPS = (
     SuggestionRule(
         "finish_onboarding",
         "Finish the onboarding",
-        "An onboarding has begun and its source is not verified. Read it and take the step that it names.",
-        "Read the onboarding of project {project_id} and carry out its next_action; ask where it requires a human.",
+        "An onboarding has begun and its source is not verified. Read it and take the named step.",
+        "Read the onboarding of project {project_id} and carry out its next_action. Ask where it requires a human.",
         (
             "GET /v1/projects/{project_id}/onboarding",
             "POST /v1/projects/{project_id}/onboarding/review",
@@ -114,8 +114,8 @@ STEPS = (
     SuggestionRule(
         "review_open_cases",
         "Look at the open cases",
-        "Open cases wait for attention. Start with the one that affects the most people; resolve what is fixed, and "
-        "ignore what needs no fix.",
+        "Open cases need attention. Start with the one that affects the most people. Resolve "
+        "fixed cases, and ignore those without need for a fix.",
         "List the open cases of project {project_id}, explain the one that affects most people, and propose a fix.",
         (
             "GET /v1/projects/{project_id}/cases",
@@ -140,8 +140,8 @@ STEPS = (
     SuggestionRule(
         "automate_case_fixes",
         "Let bounded runs propose fixes",
-        "Render a playbook as a disabled candidate, and let an owner review and save it; nothing runs until it is "
-        "enabled.",
+        "Render a playbook as a disabled candidate. An owner reviews and saves it. Nothing runs "
+        "until an owner enables it.",
         "Render the playbook error-to-draft-pr for project {project_id} and show the owner the disabled candidate.",
         (
             "GET /v1/automation-playbooks",

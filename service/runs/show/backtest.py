@@ -18,11 +18,11 @@ ASSUMPTIONS = [
     "No receipt was claimed: each held its case until it expired, and no run changed or closed a case.",
     "Work was looked for when a look is recorded: by the automation of the same id, else by each sweep of the project.",
     "An error of the very second of a look counts as seen by it.",
-    "A case of which something is not known is left out, and another may have come in its place.",
+    "A case with unknown facts is left out, and another may have come in its place.",
     "Cases changed as they really did, also where a run of another contract closed them.",
 ]
 _NOTHING = "No look is recorded in this period: only an enabled automation is looked for. Enable one, and try later."
-_NEXT = "Compare receipts and limits with what you would have wanted; adjust the thresholds and try again."
+_NEXT = "Compare receipts and limits with your expectations, adjust the thresholds and try again."
 
 
 def backtest(project_id: str, document: Document, past: PastFacts, result: Backtest) -> wire.Backtest:

@@ -58,7 +58,7 @@ def control(project_id: str, snapshot: Snapshot, credentials: list[CredentialMet
             exceptions=len(found) > BOUNDS.max_exceptions or not snapshot.scanned_all,
             recent_reports=len(snapshot.reports) > BOUNDS.max_reports,
         ),
-        next_action="Look at each exception; pause stops everything at once." if found else "Nothing needs a look now.",
+        next_action="Check each exception. Pause stops everything at once." if found else "Nothing needs a look now.",
     )
 
 
@@ -152,7 +152,7 @@ def of_run(bundle: RunBundle, contract: Contract) -> Iterator[ControlException]:
                 run_id=book.run_id,
                 grant_id=grant_id,
                 since=grant.consumed_at,
-                message="A provider effect may have begun, and CI has not proven what became of it.",
+                message="A provider effect may have begun, and CI has not proven its result.",
                 operation=ControlOperation("GET", path),
             )
     if run.status in runs.OUTSIDE:
@@ -161,7 +161,7 @@ def of_run(bundle: RunBundle, contract: Contract) -> Iterator[ControlException]:
             automation_id=automation_id,
             run_id=book.run_id,
             since=run.finished_at or run.updated_at,
-            message="A finished run left something outside the service that has to be inspected.",
+            message="A finished run left an external effect for you to inspect.",
             operation=ControlOperation("GET", path),
         )
     if run.status is runs.Status.VERIFYING and run.deploy is not None:

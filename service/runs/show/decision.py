@@ -12,23 +12,23 @@ from statemachines.contracts.contract import Status
 
 _WORKING = frozenset({"case_already_claimed", "run_live"})
 _REASONS = {
-    "materiality_not_met": "The case does not meet the policy's thresholds; the check that failed says which.",
+    "materiality_not_met": "The case does not meet the policy's thresholds. The failed check names which.",
     "environment_not_observed": "The case had no error in the environment that the automation heals.",
     "receipt_open": "A receipt offers the case, and no runner has claimed it yet.",
     "case_already_claimed": "A runner has claimed the case.",
     "run_live": "A run works on the case.",
-    "cooldown": "The case was offered a short time ago; the policy's cooldown has to pass first.",
+    "cooldown": "The case was offered recently. The policy's cooldown must pass first.",
     "budget_exhausted": "The policy allows no further attempt on this revision of the case.",
     "suppressed": "A suppression matches the case, which is on its way out of attention.",
     "max_cases_per_sweep": "Other cases came first: the policy offers only so many at once.",
-    "automation_paused": "Automation is paused for this project; an owner enables it again.",
-    "automation_disabled": "The automation is disabled; an owner enables it.",
+    "automation_paused": "Automation is paused for this project. An owner can enable it again.",
+    "automation_disabled": "The automation is disabled. An owner can enable it.",
 }
-_OFFERED_NEXT = "It may be offered by the next look for work, which takes the most frequent open cases first."
+_OFFERED_NEXT = "The next look for work may offer it. Looks take the most frequent open cases first."
 _FENCED = "The project is being deleted."
 _NO_CONTRACT = "The project has no automation contract."
 _NONE_FOR_CASES = "No automation of the contract is woken by cases."
-_SEE_EACH = "No automation works on the case; each says why."
+_SEE_EACH = "No automation is working on the case. Each entry gives the reason."
 _HELD = {code: _REASONS[code] for code in ("receipt_open", "case_already_claimed", "run_live")}
 _PAUSED = _REASONS["automation_paused"]
 

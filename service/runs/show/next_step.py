@@ -26,11 +26,11 @@ _STARTED = NextStep(
     "authorize_draft_pr", "Charge usage before doing the work, then authorize one draft PR, escalate or fail."
 )
 _READ_SOURCE = NextStep(
-    "read_report_source", "Charge usage before doing the work; read the report source, then record the report."
+    "read_report_source", "Charge usage before you do the work. Read the report source, then record the report."
 )
 _RECORD = NextStep(
     "record_report",
-    "Record the report, with the period and hash of its source; below the minimum sample, its gaps alone.",
+    "Record the report with the period and hash of its source. Below the minimum sample, record gaps only.",
 )
 _CONSUME_PR = NextStep(
     "consume_draft_pr", "Consume the grant of the pull request before expires_at, then open it once."
@@ -47,10 +47,10 @@ _TOO_LATE = NextStep(
     "inspects the pull request.",
 )
 _OPEN_PR = NextStep(
-    "record_pr_proof", "Open the one granted pull request; a CI credential proves pr_opened.", "pr_opened"
+    "record_pr_proof", "Open the one granted pull request. A CI credential proves pr_opened.", "pr_opened"
 )
 _PROVE_PR = NextStep(
-    "record_pr_proof", "A CI credential proves pr_opened; a deploy binds nothing before that.", "pr_opened"
+    "record_pr_proof", "A CI credential proves pr_opened. A deploy binds nothing before that.", "pr_opened"
 )
 _PROVE_CHECKS = NextStep(
     "record_pr_proof", "A CI credential proves checks_passed once every required check has.", "checks_passed"
@@ -67,15 +67,15 @@ _PROVE_MERGED = NextStep(
 )
 _DEPLOY_HEAD = NextStep(
     "record_deploy",
-    "After people have merged, a CI credential proves merged and records the deploy of the merge commit; a deploy of "
-    "the proven head counts too.",
+    "After people have merged, a CI credential proves merged and records the deploy of the merge"
+    " commit. A deploy of the proven head counts too.",
 )
 _DEPLOY_MERGE = NextStep("record_deploy", "Record the deploy of the merge commit with a CI credential.")
 _VERIFY = NextStep("verify_automation_run", "Poll verify until it no longer answers 202.")
 _DONE = NextStep(None, "Nothing is left to do.")
-_OVER = NextStep(None, "The run is over; a later receipt starts a new one.")
-_FENCED = NextStep(None, "The project is being deleted; inspect every external follow-up.")
-_OUTSIDE = NextStep(None, "Inspect every external follow-up; the service has not touched what is outside.")
+_OVER = NextStep(None, "The run has ended. A later receipt starts a new one.")
+_FENCED = NextStep(None, "The project is being deleted. Inspect every external follow-up.")
+_OUTSIDE = NextStep(None, "Inspect every external follow-up. The service has not touched them.")
 
 
 _RUNNERS = frozenset({"authorize_auto_merge", "consume_auto_merge", "update_automation_run"})

@@ -28,20 +28,20 @@ _RECEIPT_NEXT = {
     receipts.Status.CLAIMED: "The claiming runner starts the run with this receipt.",
     receipts.Status.CONSUMED: "Read the run that consumed_run_id names.",
 }
-_RECEIPT_OVER = "Nothing can begin from this receipt; wait for a new one."
+_RECEIPT_OVER = "Nothing can begin from this receipt. Wait for a new one."
 _SLOT_NEXT = "Start the run with this receipt before expires_at."
 _CLAIM_NEXT = "Renew before lease_expires_at, and start the run with the receipt."
 _CLAIM_RUNNING = "Renew before lease_expires_at while its run goes on, up to the deadline of the run."
-_CLAIM_OVER = "The claim is over; wait for a new receipt for this case."
+_CLAIM_OVER = "The claim has ended. Wait for a new receipt for this case."
 _APPROVAL_NEXT = {"pending": "An owner decides with approve or reject before expires_at."}
-_APPROVAL_OVER = "Read the run for how it goes on."
+_APPROVAL_OVER = "Read the run for its next step."
 _GRANT_NEXT = {
     grants.Status.AUTHORIZED: "Consume the grant before expires_at, then call the provider once.",
     grants.Status.CONSUMED: "The provider may have been called: look there for the result, and let CI prove it.",
-    grants.Status.UNRESOLVED: "Inspect the provider; CI can still prove the result.",
+    grants.Status.UNRESOLVED: "Inspect the provider. CI can still prove the result.",
 }
-_CALL_NOW = "Call the provider once, now; a CI credential proves the result."
-RECONCILE = "Do not call the provider again: look there for what became of the first call, and let CI prove it."
+_CALL_NOW = "Call the provider once, now. A CI credential proves the result."
+RECONCILE = "Do not call the provider again. Check the result of the first call there, and let CI prove it."
 _GRANT_OVER = "The grant is over."
 _GRANT_TOO_LATE = "The grant cannot be consumed any more: the lease or the deadline of the run has passed."
 

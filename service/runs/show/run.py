@@ -43,7 +43,7 @@ _INSTRUCTIONS = {
     "inspect_pull_request": "Find out whether the pull request exists, and close it if it is not wanted.",
     "inspect_ci": "Find out whether CI runs for this commit, and stop it if it is not wanted.",
     "inspect_auto_merge": "Find out whether auto-merge is on, and turn it off if it is not wanted.",
-    "inspect_deploy": "Find out whether the deploy should stay; the service rolls nothing back.",
+    "inspect_deploy": "Find out whether the deploy should stay. The service rolls nothing back.",
 }
 
 

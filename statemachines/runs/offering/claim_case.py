@@ -75,7 +75,7 @@ def claim_case(
         if command.case_revision != current.case_revision:
             raise CaseRevisionStale(
                 "The claim holds the case at another revision.",
-                next_action="Read the active claim of the case, and go on with the revision that it holds.",
+                next_action="Read the active claim of the case, and continue with its revision.",
                 **difference("case_revision", current.case_revision, command.case_revision),
             )
         return claims.claim_id(command.project_id, command.case_id, current.lease_epoch), {}

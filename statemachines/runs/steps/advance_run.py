@@ -56,7 +56,7 @@ def not_allowed(book: Book) -> RunTransitionNotAllowed:
     run = book.run
     return RunTransitionNotAllowed(
         "The phase of the run does not allow this.",
-        next_action="Read the run; its next_action says what comes next.",
+        next_action="Read the run and follow its next_action.",
         phase=run.status.phase,
         status=run.status.outcome,
     )

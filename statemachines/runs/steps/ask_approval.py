@@ -53,7 +53,7 @@ def decide_request(book: Book, token: FencingToken, request: RequestApproval, no
     if book.run.case_id is None and request.action != "escalate":
         raise RunTransitionNotAllowed(
             "The playbook of the run does not have this action.",
-            next_action="Ask about an action of its playbook; a person cannot allow another one.",
+            next_action="Request an action of the run's playbook. A person cannot approve another one.",
             **difference("action", "escalate", request.action),
         )
     approval_id = approvals.approval_id(book.run_id, book.run.state_revision)
@@ -92,7 +92,7 @@ def decide_approval(book: Book, approval_id: str, decision: approvals.OwnerDecis
     if approval.status is approvals.Status.PENDING and state.status is not approvals.Status.PENDING:
         raise ApprovalAlreadyDecided(
             "The request is no longer open.",
-            next_action="Read the run; a new request has to be made for a new decision.",
+            next_action="Read the run. Make a new request for a new decision.",
             status=state.status.value,
         )
     events = approvals.decide_answer(approval, decision, now)

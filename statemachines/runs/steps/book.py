@@ -131,7 +131,7 @@ def is_open(book: Book, now: int) -> bool:
     return book.run.live and overdue(book.run, book.claim, book.lease, now) is None
 
 
-_ENDED = "Read the run for its outcome; nothing more can be done in it."
+_ENDED = "Read the run for its outcome. It accepts no further step."
 
 
 def _over(cause: OverdueCause | None) -> Rejection:
@@ -190,7 +190,7 @@ def require_current(book: Book, token: FencingToken, now: int) -> None:
     if token.lease_epoch != run.lease_epoch:
         raise StaleLeaseEpoch(
             "The lease epoch is not the one of this run.",
-            next_action="Drop the work of the other lease; read the run.",
+            next_action="Discard the work of the other lease, and read the run.",
             current_lease_epoch=run.lease_epoch,
         )
     if run.claim_id is not None:

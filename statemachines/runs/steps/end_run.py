@@ -84,7 +84,7 @@ def decide_cancel(book: Book, command: CancelRun, now: int) -> Effects:
     if run.status is runs.Status.ABSENT:
         raise RunNotFound("There is no such run.", next_action="List the runs of the project.")
     if not is_open(book, now):
-        raise RunTerminal("The run is over.", next_action="Read the run for its outcome; there is nothing to cancel.")
+        raise RunTerminal("The run is over.", next_action="Read the run for its outcome. It has already ended.")
     outside = run.status not in runs.BEFORE_EFFECT
     cancelled = e.RunCancelledOutside if outside else e.RunCancelled
     return end_run(

@@ -92,7 +92,7 @@ def record_proof(book: Book, observed: ObservedPr, now: int) -> Settled:
     book = carried(book, lapsed)
     run = book.run
     if not run.live and run.status not in runs.OUTSIDE:
-        raise RunTerminal("The run is over.", next_action="Read the run; it takes no further proof.")
+        raise RunTerminal("The run is over.", next_action="Read the run. It accepts no further proof.")
     if known is not None:
         _require_repeat(known, observed)
     _require_match(run, observed)
@@ -148,7 +148,7 @@ def _require_match(run: Run, observed: ObservedPr) -> None:
     if run.case_id is None:
         raise PrProofRequired(
             "The run ends with a report: it has no pull request.",
-            next_action="Read the run; its next_action says what comes next.",
+            next_action="Read the run and follow its next_action.",
         )
     if grant is None or grant.consumed_at is None:
         raise PrProofRequired("No grant for a pull request was consumed.", next_action="Consume the grant first.")
@@ -182,7 +182,7 @@ def _require_files_within(book: Book, observed: ObservedPr) -> None:
     if violations := find_file_violations(scope, observed.files_changed):
         raise PrProofMismatch(
             "The pull request changes files outside the approved scope.",
-            next_action="Close the pull request; an owner cancels the run.",
+            next_action="Close the pull request. An owner can cancel the run.",
             field="files_changed",
             violations=to_details(violations[:_MOST_SHOWN]),
             violation_count=len(violations),
@@ -293,7 +293,7 @@ def _settle_late(run: Run, observed: ObservedPr, proof: e.Proof, now: int) -> Ev
     if observed.observation == "merged":
         left = [item for item in left if item.settled_by is None]
     if len(left) == len(run.follow_ups):
-        raise RunTerminal("The run is over.", next_action="Read the run; this observation settles nothing in it.")
+        raise RunTerminal("The run is over.", next_action="Read the run. This observation changes nothing in it.")
     pull_request = _pull_request(run, observed) if observed.observation == "pr_opened" else None
     more, last = _AFTER[run.status]
     return (more if left else last)(proof, pull_request, left, now)

@@ -65,7 +65,7 @@ def _admit(book: Book, token: FencingToken, kind: e.GrantKind, now: int) -> tupl
     """Pass the gates of a grant call: those of every runner command, and what people have said."""
     book, effects = enter(book, token, now)
     if book.run.status is runs.Status.IN_REVIEW:
-        raise ApprovalPending("A person has not decided yet.", next_action="Wait for the decision; read the run.")
+        raise ApprovalPending("A person has not decided yet.", next_action="Wait for the decision, then read the run.")
     require_not_rejected(book.run, kind)
     return book, effects, require_enabled(book.authority)
 

@@ -78,7 +78,7 @@ def require_verifiable(run: Run) -> e.BoundDeploy | None:
         if run.case_id is None:
             raise DeployNotBound(
                 "The run ends with a report: it has no deploy.",
-                next_action="Read the run; its next_action says what comes next.",
+                next_action="Read the run and follow its next_action.",
             )
         raise DeployNotBound(
             "No trusted deploy of the proven commit is bound to the run.",

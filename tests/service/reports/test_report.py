@@ -298,7 +298,7 @@ def test_a_review_has_no_pull_request_to_speak_of(weekly: Weekly) -> None:
         closed(opened, 409, "pr_proof_required"),
         closed(weekly.at.post(f"{weekly.path}/verify", {}, who="owner"), 409, "deploy_not_bound"),
     ):
-        assert refused["next_action"] == "Read the run; its next_action says what comes next."
+        assert refused["next_action"] == "Read the run and follow its next_action."
     assert (weekly.run()["phase"], weekly.run()["approvals"]) == ("run_started", [])
     weekly.at.must(weekly.source(), 200)
     assert weekly.left() == always | {"record_report"}

@@ -111,7 +111,7 @@ def test_a_case_says_why_it_is_not_worked_on(at: HttpScene) -> None:
     assert (work(at)["working"], work(at)["automations"][0]["code"]) == (False, "cooldown")
     at.pause()
     paused = work(at)
-    assert paused["reason"] == "Automation is paused for this project; an owner enables it again."
+    assert paused["reason"] == ("Automation is paused for this project. An owner can enable it again.")
     assert (paused["automations"][0]["code"], paused["automations"][0]["checks"]) == ("automation_paused", [])
 
 

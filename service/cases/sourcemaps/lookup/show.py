@@ -11,7 +11,7 @@ _UPLOAD = "PUT /v1/projects/{project_id}/source-maps, or sentry-cli sourcemaps u
 ADVICE: Mapping[Verdict, str] = {
     "resolved": "Read the original source at this place, at the commit of the release.",
     "no_location": "The frame names no file and line: nothing can be done about it.",
-    "not_mapped_code": "The frame is of the runtime or of generated code: nothing has to be done.",
+    "not_mapped_code": "The frame belongs to the runtime or to generated code. Nothing to do.",
     "no_release": f"Send release with the error, or inject debug ids and send them; then upload the maps: {_UPLOAD}.",
     "no_map": f"Upload the map of this file for this release, or under its debug id: {_UPLOAD}.",
     "debug_id_mismatch": "The map that is stored under this URL is of another build: upload that of the build with "
@@ -19,7 +19,7 @@ ADVICE: Mapping[Verdict, str] = {
     "line_out_of_range": "The map knows no such line: it is of another build. Upload the map of the deployed file.",
     "column_out_of_range": "The map knows nothing at this column: it is of another build, or the code was generated. "
     "Upload the map of the deployed file.",
-    "map_corrupt": "What is stored is no source map that can be read: build it again and upload it.",
+    "map_corrupt": "The stored file is not a readable source map. Build it again and upload it.",
     "map_too_complex": "The map or its minified file holds more, or lies in deeper brackets, than is taken "
     "apart: split the bundle.",
     "not_looked_at": "The error rests on more maps than are taken apart at once: repeat the request.",

@@ -162,7 +162,7 @@ def _read_adjusted(sent: Sent, text: bytes) -> tuple[PostHogRecord | None, Adjus
 
 
 def _unacceptable(reason: str) -> InvalidPayload:
-    return InvalidPayload("The body is not what PostHog's SDKs send.", invalid=[("", reason)])
+    return InvalidPayload("The body is not in the format of PostHog's SDKs.", invalid=[("", reason)])
 
 
 ENDPOINTS = [

@@ -125,7 +125,7 @@ def _read_adjusted(text: bytes, envelope_id: str | None) -> ReadEvent:
 
 def _unacceptable(reason: str) -> InvalidPayload:
     details: list[Any] = [("", reason)]
-    return InvalidPayload("The body is not what Sentry's protocol describes.", invalid=details)
+    return InvalidPayload("The body does not follow Sentry's protocol.", invalid=details)
 
 
 ENDPOINTS = [record_sentry_envelope, record_sentry_event]

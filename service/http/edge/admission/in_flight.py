@@ -30,7 +30,7 @@ class InFlight:
         running = self._running.get(credential, 0)
         if running >= self._most:
             raise RateLimited(
-                "This credential has as many requests in flight as it may.",
+                "This credential has too many requests in flight.",
                 next_action="Wait for the seconds in Retry-After, then repeat, with fewer requests at a time.",
                 max_in_flight=self._most,
             )

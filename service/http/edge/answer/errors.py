@@ -140,7 +140,7 @@ _TRANSLATIONS: tuple[tuple[tuple[type[Exception], ...], Failure], ...] = (
         _failure(
             "service_unavailable",
             "Whether this was carried out could not be established in time.",
-            "Repeat the request with the same Idempotency-Key; without a key, read the resource first.",
+            "Retry with the same Idempotency-Key. Without a key, read the resource first.",
         ),
     ),
     ((KeyInProgress,), _failure("idempotency_in_progress")),
@@ -167,7 +167,7 @@ _TRANSLATIONS: tuple[tuple[tuple[type[Exception], ...], Failure], ...] = (
     ((UnicodeError, RecursionError), _unacceptable("A value of this request cannot be processed.")),
     (
         (psycopg.errors.DiskFull,),
-        _failure("service_unavailable", "The database has no room for this; nothing of it was stored."),
+        _failure("service_unavailable", "The database disk is full. Nothing was stored."),
     ),
     (
         # A pool that is exhausted or closed raises a subclass of this one too.

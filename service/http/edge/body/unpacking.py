@@ -69,9 +69,7 @@ def decompress(body: bytes, encoding: str, most: int) -> bytes:
     try:
         return _READERS[coding](body, most)
     except _TooLarge:
-        raise PayloadTooLarge(
-            next_action="Send less: the limit holds for what the body is once it is unpacked.", max_bytes=most
-        ) from None
+        raise PayloadTooLarge(next_action="Send less. The limit counts unpacked bytes.", max_bytes=most) from None
     except (_Malformed, zlib.error, zstandard.ZstdError):
         reason = f"the body must be what its Content-Encoding says, {coding}, and complete"
         raise InvalidPayload("The body cannot be unpacked.", invalid=[("", reason)]) from None

@@ -165,7 +165,9 @@ def _not_json(content_type: str) -> UnsupportedMediaType:
         return UnsupportedMediaType("The Content-Type is not a media type.")
     if _JSON_TYPE.fullmatch(kind):
         return UnsupportedMediaType("The body must be in UTF-8.", content_type=kind)
-    return UnsupportedMediaType("The body must be JSON; details.content_type names what came.", content_type=kind)
+    return UnsupportedMediaType(
+        "The body must be JSON. details.content_type names the type you sent.", content_type=kind
+    )
 
 
 def _is_json(content_type: str, *, text_plain: bool) -> bool:

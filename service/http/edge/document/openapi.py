@@ -50,7 +50,7 @@ SECURITY_SCHEMES: Mapping[str, Json] = {
     "DsnAuth": {
         "type": "http",
         "scheme": "bearer",
-        "description": "The project's DSN (SERVICE_DSN). The header x-service-dsn takes it too, and nothing else.",
+        "description": "The project's DSN (SERVICE_DSN). The header x-service-dsn accepts only a DSN.",
     },
     "CiCredentialAuth": {
         "type": "http",
@@ -255,7 +255,7 @@ def _exported(export: Export) -> Json:
     in_json, in_bytes = export.media
     return {
         str(HTTPStatus.OK.value): {
-            "description": "What became of an OpenTelemetry export, as ExportLogsServiceResponse.",
+            "description": "Result of an OpenTelemetry export, as ExportLogsServiceResponse.",
             "headers": {REQUEST_ID_HEADER: {"$ref": "#/components/headers/RequestId"}},
             "content": {
                 in_json: {"schema": schema},

@@ -91,7 +91,7 @@ class Metrics:
 
     def watch_ingest(self, suppressed: Callable[[], int]) -> None:
         """Show what became of received records as well; `suppressed` says how many accepted logs a rule keeps aside."""
-        description = "Records received, by what became of them."
+        description = "Records received, by outcome."
         self.total(
             "service_ingest_records", description, ["kind", "outcome"], lambda: self._ingest.counts(suppressed())
         )

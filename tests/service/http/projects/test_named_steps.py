@@ -176,7 +176,7 @@ async def test_an_equipped_installation_names_what_only_it_can_do(equipped: Worl
     await at.take("review_open_cases")
     assert await member.named() == {}
     told = ok(await member.reader.get(f"{at.path}/next-steps"))["next_action"]
-    assert told == "What comes next is for an owner of the project: ask one to read its next steps."
+    assert told == "The next step needs an owner of the project. Ask one to read the next steps."
 
 
 @pytest.mark.parametrize("sealing", [False, True])
