@@ -65,8 +65,8 @@ def grant_auditor(role: str, as_json: bool) -> None:
 
     ROLE must exist. An auditor reads the history, the read models and the counters, with titles of cases, ids of users
     and hashes of secrets. An auditor does not read sealed copies, stored answers, texts of telemetry or jobs. Run it
-    again after an upgrade. The command refuses a role that serves, owns the tables, is a superuser or belongs to another
-    role.
+    again after an upgrade. The command refuses a role that serves, owns the tables, is a superuser or belongs to
+    another role.
     """
     import psycopg
 

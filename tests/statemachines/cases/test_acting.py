@@ -38,7 +38,7 @@ def test_a_merge_that_did_not_see_all_members_looks_again():
 def test_a_case_takes_in_so_many_and_no_more():
     members = tuple(f"m{number}" for number in range(acting.MAX_MEMBERS))
     full = Case(Status.OPEN, 1, "b", 1, members=members)
-    with pytest.raises(CaseConflict, match="as many others as it may"):
+    with pytest.raises(CaseConflict, match="its limit of merged cases"):
         acting.merge_cases(Merge("a", "b"), {"a": opened("a"), "b": full}, 9)
 
 

@@ -435,7 +435,7 @@ async def test_errors_without_end_are_one_case_of_the_hour(adjusted: ServerHandl
         page = ok(await owner.get(f"/v1/cases/{beyond['id']}"))
         assert page["overflow"]
         assert "get cases of their own" in page["title"]
-        assert "hour with room" in page["next_action"]
+        assert "in the next hour" in page["next_action"]
         health = ok(await owner.get(f"{path}/health"))
         assert health["new_cases"] == {
             "hour_started_at": health["new_cases"]["hour_started_at"],

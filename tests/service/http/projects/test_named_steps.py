@@ -276,7 +276,7 @@ async def test_a_due_payment_names_the_portal_which_opens(equipped: World) -> No
     at = await begin(equipped)
     await subscribe(equipped, at.reader.user_id, "pro", "past_due", 1)
     told = ok(await at.reader.get("/v1/billing/status"))["next_action"]
-    assert told.endswith("POST /v1/billing/portal leads to where it is mended.")
+    assert told.endswith("POST /v1/billing/portal lets you fix it.")
     assert ok(await at.reader.post("/v1/billing/portal", {}))["url"]
 
 
