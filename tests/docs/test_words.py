@@ -1,0 +1,54 @@
+"""Plain words where people meet the service: pages, messages, settings and command help (CONTRIBUTING, Words)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from schemas.kernel.errors import CATALOGUE
+from scripts.pages.reference import command_line
+from service.settings import settings_table
+
+ROOT = Path(__file__).parents[2]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *(page for part in ("tutorial", "how-to", "explanation") for page in sorted((ROOT / "docs" / part).glob("*.md"))),
+]
+WORST = re.compile(
+    r"nobody's word|whether anybody|as may (?:run )?at once|has to be done|(?:has|have) to be at (?:least|most)"
+    r"|what became of|what is new|what was too new|takes? a DSN only|who asks|whoever|whatever is|goes on by itself"
+    r"|in the place of|is to be had|may do nothing else|stands? behind|turns by itself|not looked at again",
+    re.IGNORECASE,
+)
+
+
+def said() -> Iterator[tuple[str, str]]:
+    """Every text, by where it stands."""
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        yield page.name, text.partition("## Words")[0] + text.partition("tests/docs/test_words.py")[2]
+    for code, error in CATALOGUE.items():
+        for text in error.texts:
+            yield code, f"{text.message} {text.next_action}"
+    yield "settings", settings_table()
+    yield "command line", command_line()
+
+
+def test_the_worst_phrases_stay_out() -> None:
+    assert [(place, found[0]) for place, text in said() for found in WORST.finditer(text)] == []
+
+
+@pytest.mark.parametrize("phrase", ["Unset: nobody's word is.", "As many back-tests run as may run at once."])
+def test_they_are_known(phrase: str) -> None:
+    assert WORST.search(phrase)
+
+
+def test_messages_are_short_sentences() -> None:
+    """One thought a sentence: nothing is strung together with a semicolon."""
+    strung = [
+        code for code, error in CATALOGUE.items() for text in error.texts if ";" in f"{text.message} {text.next_action}"
+    ]
+    assert strung == []
