@@ -296,7 +296,7 @@ def _refusal(access: Access, principal: Principal) -> Rejection | None:
 def check_places(access: Access, headers: Mapping[str, str], query: Mapping[str, str | Sequence[str]]) -> None:
     """Raise Unauthenticated when a place of DSNs holds anything else, judged by its form alone (G-138)."""
     if "x-service-dsn" in headers and not _is_dsn(headers["x-service-dsn"].strip()):
-        place = "key that an SDK sends is that of" if access.sdk else "header x-service-dsn takes"
+        place = "key that an SDK sends is that of" if access.sdk else "header x-service-dsn accepts"
         raise Unauthenticated(f"The {place} a DSN only.")
     values = query.get("dsn", ()) if access.path in QUERY_DSN_PATHS else ()
     if not all(map(_is_dsn, [values] if isinstance(values, str) else values)):

@@ -79,7 +79,7 @@ STORY = [
     r"verify_proof\.py: HEADS NOT AUTHENTICATED: run_",
     r"with one more turn in a charge: WRONG: run_",
     # the review
-    r"next step: .* read the report source, then record the report",
+    r"next step: .* Read the report source, then record the report",
     r"order_paid +\d+ people the day before, +2 now",
     r"one sale too many: report_values_differ: 3",
     r"recorded: rep_\w+: private, untrusted; the run succeeded",
@@ -89,7 +89,7 @@ STORY = [
     r"fence: ctr_\w+, revision \d+",
     r"looking for work: automation_paused",
     r"goes: 1 contracts, 1 automations",
-    r"external_scheduler: Stop what starts runners",
+    r"external_scheduler: Stop the schedulers that start runners",
     r"service events verify: ",
     r"All \d+ steps went as promised",
 ]

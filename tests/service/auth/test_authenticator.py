@@ -228,11 +228,11 @@ async def test_a_place_of_dsns_takes_nothing_else(accounts):
         for kind in KIND:
             if kind is KIND.ANONYMOUS:
                 continue
-            with pytest.raises(Unauthenticated, match=r"x-service-dsn takes a DSN only"):
+            with pytest.raises(Unauthenticated, match=r"x-service-dsn accepts a DSN only"):
                 await door.authenticate(operation(kind), {"x-service-dsn": secret}, {})
-        with pytest.raises(Unauthenticated, match=r"x-service-dsn takes a DSN only"):
+        with pytest.raises(Unauthenticated, match=r"x-service-dsn accepts a DSN only"):
             await door.authenticate(operation(KIND.KEY), {**bearer(ann.api_key), "x-service-dsn": secret}, {})
-        with pytest.raises(Unauthenticated, match=r"parameter dsn takes a DSN only"):
+        with pytest.raises(Unauthenticated, match=r"parameter dsn accepts a DSN only"):
             await door.authenticate(operation(KIND.DSN, path="/v1/logs/"), {}, {"dsn": [secret]})
 
 

@@ -144,7 +144,7 @@ def test_writes_that_find_no_room_in_a_database_elsewhere(server_factory: Server
         for _ in range(12):
             answer = client.post("/v1/projects", json={"name": "No room"}, headers=bearer(key))
             assert answer.status_code == 503
-            assert "has no room for this; nothing of it was stored" in answer.json()["error"]["message"]
+            assert "disk is full. Nothing was stored" in answer.json()["error"]["message"]
         for _ in range(12):
             status, checks = ready(server)
             assert (status, checks["writes"]) == (503, False)

@@ -72,7 +72,7 @@ def test_the_provider_counts_and_a_failed_read_is_read_again(weekly: Weekly, pro
         assert answer.headers["retry-after"]
         run = weekly.run()
         assert (run["phase"], run["state_revision"]) == ("running", 2)
-        assert "read the report source" in run["next_action"]
+        assert "Read the report source" in run["next_action"]
         assert "read_report_source" in weekly.left()
         assert "record_report" not in weekly.left()
     closed(weekly.record(report_on(FAKE), weekly.token()), 409, "report_source_required")

@@ -116,7 +116,7 @@ def test_the_source_is_read_once_and_answered_ever_after(weekly: Weekly) -> None
     assert "Record the report" in used["next_action"]
     weekly.at.must(weekly.at.post(f"{weekly.path}/cancel", {}, who="owner"), 200)
     shown = weekly.at.must(weekly.source(), 200)
-    assert (shown["rows"], "The run is over" in shown["next_action"]) == (first["rows"], True)
+    assert (shown["rows"], "The run has ended" in shown["next_action"]) == (first["rows"], True)
     closed(weekly.record(report_on(first)), 409, "run_terminal")
 
 
