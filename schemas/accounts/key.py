@@ -27,7 +27,7 @@ class KeyList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RevokeKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Revoke a key; takes no members."""
+    """Revoke a key. The body is an empty object."""
 
 
 class KeyRevokedBody(KeyItem, frozen=True, kw_only=True):

@@ -23,7 +23,7 @@ class InviteMember(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class MemberInvited(msgspec.Struct, frozen=True, kw_only=True):
-    """The invitation to hand over; the same answer whether or not the address is known."""
+    """The invitation to hand over. The answer does not show whether the address is known."""
 
     invitation_id: InvitationId
     expires_at: Epoch
@@ -70,7 +70,7 @@ class MemberRemoved(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InvitationRevokedBody(msgspec.Struct, frozen=True, kw_only=True):
-    """An invitation that nobody can accept any more."""
+    """A revoked or expired invitation."""
 
     status: Literal["revoked"] = "revoked"
     invitation_id: InvitationId
@@ -78,7 +78,7 @@ class InvitationRevokedBody(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InvitationBody(msgspec.Struct, frozen=True, kw_only=True):
-    """What the person with the invited address is offered, and what comes with it."""
+    """The invitation, as the person with the invited address sees it."""
 
     invitation_id: InvitationId
     status: Literal["open", "accepted"]
@@ -92,11 +92,11 @@ class InvitationBody(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AcceptInvitation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Accept an invitation; takes no members."""
+    """Accept an invitation. The body is an empty object."""
 
 
 class InvitationAcceptedBody(msgspec.Struct, frozen=True, kw_only=True):
-    """What the caller is in the project now."""
+    """The caller's role in the project."""
 
     status: Literal["accepted"] = "accepted"
     project_id: str

@@ -10,7 +10,7 @@ from msgspec import Meta
 from schemas.kernel import patterns
 
 UserId = Annotated[str, Meta(description="The id of a person.")]
-UserCode = Annotated[str, Meta(min_length=1, max_length=40, description="XXXX-XXXX; case and dash do not matter.")]
+UserCode = Annotated[str, Meta(min_length=1, max_length=40, description="XXXX-XXXX. Case and dash are ignored.")]
 
 
 class StartDevice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -20,7 +20,7 @@ class StartDevice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DeviceStarted(msgspec.Struct, frozen=True, kw_only=True):
-    """The codes of a sign-in; the device code is a secret of the device. Durations in seconds."""
+    """The codes of a sign-in. The device code is a secret of the device. Durations are in seconds."""
 
     device_code: Annotated[str, Meta(min_length=40)]
     user_code: Annotated[str, Meta(pattern="^[A-Z]{4}-[A-Z]{4}$")]
@@ -32,13 +32,13 @@ class DeviceStarted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PollDevice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Ask whether the sign-in has been authorised."""
+    """Poll a sign-in."""
 
     device_code: Annotated[str, Meta(min_length=1, max_length=200)]
 
 
 class DeviceAuthorized(msgspec.Struct, frozen=True, kw_only=True):
-    """The key of an authorised sign-in, shown once."""
+    """The key of an authorized sign-in, shown once."""
 
     status: Literal["authorized"] = "authorized"
     user_id: UserId
@@ -50,7 +50,7 @@ class DeviceAuthorized(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IdentityBody(msgspec.Struct, frozen=True):
-    """An identity as its provider describes it; further members are ignored (G-003)."""
+    """An identity as its provider describes it. Other members are ignored (G-003)."""
 
     provider: Annotated[str, Meta(min_length=1, max_length=50)]
     subject: Annotated[str, Meta(min_length=1, max_length=200)]
@@ -67,7 +67,7 @@ class AuthorizeDevice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SignInAuthorizedBody(msgspec.Struct, frozen=True, kw_only=True):
-    """The person as whom the sign-in is authorized now."""
+    """The person of the authorized sign-in."""
 
     status: Literal["ok"] = "ok"
     user_id: UserId
@@ -81,7 +81,7 @@ class AuthorizeTestDevice(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
 
 
 class SyntheticSignInBody(msgspec.Struct, frozen=True, kw_only=True):
-    """The synthetic person as whom the sign-in is authorized now."""
+    """The synthetic person of the authorized sign-in."""
 
     status: Literal["ok"] = "ok"
     user_id: UserId

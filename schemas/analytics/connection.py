@@ -28,7 +28,7 @@ class ConnectRequest(Closed, frozen=True):
 
 
 class ConnectionStarted(Closed, frozen=True, kw_only=True):
-    """Where a person grants read access, and how long the request stays open."""
+    """The page where a person grants read access, and the lifetime of the request."""
 
     connection_id: Identifier
     status: Literal["pending"]

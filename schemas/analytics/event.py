@@ -9,9 +9,9 @@ from msgspec import Meta
 
 
 class AnalyticsEvent(msgspec.Struct, frozen=True):
-    """A product event. Names are opaque; unknown keys are ignored (R-ONB-10).
+    """A product event. Names are opaque. Unknown keys are ignored (R-ONB-10).
 
-    Odd numbers, characters and depth are adjusted, not refused, and so are more than 5000 values (G-133).
+    Invalid numbers and characters, deep nesting and more than 5000 values are adjusted, not rejected (G-133).
     """
 
     event: Annotated[str, Meta(min_length=1, max_length=200)]
@@ -20,7 +20,7 @@ class AnalyticsEvent(msgspec.Struct, frozen=True):
 
 
 class AnalyticsAccepted(msgspec.Struct, frozen=True):
-    """The event is stored. `adjusted`: in how many places it was changed so that it could be taken (G-133)."""
+    """The event is stored. `adjusted` is the number of members that were changed before it was stored (G-133)."""
 
     id: str
     project_id: str
@@ -33,7 +33,7 @@ class AnalyticsAccepted(msgspec.Struct, frozen=True):
 
 
 class BrowserReplay(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Whether a browser records sessions, and with what. `reason` says why not."""
+    """The session recording setting of a browser. `reason` is set when recording is off."""
 
     enabled: bool
     provider: str

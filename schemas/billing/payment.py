@@ -11,14 +11,19 @@ from schemas.billing.usage import Breakdown, Count, Period, Quota, Upgrade
 from schemas.kernel.shape import Closed, Epoch
 
 Address = Annotated[
-    str, Meta(min_length=1, max_length=2000, description="https, or http to this machine itself: where a browser goes.")
+    str,
+    Meta(
+        min_length=1,
+        max_length=2000,
+        description="An https address, or http on the local machine, to send the browser to.",
+    ),
 ]
 PaidPlan = Literal["pro", "scale"]
 BillingWord = Literal["none", "active", "past_due", "canceled"]
 
 
 class CheckoutRequest(Closed, frozen=True, kw_only=True):
-    """The plan to subscribe to, and where the person goes afterwards."""
+    """The plan to subscribe to, and the address to return to."""
 
     plan: PaidPlan
     success_url: Address | None = None
@@ -36,13 +41,13 @@ class CheckoutStarted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PortalRequest(Closed, frozen=True, kw_only=True):
-    """Where the person goes afterwards."""
+    """The address to return to."""
 
     return_url: Address | None = None
 
 
 class PortalStarted(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of the payment provider on which the person changes or ends what is subscribed to."""
+    """A page of the payment provider to change or cancel the subscription."""
 
     url: str
     session_id: str
@@ -50,7 +55,7 @@ class PortalStarted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NotificationTaken(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a notification; `plan` and `billing_status` are the account's now."""
+    """The result of a notification. `plan` and `billing_status` are the account's now."""
 
     received: Literal[True] = True
     handled: bool
@@ -63,14 +68,14 @@ class NotificationTaken(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BillingState(msgspec.Struct, frozen=True, kw_only=True):
-    """How payment stands; `current_period_end` is null while the provider has not told it."""
+    """The state of payment. `current_period_end` is null until the provider reports it."""
 
     status: BillingWord
     current_period_end: Epoch | None
 
 
 class UsageTotal(msgspec.Struct, frozen=True, kw_only=True):
-    """What was accepted in the month."""
+    """The accepted records of the month."""
 
     total_events: Count
     breakdown: Breakdown

@@ -36,7 +36,7 @@ class HistoryQuery(msgspec.Struct, frozen=True):
 
 
 class Breakdown(msgspec.Struct, frozen=True, kw_only=True):
-    """What was accepted, by kind; `errors` counts every log event."""
+    """The accepted records by kind. `errors` counts every log event."""
 
     errors: Count
     analytics: Count
@@ -44,7 +44,7 @@ class Breakdown(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Quota(msgspec.Struct, frozen=True, kw_only=True):
-    """How an account stands against the cap of its plan in a month; `pct` is rounded down, and may exceed 100.
+    """The usage of an account against the cap of its plan in a month. `pct` is rounded down and may exceed 100.
 
     `locked` closes the few operations that answer 402, in the present month alone. A later month begins at
     `resets_at`.
@@ -60,14 +60,14 @@ class Quota(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UpgradeOperation(msgspec.Struct, frozen=True, kw_only=True):
-    """How to subscribe; a link for the account comes from there alone (R-BILL-07)."""
+    """The operation to subscribe with. Only that operation returns a link for the account (R-BILL-07)."""
 
     method: Literal["POST"] = "POST"
     path: Literal["/v1/billing/checkout"] = "/v1/billing/checkout"
 
 
 class Upgrade(msgspec.Struct, frozen=True, kw_only=True):
-    """The next larger plan, if there is one and this installation can sell it."""
+    """The next larger plan, if this installation sells one."""
 
     available: bool
     recommended_plan: str | None
@@ -75,7 +75,7 @@ class Upgrade(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NoticePayload(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client's interface may show as it is."""
+    """A message that a client may show unchanged."""
 
     kind: Literal["quota_near", "quota_over"]
     period: Period
@@ -87,7 +87,7 @@ class NoticePayload(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BillingNotice(msgspec.Struct, frozen=True, kw_only=True):
-    """Said beside answers to people whose account is near or over its quota (R-BILL-11, R-BILL-12)."""
+    """Present when the account is near or over its quota (R-BILL-11, R-BILL-12)."""
 
     should_notify_human: bool
     message_for_human: str
@@ -95,7 +95,7 @@ class BillingNotice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """What the projects of an account have sent in a month, deleted ones included."""
+    """The usage of an account's projects in a month, including deleted projects."""
 
     period: Period
     plan: str
@@ -111,7 +111,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """One UTC day of an account; `date` is its midnight."""
+    """One UTC day of an account. `date` is its midnight."""
 
     date: Epoch
     total_events: Count
@@ -121,7 +121,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UsageHistory(msgspec.Struct, frozen=True, kw_only=True):
-    """The last days of an account, oldest first, with the days on which nothing came."""
+    """The last days of an account, oldest first, including days without data."""
 
     days: Annotated[int, Meta(ge=1, le=365)]
     snapshots: list[Snapshot]

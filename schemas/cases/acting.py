@@ -16,41 +16,41 @@ CaseRevision = Annotated[
 
 
 class ActOnCase(Closed, frozen=True):
-    """Resolve, ignore or reopen a case as it stands at a revision."""
+    """Resolve, ignore or reopen a case at a revision."""
 
     case_revision: CaseRevision
 
 
 class AssignCase(Closed, frozen=True):
-    """Who is to look after the case: a member of the project; null: nobody."""
+    """The member to assign the case to, or null to unassign it."""
 
     case_revision: CaseRevision
     user_id: Identifier | None
 
 
 class CommentOnCase(Closed, frozen=True):
-    """What a member has to say about the case."""
+    """A comment on the case."""
 
     case_revision: CaseRevision
     text: Annotated[str, Meta(min_length=1, max_length=5000)]
 
 
 class MergeCase(Closed, frozen=True):
-    """The case of the same project that gets the errors of this one from now on."""
+    """The case of the same project to merge this one into. Later errors are counted there."""
 
     case_revision: CaseRevision
     into_case_id: Identifier
 
 
 class SplitCase(Closed, frozen=True):
-    """The fingerprint whose errors are to be a case of their own again; it was merged into this one."""
+    """The merged fingerprint to split off into a case of its own."""
 
     case_revision: CaseRevision
     fingerprint: Annotated[str, Meta(min_length=1, max_length=200)]
 
 
 class CaseActed(msgspec.Struct, frozen=True, kw_only=True):
-    """How the case stands afterwards. `split_case_id` names the case that was split off (absent: none was)."""
+    """The case after the command. `split_case_id` names the case that was split off."""
 
     case_id: str
     project_id: str
@@ -63,7 +63,7 @@ class CaseActed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CaseCommented(msgspec.Struct, frozen=True, kw_only=True):
-    """The comment as it was written; `created_at` in epoch seconds. `revision`: the case's, as before."""
+    """The comment. `created_at` is in epoch seconds. `revision` is the case's, unchanged by a comment."""
 
     id: str
     case_id: str

@@ -17,7 +17,7 @@ AgentRunStatus = Literal["pr_opened", "escalated", "marked_spurious", "failed"]
 
 
 class RecordAgentRun(Closed, frozen=True):
-    """The outcome, what there is to say about it, and the pull request if there is one."""
+    """The outcome, a summary, and the pull request if there is one."""
 
     status: AgentRunStatus
     summary_md: Annotated[str, Meta(max_length=20000)] | msgspec.UnsetType = msgspec.UNSET
@@ -25,7 +25,7 @@ class RecordAgentRun(Closed, frozen=True):
 
 
 class AgentRunRecordedBody(msgspec.Struct, frozen=True, kw_only=True):
-    """The record, and how the case stands afterwards."""
+    """The record, and the case after it."""
 
     id: str
     case_id: str

@@ -39,11 +39,11 @@ class LogUser(msgspec.Struct, frozen=True):
 
 
 class LogEvent(msgspec.Struct, frozen=True):
-    """A log event. Unknown keys are ignored; null stands for an absent optional key, also for a tag.
+    """A log event. Unknown keys are ignored. Null stands for an absent optional key, also for a tag.
 
-    Odd numbers, characters and depth are adjusted, not refused, and so are more than 5000 values (G-133).
+    Invalid numbers and characters, deep nesting and more than 5000 values are adjusted, not rejected (G-133).
 
-    `extra` holds at most 65536 bytes when written as JSON; `extra.exception` (`type`, `frames` of `file`, `function`,
+    `extra` holds at most 65536 bytes when written as JSON. `extra.exception` (`type`, `frames` of `file`, `function`,
     `in_app`) refines the grouping.
     """
 
@@ -59,7 +59,7 @@ class LogEvent(msgspec.Struct, frozen=True):
 class LogAccepted(msgspec.Struct, frozen=True):
     """The event is stored and counted in its case. `case_id` and `fingerprint` are null below error level.
 
-    `adjusted`: in how many places the event was changed so that it could be taken; absent when in none (G-133).
+    `adjusted` is the number of members that were changed before it was stored, absent if none (G-133).
     """
 
     id: str

@@ -6,7 +6,7 @@ import msgspec
 
 
 class ExportLogsPartialSuccess(msgspec.Struct, frozen=True, rename="camel"):
-    """How many log records of an export were not stored, and why; a whole number as text, as its mapping has it."""
+    """The number of log records of an export that were rejected, as text, and the reason."""
 
     rejected_log_records: str
     error_message: str
@@ -19,7 +19,7 @@ class ExportLogsAnswer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ExportStatus(msgspec.Struct, frozen=True):
-    """An error as google.rpc.Status: a code of gRPC, and a message that begins with the code of the error here."""
+    """An error as google.rpc.Status: the gRPC code, and a message that begins with this service's error code."""
 
     code: int
     message: str

@@ -16,7 +16,7 @@ class UsersQuery(msgspec.Struct, frozen=True):
 
 
 class AffectedUser(msgspec.Struct, frozen=True, kw_only=True):
-    """A person who met errors, as telemetry names them; `last_seen_at` in epoch seconds."""
+    """A person affected by errors, as telemetry names them. `last_seen_at` is in epoch seconds."""
 
     user_id: str
     user_email: str | None
@@ -26,9 +26,9 @@ class AffectedUser(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CaseUsers(msgspec.Struct, frozen=True, kw_only=True):
-    """Who met the errors of a case, most often first, at most 500. Not `complete`: a case with more people than that.
+    """The people affected by a case, most affected first, at most 500. `complete` is false beyond that.
 
-    `distinct_fingerprints` counts the cases, of this one and those merged into it, that a person met.
+    `distinct_fingerprints` counts the cases that affected a person, merged ones included.
     """
 
     case_id: str
@@ -38,7 +38,7 @@ class CaseUsers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProjectUsers(msgspec.Struct, frozen=True, kw_only=True):
-    """Who met errors of a project within `window_days`, most often first.
+    """The people affected by errors of a project within `window_days`, most affected first.
 
     All numbers count the errors since `counted_from` (epoch seconds). Not `complete`: there were more before it within
     the window than one read looks at.
@@ -55,14 +55,14 @@ class ProjectUsers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Person(msgspec.Struct, frozen=True):
-    """What telemetry calls a person."""
+    """The id of a person in telemetry."""
 
     distinct_id: str
     email: str | None
 
 
 class PersonStats(msgspec.Struct, frozen=True):
-    """What is still kept of a person. Counts end at `counted_to`: so many may be more."""
+    """The stored data of a person. Each count stops at `counted_to`."""
 
     total_events: int
     error_count: int
@@ -74,7 +74,7 @@ class PersonStats(msgspec.Struct, frozen=True):
 class PersonEvent(msgspec.Struct, frozen=True, kw_only=True):
     """An event of a person. `name` is the event's, or the message of a log.
 
-    `adjusted`: the places of it that were changed so that it could be taken (G-133).
+    `adjusted` lists the members that were changed before it was stored (G-133).
     """
 
     id: str
@@ -89,7 +89,7 @@ class PersonEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PersonSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a person; without `person` nothing is. All of it is evidence from telemetry."""
+    """A summary of a person, from telemetry. `person` is null for an unknown person."""
 
     project_id: str
     distinct_id: str

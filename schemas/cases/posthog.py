@@ -20,21 +20,21 @@ Refused = Annotated[int, Meta(ge=1)] | msgspec.UnsetType
 
 
 class PosthogAccepted(msgspec.Struct, frozen=True):
-    """All events are stored but for those `refused`, which would be so again."""
+    """All events are stored, except those `refused`. Do not retry those."""
 
     status: Annotated[int, Meta(ge=1, le=1)]
     refused: Refused = msgspec.UNSET
 
 
 class PosthogCaptured(msgspec.Struct, frozen=True):
-    """The same, as the newest of their routes says it."""
+    """The same, in the form of their newest route."""
 
     status: Literal["Ok"]
     refused: Refused = msgspec.UNSET
 
 
 class PosthogFlags(msgspec.Struct, frozen=True, kw_only=True):
-    """No flags, no session recording, nothing to configure: an SDK goes on with its own defaults."""
+    """No flags, no session recording and no configuration: an SDK keeps its defaults."""
 
     flags: dict[str, Any] = {}
     featureFlags: dict[str, bool] = {}  # noqa: N815 - a name of theirs, as all below

@@ -12,6 +12,6 @@ MAX_UNPACKED_BYTES = 4 * 1024 * 1024
 
 
 class SentryAccepted(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The event with this id is stored and counted in its case; absent when there was none in the envelope."""
+    """The event with this id is stored and counted in its case. The id is absent for an envelope without event."""
 
     id: str | msgspec.UnsetType = msgspec.UNSET

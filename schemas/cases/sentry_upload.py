@@ -13,7 +13,7 @@ Sha1 = Annotated[str, Meta(pattern=patterns.SHA1)]
 
 
 class ChunkUpload(msgspec.Struct, frozen=True, kw_only=True):
-    """How to send parts of bundles; sizes in bytes."""
+    """The settings for uploading parts of bundles. Sizes are in bytes."""
 
     url: str
     chunkSize: int  # noqa: N815 - so the protocol calls it
@@ -35,7 +35,7 @@ class ChunksStored(msgspec.Struct, frozen=True):
 class AssembleBundle(msgspec.Struct, frozen=True, kw_only=True):
     """A bundle: the SHA-1 of the whole and of its parts in order. Unknown keys are ignored.
 
-    `projects` are ids of projects; `version` is the release.
+    `projects` are ids of projects and `version` is the release.
     """
 
     checksum: Sha1
@@ -45,7 +45,7 @@ class AssembleBundle(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Assembled(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a bundle: parts are missing, its files are stored, or why they are not."""
+    """The state of a bundle: parts missing, stored, or failed with a reason."""
 
     state: Literal["not_found", "ok", "error"]
     missingChunks: list[str]  # noqa: N815 - so the protocol calls it

@@ -24,7 +24,7 @@ SourceUrl = Annotated[
         min_length=1,
         max_length=1000,
         pattern=patterns.LABEL,
-        description="Of the minified file; ~ in the place of scheme and host stands for any.",
+        description="URL of the minified file, where ~ instead of scheme and host matches any.",
     ),
 ]
 
@@ -39,7 +39,7 @@ class UploadSourceMapQuery(msgspec.Struct, frozen=True):
 
 
 class SourceMap(msgspec.Struct, frozen=True, kw_only=True):
-    """A file as it is kept. `size` is in bytes as sent and `sha256` of them; `stored_at` in epoch seconds."""
+    """A stored file. `size` counts the bytes as sent and `sha256` is their hash. `stored_at` is in epoch seconds."""
 
     id: str
     kind: SourceMapKind
@@ -52,7 +52,7 @@ class SourceMap(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SourceMapStored(SourceMap, frozen=True, kw_only=True):
-    """The file is stored. `unchanged`: the same bytes were there already, and nothing was done.
+    """The file is stored. `unchanged` is true if the same bytes were already stored.
 
     `project_bytes` is what the files of the project are together, of at most `max_project_bytes`.
     """
@@ -71,7 +71,7 @@ class SourceMapQuery(PageQuery, frozen=True):
 
 
 class SourceMapList(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of files, newest first, and what all of them are together."""
+    """A page of files, newest first, and the total of all files."""
 
     project_id: str
     source_maps: list[SourceMap]
@@ -84,7 +84,7 @@ class SourceMapList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SourceMapRemoved(msgspec.Struct, frozen=True, kw_only=True):
-    """The file is found no more, and its bytes go within two hours."""
+    """The file is removed. Its bytes are deleted within two hours."""
 
     id: str
     project_id: str

@@ -30,13 +30,13 @@ class CreateSuppression(Closed, frozen=True):
 
 
 class PreviewSuppression(Closed, frozen=True):
-    """The pattern of a rule that might be made."""
+    """The pattern of a possible rule."""
 
     fingerprint_pattern: Pattern
 
 
 class Suppression(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule as it was made; `created_at` in epoch seconds."""
+    """A rule. `created_at` is in epoch seconds."""
 
     id: str
     fingerprint_pattern: str
@@ -47,7 +47,7 @@ class Suppression(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SuppressionList(msgspec.Struct, frozen=True):
-    """All rules of a project, newest first: the order in which they count."""
+    """All rules of a project, newest first. The first match decides."""
 
     project_id: str
     suppressions: list[Suppression]
@@ -56,14 +56,14 @@ class SuppressionList(msgspec.Struct, frozen=True):
 
 
 class SuppressionCreated(Suppression, frozen=True, kw_only=True):
-    """The rule that was made."""
+    """The created rule."""
 
     project_id: str
     next_action: str
 
 
 class SuppressionRemoved(msgspec.Struct, frozen=True, kw_only=True):
-    """The rule that is no more; what it did to cases stays done."""
+    """The removed rule. Its earlier effects on cases remain."""
 
     id: str
     project_id: str
@@ -72,11 +72,11 @@ class SuppressionRemoved(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PreviewWindow(msgspec.Struct, frozen=True):
-    """How many errors of the last `days` match; when not `complete`, at least so many.
+    """The number of matching errors in the last `days`, a lower bound if not `complete`.
 
-    Of those since `counted_from` (epoch seconds) none is missing: the window's beginning when it is complete, later
-    where counting took too long or retention has taken older ones, null where some of the latest may be missing. There
-    are no more than `at_most`, by the counters of the cases; null where not all cases were compared.
+    The count covers all errors since `counted_from` (epoch seconds). That is the start of a complete window, later if
+    counting took too long or retention deleted older errors, and null if recent errors may be missing. `at_most` is an
+    upper bound from the counters of the cases, null if not all cases were compared.
     """
 
     days: int
@@ -87,10 +87,10 @@ class PreviewWindow(msgspec.Struct, frozen=True):
 
 
 class SuppressionPreview(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rule with this pattern would have met.
+    """The cases that match a pattern.
 
-    `cases` are those that match; not `complete`: at least so many, for those that were opened before `compared_from`
-    (epoch seconds) were not compared.
+    `cases` is their number, a lower bound if not `complete`: cases opened before `compared_from` (epoch seconds)
+    were not compared.
     """
 
     project_id: str

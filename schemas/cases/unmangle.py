@@ -22,10 +22,10 @@ Verdict = Literal[
 
 
 class UnmangledFrame(msgspec.Struct, frozen=True, kw_only=True):
-    """A frame, innermost first. Lines and columns begin at 1; `original_…` is null unless it is `resolved`.
+    """A frame, innermost first. Lines and columns begin at 1. `original_…` is null unless it is `resolved`.
 
-    `verdict` says what came of it and `advice` what to do about it. The lines around the place come from the map;
-    `original_source` is a name that the map gives, never a path that leads out of a project.
+    `verdict` is the result and `advice` the remedy. The surrounding lines come from the map. `original_source` is a
+    name from the map, never a path out of the project.
     """
 
     index: int
@@ -47,7 +47,7 @@ class UnmangledFrame(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UnmangledCase(msgspec.Struct, frozen=True, kw_only=True):
-    """The frames of the latest error that is kept; none of them is left out because it could not be resolved.
+    """The frames of the latest stored error, including those that could not be resolved.
 
     `release_id` is the release that the error came with, or `unknown`. `unmapped_source_urls` lists each file once.
     """

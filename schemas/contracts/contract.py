@@ -23,8 +23,8 @@ MAX_EFFECTS = 50
 ENTRY_SCHEMA = {
     "type": "object",
     "description": (
-        "An entry as a render answers it. `bindings` and `readiness_assertions` follow the playbook's"
-        " render_request_schema; `policy` is what the server renders from them."
+        "An entry as a render returns it. `bindings` and `readiness_assertions` follow the playbook's"
+        " render_request_schema. The server renders `policy` from them."
     ),
     "properties": {
         "playbook": {
@@ -58,7 +58,7 @@ class ContractInput(Closed, frozen=True):
 
 
 class EnableRequest(Closed, frozen=True):
-    """Which automation to turn on; all of them when none is named."""
+    """The automation to enable. All of them when none is named."""
 
     automation_id: AutomationId | UnsetType = UNSET
 
@@ -70,14 +70,14 @@ class PauseRequest(Closed, frozen=True):
 
 
 class DisableRequest(Closed, frozen=True):
-    """Turning one automation off; turning on is a different operation."""
+    """Disable one automation. To enable one, use the enable operation."""
 
     enabled: Annotated[bool, Meta(extra_json_schema={"const": False})]
     reason: Reason | UnsetType = UNSET
 
 
 class EnableReceipt(msgspec.Struct, frozen=True, kw_only=True):
-    """Durable record of one enable: who turned on what, on which contract. It only reports (G-103)."""
+    """The record of one enable: the person, the automations and the contract (G-103)."""
 
     receipt_id: str
     contract_id: str
@@ -106,7 +106,7 @@ class ContractAutomation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AutomationContract(msgspec.Struct, frozen=True, kw_only=True):
-    """The artifact that PUT, GET and PATCH answer with; `etag` is also the response header."""
+    """The contract, as PUT, GET and PATCH return it. `etag` is also the response header."""
 
     contract_id: str
     project_id: str
@@ -126,7 +126,7 @@ class AutomationContract(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EnableAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The receipt of an enable with the contract as it stands now; on a replay they may differ."""
+    """The receipt of an enable with the current contract. On a replay they may differ."""
 
     enable_receipt: EnableReceipt
     contract: AutomationContract
@@ -135,16 +135,16 @@ class EnableAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FenceEvent(msgspec.Struct, frozen=True):
-    """The event from which on nothing begins: a stream of the log, and its revision."""
+    """The event after which nothing new begins: its stream and revision."""
 
     stream_id: str
     revision: int
 
 
 class StartedEffect(msgspec.Struct, frozen=True):
-    """A call to a provider that began before the stop and is not settled: a stop takes nothing back.
+    """A provider call that began before the stop and is not settled. A stop does not undo it.
 
-    `unresolved`: its run is over, and nobody knows what became of it.
+    `unresolved`: its run has ended, and the result of the call is unknown.
     """
 
     kind: Literal["draft_pr", "auto_merge"]
@@ -158,8 +158,8 @@ class StartedEffect(msgspec.Struct, frozen=True):
 class PauseAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The contract with everything off, and what had begun before.
 
-    `effects_started` is null when it could not be read in time: the stop is in force all the same, and
-    automation-control lists them.
+    `effects_started` is null if it could not be read in time. The stop is in force, and automation-control
+    lists the effects.
     """
 
     contract: AutomationContract
@@ -171,7 +171,7 @@ class PauseAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DisabledContract(AutomationContract, frozen=True, kw_only=True):
-    """The contract with one automation off, and what that one had begun before; both as in PauseAnswer."""
+    """The contract with one automation off, and its earlier effects, both as in PauseAnswer."""
 
     fence: FenceEvent
     effects_started: Annotated[list[StartedEffect], Meta(max_length=MAX_EFFECTS)] | None = None
@@ -195,14 +195,14 @@ class AutomationGap(msgspec.Struct, frozen=True):
 
 
 class Readiness(msgspec.Struct, frozen=True):
-    """Whether every automation could be enabled now."""
+    """The readiness of every automation."""
 
     ready: bool
     gaps: list[AutomationGap]
 
 
 class ContractValidation(msgspec.Struct, frozen=True, kw_only=True):
-    """What a PUT of this input would answer; `contract_sha256` is null while the input is not valid."""
+    """The validation of the input. `contract_sha256` is null if the input is not valid."""
 
     valid: bool
     project_id: str

@@ -40,7 +40,7 @@ class OutputCheck(msgspec.Struct, frozen=True):
 
 
 class OutputProviderProof(msgspec.Struct, frozen=True):
-    """What trusted CI saw last; for auto_merge also what it saw before the grant, else an empty list and nulls.
+    """The last observation of trusted CI. For auto_merge, also the one before the grant.
 
     That is: the required checks as they passed, protection enforced, no bypass, auto-merge still off (R-AUT-42).
     """
@@ -79,7 +79,7 @@ class OutputSample(msgspec.Struct, frozen=True):
 
 
 class OutputVerification(Closed, frozen=True):
-    """How the deploy turned out."""
+    """The result of the deploy."""
 
     outcome: Literal["pending", "no_recurrence", "recurred", "insufficient_traffic"]
     sample: OutputSample | None
@@ -114,7 +114,7 @@ class MetricFinding(Closed, frozen=True, tag_field="kind", tag="metric"):
 
 
 class HypothesisFinding(Closed, frozen=True, tag_field="kind", tag="hypothesis"):
-    """A guess worth a human's time; never a claim of cause."""
+    """A guess worth a human's time, never a claim of cause."""
 
     rank: Annotated[int, Meta(ge=1, le=100)]
     title: Name
@@ -126,7 +126,7 @@ class HypothesisFinding(Closed, frozen=True, tag_field="kind", tag="hypothesis")
 
 
 class ReadinessGapFinding(Closed, frozen=True, tag_field="kind", tag="readiness_gap"):
-    """Something that kept the review from saying more."""
+    """A gap that limited the review."""
 
     code: Annotated[str, Meta(min_length=1, max_length=160)]
     message: Text2000

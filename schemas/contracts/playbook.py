@@ -299,7 +299,7 @@ Assertions = ErrorToDraftPrAssertions | WeeklyFunnelReviewAssertions
 
 
 class RenderRequest(Closed, frozen=True):
-    """Any render request; `bindings` and `readiness_assertions` are those of the playbook in the path."""
+    """Any render request. `bindings` and `readiness_assertions` are those of the playbook in the path."""
 
     version: Annotated[str, Meta(description="The playbook version that is bound.")]
     bindings: dict[str, Any]
@@ -329,7 +329,7 @@ class RelatedOperation(msgspec.Struct, frozen=True):
 
 
 class PlaybookEndpoints(msgspec.Struct, frozen=True):
-    """Where a playbook is read and rendered."""
+    """The operations that read and render a playbook."""
 
     detail: str
     render: str
@@ -369,7 +369,7 @@ class PlaybookCatalog(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Gap(msgspec.Struct, frozen=True):
-    """Something that has to be true before an automation can be enabled."""
+    """A condition for enabling an automation."""
 
     code: str
     message: str

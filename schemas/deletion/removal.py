@@ -12,17 +12,17 @@ from schemas.kernel.shape import Closed, Epoch
 CONFIRM = "DELETE"
 
 Count = Annotated[int, Meta(ge=0)]
-PollAfter = Annotated[int, Meta(ge=1, description="Seconds after which a repeat is worth it.")]
+PollAfter = Annotated[int, Meta(ge=1, description="Seconds to wait before a retry.")]
 
 
 class DeleteAccount(Closed, frozen=True):
-    """Delete one's own account; `confirm` is the word DELETE."""
+    """Delete your account. `confirm` is the word DELETE."""
 
     confirm: str
 
 
 class ManifestCounts(msgspec.Struct, frozen=True):
-    """How much of each kind goes."""
+    """The number of each kind to delete."""
 
     contracts: Count
     automations: Count
@@ -39,7 +39,7 @@ class ManifestCounts(msgspec.Struct, frozen=True):
 
 
 class DeletedThing(msgspec.Struct, frozen=True):
-    """One thing that goes, without anything that was written in it. `type` is a member of `counts`."""
+    """One object to delete, without its content. `type` is a member of `counts`."""
 
     id: str
     type: str
@@ -59,7 +59,7 @@ class AutomationDeletionManifest(msgspec.Struct, frozen=True):
 
 
 class FollowUpOutside(msgspec.Struct, frozen=True):
-    """Something outside that this service cannot end."""
+    """An effect outside the service, which the service cannot stop."""
 
     kind: str
     reference: str | None
@@ -68,7 +68,7 @@ class FollowUpOutside(msgspec.Struct, frozen=True):
 
 
 class DeletionProgress(msgspec.Struct, frozen=True):
-    """What is left, each number up to 10000: projects of an account, open runs, receipts and claims, telemetry."""
+    """The remaining objects, each number capped at 10000."""
 
     projects_left: Count
     open_left: Count
@@ -76,7 +76,7 @@ class DeletionProgress(msgspec.Struct, frozen=True):
 
 
 class ProjectDeleting(msgspec.Struct, frozen=True, kw_only=True):
-    """A deletion under way: repeat the request with its key to see it go on, and its `progress`."""
+    """A deletion in progress. Repeat the request with its key to read its `progress`."""
 
     status: Literal["deleting"]
     phase: Literal["fenced", "purging"]
@@ -104,7 +104,7 @@ class ProjectDeleted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CascadedCounts(msgspec.Struct, frozen=True):
-    """What goes with an account. While its projects are not all fenced, they are not all counted."""
+    """The objects deleted with an account. Counts are complete once all its projects are fenced."""
 
     projects: Count
     api_keys: Count
@@ -115,7 +115,7 @@ class CascadedCounts(msgspec.Struct, frozen=True):
 
 
 class AccountDeleting(msgspec.Struct, frozen=True, kw_only=True):
-    """A deletion of an account under way: repeat the request with its key to see it go on, and its `progress`."""
+    """A deletion of an account in progress. Repeat the request with its key to read its `progress`."""
 
     status: Literal["deleting"]
     phase: Literal["fenced", "purging"]

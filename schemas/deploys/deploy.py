@@ -14,7 +14,7 @@ Environment = Annotated[str, Meta(min_length=1, max_length=160)]
 
 
 class DeployEvent(msgspec.Struct, frozen=True):
-    """A deploy that has really succeeded. Unknown keys are ignored; null stands for an absent optional key."""
+    """A successful deploy. Unknown keys are ignored. Null stands for an absent optional key."""
 
     version: Annotated[str, Meta(min_length=1, max_length=200)]
     environment: Environment | None = None
@@ -26,7 +26,7 @@ class DeployEvent(msgspec.Struct, frozen=True):
 class DeployAccepted(msgspec.Struct, frozen=True):
     """The deploy is recorded. `automation_run_id` names the run it is bound to, or is null.
 
-    A deploy elsewhere than where a run waits for its commit binds nothing: `awaited_environment` says where that is.
+    A deploy to another environment than the run's binds nothing. `awaited_environment` names the run's environment.
     """
 
     id: str

@@ -12,7 +12,7 @@ FLOWS: tuple[str, ...] = get_args(Flow)
 
 
 class QuickStart(msgspec.Struct, frozen=True):
-    """What to do first, in one situation."""
+    """The first call for one situation."""
 
     when: str
     action: str
@@ -20,14 +20,14 @@ class QuickStart(msgspec.Struct, frozen=True):
 
 
 class ProofContract(msgspec.Struct, frozen=True):
-    """What counts as proof of an install, and of an answer."""
+    """The proof required of an install and of an answer."""
 
     install: str
     answering: str
 
 
 class Root(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The entry point. A pointer is absent while its target is not built; all others resolve."""
+    """The entry point. A pointer is absent while its target is not built. All others resolve."""
 
     name: str
     docs: str
@@ -61,7 +61,7 @@ class Root(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SchemaQuery(msgspec.Struct, frozen=True):
-    """Filters of the schema document; `path` and `method` belong together."""
+    """Filters of the schema document. `path` and `method` belong together."""
 
     flow: Flow | None = None
     tag: Annotated[str, Meta(min_length=1, max_length=100)] | None = None
@@ -72,7 +72,7 @@ class SchemaQuery(msgspec.Struct, frozen=True):
 
 
 class SchemaDocument(msgspec.Struct, frozen=True):
-    """The schema document, whole or filtered; the index has `flows` and `operations` in place of `paths`."""
+    """The schema document, whole or filtered. The index has `flows` and `operations` in place of `paths`."""
 
     openapi: Literal["3.1.0"]
     info: dict[str, Any]

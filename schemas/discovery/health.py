@@ -23,7 +23,7 @@ class Check(msgspec.Struct, frozen=True):
 
 
 class Ready(msgspec.Struct, frozen=True):
-    """The process can serve; degraded when the sequencer, a reader of the log or the sweep lags behind."""
+    """The process can serve. It is degraded when the sequencer, a reader of the log or the sweep lags behind."""
 
     status: Literal["ready", "degraded"]
     checks: list[Check]

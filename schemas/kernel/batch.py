@@ -23,11 +23,11 @@ class ItemName(msgspec.Struct, frozen=True):
 
 
 class ItemResult(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What became of one item: the answer that it would have had alone.
+    """The result of one item, as if it had been sent alone.
 
-    `index` is its place in the body, from 0 on; `status` is 202 when it is stored, and then `id` names its record.
-    `replayed`: it had been stored before. `case_id` names the case that an error is in. `adjusted`: in how many places
-    the item was changed so that it could be taken (G-133).
+    `index` is its place in the body, from 0 on. `status` is 202 when it is stored, and then `id` names its record.
+    `replayed`: the item was already stored. `case_id` names the case of an error. `adjusted` is the number of members
+    that were changed before the item was stored (G-133).
     """
 
     id: str | msgspec.UnsetType = msgspec.UNSET
@@ -40,7 +40,7 @@ class ItemResult(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class BatchAccepted(msgspec.Struct, frozen=True):
-    """The answer to a batch: every item that was accepted is stored. `accepted` and `refused` add up to the items."""
+    """The answer to a batch. Every accepted item is stored. `accepted` and `refused` add up to the items."""
 
     items: list[ItemResult]
     accepted: int

@@ -15,7 +15,7 @@ class ErrorText(msgspec.Struct, frozen=True):
 
 
 class ErrorCode(NamedTuple):
-    """What a code means: HTTP status, retryability, and the default texts; `others` are sent where they fit better."""
+    """A code: HTTP status, retryability and the default texts. `others` are sent where they fit better."""
 
     status: int
     retryable: bool
@@ -30,5 +30,5 @@ class ErrorCode(NamedTuple):
 
 
 def code(status: int, message: str, next_action: str, *others: tuple[str, str], retryable: bool = False) -> ErrorCode:
-    """Declare a code; `others` are further messages, each with its next action."""
+    """Declare a code. `others` are further messages, each with its next action."""
     return ErrorCode(status, retryable, message, next_action, tuple(ErrorText(*text) for text in others))

@@ -64,9 +64,9 @@ class InvalidPayloadDetails(msgspec.Struct, frozen=True):
 
 
 class ErrorCatalogueEntry(msgspec.Struct, frozen=True):
-    """A code as `GET /v1/errors` lists it.
+    """An error code.
 
-    `texts` begin with the default. A code of automation is sent with these and no others; another may say more.
+    `texts` begin with the default. A code of automation is sent with these texts only. Other codes may add detail.
     """
 
     code: str

@@ -26,7 +26,7 @@ wrote or chose."""
 Origins = dict[str, Origin]
 WORD = "x-origins"
 _SAID = (
-    "JSON Pointer -> origin of that member and of what is below it; an object with origins of its own is described by "
+    "JSON Pointer -> origin of that member and of all members below it. An object with its own origins is described by "
     "those."
 )
 

@@ -38,7 +38,7 @@ ReviewRequest = ApproveRequest | ReplaceRequest
 
 
 class EvidenceStatus(Closed, frozen=True):
-    """What history and the source have established so far (R-ONB-17)."""
+    """The facts established from history and the source so far (R-ONB-17)."""
 
     historical: Literal["not_established", "historically_observed"]
     source: Literal["pending", "source_verified"]
@@ -52,7 +52,7 @@ class NextOperation(Closed, frozen=True):
 
 
 class NextAction(Closed, frozen=True):
-    """What to do now (R-ONB-24)."""
+    """The next action (R-ONB-24)."""
 
     id: Literal["review_exact_plan", "instrument_and_start_proof", "exercise_and_verify"]
     instruction: str
@@ -82,7 +82,7 @@ class SatisfiedProofSession(Closed, frozen=True):
 
 
 class AnalyticsReceipt(Closed, frozen=True):
-    """One milestone as it was seen under the session's marker."""
+    """One milestone seen under the session's marker."""
 
     event: Name
     provider_boundary: Boundary
@@ -92,7 +92,7 @@ class AnalyticsReceipt(Closed, frozen=True):
 
 
 class ErrorReceipt(Closed, frozen=True):
-    """The safe error as it was seen under the session's marker."""
+    """The safe error seen under the session's marker."""
 
     marker: Name
     provider_boundary: Boundary

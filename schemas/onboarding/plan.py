@@ -57,7 +57,7 @@ class Milestone(Closed, frozen=True):
 
 
 class Failure(Closed, frozen=True):
-    """A failure exit to be captured as an exception; exactly one of a plan is safe to provoke (R-ONB-06)."""
+    """A failure exit to capture as an exception. Exactly one of a plan is safe to provoke (R-ONB-06)."""
 
     marker: Name
     meaning: Meaning
@@ -68,7 +68,7 @@ class Failure(Closed, frozen=True):
 
 
 class Deploy(Closed, frozen=True):
-    """Where the instrumented commit is to be deployed (R-ONB-07)."""
+    """The target of the deploy of the instrumented commit (R-ONB-07)."""
 
     environment: Annotated[str, Meta(min_length=1, max_length=160)]
     sha_source: Literal["git_head"]
@@ -99,7 +99,7 @@ class ErrorObservation(Closed, frozen=True, tag_field="kind", tag="error"):
 
 
 class HistoricalEvidence(Closed, frozen=True):
-    """What the audited window of provider history held; never proof of current placement (R-ONB-12 to R-ONB-15)."""
+    """The audited window of provider history, never proof of current placement (R-ONB-12 to R-ONB-15)."""
 
     status: Literal["historically_observed"]
     source: Literal["provider_cloud"]
@@ -111,7 +111,7 @@ class HistoricalEvidence(Closed, frozen=True):
 
 
 class Plan(Closed, frozen=True):
-    """What a human approves as a whole, by its hash (R-ONB-02, G-081)."""
+    """The plan that a human approves as a whole, by its hash (R-ONB-02, G-081)."""
 
     business_question: Annotated[str, Meta(min_length=1, max_length=1000)]
     plan_markdown: Annotated[str, Meta(min_length=1, max_length=65536)]

@@ -26,7 +26,7 @@ class ProofRequest(Closed, frozen=True):
 
 
 class RuntimeMarker(Closed, frozen=True):
-    """Where the running product puts its marker (R-ONB-28)."""
+    """The place of the marker in the running product (R-ONB-28)."""
 
     property_name: Literal["service_onboarding_proof"]
     value: MarkerValue
@@ -35,7 +35,7 @@ class RuntimeMarker(Closed, frozen=True):
 
 
 class CiMarker(Closed, frozen=True):
-    """Where the deploy job puts its marker (R-ONB-29)."""
+    """The place of the marker in the deploy job (R-ONB-29)."""
 
     header_name: Literal["X-Service-Onboarding-Proof"]
     value: MarkerValue
@@ -57,7 +57,7 @@ class ProofStarted(Closed, frozen=True):
 
 
 class ProofBlocker(Enum):
-    """Why something that may have happened does not count (R-ONB-34)."""
+    """The reason why a possible effect does not count (R-ONB-34)."""
 
     PROJECT_MISMATCH = "proof_session_project_mismatch"
     NOT_ACTIVE = "proof_session_not_active"
@@ -89,7 +89,7 @@ class RemainingProperties(Closed, frozen=True):
 
 
 class RemainingAnalytics(Closed, frozen=True):
-    """What is still missing of analytics (R-ONB-31)."""
+    """The analytics still missing from the proof (R-ONB-31)."""
 
     blockers: tuple[ProofBlocker, ...] = ()
     milestones: tuple[RemainingMilestone, ...] = ()
@@ -97,7 +97,7 @@ class RemainingAnalytics(Closed, frozen=True):
 
 
 class RemainingSafeError(Closed, frozen=True):
-    """What is still missing of the safe error (R-ONB-32)."""
+    """The safe error still missing from the proof (R-ONB-32)."""
 
     marker: Name
     provider_boundary: Boundary
@@ -108,14 +108,14 @@ class RemainingSafeError(Closed, frozen=True):
 
 
 class RemainingDeploy(Closed, frozen=True):
-    """What is still missing of the deploy (R-ONB-33)."""
+    """The deploy still missing from the proof (R-ONB-33)."""
 
     environment: Annotated[str, Meta(min_length=1, max_length=160)]
     blockers: Annotated[tuple[ProofBlocker, ...], Meta(min_length=1)]
 
 
 class Remaining(Closed, frozen=True):
-    """Everything that is missing for a complete proof; every member is empty when nothing is."""
+    """The gaps of the proof. Every member is empty when the proof is complete."""
 
     analytics: RemainingAnalytics = RemainingAnalytics()
     safe_error: RemainingSafeError | None = None

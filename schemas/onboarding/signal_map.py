@@ -12,7 +12,7 @@ from schemas.onboarding.plan import Deploy, Failure, HistoricalEvidence, Milesto
 
 
 class SignalMap(Closed, frozen=True, kw_only=True):
-    """What each event and failure of a product means; trusted as source semantics only with a receipt (R-MAP-03)."""
+    """The meaning of each event and failure. Trusted as source semantics only with a receipt (R-MAP-03)."""
 
     project_id: Identifier
     contract_version: Literal[3] = 3

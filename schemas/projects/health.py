@@ -13,9 +13,9 @@ Count = Annotated[int, Meta(ge=0)]
 
 
 class UsageThisMonth(msgspec.Struct, frozen=True, kw_only=True):
-    """What the project has sent in the current UTC month; `errors` counts every log event.
+    """The usage of the project in the current UTC month. `errors` counts every log event.
 
-    `account_total_events` is what its account has sent, with all of its projects: what the plan's cap counts.
+    `account_total_events` covers all projects of its account. The plan's cap applies to it.
     """
 
     period: Annotated[str, Meta(pattern=r"^\d{4}-\d{2}$")]
@@ -27,9 +27,9 @@ class UsageThisMonth(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewCases(msgspec.Struct, frozen=True, kw_only=True):
-    """How many cases errors have opened in the current hour, of as many as may be (G-136).
+    """The number of cases opened by errors in the current hour, and its limit (G-136).
 
-    What is new beyond `limit` is counted in the case that `overflow_case_id` names, if there is one yet.
+    New errors beyond `limit` are counted in the case `overflow_case_id`, null before the first.
     """
 
     hour_started_at: Epoch
@@ -39,7 +39,7 @@ class NewCases(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WebhookHealth(msgspec.Struct, frozen=True, kw_only=True):
-    """How the latest delivery of a webhook went."""
+    """The latest delivery of a webhook."""
 
     id: str
     last_status: int | None
@@ -47,7 +47,7 @@ class WebhookHealth(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProjectHealth(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether data arrives, and what needs attention."""
+    """The state of the project's data, and the conditions that need attention."""
 
     project_id: str
     last_event_received_at: Epoch | None

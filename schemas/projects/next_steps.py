@@ -12,9 +12,9 @@ Count = Annotated[int, Meta(ge=0)]
 
 
 class ProjectState(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a project has come.
+    """The progress of a project.
 
-    A signal is in scope when the approved signal map names it or some of it has arrived; `signal_types` lists those in
+    A signal is in scope when the approved signal map names it or some of it has arrived. `signal_types` lists those in
     scope. `answer_ready`: the source is verified and every question of the signal map has its data.
     """
 

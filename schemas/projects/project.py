@@ -15,13 +15,13 @@ RoleName = Literal["owner", "member"]
 
 
 class CreateProject(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Create a project; the caller becomes its owner."""
+    """Create a project. The caller becomes its owner."""
 
     name: Annotated[str, Meta(min_length=1, max_length=200, pattern=patterns.LABEL)]
 
 
 class SdkSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What SDKs of others are given to send here, and nothing else (G-142).
+    """The settings for SDKs of other services (G-142).
 
     `sentry_dsn` is for those of Sentry, `posthog_host` and `posthog_key` for those of PostHog, and the others are the
     values of `OTEL_EXPORTER_OTLP_ENDPOINT` and `OTEL_EXPORTER_OTLP_HEADERS` for those of OpenTelemetry.
@@ -63,7 +63,7 @@ class ProjectCreatedBody(DsnEndpoints, frozen=True, kw_only=True):
 
 
 class ProjectItem(msgspec.Struct, frozen=True, kw_only=True):
-    """A project as its members list it; never with the raw DSN."""
+    """A project as its members list it, never with the raw DSN."""
 
     id: str
     project_id: str
@@ -85,7 +85,7 @@ class ProjectList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DsnBody(msgspec.Struct, frozen=True, kw_only=True):
-    """The DSN, raw where a recovery copy exists, and what to paste into SDKs of others."""
+    """The DSN, raw if a recovery copy exists, and the settings for SDKs of other services."""
 
     project_id: str
     alias: Alias
@@ -99,13 +99,13 @@ class DsnBody(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VerifyDsn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Ask whether a DSN is this project's."""
+    """Check a DSN against this project."""
 
     dsn: Annotated[str, Meta(min_length=1, max_length=1000)]
 
 
 class DsnVerified(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether it is; `parsed_project_id` is the project that the text names, whatever its key."""
+    """The result. `parsed_project_id` is the project named in the text, whatever its key."""
 
     ok: bool
     project_id: str
@@ -116,7 +116,7 @@ class DsnVerified(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RotateDsn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Replace the DSN; takes no members."""
+    """Replace the DSN. The body is an empty object."""
 
 
 class DsnRotatedBody(DsnEndpoints, frozen=True, kw_only=True):

@@ -15,14 +15,14 @@ from schemas.runs.run import Run
 
 
 class ReadReportSource(Closed, frozen=True):
-    """The fence of a runner's command. What is read, and over which periods, is the contract's and the slot's."""
+    """The fence of a runner's command. The contract and the slot define the source and its periods."""
 
     state_revision: StateRevision
     lease_epoch: LeaseEpoch
 
 
 class RecordReport(Closed, frozen=True):
-    """The one report of the run; it names the source that it rests on."""
+    """The one report of the run. It names its source."""
 
     state_revision: StateRevision
     lease_epoch: LeaseEpoch
@@ -50,7 +50,7 @@ class SourceColumn(msgspec.Struct, frozen=True):
 
 
 class SourceGap(msgspec.Struct, frozen=True):
-    """Why nothing could be read: in the form of a finding, which a report may hold as it is."""
+    """The reason for a failed read, in the form of a finding that a report may contain."""
 
     kind: Literal["readiness_gap"]
     code: str
@@ -69,7 +69,7 @@ RECORDED_ORIGINS = origins(
 
 @originated
 class ReportSource(Told, frozen=True, kw_only=True):
-    """What the run's report rests on: read once, and the same for ever.
+    """The source of the run's report, read once and never changed.
 
     `source_hash` is the SHA-256 of the RFC 8785 form of `{blueprint_id, events, periods, rows}`, where `periods` holds
     the four bounds. `sample_size` is how many people began, in the period in which fewer did. When nothing could be
@@ -100,7 +100,7 @@ class ReportSource(Told, frozen=True, kw_only=True):
 
 @originated
 class RecordedReport(Told, frozen=True, kw_only=True):
-    """The report as it was recorded: private, untrusted, and leave for nothing."""
+    """The report as recorded: private, untrusted and without authority."""
 
     report_id: str
     run_id: str

@@ -20,7 +20,7 @@ ApprovalStatus = Literal["pending", "approved", "rejected", "expired", "cancelle
 
 
 class RequestApproval(Closed, frozen=True, kw_only=True):
-    """A request for approval. `summary` and `evidence` come from the runner: shown, never acted upon."""
+    """A request for approval. `summary` and `evidence` come from the runner. They are shown, never acted upon."""
 
     state_revision: StateRevision
     lease_epoch: LeaseEpoch
@@ -75,7 +75,7 @@ class Approval(Told, frozen=True, kw_only=True):
 
 @originated
 class RequestedApproval(Approval, frozen=True, kw_only=True):
-    """A request as its runner is answered, with the revision of the run that its next command names."""
+    """A request as its runner sees it, with the run revision for the runner's next command."""
 
     state_revision: StateRevision
     origins: Annotated[Origins, told(REQUESTED_ORIGINS)]

@@ -16,7 +16,7 @@ MAX_SHOWN = 5000
 
 
 class BacktestInput(Closed, frozen=True):
-    """A contract as a save takes it, and how many days back from now it is tried on."""
+    """A contract as you would save it, and the number of past days to test it on."""
 
     policy_version: Literal[2]
     automations: Annotated[
@@ -38,7 +38,7 @@ class BacktestReceipt(msgspec.Struct, frozen=True):
 
 
 class BacktestUse(msgspec.Struct, frozen=True, kw_only=True):
-    """The most that one automation could have used, had each receipt been claimed and its run gone to its limits."""
+    """The upper bound of one automation's use, with each receipt claimed and each run at its limits."""
 
     automation_id: str
     receipts: int
@@ -48,14 +48,14 @@ class BacktestUse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BacktestUnknown(msgspec.Struct, frozen=True):
-    """What is not known any more: of a case, which is left out; or of the days as a whole (`case_id` is null)."""
+    """A gap in the data: of one case, which is left out, or of whole days (`case_id` is null)."""
 
     case_id: str | None
     missing: list[str]
 
 
 class Backtest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a contract would have done. Decisions and receipts are in the order of their times; nothing was recorded.
+    """The simulated decisions and receipts of a contract, by time. Nothing was recorded.
 
     `considered` counts the cases of every look, `decisions` the answers that changed, as automation-decisions does.
     """

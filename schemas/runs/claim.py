@@ -15,7 +15,7 @@ StateRevision = Annotated[int, Meta(ge=1, le=9007199254740991)]
 
 
 class CreateClaim(Closed, frozen=True):
-    """Which receipt is claimed, at which revision of its case."""
+    """The receipt to claim, and the revision of its case."""
 
     trigger_receipt_id: ObjectId
     case_revision: Annotated[int, Meta(ge=1, le=9007199254740991)]
@@ -28,7 +28,7 @@ class RenewClaim(Closed, frozen=True):
 
 
 class ReleaseClaim(Closed, frozen=True):
-    """Why the claim is released. A runner names its epoch; an owner need not."""
+    """The reason for the release. A runner must send its epoch, an owner need not."""
 
     lease_epoch: LeaseEpoch | UnsetType = UNSET
     reason: Annotated[str, Meta(min_length=1, max_length=2000)] | UnsetType = UNSET

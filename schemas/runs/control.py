@@ -21,7 +21,7 @@ ExceptionKind = Literal[
 
 
 class ControlAutomation(msgspec.Struct, frozen=True, kw_only=True):
-    """An automation of the contract; `next_scheduled_for` is null for one that cases trigger."""
+    """An automation of the contract. `next_scheduled_for` is null if cases trigger it."""
 
     automation_id: str
     name: str
@@ -61,7 +61,7 @@ class ControlOperation(msgspec.Struct, frozen=True):
 
 
 class ControlException(msgspec.Struct, frozen=True, kw_only=True):
-    """A condition that needs attention; it disappears by itself once its cause does."""
+    """A condition that needs attention. It disappears with its cause."""
 
     kind: ExceptionKind
     automation_id: str
@@ -75,7 +75,7 @@ class ControlException(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ControlReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A recent private report; what it says is in its run's output."""
+    """A recent private report. Its content is in its run's output."""
 
     report_id: str
     automation_id: str
@@ -107,7 +107,7 @@ class ControlBounds(msgspec.Struct, frozen=True):
 
 
 class ControlTruncation(msgspec.Struct, frozen=True):
-    """Which lists are truncated."""
+    """The names of the truncated lists."""
 
     credentials: bool
     exceptions: bool

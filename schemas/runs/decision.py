@@ -38,7 +38,7 @@ class DecisionInputs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DecisionThresholds(msgspec.Struct, frozen=True):
-    """What the policy asked for."""
+    """The requirement of the policy."""
 
     minimum_event_count: int
     maximum_last_seen_age_seconds: int
@@ -54,10 +54,10 @@ class DecisionCheck(msgspec.Struct, frozen=True):
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """One decision on one case: whether to issue a receipt for it, or to start the run of its receipt.
+    """One decision on one case: to issue a receipt for it, or to start the run of its receipt.
 
-    A case that passed has `code` null; `code` says why another was passed over. `receipt_id` is empty where no receipt
-    followed. `look` is what looked, `asked_by` the kind of caller behind it. `passed` tells of the thresholds alone.
+    `code` is the reason to pass a case over, null for a case that passed. `receipt_id` is empty without a receipt.
+    `look` is the sweep or request that decided, `asked_by` its kind of caller. `passed` covers the thresholds alone.
     """
 
     decision_id: str

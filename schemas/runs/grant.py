@@ -65,7 +65,7 @@ class ConsumeGrant(Closed, frozen=True, kw_only=True):
 
 
 class GrantBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a grant is bound to: the members of its request, without the fencing token."""
+    """The binding of a grant: the members of its request without the fencing token."""
 
     repository: str | None = None
     base_branch: str | None = None

@@ -26,7 +26,7 @@ class ProofEvent(msgspec.Struct, frozen=True, kw_only=True):
     """One event with its whole envelope.
 
     `recorded_at` counts microseconds since the epoch, as the leaf hash does. `position` is the place in
-    the log of all streams, null for an event so new that it has none yet; no hash of the stream covers it.
+    the log of all streams, null for a new event without one. No hash of the stream covers it.
     """
 
     project_id: str

@@ -24,7 +24,7 @@ ObjectId = Annotated[str, Meta(min_length=1, max_length=100, pattern=patterns.OB
 
 
 class IssueTriggers(Closed, frozen=True):
-    """The automation to issue receipts for; the server's clock and policy decide everything else."""
+    """The automation to issue receipts for. The server's clock and policy decide everything else."""
 
     automation_id: AutomationId
 
@@ -116,7 +116,7 @@ class Skipped(msgspec.Struct, frozen=True):
 
 @originated
 class IssuedTriggers(Told, frozen=True, kw_only=True):
-    """The receipts that are open for the automation now, new and older ones."""
+    """The open receipts of the automation, new and older ones."""
 
     project_id: str
     automation_id: str

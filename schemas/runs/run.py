@@ -42,7 +42,7 @@ PrNumber = Annotated[int, Meta(ge=1, le=2147483647)]
 
 
 class StartRun(Closed, frozen=True):
-    """Which receipt the run comes from."""
+    """The receipt to start the run from."""
 
     trigger_receipt_id: ObjectId
 
@@ -75,7 +75,7 @@ class UpdateRun(Closed, frozen=True, kw_only=True):
 
 
 class RecordUsage(Closed, frozen=True, kw_only=True):
-    """What the runner is about to use; at least one amount is above 0."""
+    """The amounts the runner is about to use. At least one is above 0."""
 
     state_revision: StateRevision
     lease_epoch: LeaseEpoch
@@ -86,14 +86,14 @@ class RecordUsage(Closed, frozen=True, kw_only=True):
 
 
 class CancelRun(Closed, frozen=True):
-    """Why service authority is withdrawn. The command key may stand here in place of the Idempotency-Key."""
+    """The reason for withdrawing service authority. `command_key` may replace the Idempotency-Key."""
 
     reason: Text2000 | UnsetType = UNSET
     command_key: Annotated[str, Meta(min_length=1, max_length=255, pattern=patterns.VISIBLE_ASCII)] | None = None
 
 
 class VerifyRun(Closed, frozen=True):
-    """Verification takes nothing: the server reads traffic and errors itself."""
+    """An empty object: the server reads traffic and errors itself."""
 
 
 class Charges(msgspec.Struct, frozen=True):
@@ -131,14 +131,14 @@ class RunPullRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunCheck(msgspec.Struct, frozen=True):
-    """A check as CI saw it."""
+    """A check, as CI reported it."""
 
     name: str
     conclusion: str
 
 
 class RunProviderProof(msgspec.Struct, frozen=True, kw_only=True):
-    """The latest proof of a trusted CI; readiness facts stay once proven."""
+    """The latest proof of a trusted CI. Readiness facts stay once proven."""
 
     proof_id: str
     observation: Literal["pr_opened", "checks_passed", "auto_merge_enabled", "merged"]
@@ -198,7 +198,7 @@ FOLLOW_UP_ORIGINS = origins(server="kind grant_id instruction", runner="referenc
 
 @originated
 class FollowUp(Told, frozen=True, kw_only=True):
-    """Something outside the service that a person has to look at; the service has not touched it (R-AUT-51)."""
+    """An effect outside the service for a person to inspect. The service has not touched it (R-AUT-51)."""
 
     kind: Literal["inspect_pull_request", "inspect_ci", "inspect_auto_merge", "inspect_deploy"]
     grant_id: str | None
@@ -260,7 +260,7 @@ VERIFIED_ORIGINS = origins(
 
 @originated
 class Run(Told, frozen=True, kw_only=True):
-    """A run in full. `status` is null until one of its six values applies; `output` until the run has all its parts.
+    """A run in full. `status` is null until one of its six values applies, `output` until the run has all its parts.
 
     The output is that of the run's playbook. The report of a review may be long: lists of runs leave it out.
 
@@ -319,7 +319,7 @@ class RunList(Told, frozen=True):
 
 @originated
 class UsageRecorded(Told, frozen=True, kw_only=True):
-    """What the run has used, and what it may still use."""
+    """The used and the remaining budget of the run."""
 
     run_id: str
     charges: Charges
@@ -332,7 +332,7 @@ class UsageRecorded(Told, frozen=True, kw_only=True):
 
 @originated
 class CancelledRun(Told, frozen=True, kw_only=True):
-    """Service authority is closed; what is left outside has to be inspected by a person."""
+    """Service authority is withdrawn. A person has to inspect the remaining effects outside the service."""
 
     run_id: str
     phase: RunPhase
@@ -346,7 +346,7 @@ class CancelledRun(Told, frozen=True, kw_only=True):
 
 @originated
 class VerificationAnswer(Told, frozen=True, kw_only=True):
-    """The state of verification; `poll_after_seconds` is set with 202, `run` with 200."""
+    """The state of verification. `poll_after_seconds` is set with 202, `run` with 200."""
 
     run_id: str
     status: RunStatus

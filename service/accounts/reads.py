@@ -49,7 +49,7 @@ class ListedKey(NamedTuple):
 
 
 class Member(NamedTuple):
-    """A member of a project; joined at `created_at`, in epoch seconds."""
+    """A member of a project, joined at `created_at`, in epoch seconds."""
 
     user_id: str
     email: str
@@ -122,7 +122,7 @@ async def find_sign_in(store: EventStore, device_code_hash: str) -> SignInRow | 
 
 
 async def live_sign_ins(store: EventStore) -> list[SignInRow]:
-    """List the live sign-ins, newest first; their codes are not kept, so they cannot be shown."""
+    """List the live sign-ins, newest first. Their codes are not stored, so they cannot be shown."""
     return await store.find(SIGN_INS.table, f"t.expires_at > {NOW_SECONDS}", order_by="t.started_at desc, t.id desc")
 
 
@@ -143,7 +143,7 @@ async def members_page(store: EventStore, project_id: str, after: PageEnd, limit
 
 
 async def open_invitations(store: EventStore, project_id: str) -> list[InvitationRow]:
-    """List the invitations of a project that can be accepted, newest first; there is a limit to how many there are."""
+    """List the open invitations of a project, newest first. Their number is bounded."""
     where = f"t.project_id = %s and t.status = 'open' and {_STANDS}"
     return await store.find(INVITATIONS.table, where, project_id, order_by="t.invited_at desc, t.id desc")
 

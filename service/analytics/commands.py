@@ -124,7 +124,7 @@ async def insist(attempt: Callable[[], Awaitable[T]]) -> T:
 
 
 async def _ask(store: EventStore, oauth: ProviderOAuth, row: ConnectionRow) -> tuple[Reply, str | None]:
-    """Ask the provider; returns its reply, and the tokens sealed when there are any."""
+    """Ask the provider. Returns its reply, and the sealed tokens if there are any."""
     _require_configured(oauth)
     grant = await store.get(GRANTS, row.project_id, row.id)
     secret = oauth.unseal(row.project_id, row.id, grant.sealed) if grant is not None else None

@@ -41,7 +41,7 @@ class SealedSecret(msgspec.Struct, frozen=True):
 
 
 class DeviceAuthorization(NamedTuple):
-    """The address for the person, and the code for polling; times in seconds."""
+    """The address for the person, and the code for polling. Times are in seconds."""
 
     device_code: str
     user_code: str

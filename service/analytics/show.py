@@ -20,7 +20,7 @@ _NEXT_AFTER_DENIAL = {
 
 
 def started(asked: PendingConnection) -> ConnectionStarted:
-    """Show where a human grants read access; times in seconds."""
+    """Show the page to grant read access on. Times are in seconds."""
     row, device = asked
     return ConnectionStarted(
         connection_id=row.id,

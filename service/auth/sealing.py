@@ -23,7 +23,7 @@ def _cipher(key: bytes, purpose: str) -> AESGCM:
 
 
 def seal(key: bytes | None, purpose: str, scope: str, text: str) -> str | None:
-    """Encrypt a text for a purpose and scope; None when no key is configured."""
+    """Encrypt a text for a purpose and scope. None when no key is configured."""
     if key is None:
         return None
     nonce = os.urandom(NONCE_BYTES)

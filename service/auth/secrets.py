@@ -67,7 +67,7 @@ def checksum(body: str) -> str:
 
 
 def kind_of(text: str) -> SecretKind | None:
-    """Kind of a well-formed secret; None for anything else, a wrong checksum included."""
+    """Kind of a well-formed secret, None for anything else, a wrong checksum included."""
     for kind in SecretKind:
         if text.startswith(kind.value):
             body, check = text[:-CHECKSUM_LENGTH], text[-CHECKSUM_LENGTH:]
@@ -116,7 +116,7 @@ def make_sentry_dsn(base_url: str, dsn_key: str, project_id: str) -> str:
 
 
 def parse_dsn(text: str) -> Dsn:
-    """Read a DSN or a bare DSN key; what is neither becomes a key that no look-up finds."""
+    """Read a DSN or a bare DSN key. Any other text becomes a key that no look-up finds."""
     found = _DSN.fullmatch(text) if text.startswith(_SCHEMES) else None
     return Dsn(found["key"], found["project"]) if found else Dsn(text, None)
 

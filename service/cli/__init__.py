@@ -80,5 +80,5 @@ def main(data_dir: str | None) -> None:
     if data_dir is None:
         return
     if named := [name for name in ("SERVICE_DATABASE_URL", "SERVICE_DATABASE_URL_FILE") if os.environ.get(name)]:
-        raise click.UsageError(f"--data-dir means the embedded database, but {named[0]} names another one; unset it.")
+        raise click.UsageError(f"--data-dir means the embedded database, but {named[0]} names another one. Unset it.")
     os.environ["SERVICE_DATA_DIR"] = os.path.abspath(data_dir)  # noqa: PTH100 (pathlib would be loaded for help, too)

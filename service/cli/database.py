@@ -85,7 +85,7 @@ def grant_auditor(role: str, as_json: bool) -> None:
         return
     for line in granted:
         say(line)
-    say(f"{role} reads, and may do nothing else. Let it connect by SERVICE_DATABASE_URL; it needs no secrets.")
+    say(f"{role} can read, and nothing else. It connects with SERVICE_DATABASE_URL and needs no secrets.")
 
 
 @db.command()

@@ -163,12 +163,12 @@ def _role(connection: psycopg.Connection[Any], settings: Settings) -> Iterator[F
         yield Finding("role", OK, f"{role.name} reads only")
     elif role.superuser:
         yield Finding(
-            "role", WRONG, f"{role.name} is a superuser, whom no guard of the history stops; serve as another"
+            "role", WRONG, f"{role.name} is a superuser, and no guard of the history stops one. Serve as another"
         )
     elif role.owns:
         parted = settings.migration_database_url is not None
         advice = (
-            "" if settings.embedded else "; SERVICE_MIGRATION_DATABASE_URL parts the owner from the one that serves"
+            "" if settings.embedded else "; SERVICE_MIGRATION_DATABASE_URL separates the owner from the serving role"
         )
         result = WRONG if parted else OK if settings.embedded else WARNING
         yield Finding("role", result, f"{role.name} owns the tables, and could take their guards away{advice}")
@@ -250,9 +250,7 @@ def _contents(connection: psycopg.Connection[Any], settings: Settings) -> Iterat
     yield _newer_streams(connection)
     damaged = damaged_streams(connection, MOST_NAMED)
     detail = (
-        f"head and log differ: {', '.join(damaged)}; `service events verify` tells more"
-        if damaged
-        else "as their heads say"
+        f"head and log differ: {', '.join(damaged)}; see `service events verify`" if damaged else "as their heads say"
     )
     yield Finding("heads", WRONG if damaged else OK, detail)
     yield _installation_stop(connection)

@@ -112,7 +112,7 @@ def replay(stream_id: str, revision: int | None, as_of: str | None) -> None:
     from statemachines.kernel.machine import replay as fold
 
     if revision is not None and as_of is not None:
-        raise click.UsageError("--revision and --as-of say the same; give one of them")
+        raise click.UsageError("--revision and --as-of exclude each other. Give one of them")
     mark = None if as_of is None else _mark(as_of)
     with connection() as opened:
         found = [event for event in read_stream(opened, stream_id) if revision is None or event.revision <= revision]
@@ -215,9 +215,9 @@ def _say_more(erased: list[dict[str, Any]], newer: int) -> None:
     """What is no finding and yet has to be known, and what is not proven."""
     for project_id, count, deletion_id in (scope.values() for scope in erased):
         why = f"by deletion {deletion_id}" if deletion_id else "by no deletion"
-        say(f"Erased: the payloads of {count} events of {project_id}, {why}; their hashes hold.")
+        say(f"Erased: the payloads of {count} events of {project_id}, {why}. Their hashes still verify.")
     if newer:
-        say(f"Not read: the payloads of {newer} events of a later release; their hashes hold.")
+        say(f"Not read: the payloads of {newer} events of a later release. Their hashes still verify.")
     say(f"Not proven without signed checkpoints: {'; '.join(NOT_PROVEN)}.")
 
 

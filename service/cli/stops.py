@@ -54,7 +54,7 @@ async def _stop(store: EventStore, why: str, report: Report) -> tuple[StopTally,
 
 def _print(tally: StopTally, effects: list[StartedGrant]) -> None:
     """Say what was stopped, what had begun, and what could not be stopped."""
-    say(f"Stopped. {len(tally.paused)} contracts were paused; none can be enabled until `service resume --all`.")
+    say(f"Stopped. {len(tally.paused)} contracts were paused. None can be enabled until `service resume --all`.")
     for effect in effects[:MOST_EFFECTS]:
         say(
             f"Begun before, and not stopped: {effect.kind} of {effect.run_id} in {effect.project_id} "

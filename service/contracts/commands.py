@@ -102,7 +102,7 @@ def pause(project_id: str, *, reason: str | None, paused_by: str) -> Intent[Auto
 def disable(
     project_id: str, automation_id: str, *, reason: str | None, if_match: str | None, disabled_by: str
 ) -> Intent[AutomationContractRow]:
-    """Turn one automation off at the revision that was read (R-AUT-07). Refused as decide_disable refuses."""
+    """Disable one automation at the revision that was read (R-AUT-07). Refused as decide_disable refuses."""
     stream = contract.stream(project_id)
 
     def decide(unit: Unit) -> AutomationContractRow:
@@ -121,7 +121,7 @@ def disable(
 
 
 def stop_installation(why: str) -> Intent[InstallationStop]:
-    """Let nobody enable anything in this installation; no enable that began before commits after it (G-148)."""
+    """Stop all enabling in this installation. No earlier enable commits after it (G-148)."""
     stream = stop.stream()
 
     def decide(unit: Unit) -> InstallationStop:

@@ -57,7 +57,7 @@ class ProjectEvidence(NamedTuple):
 
 
 async def gather(store: EventStore, project_id: str, automations: Iterable[SavedAutomation]) -> ProjectEvidence:
-    """Read what the readiness of these automations depends on."""
+    """Read the facts for the readiness of these automations."""
     chosen = list(automations)
     ids = [automation.automation_id for automation in chosen]
     names = sorted({event for automation in chosen for event in events_of(automation)})

@@ -62,13 +62,13 @@ def contract(row: AutomationContractRow) -> AutomationContract:
 
 
 def disabled(row: AutomationContractRow) -> DisabledContract:
-    """The artifact after a disable; what had begun before is filled in by who reads that."""
+    """The artifact after a disable; the caller fills in the effects started before."""
     shown = contract(row)
     return DisabledContract(**{name: getattr(shown, name) for name in shown.__struct_fields__}, fence=_fence(row))
 
 
 def _fence(row: AutomationContractRow) -> FenceEvent:
-    """The contract's last event: from it on what was stopped is off."""
+    """The contract's last event. The stop holds from it on."""
     return FenceEvent(stream_id=row.id, revision=row.revision)
 
 

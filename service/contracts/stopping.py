@@ -43,7 +43,7 @@ class NotStopped(NamedTuple):
 
 
 class StopTally(NamedTuple):
-    """What a stop of the installation came to: projects whose contract it paused, and those it could not."""
+    """The result of a stop of the installation: the projects with paused contracts, and the failures."""
 
     stop: InstallationStop
     paused: list[str]

@@ -76,7 +76,7 @@ def sole_supervisor(layout: Layout) -> Iterator[None]:
         holder = lock.read() or "unknown"
         lock.close()
         raise EmbeddedError(
-            f"Another `service serve` (process {holder}) runs on {layout.data_dir}; stop it or set SERVICE_DATA_DIR."
+            f"Another `service serve` (process {holder}) runs on {layout.data_dir}. Stop it or set SERVICE_DATA_DIR."
         ) from error
     try:
         lock.write(str(os.getpid()))

@@ -193,7 +193,7 @@ class Cluster:
             end_session(self._process)  # interrupted: nobody else can reach it yet, so nobody else would stop it
             raise
         if self._process.poll() is not None:
-            raise EmbeddedError(f"PostgreSQL did not start; the end of {self.layout.log}:\n{self._log_tail()}")
+            raise EmbeddedError(f"PostgreSQL did not start. The end of {self.layout.log}:\n{self._log_tail()}")
 
     def _wait_until_ready(self) -> None:
         """Wait until the server takes commands. Raises EmbeddedError when it ends or takes too long."""
@@ -203,9 +203,9 @@ class Cluster:
             if len(lines) > READY_LINE and lines[READY_LINE].startswith("ready"):
                 return
             if not self.alive():
-                raise EmbeddedError(f"PostgreSQL ended while starting; see {self.layout.log}.")
+                raise EmbeddedError(f"PostgreSQL stopped while starting. See {self.layout.log}.")
             time.sleep(0.01)
-        raise EmbeddedError(f"PostgreSQL is not ready after {START_SECONDS:.0f} s; see {self.layout.log}.")
+        raise EmbeddedError(f"PostgreSQL is not ready after {START_SECONDS:.0f} s. See {self.layout.log}.")
 
     def _write_rules(self, programs: Programs) -> None:
         """Write who may connect as whom, for this start and this user."""

@@ -37,7 +37,9 @@ def owner_of(data_dir: Path, cluster: Path) -> pwd.struct_passwd:
 def _named(uid: int, path: Path) -> pwd.struct_passwd:
     """The user with that number. PostgreSQL looks its name up, and refuses to run as root."""
     if uid == 0:
-        raise EmbeddedError(f"{path} belongs to root, as whom PostgreSQL does not run; give it to its user (chown -R).")
+        raise EmbeddedError(
+            f"{path} belongs to root, but PostgreSQL does not run as root. Give it to another user (chown -R)."
+        )
     with suppress(KeyError):
         return pwd.getpwuid(uid)
-    raise EmbeddedError(f"The user {uid} of {path} has no name, which PostgreSQL needs; add one to /etc/passwd.")
+    raise EmbeddedError(f"The user {uid} of {path} has no name, and PostgreSQL needs one. Add it to /etc/passwd.")

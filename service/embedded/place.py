@@ -20,7 +20,7 @@ def unfit(data_dir: Path, *, makes: bool) -> str | None:
     if not os.access(there, os.X_OK):
         return f"{data_dir} cannot be the data directory: {there} is closed to {who}, who runs this."
     if (data_dir / _OF_POSTGRES).exists():
-        return f"{data_dir} is the directory of PostgreSQL itself; the data directory is the one above it."
+        return f"{data_dir} is the directory of PostgreSQL itself. The data directory is the one above it."
     if makes and not os.access(there, os.W_OK):
         return f"{data_dir} cannot be the data directory: {who}, who runs this, may not write to {there}."
     return None

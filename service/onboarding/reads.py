@@ -25,7 +25,7 @@ async def onboarding(rows: Rows, project_id: str) -> OnboardingRow:
 
 
 async def signal_map(rows: Rows, project_id: str) -> SignalMapRow:
-    """Read what a project's events and failures mean. Raises SignalMapNotFound while no plan is approved."""
+    """Read the signal map of a project. Raises SignalMapNotFound while no plan is approved."""
     row = await rows.get(SIGNAL_MAPS, project_id, signal_maps.stream(project_id).id)
     if row is None:
         raise SignalMapNotFound(

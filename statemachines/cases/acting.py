@@ -76,7 +76,7 @@ def decide_resolve_by_member(state: Case, now: int) -> list[Event]:
 
 
 def decide_ignore_by_member(state: Case, now: int) -> list[Event]:
-    """Take a case out of attention; one that is ignored stays as it is. Raises CaseNotActionable."""
+    """Ignore a case; one that is ignored stays as it is. Raises CaseNotActionable."""
     require_actionable(state, CaseIgnoredByMember)
     return [] if state.status is Status.IGNORED else [CaseIgnoredByMember(now)]
 
@@ -90,7 +90,7 @@ def decide_reopen(state: Case, now: int) -> list[Event]:
 
 
 def decide_assign(state: Case, user_id: str | None, now: int) -> list[Event]:
-    """Say who looks after a case; who does already is not recorded again. Raises CaseNotActionable."""
+    """Assign a case to a member; who does already is not recorded again. Raises CaseNotActionable."""
     require_actionable(state, CaseAssigned)
     return [] if state.assignee == user_id else [CaseAssigned(user_id, now)]
 

@@ -284,7 +284,7 @@ def decide_disable(
     disabled_by: str,
     now: int,
 ) -> list[Event]:
-    """Turn one automation off (R-AUT-07). Raises ContractNotFound, AutomationNotFound, PreconditionFailed."""
+    """Disable one automation (R-AUT-07). Raises ContractNotFound, AutomationNotFound, PreconditionFailed."""
     _require_saved(state)
     target = _require_automation(state, automation_id)
     _require_current(state, if_match)

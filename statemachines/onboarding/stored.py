@@ -100,7 +100,7 @@ class ErrorObservation(Shape, frozen=True, tag_field="kind", tag="error"):
 
 
 class HistoricalEvidence(Shape, frozen=True):
-    """What the audited window of provider history held; never proof of current placement (R-ONB-12 to R-ONB-15)."""
+    """The audited window of provider history, never proof of current placement (R-ONB-12 to R-ONB-15)."""
 
     status: Literal["historically_observed"]
     source: Literal["provider_cloud"]
@@ -112,7 +112,7 @@ class HistoricalEvidence(Shape, frozen=True):
 
 
 class Plan(Shape, frozen=True):
-    """What a human approves as a whole, by its hash (R-ONB-02, G-081)."""
+    """The plan that a human approves as a whole, by its hash (R-ONB-02, G-081)."""
 
     business_question: Annotated[str, Meta(min_length=1, max_length=1000)]
     plan_markdown: Annotated[str, Meta(min_length=1, max_length=65536)]
@@ -124,7 +124,7 @@ class Plan(Shape, frozen=True):
 
 
 class AnalyticsReceipt(Shape, frozen=True):
-    """One milestone as it was seen under the session's marker."""
+    """One milestone seen under the session's marker."""
 
     event: Name
     provider_boundary: Boundary
@@ -134,7 +134,7 @@ class AnalyticsReceipt(Shape, frozen=True):
 
 
 class ErrorReceipt(Shape, frozen=True):
-    """The safe error as it was seen under the session's marker."""
+    """The safe error seen under the session's marker."""
 
     marker: Name
     provider_boundary: Boundary

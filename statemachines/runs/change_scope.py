@@ -217,7 +217,7 @@ _PSEUDO_REF = re.compile(
 
 
 def is_branch(name: str) -> bool:
-    """Whether a name is a plain branch name: what git accepts, and no spelling of another ref."""
+    """Whether a name is a plain branch name: valid for git, and no spelling of another ref."""
     if name.startswith(("-", "/")) or name.endswith(("/", ".")) or "@{" in name or name == "@":
         return False
     if name.casefold().split("/")[0] in _NAMESPACES or _PSEUDO_REF.fullmatch(name.casefold()):

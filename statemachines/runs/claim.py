@@ -124,7 +124,7 @@ TABLE = transition_table(
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """What decisions about a claim depend on, and what its record shows."""
+    """The state for decisions about a claim and for its record."""
 
     status: Status = Status.ABSENT
     case_id: str = ""

@@ -152,7 +152,7 @@ TABLE = transition_table(
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
-    """What decisions about a grant depend on, and what its record shows."""
+    """The state for decisions about a grant and for its record."""
 
     status: Status = Status.ABSENT
     kind: GrantKind = "draft_pr"

@@ -150,7 +150,7 @@ class Ledger(msgspec.Struct, frozen=True):
     prs: list[Reservation] = []
 
     def time(self, now: int) -> int:
-        """Return the ledger's own time at `now`: never earlier than what it has seen."""
+        """Return the ledger's own time at `now`, never earlier than its last event."""
         return max(now, self.clock)
 
 
@@ -301,7 +301,7 @@ def window_budgets(ledger: Ledger, limits: Limits, generation: int, now: int) ->
 
 
 def evolve(state: Ledger, event: Event) -> Ledger:
-    """Fold an event of a ledger, and drop what fell out of the window."""
+    """Fold an event of a ledger, and drop the charges older than the window."""
     status = Status[destination(TABLE, event, state.status)]
     clock, runs, prs = state.clock, state.runs, state.prs
     match event:

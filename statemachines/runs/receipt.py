@@ -163,7 +163,7 @@ TABLE = transition_table(
 
 
 class ReceiptState(msgspec.Struct, frozen=True, kw_only=True):
-    """What decisions about a receipt depend on, and what its detail shows."""
+    """The state for decisions about a receipt and for its detail."""
 
     status: Status = Status.ABSENT
     kind: ReceiptKind = "unhandled_case"

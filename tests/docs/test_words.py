@@ -10,8 +10,11 @@ import pytest
 
 from schemas.kernel.errors import CATALOGUE
 from scripts.pages.reference import command_line
+from service.http.edge.document.openapi import build_document
+from service.http.edge.routes import all_endpoints, bind
 from service.settings import settings_table
 
+SCHEMA = build_document(bind(all_endpoints()), "http://127.0.0.1")
 ROOT = Path(__file__).parents[2]
 PAGES = [
     *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")),
@@ -35,6 +38,21 @@ def said() -> Iterator[tuple[str, str]]:
             yield code, f"{text.message} {text.next_action}"
     yield "settings", settings_table()
     yield "command line", command_line()
+    yield from described(SCHEMA)
+
+
+def described(part: object, place: str = "schema") -> Iterator[tuple[str, str]]:
+    """Every summary and description of an API schema, by the key above it."""
+    match part:
+        case dict():
+            for key, value in part.items():
+                if key in {"summary", "description"} and isinstance(value, str):
+                    yield place, value
+                else:
+                    yield from described(value, key)
+        case list():
+            for item in part:
+                yield from described(item, place)
 
 
 def test_the_worst_phrases_stay_out() -> None:
@@ -44,6 +62,13 @@ def test_the_worst_phrases_stay_out() -> None:
 @pytest.mark.parametrize("phrase", ["Unset: nobody's word is.", "As many back-tests run as may run at once."])
 def test_they_are_known(phrase: str) -> None:
     assert WORST.search(phrase)
+
+
+def test_the_schema_names_things() -> None:
+    """Summaries and descriptions begin with a noun or a verb: "The result of …", never "What became of …"."""
+    asked = [text for _, text in described(SCHEMA) if re.match(r"(What|Who|Whether|Where|Why|Which|How)\b", text)]
+    assert asked == []
+    assert [text for _, text in described(SCHEMA) if ";" in text] == []
 
 
 def test_messages_are_short_sentences() -> None:

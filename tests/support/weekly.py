@@ -127,5 +127,5 @@ def hypothesis(**changes: Any) -> dict[str, Any]:
 
 
 def gap() -> dict[str, Any]:
-    """Something that kept the review from saying more."""
+    """A gap that limited the review."""
     return {"kind": "readiness_gap", "code": "no_referrers", "message": "Where people came from is not recorded."}

@@ -107,7 +107,7 @@ def accept(row: InvitationRow, user_id: str) -> Intent[Joined]:
 
 
 async def revoke(store: EventStore, project_id: str, made_id: str) -> Intent[str]:
-    """Take an invitation back; from the answer on nobody can accept it. Raises InvitationNotFound."""
+    """Revoke an invitation. After the answer nobody can accept it. Raises InvitationNotFound."""
     if await store.get(INVITATIONS.table, project_id, made_id) is None:
         raise invitations.none_to_revoke()
     stream = invitations.stream(project_id, made_id)

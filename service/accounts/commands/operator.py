@@ -33,7 +33,7 @@ async def create_key(store: EventStore, identity: Identity) -> NewKey:
 
 
 async def revoke_key(store: EventStore, key_id: str) -> None:
-    """End a key; from the return on nothing that rests on it commits. Raises KeyNotFound."""
+    """Revoke a key. After the return nothing commits under it. Raises KeyNotFound."""
     await carry_out(store, ACTOR, "keys revoke", await keys.revoke_anyones(store, key_id))
 
 
@@ -56,7 +56,7 @@ async def remove_member(store: EventStore, project_id: str, user_id: str) -> Non
 
 
 async def authorize_sign_in(store: EventStore, user_code: str, identity: Identity) -> str:
-    """Let an identity stand behind a user code; returns the user id. Raises UserCodeNotFound."""
+    """Authorize a user code as an identity; returns the user id. Raises UserCodeNotFound."""
     salt = store.installation_salt
     intent = sign_ins.authorize(salt, user_code, identity)
     known = await carry_out(store, ACTOR, "keys authorize", intent, gates=[person_id(salt, identity)])

@@ -20,7 +20,7 @@ class KnownPerson(NamedTuple):
 
 
 def resolve(salt: str, identity: Identity) -> Intent[KnownPerson]:
-    """Find or make the person of an identity; `salt` is the installation's. Raises AccountDeletionInProgress."""
+    """Find or create the person of an identity; `salt` is the installation's. Raises AccountDeletionInProgress."""
     person = people.stream(people.person_id(salt, identity))
     return Intent([person], lambda unit: register(unit, person, identity))
 

@@ -42,7 +42,7 @@ def start(salt: str, client_name: str | None) -> Intent[Codes]:
 
 
 def authorize(salt: str, user_code: str, identity: Identity) -> Intent[KnownPerson]:
-    """Let an identity stand behind a user code, however it was typed; a repeat by the same person records nothing.
+    """Authorize a user code as an identity, however it was typed; a repeat by the same person records nothing.
 
     Raises UserCodeNotFound, AccountDeletionInProgress.
     """

@@ -88,7 +88,7 @@ def resolve(project_id: str, case_id: str, case_revision: int) -> Intent[Acted]:
 
 
 def ignore(project_id: str, case_id: str, case_revision: int) -> Intent[Acted]:
-    """Take a case out of attention (G-145). Raises CaseConflict and CaseNotActionable."""
+    """Ignore a case (G-145). Raises CaseConflict and CaseNotActionable."""
     return _act(project_id, case_id, case_revision, acting.decide_ignore_by_member)
 
 
@@ -98,7 +98,7 @@ def reopen(project_id: str, case_id: str, case_revision: int) -> Intent[Acted]:
 
 
 def assign(project_id: str, case_id: str, case_revision: int, user_id: str | None) -> Intent[Acted]:
-    """Say who looks after a case, a member or nobody (G-145). Raises CaseConflict, and InvalidPayload for others."""
+    """Assign a case to a member, a member or nobody (G-145). Raises CaseConflict, and InvalidPayload for others."""
     stream = cases.stream(project_id, case_id)
     member = None if user_id is None else Lookup(MEMBERSHIPS.table, project_id, membership_id(project_id, user_id))
 

@@ -75,7 +75,7 @@ async def users_of_project(store: EventStore, project_id: str, days: int, limit:
 
 
 async def person(store: EventStore, project_id: str, distinct_id: str) -> PersonFacts:
-    """Read what is known of a person."""
+    """Read a summary of a person."""
     who = {"project_id": project_id, "person": distinct_id}
     [[analytics, logs, errors, first, last, email]] = await store.fetch(
         _KNOWN, **who, recent=RECENT, most=MOST_OF_PERSON

@@ -94,7 +94,7 @@ async def _keep(place: Destination, bundle: OpenBundle, carry_out: CarryOut) -> 
 
 
 async def _name(place: Destination, staged: list[File], carry_out: CarryOut) -> None:
-    """Keep files; those that were there already, with the same bytes, are dropped again."""
+    """Store files. Those already stored with the same bytes are dropped."""
     if staged:
         await carry_out(place.project_id, keeping.keep(place.project_id, staged))
     await _drop(place, staged)

@@ -17,7 +17,7 @@ _PARTS = load_sql("cases", "forget_old_chunks")
 
 
 async def forget_uploads(conninfo: str) -> int:
-    """Delete what nothing keeps, in small steps; returns how many files and parts went. Raises psycopg.Error."""
+    """Delete unreferenced files and parts in small steps. Returns their numbers. Raises psycopg.Error."""
     total = 0
     async with await psycopg.AsyncConnection.connect(
         conninfo, autocommit=True, application_name="service-forget"

@@ -53,7 +53,7 @@ class File(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """A file as it is kept; `unchanged`: with the bytes that were there before, and `total` what the project has."""
+    """A stored file. `unchanged` is true for the same bytes as before, and `total` counts the project's bytes."""
 
     row: SourceMapRow
     unchanged: bool

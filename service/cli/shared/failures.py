@@ -46,7 +46,7 @@ def explain(error: Exception) -> str | None:
         case RebuildRunning():
             sentence = f"The read model is in use, or another process is rebuilding it: {error}"
         case TableIsNewer():
-            sentence = f"A later release gave this read model columns; rebuild it with that release: {error}"
+            sentence = f"A later release added columns to this read model. Rebuild it with that release: {error}"
         case psycopg.OperationalError() | PoolTimeout():
             sentence = f"The database cannot be reached: {str(error).strip()}"
         case OSError(strerror=str(reason), filename=str() | bytes() as name):

@@ -39,7 +39,7 @@ def require_current(settings: Settings) -> None:
     if wrong:
         name, standing = wrong[0]
         raise MigrationError(
-            f"Migration {name} is {standing.value}; run `service db migrate` or `service serve` first."
+            f"Migration {name} is {standing.value}. Run `service db migrate` or `service serve` first."
         )
 
 

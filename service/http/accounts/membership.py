@@ -51,7 +51,7 @@ async def list_members(call: Call[None, PageQuery]) -> Answer:
     method="POST",
     path="/v1/projects/{project_id}/members",
     operation_id="invite_member",
-    summary="Invite an address into a project, or change a member's role",
+    summary="Invite an address to a project, or change a member's role",
     principals=OWNER,
     owner=True,
     responses={202: MemberInvited},
@@ -73,7 +73,7 @@ async def invite_member(call: Call[InviteMember, None]) -> Outcome:
     method="DELETE",
     path="/v1/projects/{project_id}/members/{user_id}",
     operation_id="remove_member",
-    summary="End somebody's membership of a project",
+    summary="Remove a member from a project",
     principals=OWNER,
     owner=True,
     responses={200: MemberRemoved},
@@ -95,7 +95,7 @@ async def remove_member(call: Call[None, None]) -> Outcome:
     method="DELETE",
     path="/v1/projects/{project_id}/members/invitations/{invitation_id}",
     operation_id="revoke_invitation",
-    summary="Take an invitation back",
+    summary="Revoke an invitation",
     principals=OWNER,
     owner=True,
     responses={200: InvitationRevokedBody},
@@ -104,7 +104,7 @@ async def remove_member(call: Call[None, None]) -> Outcome:
     errors=("not_found",),
 )
 async def revoke_invitation(call: Call[None, None]) -> Outcome:
-    """Take an invitation back; from the answer on nobody can accept it."""
+    """Revoke an invitation; from the answer on nobody can accept it."""
     intent = await invitations.revoke(call.services.store, call.project_id, call.path["invitation_id"])
     return await call.carry_out(intent, lambda made_id: Answer(200, show.invitation_revoked(made_id)))
 
@@ -113,7 +113,7 @@ async def revoke_invitation(call: Call[None, None]) -> Outcome:
     method="GET",
     path="/v1/members/invitations/{invitation_id}",
     operation_id="get_invitation",
-    summary="Show the person with the invited address what accepting brings",
+    summary="Show an invitation to the person with the invited address",
     principals=KEY,
     mutation=False,
     responses={200: InvitationBody},

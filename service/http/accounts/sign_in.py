@@ -70,7 +70,7 @@ async def _start(call: Call[StartDevice, None]) -> Outcome:
     method="POST",
     path="/v1/auth/device/poll",
     operation_id="poll_device",
-    summary="Ask whether a sign-in has been authorised; takes the key once",
+    summary="Poll a sign-in and receive its key once",
     principals=ANYONE,
     responses={200: DeviceAuthorized},
     idempotency="optional",
@@ -90,7 +90,7 @@ async def poll_device(call: Call[PollDevice, None]) -> Outcome:
     method="POST",
     path="/v1/auth/device/authorize",
     operation_id="authorize_device",
-    summary="Let an identity stand behind a user code",
+    summary="Authorize a user code as an identity",
     principals=INTERNAL,
     responses={200: SignInAuthorizedBody},
     idempotency="optional",
@@ -108,7 +108,7 @@ async def authorize_device(call: Call[AuthorizeDevice, None]) -> Outcome:
     method="POST",
     path="/v1/auth/device/test-authorize",
     operation_id="test_authorize_device",
-    summary="Let the synthetic identity of a test run stand behind a user code",
+    summary="Authorize a user code as the synthetic identity of a test run",
     principals=TEST,
     responses={200: SyntheticSignInBody},
     idempotency="optional",
@@ -129,14 +129,14 @@ async def test_authorize_device(call: Call[AuthorizeTestDevice, None]) -> Outcom
     method="POST",
     path="/v1/auth/identity/resolve",
     operation_id="resolve_identity",
-    summary="Find or make the person of an identity",
+    summary="Find or create the person of an identity",
     principals=INTERNAL,
     responses={200: IdentityResolved},
     idempotency="optional",
     rate="internal",
 )
 async def resolve_identity(call: Call[ResolveIdentity, None]) -> Outcome:
-    """Find or make the person of an identity."""
+    """Find or create the person of an identity."""
     intent = person.resolve(call.services.store.installation_salt, _identity(call.body.identity))
     return await call.carry_out(intent, lambda known: Answer(200, show.identity_resolved(known)))
 
@@ -145,7 +145,7 @@ async def resolve_identity(call: Call[ResolveIdentity, None]) -> Outcome:
     method="GET",
     path="/device",
     operation_id="show_device_page",
-    summary="How to authorise a user code, as a page",
+    summary="Show how to authorize a user code, as a page",
     principals=ANYONE,
     responses={200: str},
     rate="none",

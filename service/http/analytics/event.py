@@ -41,7 +41,7 @@ async def record_analytics_event(call: Call[AnalyticsEvent, None]) -> Outcome | 
     method="GET",
     path="/v1/analytics/browser-config",
     operation_id="read_browser_config",
-    summary="Read what a browser may capture",
+    summary="Read the capture settings of a browser",
     principals=frozenset({PrincipalKind.DSN}),
     responses={200: BrowserConfig},
 )

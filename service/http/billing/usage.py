@@ -21,7 +21,7 @@ from service.http.edge.declare.operations import KEY
     method="GET",
     path="/v1/usage",
     operation_id="get_usage",
-    summary="Read what one's account has used in a month",
+    summary="Read the usage of your account in a month",
     principals=KEY,
     responses={200: Usage},
 )
@@ -35,7 +35,7 @@ async def get_usage(call: Call[None, UsageQuery]) -> Answer:
     method="GET",
     path="/v1/billing/status",
     operation_id="get_billing_status",
-    summary="Read the plan, payment and quota of one's account",
+    summary="Read the plan, payment and quota of your account",
     principals=KEY,
     responses={200: BillingStatus},
 )
@@ -66,7 +66,7 @@ def _upgrade(call: Call[None, UsageQuery], standing: AccountStanding) -> Upgrade
     method="GET",
     path="/v1/usage/history",
     operation_id="get_usage_history",
-    summary="Read what one's account has used day by day",
+    summary="Read the usage of your account by day",
     principals=KEY,
     responses={200: UsageHistory},
 )

@@ -59,19 +59,19 @@ async def resolve_case(call: Call[ActOnCase, None]) -> Outcome:
     return await call.carry_out(commands.resolve(call.project_id, call.subject.id, call.body.case_revision), _acted)
 
 
-@_act("ignore", "ignore_case", "Take a case out of attention")
+@_act("ignore", "ignore_case", "Ignore a case")
 async def ignore_case(call: Call[ActOnCase, None]) -> Outcome:
-    """Take a case out of attention until a member reopens it."""
+    """Ignore a case until a member reopens it."""
     return await call.carry_out(commands.ignore(call.project_id, call.subject.id, call.body.case_revision), _acted)
 
 
-@_act("reopen", "reopen_case", "Bring a closed case back")
+@_act("reopen", "reopen_case", "Reopen a case")
 async def reopen_case(call: Call[ActOnCase, None]) -> Outcome:
     """Bring a resolved or ignored case back."""
     return await call.carry_out(commands.reopen(call.project_id, call.subject.id, call.body.case_revision), _acted)
 
 
-@_act("assign", "assign_case", "Say who looks after a case")
+@_act("assign", "assign_case", "Assign a case to a member")
 async def assign_case(call: Call[AssignCase, None]) -> Outcome:
     """Assign a case to a member, or to nobody."""
     body = call.body
@@ -88,7 +88,7 @@ async def comment_on_case(call: Call[CommentOnCase, None]) -> Outcome:
     return await call.carry_out(intent, lambda written: Answer(201, show.commented(written)))
 
 
-@_act("merge", "merge_case", "Merge a case into another one", exclusive=True)
+@_act("merge", "merge_case", "Merge a case into another", exclusive=True)
 async def merge_case(call: Call[MergeCase, None]) -> Outcome:
     """Let the errors of a case go into another one from now on; `case_revision` is that of the case merged."""
     return await retry_moved(partial(_merge, call))

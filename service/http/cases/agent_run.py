@@ -19,7 +19,7 @@ from statemachines.cases import agent_run
     method="POST",
     path="/v1/cases/{case_id}/runs",
     operation_id="create_case_run",
-    summary="Record what an agent did about a case",
+    summary="Record an agent's work on a case",
     principals=KEY,
     subject=CASE_LOCATED,
     responses={201: AgentRunRecordedBody},

@@ -22,14 +22,14 @@ _NONE = "These errors name no person. Send `user.id` with your errors to see the
     method="GET",
     path="/v1/cases/{case_id}/users",
     operation_id="list_case_users",
-    summary="List who met the errors of a case",
+    summary="List the people affected by a case",
     principals=KEY,
     subject=CASE_LOCATED,
     responses={200: CaseUsers},
     errors=("case_not_found",),
 )
 async def list_case_users(call: Call[None, None]) -> Answer:
-    """List who met the errors of a case, most often first."""
+    """List the people affected by a case, most often first."""
     found = await people.users_of_case(call.services.store, call.project_id, call.subject.id)
     following = _SOME if found.users else _NONE
     body = CaseUsers(case_id=call.subject.id, users=found.users, complete=found.complete, next_action=following)
@@ -40,12 +40,12 @@ async def list_case_users(call: Call[None, None]) -> Answer:
     method="GET",
     path="/v1/projects/{project_id}/users",
     operation_id="list_users",
-    summary="List who met errors of a project",
+    summary="List the people affected by errors in a project",
     principals=KEY,
     responses={200: ProjectUsers},
 )
 async def list_users(call: Call[None, UsersQuery]) -> Answer:
-    """List who met errors of a project lately, most often first."""
+    """List the people affected by errors in a project lately, most often first."""
     query = call.query
     found = await people.users_of_project(call.services.store, call.project_id, query.days, query.limit)
     body = ProjectUsers(
@@ -65,7 +65,7 @@ async def list_users(call: Call[None, UsersQuery]) -> Answer:
     method="GET",
     path="/v1/projects/{project_id}/users/{distinct_id}/summary",
     operation_id="get_user_summary",
-    summary="Read what is known of a person",
+    summary="Read a summary of a person",
     principals=KEY,
     responses={200: PersonSummary},
     errors=("invalid_payload",),

@@ -42,7 +42,7 @@ _turns = Turns(places=AT_ONCE, per_tenant=1, waiting=MOST_WAITING)
     method="POST",
     path="/v1/projects/{project_id}/automation-contract/backtest",
     operation_id="backtest_automation_contract",
-    summary="Try a contract on the days that are over, without recording anything",
+    summary="Test a contract on past days, without recording anything",
     principals=KEY,
     max_body=MAX_CONTRACT_BYTES,
     responses={200: Backtest},

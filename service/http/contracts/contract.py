@@ -108,7 +108,7 @@ async def validate_contract(call: Call[ContractInput, None]) -> Answer:
     method="PUT",
     path=_PATH,
     operation_id="put_automation_contract",
-    summary="Save a disabled contract, the first or in place of the current one",
+    summary="Save a disabled contract, new or in place of the current one",
     principals=OWNER,
     owner=True,
     max_body=MAX_CONTRACT_BYTES,
@@ -142,7 +142,7 @@ async def get_contract(call: Call[None, AsOfQuery]) -> Answer:
     method="POST",
     path=f"{_PATH}/enable",
     operation_id="enable_automation_contract",
-    summary="Turn on one automation or all of them, exactly as reviewed",
+    summary="Enable one automation or all of them, exactly as reviewed",
     principals=OWNER,
     owner=True,
     responses={200: EnableAnswer},
@@ -168,7 +168,7 @@ async def enable_contract(call: Call[EnableRequest, None]) -> Outcome:
     method="POST",
     path=f"{_PATH}/pause",
     operation_id="pause_automation_contract",
-    summary="Stop all automation of the project at once",
+    summary="Pause all automation of a project at once",
     principals=KEY,
     responses={200: PauseAnswer},
     idempotency="optional",
@@ -184,7 +184,7 @@ async def pause_contract(call: Call[PauseRequest, None]) -> Outcome:
     method="PATCH",
     path=f"{_PATH}/automations/{{automation_id}}",
     operation_id="disable_automation",
-    summary="Turn one automation off",
+    summary="Disable one automation",
     principals=KEY,
     responses={200: DisabledContract},
     if_match="required",
@@ -192,7 +192,7 @@ async def pause_contract(call: Call[PauseRequest, None]) -> Outcome:
     errors=("automation_contract_not_found", "automation_not_found"),
 )
 async def disable_automation(call: Call[DisableRequest, None]) -> Outcome:
-    """Turn one automation off at the revision that was read (R-AUT-07)."""
+    """Disable one automation at the revision that was read (R-AUT-07)."""
     if call.body.enabled:
         raise _only_off()
     intent = commands.disable(

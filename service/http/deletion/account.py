@@ -18,7 +18,7 @@ from statemachines.deletion.removal import AskForDeletion, command_key_sha256
     method="POST",
     path=SELF_DELETE_PATH,
     operation_id="delete_account",
-    summary="Delete one's own account and the projects that nobody else owns",
+    summary="Delete your account and the projects without another owner",
     principals=KEY,
     responses={202: AccountDeleting, 200: AccountDeleted},
     idempotency="optional",

@@ -16,7 +16,7 @@ from statemachines.deletion.removal import AskForDeletion, command_key_sha256
     method="DELETE",
     path="/v1/projects/{project_id}",
     operation_id="delete_project",
-    summary="Delete a project; repeat with the same key until it answers 200",
+    summary="Delete a project, repeated with the same key until it answers 200",
     principals=OWNER,
     owner=True,
     responses={202: ProjectDeleting, 200: ProjectDeleted},

@@ -91,7 +91,7 @@ async def get_openapi(call: Call[None, SchemaQuery]) -> Outcome:
     method="GET",
     path="/v1/errors",
     operation_id="list_errors",
-    summary="List every error code with its status and what to do",
+    summary="List every error code with its status and remedy",
     principals=PUBLIC,
     responses={200: ErrorCatalogue},
     extension=True,
@@ -110,7 +110,7 @@ async def list_errors(_: Call[None, None]) -> Answer:
     method="GET",
     path="/",
     operation_id="get_root",
-    summary="Find everything else from here",
+    summary="Start here: links to the other operations",
     principals=PUBLIC,
     responses={200: Root},
 )

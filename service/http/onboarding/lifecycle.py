@@ -64,7 +64,7 @@ async def start_onboarding(call: Call[StartRequest, None]) -> Outcome:
     method="POST",
     path=f"{PATH}/review",
     operation_id="review_onboarding",
-    summary="Carry the human's decision about the exact plan",
+    summary="Approve or reject the exact plan",
     principals=OWNER,
     owner=True,
     max_body=MAX_PLAN_BYTES,

@@ -15,7 +15,7 @@ from service.onboarding import reads, show
     method="GET",
     path="/v1/projects/{project_id}/signal-map",
     operation_id="get_signal_map",
-    summary="Read what a project's events and failures mean",
+    summary="Read the signal map of a project",
     principals=KEY,
     responses={200: SignalMap},
     flows=frozenset({"install", "onboarding", "automation"}),

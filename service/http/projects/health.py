@@ -15,7 +15,7 @@ from service.projects.show.health import project_health
     method="GET",
     path="/v1/projects/{project_id}/health",
     operation_id="get_project_health",
-    summary="Read whether a project's data arrives",
+    summary="Read the health of a project's data",
     principals=KEY,
     responses={200: ProjectHealth},
 )

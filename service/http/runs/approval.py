@@ -40,7 +40,7 @@ from statemachines.runs.steps import ask_approval
     method="POST",
     path="/v1/automation-runs/{run_id}/approvals",
     operation_id="request_automation_approval",
-    summary="Ask a person for approval of an action",
+    summary="Request a person's approval of an action",
     principals=RUNNER,
     scope="approvals:request",
     subject=RUN_LOCATED,

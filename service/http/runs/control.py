@@ -17,7 +17,7 @@ from service.runs.show import control as show_control
     method="GET",
     path="/v1/projects/{project_id}/automation-control",
     operation_id="get_automation_control",
-    summary="Read contract, budgets, credentials, exceptions and controls at one time",
+    summary="Read contract, budgets, credentials, exceptions and controls together",
     principals=KEY,
     responses={200: AutomationControl},
 )

@@ -16,7 +16,7 @@ from service.runs.show import decision as show_decision
     method="GET",
     path="/v1/projects/{project_id}/automation-decisions",
     operation_id="list_automation_decisions",
-    summary="List why cases were offered, started on or passed over",
+    summary="List the decisions to offer, start or pass over cases",
     principals=KEY,
     responses={200: DecisionList},
     extension=True,

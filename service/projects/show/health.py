@@ -8,7 +8,7 @@ from service.projects.show.next_steps import BEING_DELETED
 
 
 def project_health(project_id: str, health: Health, new_cases_per_hour: int) -> ProjectHealth:
-    """When data last arrived, how much of it, and what waits for attention."""
+    """The last arrival and amount of data, and the conditions that need attention."""
     last = health.last_event_at
     return ProjectHealth(
         project_id=project_id,

@@ -63,7 +63,7 @@ def _first_of(first: Suggestion | None, standing: ProjectStanding, *, for_owners
 
 
 def progress_of(standing: ProjectStanding) -> ProjectProgress:
-    """How far a project has come."""
+    """The progress of a project."""
     state = assess(standing.arrived, standing.signal_map, standing.seen)
     return ProjectProgress(state, standing.arrived, standing.signal_map is not None, standing.automation)
 

@@ -23,7 +23,7 @@ DEPLOYS_NOTE = "Deploys are recorded from CI, with the DSN or with a ci_deploy c
 
 
 def project_list(projects: Sequence[ListedProject], next_cursor: str | None, *, can_unseal: bool) -> ProjectList:
-    """A page of a person's projects; `can_unseal`: this process has the key of the sealed copies."""
+    """A page of a person's projects. `can_unseal`: this process has the key of the sealed copies."""
     return ProjectList(
         projects=[_item(project, can_unseal=can_unseal) for project in projects],
         count=len(projects),
@@ -111,7 +111,7 @@ def _item(project: ListedProject, *, can_unseal: bool) -> ProjectItem:
 
 
 def _sdks(base_url: str, project_id: str, key: str | None) -> dict[str, Any]:
-    """The members that say what to give to the SDKs of others."""
+    """The settings for SDKs of other services."""
     return {"alias": alias_of(project_id), "sdks": None if key is None else _settings(base_url, project_id, key)}
 
 

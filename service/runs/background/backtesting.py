@@ -123,7 +123,7 @@ class _Automation:
 
 
 class _Memory:
-    """A unit of work over states and rows in memory: what the commands of issuing need of one."""
+    """A unit of work over states and rows in memory, with the parts that issuing needs."""
 
     def __init__(self, now: int, states: Mapping[str, Any], rows: Mapping[tuple[str, str], Any]) -> None:
         self.now = now
@@ -310,7 +310,7 @@ class Backtest:
     def _issue(
         self, taken: LookTaken, automation: _Automation, judged: Judged, offered: Mapping[str, KnownCase]
     ) -> None:
-        """Carry out the command of issuing in memory, and take over what it did."""
+        """Carry out the issuing command in memory, and apply its changes."""
         states: dict[str, Any] = {contracts.stream(self.project_id).id: self._contract, **self._issued}
         rows: dict[tuple[str, str], Any] = {}
         if self._map is not None:

@@ -47,7 +47,7 @@ _LOOKS = load_sql("runs", "past_looks")
 
 
 class Unknown(NamedTuple):
-    """A case of which something is not known any more, and what."""
+    """A case with a gap in its data, and the gap."""
 
     case_id: str
     missing: Sequence[str]

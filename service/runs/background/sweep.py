@@ -93,7 +93,7 @@ class Sweep:
         self.done: Counter[str] = Counter()
 
     async def run(self) -> Counter[str]:
-        """Take every step once: first what has ended, then what can be verified, last what can begin."""
+        """Take every step once: first endings, then verifications, last new work."""
         steps = {
             Turn.RECEIPTS: self._receipts,
             Turn.CLAIMS: self._claims,
@@ -109,7 +109,7 @@ class Sweep:
         return +self.done
 
     async def _in_turn(self, turn: Turn, step: Callable[[Sequence[Name]], Awaitable[list[Work]]]) -> None:
-        """Take up what has waited longest, some at a time, and write what was seen after each time."""
+        """Process due work in order of waiting time, in batches, and record the progress after each."""
         [[began]] = await self._store.fetch(_NOW)
         due = await turns.waiting(self._store, turn, AT_MOST)
         for first in range(0, len(due), TOGETHER):

@@ -45,7 +45,7 @@ _WAITS = load_sql("runs", "waits")
 
 
 class Wait(NamedTuple):
-    """How long what is due in a step has waited at most, in seconds, and how long it may at this number."""
+    """The longest wait of due work in a step, in seconds, and the longest allowed at this number."""
 
     step: str
     objects: int
@@ -73,7 +73,7 @@ def allowed_wait(count: int, bound: int) -> int:
 
 
 async def waiting(store: EventStore, turn: Turn, bound: int) -> list[Name]:
-    """Name what a sweep takes up: at most `bound` objects, those that have waited longest first."""
+    """Name the objects for a sweep: at most `bound`, in order of their waiting time."""
     rows = await store.fetch_planned(
         _WAITING, step=turn.value, longest=share_of_longest(bound), most=bound, deploy_wait=DEPLOY_WAIT_SECONDS
     )
@@ -91,7 +91,7 @@ async def take(facts: Facts, turn: Turn, objects: Sequence[Name], began: datetim
 
 
 async def waits(store: EventStore, turns: Iterable[Turn], bound: int) -> list[Wait]:
-    """Tell how long what is due has waited, by step."""
+    """The longest wait of due work, by step."""
     steps = [turn.value for turn in turns]
     rows = await store.fetch(_WAITS, steps=steps, deploy_wait=DEPLOY_WAIT_SECONDS)
     return [Wait(step, count, longest, allowed_wait(count, bound)) for step, count, longest in rows]

@@ -77,7 +77,7 @@ def renew(row: ClaimRow, holder: Holder, lease_epoch: int) -> Intent[None]:
 
 
 def release(row: ClaimRow, wish: Release) -> Intent[None]:
-    """Give a claim back, and close its receipt when no run began under it."""
+    """Release a claim, and close its receipt when no run began under it."""
     scope = ClaimScope.of(row)
 
     def decide(unit: Unit) -> None:

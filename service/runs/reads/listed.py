@@ -150,7 +150,7 @@ async def approvals(
 
 
 async def active_claim(store: EventStore, project_id: str, case_id: str) -> ClaimRow | None:
-    """Read the claim that holds a case now: current, unexpired and unreleased (R-CASE-14)."""
+    """Read the active claim of a case now: current, unexpired and unreleased (R-CASE-14)."""
     for claim, lease, now in await store.fetch(_ACTIVE_CLAIM, project_id=project_id, case_id=case_id):
         row = msgspec.json.decode(claim, type=ClaimRow)
         if lease_live(row.state, msgspec.json.decode(lease, type=LeaseRow).state, now):

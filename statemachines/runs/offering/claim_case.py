@@ -109,7 +109,7 @@ def claim_case(
 def release_claim(
     claim_id: str, claim: Claim, receipt: ReceiptState, lease: Lease, release: Release, now: int
 ) -> Effects:
-    """Give a claim back, and close its receipt when no run began under it. Raises what decide_release raises."""
+    """Release a claim, and close its receipt when no run began under it. Raises what decide_release raises."""
     released = end_lease.decide_release(claim, lease, release.holder, release.lease_epoch, release.reason, now)
     return merge({claim_id: released, claim.receipt_id: _close(receipt, claim_id, now)})
 

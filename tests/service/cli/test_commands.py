@@ -148,7 +148,7 @@ def test_verify_says_what_was_erased_and_what_is_not_proven(console: Console, da
         assert erase(connection, person, "del_1") == 2
     lines = console.run("events", "verify").stdout.splitlines()
     assert lines[0].startswith("Nothing is wrong with 3 events")
-    assert lines[1] == f"Erased: the payloads of 2 events of {person}, by deletion del_1; their hashes hold."
+    assert lines[1] == f"Erased: the payloads of 2 events of {person}, by deletion del_1. Their hashes still verify."
     assert lines[-1].startswith("Not proven without signed checkpoints: that the newest events were not cut off")
     verified = console.json("events", "verify")
     assert verified["erased"] == [{"project_id": person, "events": 2, "deletion_id": "del_1"}]
@@ -253,7 +253,7 @@ def test_the_doctor_names_a_role_that_could_take_the_guards_away(
         [finding] = [finding for finding in console.json("doctor", code=code) if finding["check"] == "role"]
         return finding["result"], finding["detail"]
 
-    advice = "; SERVICE_MIGRATION_DATABASE_URL parts the owner from the one that serves"
+    advice = "; SERVICE_MIGRATION_DATABASE_URL separates the owner from the serving role"
     owns = "service owns the tables, and could take their guards away" + advice
     assert role(0) == ("warning", owns)
     console.env["SERVICE_MIGRATION_DATABASE_URL"] = database_url
@@ -349,7 +349,7 @@ def test_away_from_the_data_a_command_says_so_and_makes_nothing(
 
 
 def test_a_directory_and_another_database_cannot_both_be_meant(console: Console):
-    assert "unset it" in console.run("--data-dir", "x", "events", "verify", code=2).stderr
+    assert "Unset it" in console.run("--data-dir", "x", "events", "verify", code=2).stderr
 
 
 def test_a_worker_runs_alone(tmp_path: Path):

@@ -145,7 +145,7 @@ def test_the_doctor_asks_for_the_demos_node(tmp_path: Path, monkeypatch: pytest.
     [
         ("file", "is a file."),
         ("file/below", "is a file."),
-        ("cluster", "is the directory of PostgreSQL itself; the data directory is the one above it."),
+        ("cluster", "is the directory of PostgreSQL itself. The data directory is the one above it."),
         ("/proc/nothing", "cannot be made|There is no database in /proc/nothing|may not write"),
     ],
 )

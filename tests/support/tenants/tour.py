@@ -409,7 +409,7 @@ def repair_by_host(tenant: Tenant, shop: Shop) -> Repair:
 
 
 def leave_under_way(tenant: Tenant, shop: Shop, again: Repair) -> None:
-    """Give a claim back and take it up again, then leave three repairs at three points.
+    """Release a claim and take it up again, then leave three repairs at three points.
 
     No case is left without a claim: the sweep would go on with it while somebody else moves the clock.
     """

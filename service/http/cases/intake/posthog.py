@@ -47,7 +47,7 @@ _MALFORMED = ("analytics", HTTPStatus.BAD_REQUEST)  # of an event that nothing e
 _route = partial(sdk_route, sdks.POSTHOG, max_body=MAX_POSTHOG_BYTES, unpacked=MAX_UNPACKED_BYTES)
 
 
-@_route("/batch/", "capture_posthog_batch", "Record what a PostHog SDK sends", PosthogAccepted)
+@_route("/batch/", "capture_posthog_batch", "Record a batch of a PostHog SDK", PosthogAccepted)
 async def capture_posthog_batch(call: Call[bytes, None]) -> Answer:
     """Store the events of a body (G-142)."""
     return Answer(200, PosthogAccepted(1, await _record(call) or msgspec.UNSET))

@@ -54,7 +54,7 @@ class ReadEvent(NamedTuple):
     adjustments: Adjustments
 
 
-@_route("/api/{alias}/envelope/", "record_sentry_envelope", "Record what a Sentry SDK sends", SentryAccepted)
+@_route("/api/{alias}/envelope/", "record_sentry_envelope", "Record an envelope of a Sentry SDK", SentryAccepted)
 async def record_sentry_envelope(call: Call[bytes, None]) -> Answer:
     """Store the event of an envelope and count its other items (G-142)."""
     opened = await call.work_on_body(partial(open_envelope, call.body))

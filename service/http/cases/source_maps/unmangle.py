@@ -16,7 +16,7 @@ from service.http.edge.declare.operations import KEY
     method="POST",
     path="/v1/cases/{case_id}/unmangle",
     operation_id="unmangle_case",
-    summary="Lead the frames of a case's latest error back to their sources",
+    summary="Resolve the frames of a case's latest error to their sources",
     principals=KEY,
     subject=CASE_LOCATED,
     mutation=False,

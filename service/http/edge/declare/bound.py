@@ -52,7 +52,7 @@ _PROJECT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{7,199}")
 
 
 class NoMembers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The body of a mutation that takes none: absent, or an empty object (G-003)."""
+    """No body, or an empty object (G-003)."""
 
 
 class Undeclared(TypeError):

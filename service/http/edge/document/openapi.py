@@ -37,8 +37,8 @@ Json = dict[str, Any]
 
 DESCRIPTION = (
     "Observes a software product and coordinates bounded automation around it. Callers that speak HTTP directly send "
-    "a descriptive User-Agent. Mutations accept an Idempotency-Key; every answer carries x-service-request-id. "
-    "Operations marked x-not-built answer 501; those marked x-extension go beyond the documented contract."
+    "a descriptive User-Agent. Mutations accept an Idempotency-Key. Every answer carries x-service-request-id. "
+    "Operations marked x-not-built answer 501. Those marked x-extension go beyond the documented contract."
 )
 
 SECURITY_SCHEMES: Mapping[str, Json] = {
@@ -308,7 +308,7 @@ def _headers(bound: Bound) -> list[Json]:
         schema = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"}
         header = _header("Idempotency-Key", schema, required=operation.idempotency == "required")
         if STAND_IN in getattr(bound.body_type, "__struct_fields__", ()):
-            said = f"Required unless {STAND_IN} in the body stands in for it; where both are given they are equal."
+            said = f"Required unless the body has a {STAND_IN}. If you send both, they must be equal."
             header |= {"required": False, "description": said}
         found.append(header)
     if operation.if_match != "none":
@@ -343,8 +343,8 @@ _HEADERS: Mapping[str, Json] = {
         "schema": {"type": "string", "const": "true"},
     },
     "RetryAfter": {"description": "Seconds to wait.", "schema": {"type": "string"}},
-    "RateLimitLimit": {"description": "Requests a minute.", "schema": {"type": "string"}},
-    "RateLimitRemaining": {"description": "Requests left at once.", "schema": {"type": "string"}},
+    "RateLimitLimit": {"description": "Requests per minute.", "schema": {"type": "string"}},
+    "RateLimitRemaining": {"description": "Requests left in the current burst.", "schema": {"type": "string"}},
     "RateLimitReset": {"description": "Seconds until the bucket is full.", "schema": {"type": "string"}},
     "Allow": {"description": "The methods of the path.", "schema": {"type": "string"}},
     "Authenticate": {"description": "Bearer.", "schema": {"type": "string"}},
