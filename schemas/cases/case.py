@@ -123,10 +123,13 @@ class MergedCase(msgspec.Struct, frozen=True):
 
 
 class CaseGrouping(msgspec.Struct, frozen=True):
-    """The grouping of the case: its version, and the parts of an error it compares."""
+    """The grouping of the case: its version, and the parts of an error it compares (G-174).
+
+    `client` is the fingerprint of an SDK. `map_late`: no source map was ready in time, so the raw frame counted.
+    """
 
     version: int
-    evidence: list[Literal["type", "frame", "message"]]
+    evidence: list[Literal["client", "type", "frame", "message", "map_late"]]
     reason: str
 
 

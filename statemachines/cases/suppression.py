@@ -127,11 +127,15 @@ def matches(pattern: str, fingerprint: str) -> bool:
     return fingerprint.endswith(last) and len(fingerprint) - len(last) >= place
 
 
-def settling_rule(rules: Iterable[Rule], fingerprint: str) -> Rule | None:
-    """Find the newest matching rule of auto_ignore and auto_resolve: the one that counts. Rules come oldest first."""
+def settling_rule(rules: Iterable[Rule], *fingerprints: str) -> Rule | None:
+    """Find the newest rule of auto_ignore and auto_resolve that matches a fingerprint. Rules come oldest first.
+
+    An error has the fingerprint of each version of the grouping (G-174), a case the one that opened it.
+    """
     found = None
     for rule in rules:
-        if rule.action is not Action.PROMPT_HINT and matches(rule.fingerprint_pattern, fingerprint):
+        settles = rule.action is not Action.PROMPT_HINT
+        if settles and any(matches(rule.fingerprint_pattern, fingerprint) for fingerprint in fingerprints):
             found = rule
     return found
 

@@ -38,7 +38,12 @@ _NEXT = {
     "overflow": "Find out why every error is different. New errors open cases again in the next hour.",
 }
 _SHOWN_AS = {"overflow": "open", "merged": "ignored"}
-_LOOKED_AT = {"type": "the exception's type", "frame": "its top frame in the product", "message": "its message"}
+_LOOKED_AT = {
+    "client": "the fingerprint of their SDK",
+    "type": "the exception type",
+    "frame": "the deciding frame",
+    "message": "the message",
+}
 
 
 def status_of(status: str) -> CaseStatus:
@@ -135,8 +140,11 @@ def _grouping(bundle: CaseBundle) -> CaseGrouping:
         return CaseGrouping(version=0, evidence=[], reason=reason)
     grouped_by = bundle.evidence.grouped_by
     looked_at = grouped_by.partition(":")[2].split("+") if grouped_by else ["message"]
-    alike = " and ".join(_LOOKED_AT[part] for part in looked_at)
-    reason = f"Errors that agree in {alike}, numbers, ids and quoted text aside: grouping {row.grouping_version}."
+    alike = " and ".join(_LOOKED_AT[part] for part in looked_at if part in _LOOKED_AT)
+    aside = ", numbers, ids and quoted text aside" if "message" in looked_at else ""
+    reason = f"Errors that agree in {alike}{aside}: grouping {row.grouping_version}."
+    if "map_late" in looked_at:
+        reason += " No source map was ready in time, so the raw frame counts."
     if bundle.merged:
         reason += " Those of the cases under merged were added by a member."
     return CaseGrouping(version=row.grouping_version, evidence=cast("Any", looked_at), reason=reason)

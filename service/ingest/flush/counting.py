@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import select
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from service.eventstore.connect.arrays import array, columns
 from service.eventstore.connect.connection import AsyncConnection, connect_async
 from service.eventstore.connect.prepared import PreparedStatement
 from service.eventstore.declare import names
 from service.eventstore.declare.faults import Fault, judge
-from service.eventstore.state.cache import KnownStream, StreamName
 from service.eventstore.state.loading import Footprint
 from service.ingest.flush import statements
 from service.ingest.flush.locking import Project
@@ -29,16 +28,19 @@ def parameters(
     flusher_name: str,
     number: int,
     footprint: Footprint,
-    cases: Mapping[StreamName, KnownStream],
+    heads: Iterable[tuple[str, str, int]],
     projects: Mapping[str, Project],
     tally: Tally,
 ) -> Parameters:
-    """Lay out what `ingest_flush` checks (gates, cases and projects as they are known, new keys) and what it stores."""
+    """Lay out what `ingest_flush` checks (gates, cases and projects as they are known, new keys) and what it stores.
+
+    `heads` are the revisions of cases, 0 for one that must not exist.
+    """
     return (
         array(names.lock_number(name) for name in footprint.gates),
         array(names.lock_number(name) for name in footprint.names if name != flusher_name),
         names.lock_number(flusher_name),
-        *columns(((*name, known.revision) for name, known in cases.items()), 3),
+        *columns(heads, 3),
         *columns(((name, project.dsn_hash, project.account_id) for name, project in projects.items()), 3),
         flusher,
         number,

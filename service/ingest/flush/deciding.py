@@ -25,7 +25,8 @@ from service.ingest.flush.locking import Project
 from service.ingest.flush.memory import Memory, overflow_of, rules_of
 from service.ingest.flush.newcases import CaseRoom
 from service.ingest.flush.tally import Assigned, Tally
-from service.ingest.grouping.fingerprint import Grouping, GroupingEvidence
+from service.ingest.grouping.evidence import GroupingEvidence
+from service.ingest.grouping.fingerprint import Grouping
 from service.ingest.grouping.releases import Question
 from service.ingest.queue.items import STORED, Assignment, Item, LogRow
 from statemachines.cases import case
@@ -46,8 +47,9 @@ OVERFLOW = GroupingEvidence(
 class FlushWork:
     """What the steps of one flush share.
 
-    `closed` are the projects whose gate was not got; `counted` the cases that stay as they are, with their states;
-    `outdated` says which releases had been replaced when their cases were resolved.
+    `closed` are the projects whose gate was not got; `absent` are older cases that were looked up and do not exist;
+    `counted` the cases that stay as they are, with their states; `outdated` says which releases had been replaced when
+    their cases were resolved.
     """
 
     footprint: Footprint
@@ -56,6 +58,7 @@ class FlushWork:
     projects: Mapping[str, Project]
     closed: AbstractSet[str]
     memory: Memory
+    absent: AbstractSet[StreamName] = frozenset()
     counted: dict[StreamName, case.Case] = field(default_factory=dict)
     rooms: Mapping[str, CaseRoom] = field(default_factory=dict)
     outdated: AbstractSet[Question] = frozenset()
@@ -184,6 +187,8 @@ def _choose(item: Item, work: FlushWork) -> Assignment | None:
     if len(item.offered) > 1:
         for offered in reversed(item.offered):
             name = (item.sender.project_id, offered.case_id)
+            if name in work.absent:
+                continue
             if name in work.counted or name in work.batch.faults:
                 chosen = offered
             elif name not in work.batch.streams:
@@ -221,7 +226,8 @@ def _move(item: Item, name: StreamName, grouping: Grouping, work: FlushWork) -> 
     fingerprint, state = grouping.fingerprint, unit.state(stream)
     if state.status is case.Status.ABSENT:
         work.rooms[project_id].opened += 1
-    rule = suppressions.settling_rule(unit.state(rules).rules, fingerprint)
+    offered = [assignment.grouping.fingerprint for assignment in item.offered]
+    rule = suppressions.settling_rule(unit.state(rules).rules, *offered)
     outdated = _question(item, state) in work.outdated
     events = case.decide_error(state, fingerprint, grouping.version, rule, unit.now, outdated=outdated)
     unit.append(stream, events)

@@ -5,7 +5,8 @@ All of it may be out of date: it says what to lock and to read, and what is unde
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from service.eventstore.state.cache import StateCache, StreamName
 from service.eventstore.state.loading import Footprint
@@ -29,6 +30,13 @@ def overflow_of(project_id: str, hour: int) -> Stream:
 def rules_of(project_id: str) -> Stream:
     """The suppressions of a project."""
     return suppressions.stream(project_id)
+
+
+class FlushPlan(NamedTuple):
+    """What a flush has to lock and to read, and the cases that must not exist for its records to go where they do."""
+
+    footprint: Footprint
+    absent: frozenset[StreamName]
 
 
 class Memory:
@@ -82,11 +90,19 @@ class Memory:
             if self._full.get(project_id, room.hour) != room.hour:
                 del self._full[project_id]
 
-    def footprint(self, flusher: str, items: Sequence[Item]) -> Footprint:
-        """What has to be locked and loaded for these records, by all that is known; `flusher` is a name to lock."""
+    def plan(self, flusher: str, items: Sequence[Item]) -> FlushPlan:
+        """What has to be locked and loaded for these records, by all that is known; `flusher` is a name to lock.
+
+        An error whose newest case is known needs no lock on the older ones that nobody has met: that they do not
+        exist is looked up in the transaction (G-174).
+        """
         writes: dict[StreamName, Stream] = {}
         counted: dict[StreamName, Stream] = {}
-        for name in self._names_of(items):
+        absent: set[StreamName] = set()
+        for name, is_older in self._names_of(items):
+            if is_older and name not in self.moved and self.cache.get(name) is None:
+                absent.add(name)
+                continue
             if name in counted or name in writes:
                 continue
             known = self.cache.get(name)
@@ -103,8 +119,10 @@ class Memory:
                 reads.append(rules)
             else:
                 writes[rules.name] = rules
+        absent.difference_update(writes)
+        reads += [case.stream(*name) for name in absent]
         keyed = {item.key_record: item.key_name for item in items if item.key_record is not None}
-        return Footprint(
+        footprint = Footprint(
             self._registry,
             self.cache,
             gates={item.sender.project_id for item in items},
@@ -114,12 +132,21 @@ class Memory:
             records=sorted(keyed),
             counted=counted.values(),
         )
+        return FlushPlan(footprint, frozenset(absent))
 
-    def _names_of(self, items: Iterable[Item]) -> Iterable[StreamName]:
-        """The cases that may take errors in: those on offer, and those that they are known to lead to."""
-        for name in dict.fromkeys([(item.sender.project_id, case_id) for item in items for case_id, _ in item.offered]):
-            yield name
-            known = self.cache.get(name)
-            for target in (self._routes.get(name), None if known is None else known.state.merged_into):
-                if target is not None:
-                    yield name[0], target
+    def _names_of(self, items: Iterable[Item]) -> Iterator[tuple[StreamName, bool]]:
+        """The cases that may take errors in: those on offer, and those that they are known to lead to.
+
+        Beside each, whether it is an older one than a case that is known to exist.
+        """
+        for project_id, offered in dict.fromkeys([(item.sender.project_id, item.offered) for item in items]):
+            if not offered:
+                continue
+            is_older = len(offered) > 1 and self.cache.get((project_id, offered[-1].case_id)) is not None
+            for assignment in offered:
+                name = (project_id, assignment.case_id)
+                yield name, is_older and assignment is not offered[-1]
+                known = self.cache.get(name)
+                for target in (self._routes.get(name), None if known is None else known.state.merged_into):
+                    if target is not None:
+                        yield (project_id, target), False

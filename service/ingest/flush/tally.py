@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from service.eventstore.state.entry import RecordName
-from service.ingest.grouping.fingerprint import Grouping, GroupingEvidence, title
+from service.ingest.grouping.evidence import GroupingEvidence
+from service.ingest.grouping.fingerprint import Grouping, title
 from service.ingest.queue.items import STORED, AnalyticsRow, Item, LogRow, Part
 from statemachines.cases import case
 

@@ -17,6 +17,7 @@ not carried out by then is given up, and never will be.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 
 from service.eventstore.connect.connection import Connection
 from service.eventstore.declare import names
@@ -83,7 +84,7 @@ class Flush:
             if project is None or not project.active or project.dsn_hash != dsn_hash:
                 return None
             projects[project_id] = project
-        footprint = self._memory.footprint(self._name, attempt.items)
+        footprint, absent = self._memory.plan(self._name, attempt.items)
         if footprint.writes:
             return None
         cases = {name: known for name in footprint.shared if (known := self._memory.cache.get(name)) is not None}
@@ -92,7 +93,9 @@ class Flush:
             project_id = item.sender.project_id
             assigned = None
             if item.offered:
-                case_id, grouping = item.offered[0]  # The oldest grouping that knows it keeps it: all are known here.
+                # The oldest grouping that knows it keeps it: of all the others it is looked up that they do not.
+                known_as = [offer for offer in item.offered if (project_id, offer.case_id) not in absent]
+                case_id, grouping = known_as[0]
                 case_id = cases[project_id, case_id].state.merged_into or case_id
                 status = cases[project_id, case_id].state.status
                 if status is case.Status.MERGED:
@@ -101,7 +104,8 @@ class Flush:
             attempt.stored.append(Stored(item, tally.add(item, assigned, projects[project_id].account_id)))
             if item.key_record is not None and not tally.remember(item, NOT_YET):
                 return None
-        return parameters(self.flusher_id, self._name, attempt.number, footprint, cases, projects, tally)
+        heads = [*((*name, known.revision) for name, known in cases.items()), *((*name, 0) for name in absent)]
+        return parameters(self.flusher_id, self._name, attempt.number, footprint, heads, projects, tally)
 
     # -- what has ----------------------------------------------------------------------------------------------
 
@@ -114,7 +118,7 @@ class Flush:
         memory = self._memory
         heavy, memory.heavy = memory.heavy, {}
         load_into(connection, self._registry, memory.cache, heavy.values())
-        footprint = memory.footprint(self._name, attempt.items)
+        footprint, absent = memory.plan(self._name, attempt.items)
         project_ids = sorted({item.sender.project_id for item in attempt.items})
         loaded, moment, projects = lock(connection, footprint, project_ids)
         memory.learn_projects(project_ids, projects)
@@ -125,8 +129,10 @@ class Flush:
         batch = Batch(self._registry, moment, {}, loaded.rows)
         attempt.received_at = batch.now
         closed = {project_id for project_id in project_ids if names.gate(project_id) not in loaded.gates}
-        work = FlushWork(footprint, loaded, batch, projects, closed, memory)
-        self._fold(work)
+        met = {name for name in absent if name in loaded.seen or name in loaded.heads}
+        memory.moved.update(met)
+        work = FlushWork(footprint, loaded, batch, projects, closed, memory, absent - met)
+        self._fold(work, absent)
         work.rooms = enter_rooms(connection, work.newcomers(), batch.now, self._new_cases_per_hour)
         memory.forget_hours_before(work.rooms)
         work.outdated = find_outdated(connection, work.questions(attempt.items))
@@ -150,15 +156,16 @@ class Flush:
 
         write(connection, batch, loaded, (), memory.cache, store)
 
-    def _fold(self, work: FlushWork) -> None:
+    def _fold(self, work: FlushWork, absent: AbstractSet[StreamName]) -> None:
         """Bring every stream that may change to its head; one that is held, or heavy, stays out of the batch.
 
         A counted case is as the cache has it when its head says so; one that another process has moved is held here,
-        and locked to be written in the next flush.
+        and locked to be written in the next flush. So is one that was taken to be absent, and is not.
         """
         loaded, batch, memory = work.loaded, work.batch, self._memory
         memory.heavy = {name: work.footprint.streams[name] for name in loaded.heavy - memory.cache.faults.keys()}
-        locked = (stream for name, stream in work.footprint.streams.items() if self._is_locked(name, work))
+        wanted = ((name, stream) for name, stream in work.footprint.streams.items() if name not in absent)
+        locked = (stream for name, stream in wanted if self._is_locked(name, work))
         batch.streams, batch.faults = fold_streams(self._registry, memory.cache, locked, loaded)
         memory.moved.difference_update(batch.streams)
         for name in work.footprint.shared:

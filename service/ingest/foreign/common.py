@@ -26,6 +26,7 @@ import msgspec
 
 from schemas.cases.log import LEVELS, MAX_EXTRA_BYTES, LogEvent, LogUser
 from schemas.onboarding.proof import PROOF_PROPERTY
+from service.ingest.grouping.names import MAX_TEXT, bare_name, base_name
 
 MAX_MESSAGE = 8192
 MAX_NAME = 200
@@ -36,7 +37,6 @@ MAX_TAG = 500
 MAX_FRAMES = 100  # of one exception
 MAX_CAUSES = 10
 CAUSES_FRAMES = 4  # a cause has so many times fewer frames
-MAX_TEXT = 500  # characters of a text in a frame
 KNOWN_FRAMES = 4096  # remembered: some megabytes
 SURELY_FITS = MAX_EXTRA_BYTES // 4
 """Bytes of which so much is certain that there is room for all."""
@@ -48,14 +48,7 @@ _OF_LIBRARY = re.compile(
     r"(?:^|[/\\])(?:site-packages|dist-packages|node_modules|lib[/\\]python\d[^/\\]*|\.yarn|vendor)[/\\]"
     r"|^(?:node:|internal/|native$|<frozen |<__array_function__)"
 )
-_TAIL = re.compile(r"[?#].*", re.DOTALL)
-# A bundler's mark of the content: letters and digits between two stops, of a script in its last extension.
-_CONTENT_HASH = re.compile(r"[.-](?=[A-Za-z_]*[0-9])[0-9A-Za-z_]{8,}(?=\.(?:[cm]?js|css)$)")
-_NAME_PREFIX = re.compile(r"^(?:async |new |get |set |static )+")
-# A bracket within it is none of a name: without one it would be looked for from each of many beginnings (P25).
-_NAME_SUFFIX = re.compile(r" \[as [^\[\]]*\]$")
 _OF_USER = ("email", "username", "ip_address", "name")
-_NAMELESS = frozenset({"", "?", "<anonymous>", "(anonymous)", "anonymous", "<unknown>"})
 
 
 class Frame(NamedTuple):
@@ -85,7 +78,7 @@ class ForeignEvent(msgspec.Struct, frozen=True):
 
     `message` is what the event says itself; where there is an exception, that one's counts. `images` are files with
     their debug ids; `more` is what else is kept, the most important first; `left_out` names what its reader left out.
-    Texts may be of any length.
+    `fingerprint` is the grouping that the client asks for (G-174). Texts may be of any length.
     """
 
     level: str | None
@@ -98,6 +91,7 @@ class ForeignEvent(msgspec.Struct, frozen=True):
     images: Sequence[Mapping[str, Any]] = ()
     more: Mapping[str, Any] = {}
     left_out: Sequence[str] = ()
+    fingerprint: Sequence[str] = ()
 
 
 class _Text(msgspec.Struct, omit_defaults=True):
@@ -113,10 +107,11 @@ class _Text(msgspec.Struct, omit_defaults=True):
 
 
 class TakenLog(NamedTuple):
-    """The log event, and its text as it would have been sent."""
+    """The log event, its text as it would have been sent, and the fingerprint that its client gave."""
 
     body: LogEvent
     raw: bytes
+    client: Sequence[str] = ()
 
 
 def to_log(event: ForeignEvent) -> TakenLog:
@@ -133,22 +128,17 @@ def to_log(event: ForeignEvent) -> TakenLog:
         extra,
     )
     text = _Text(body.message, body.level, msgspec.Raw(written), body.tags, body.environment, body.release, user)
-    return TakenLog(body, _encode(text))
+    return TakenLog(body, _encode(text), event.fingerprint)
 
 
 def file_of(frame: Frame) -> str:
-    """The base name of a frame's file, without what a bundler adds; "" where there is none."""
-    path = _TAIL.sub("", frame.abs_path or frame.filename or "")
-    return _CONTENT_HASH.sub("", path[max(path.rfind("/"), path.rfind("\\")) + 1 :])[:MAX_TEXT]
+    """The base name of a frame's file, "" where there is none."""
+    return base_name(frame.abs_path or frame.filename or "")
 
 
 def function_of(frame: Frame) -> str:
-    """The bare name of a frame's function: without its class, its module, and how it was called."""
-    name = _NAME_SUFFIX.sub("", _NAME_PREFIX.sub("", (frame.function or "").strip()))
-    if name in _NAMELESS:
-        return ""
-    bare = name.rpartition(".")[2]
-    return ("" if bare in _NAMELESS else bare)[:MAX_TEXT]
+    """The bare name of a frame's function."""
+    return bare_name(frame.function or "")
 
 
 def is_own(frame: Frame) -> bool:

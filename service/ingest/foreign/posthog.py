@@ -24,7 +24,7 @@ from schemas.analytics.event import AnalyticsEvent
 from schemas.cases.log import MAX_INGEST_BYTES, LogEvent
 from service.ingest.foreign.arrays import first_items
 from service.ingest.foreign.common import ForeignError, ForeignEvent, to_log
-from service.ingest.foreign.members import error_of, object_of, text_of
+from service.ingest.foreign.members import error_of, fingerprint_of, object_of, text_of
 
 PROTOCOL = "posthog"
 MAX_KEY = 1000  # characters of a key as JSON writes it; no key is that long
@@ -69,12 +69,13 @@ class Sent(NamedTuple):
 
 
 class PostHogRecord(NamedTuple):
-    """A record as it is stored: its kind, its text, and the id that its SDK has given it."""
+    """A record as it is stored: its kind, its text, and the id and the fingerprint that its SDK has given it."""
 
     kind: str
     uuid: str | None
     body: LogEvent | AnalyticsEvent
     raw: bytes
+    client: Sequence[str] = ()
 
 
 class _Body(msgspec.Struct):
@@ -175,7 +176,7 @@ def to_record(payload: Any, sent: Sent) -> PostHogRecord | None:
     known = next((found for found in _known(payload, properties) if found), None)
     if name == EXCEPTION:
         log = to_log(_to_event(payload, properties, uuid, known))
-        return PostHogRecord("logs", uuid, log.body, log.raw)
+        return PostHogRecord("logs", uuid, log.body, log.raw, log.client)
     if known is None:
         raise MalformedEvents("an event must say of whom it is as distinct_id")
     said = {name: payload[name] for name in ("$set", "$set_once") if isinstance(payload.get(name), dict)}
@@ -264,4 +265,5 @@ def _to_event(
         user=None if nobody or known is None else {"id": known},
         tags={name: value for name, value in rest.items() if name[:1] != "$" and isinstance(value, str | int | float)},
         more=more,
+        fingerprint=fingerprint_of(properties.get("$exception_fingerprint")),
     )

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from service.ingest.foreign.common import ForeignEvent
-from service.ingest.foreign.members import error_of, object_of, text_of
+from service.ingest.foreign.members import error_of, fingerprint_of, object_of, text_of
 
 PROTOCOL = "sentry"
 MAX_IMAGES = 100
@@ -67,6 +67,7 @@ def read_event(payload: Mapping[str, Any], event_id: str) -> ForeignEvent:
         tags=_tags(payload.get("tags")),
         images=_images(payload),
         more=more,
+        fingerprint=fingerprint_of(payload.get("fingerprint")),
     )
 
 

@@ -1,4 +1,4 @@
-"""Which case an error belongs to, and why (G-031). Pure functions.
+"""Which case an error belongs to, and why (G-031, G-174). Pure functions.
 
 Grouping sees an event before secrets are cut out of its texts (G-135): only a hash of what it sees is kept, and no case
 falls apart because another form of secret is known. A text with a secret of this service it sees hidden as a whole.
@@ -11,36 +11,18 @@ knows opens a case under the newest. So a new version can merge what is new, but
 from __future__ import annotations
 
 import hashlib
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-TEMPLATE_LENGTH = 500
+import msgspec
+
+from service.ingest.grouping.evidence import DEFAULT, GroupingEvidence, is_default
+from service.ingest.grouping.templates import template_1, template_2
+
 TITLE_LENGTH = 200
-
-# What varies between repetitions of a message: quoted text, UUIDs, runs of eight hexadecimal digits or more, numbers.
-# An apostrophe ("can't") quotes nothing: a single quote opens only where no word ends. The first line lets the engine
-# pass over most characters with one look, which makes the whole three times as fast.
-_VARIABLE = re.compile(
-    r"""(?=["'`0-9a-f])(?:
-        [0-9a-f]{8}(?:(?:-[0-9a-f]{4}){3}-[0-9a-f]{12} | [0-9a-f]*)
-        | 0x[0-9a-f]+
-        | \d+(?:[.,]\d+)*
-        | "[^"]*"
-        | '(?<!\w')[^']*'(?!\w)
-        | `[^`]*`
-    )""",
-    re.VERBOSE,
-)
-
-
-class GroupingEvidence(NamedTuple):
-    """What grouping looks at: the exception's type, its top in-app frame, and the message."""
-
-    exception_type: str | None
-    frame: str | None
-    message: str
+REMEMBERED_LENGTH = 1024
+"""Characters of the longest text whose assignment is remembered: what is kept is bounded, whatever is sent."""
 
 
 class Grouping(NamedTuple):
@@ -51,21 +33,11 @@ class Grouping(NamedTuple):
     why: str
 
 
-def message_template(message: str) -> str:
-    """Reduce a message to what its repetitions share: lowercase, variable parts as `#`, one space between words."""
-    return " ".join(_VARIABLE.sub("#", message.lower()).split())[:TEMPLATE_LENGTH]
+class Seen(NamedTuple):
+    """What a version makes of an error: the text whose hash is the fingerprint, and what that rests on."""
 
-
-def _version_1(evidence: GroupingEvidence) -> str:
-    return f"{evidence.exception_type or ''}|{evidence.frame or ''}|{message_template(evidence.message)}"
-
-
-GROUPINGS: Mapping[int, Callable[[GroupingEvidence], str]] = {1: _version_1}
-"""Every version ever released, oldest first: the text whose hash is the fingerprint."""
-
-
-REMEMBERED_LENGTH = 1024
-"""Characters of the longest text whose assignment is remembered: what is kept is bounded, whatever is sent."""
+    text: str
+    rests_on: str
 
 
 _RESTS_ON = {
@@ -74,54 +46,58 @@ _RESTS_ON = {
     (True, False): "type+message",
     (True, True): "type+frame+message",
 }
-"""What an assignment rests on, by whether there is a type and a frame."""
+"""What an assignment of version 1 rests on, by whether there is a type and a frame."""
 
 
-def _assign(version: int, text: str, rests_on: str) -> Grouping:
+def _version_1(evidence: GroupingEvidence) -> Seen:
+    kind, frame, message = evidence.exception_type or "", evidence.frame or "", evidence.message
+    return Seen(f"{kind}|{frame}|{template_1(message)}", _RESTS_ON[bool(kind), bool(frame)])
+
+
+def _version_2(evidence: GroupingEvidence) -> Seen:
+    """A client's fingerprint, else type and frame, else type and template. With a frame no message joins in."""
+    if not evidence.client or all(map(is_default, evidence.client)):
+        return _default_2(evidence)
+    if not any(map(is_default, evidence.client)):
+        return Seen(f"v2c|{_listed(evidence.client)}", "client")
+    seen = _default_2(evidence)
+    entries = [DEFAULT if is_default(entry) else entry for entry in evidence.client]
+    return Seen(f"v2c|{_listed(entries)}|{seen.text}", f"client+{seen.rests_on}")
+
+
+def _listed(entries: Sequence[str]) -> str:
+    return msgspec.json.encode(entries).decode()
+
+
+def _default_2(evidence: GroupingEvidence) -> Seen:
+    kind = evidence.exception_type
+    if evidence.deciding is not None:
+        rests_on = f"{'type+' if kind else ''}frame{'+map_late' if evidence.late else ''}"
+        return Seen(f"v2f|{kind or ''}|{evidence.deciding.file}|{evidence.deciding.function}", rests_on)
+    return Seen(f"v2t|{kind or ''}|{template_2(evidence.message)}", "type+message" if kind else "message")
+
+
+GROUPINGS: Mapping[int, Callable[[GroupingEvidence], Seen]] = {1: _version_1, 2: _version_2}
+"""Every version ever released, oldest first."""
+
+
+def _assign(version: int, seen: Seen) -> Grouping:
     """The assignment that a text stands for."""
-    return Grouping(version, hashlib.sha256(text.encode()).hexdigest()[:32], f"v{version}:{rests_on}")
+    return Grouping(version, hashlib.sha256(seen.text.encode()).hexdigest()[:32], f"v{version}:{seen.rests_on}")
 
 
-_remembered = lru_cache(maxsize=4096)(_assign)  # Errors repeat themselves.
-
-
-def _grouping(version: int, text: str, rests_on: str) -> Grouping:
-    return (_remembered if len(text) <= REMEMBERED_LENGTH else _assign)(version, text, rests_on)
+_remembered = lru_cache(maxsize=8192)(_assign)  # Errors repeat themselves.
 
 
 def group(
-    evidence: GroupingEvidence, groupings: Mapping[int, Callable[[GroupingEvidence], str]] = GROUPINGS
+    evidence: GroupingEvidence, groupings: Mapping[int, Callable[[GroupingEvidence], Seen]] = GROUPINGS
 ) -> tuple[Grouping, ...]:
     """Offer the assignment of every version, oldest first."""
-    rests_on = _RESTS_ON[bool(evidence.exception_type), bool(evidence.frame)]
-    return tuple([_grouping(version, text(evidence), rests_on) for version, text in groupings.items()])
-
-
-def gather(message: str, extra: Mapping[str, Any] | None, see: Callable[[str], str] = str) -> GroupingEvidence:
-    """Find the evidence in a log event; `see` says how each text is seen.
-
-    `extra.exception` is free form: whatever does not fit is as if absent.
-    """
-    exception = extra.get("exception") if extra else None
-    if not isinstance(exception, dict):
-        return GroupingEvidence(None, None, see(message))
-    kind = exception.get("type")
-    seen = see(kind) if isinstance(kind, str) and kind else None
-    return GroupingEvidence(seen, _top_frame(exception.get("frames"), see), see(message))
-
-
-def _top_frame(frames: Any, see: Callable[[str], str]) -> str | None:
-    """Name the first in-app entry as `file:function`."""
-    if not isinstance(frames, list):
-        return None
-    for frame in frames:
-        if isinstance(frame, dict) and frame.get("in_app") is True:
-            file, function = frame.get("file"), frame.get("function")
-            if isinstance(file, str) or isinstance(function, str):
-                return (
-                    f"{see(file) if isinstance(file, str) else ''}:{see(function) if isinstance(function, str) else ''}"
-                )
-    return None
+    offered = []
+    for version, see in groupings.items():
+        seen = see(evidence)
+        offered.append((_remembered if len(seen.text) <= REMEMBERED_LENGTH else _assign)(version, seen))
+    return tuple(offered)
 
 
 def title(evidence: GroupingEvidence) -> str:

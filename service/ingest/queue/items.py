@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple, cast
@@ -25,7 +25,8 @@ from service.eventstore.declare import names
 from service.eventstore.declare.commands import Outcome
 from service.eventstore.state.entry import RecordName, Waiter
 from service.ids import new_id
-from service.ingest.grouping.fingerprint import Grouping, GroupingEvidence, gather, group
+from service.ingest.grouping.evidence import GroupingEvidence, gather
+from service.ingest.grouping.fingerprint import Grouping, group
 from service.ingest.scrub.scrubbing import KEPT_OF_OTHERS, KEPT_OF_USER, Findings, Scrubber, without_own
 from service.packing import PACKED_FROM, pack
 from statemachines.cases import case
@@ -146,8 +147,8 @@ class AnalyticsRow(msgspec.Struct, omit_defaults=True):
 class Item:
     """A record: what came in, until it is prepared, and its row from then on.
 
-    `offered` lists the cases an error may belong to, oldest grouping first, and `evidence` what they rest on; there
-    are none for everything else.
+    `client` is the fingerprint that an SDK gave. `offered` lists the cases an error may belong to, oldest grouping
+    first, and `evidence` their grounds. Other records have none.
     """
 
     operation: str  # by which it came, as idempotency records name it
@@ -156,6 +157,7 @@ class Item:
     raw: bytes = field(repr=False)
     adjustments: Adjustments = AS_SENT
     part: Part | None = None  # of an export, which its key names as a whole
+    client: Sequence[str] = ()
     size: int = field(init=False)  # bytes of memory, by estimate
     row: LogRow | AnalyticsRow = field(init=False, repr=False)
     scrubbed: Mapping[str, int] = field(default_factory=dict)  # values that were hidden, by kind
@@ -192,7 +194,7 @@ class Item:
         level = LEVELS[body.level or DEFAULT_LEVEL]
         suspicion = scrubber.look(self.raw)
         if level in ERROR_LEVELS:
-            self.evidence = gather(message, extra, without_own if suspicion.own else str)
+            self.evidence = gather(message, extra, without_own if suspicion.own else str, self.client)
             self.offered = _offered(self.sender.project_id, group(self.evidence))
         if suspicion:
             counts = Findings()

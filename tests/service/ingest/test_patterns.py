@@ -22,7 +22,7 @@ from service.http.edge.body import gate as body_gate
 from service.http.edge.declare import forms
 from service.ingest.foreign import common, stacks
 from service.ingest.foreign.common import ForeignError, ForeignEvent, Frame
-from service.ingest.grouping import fingerprint as grouping
+from service.ingest.grouping import templates
 from service.ingest.scrub import scrubbing
 from service.ingest.scrub.forms import SecretForm
 from service.ingest.scrub.looking import EVERYTHING
@@ -63,12 +63,21 @@ WORST: Mapping[str, Worst] = {
     "bundles._DEBUG_ID": Worst(("a", "a-", "0" * 8 + "-"), ask="fullmatch"),
     "chunks._ESCAPED": Worst(("\\",), 1024),
     "chunks._PARAMETER": Worst((";", ' ;a="', "; ", ';a="\\'), 1024),
-    "common._CONTENT_HASH": Worst((".", "-", ".a", "-aaaaaaaa", "-0aaaaaaa", "a", "0")),
-    "common._NAME_PREFIX": Worst(("async ", "new get ", "set", " ")),
-    "common._NAME_SUFFIX": Worst((" [as ", " [as a", "[", " [as a] ")),
+    "names._CONTENT_HASH": Worst((".", "-", ".a", "-aaaaaaaa", "-0aaaaaaa", "a", "0")),
+    "names._NAME_PREFIX": Worst(("async ", "new get ", "set", " ")),
+    "names._NAME_SUFFIX": Worst((" [as ", " [as a", "[", " [as a] ")),
     "common._OF_LIBRARY": Worst(("/", "/lib", "/lib/python3", "lib/python3", "node:")),
-    "common._TAIL": Worst(("?", "#", "a")),
-    "fingerprint._VARIABLE": Worst(('"', "'", "`", "0", "0x", "a", "1.", "aaaaaaaa-", "'a", " 'a"), 8192),
+    "names._TAIL": Worst(("?", "#", "a")),
+    "evidence._DEFAULT": Worst(("{{ ", "{{ default "), ask="fullmatch"),
+    "templates._DATE_IN_WORDS": Worst(("mon, ", "1 jan", "jan 1 ", "1 january ", "jan 1 10:00:00.1"), 8192),
+    "templates._EMAIL": Worst(("a", "a@", "a@a.", ".", "a.a@"), 8192),
+    "templates._IPV6": Worst((":", "0:", "a:", "0", "a"), 8192),
+    "templates._QUOTED": Worst(("“", "‘", "„", "«", "‹", "「", "『", "“„"), 8192),
+    "templates._URL": Worst(("a", "a://", "a://a", "a://a/", "://", "a+"), 8192),
+    "templates._VARIABLE": Worst(('"', "'", "`", "0", "0x", "a", "1.", "aaaaaaaa-", "'a", " 'a"), 8192),
+    "templates._VARIABLE_2": Worst(
+        ('"', "'", "`", "0", "0x", "a", "1.", "aaaaaaaa-", "'a", " 'a", "+", "+1", "1e", "1e+1", "0000-", " 0a"), 8192
+    ),
     "forms.ARRAY": Worst((" ", "\n"), ask="match"),
     "forms.MAY_BE_CARD": Worst(("4", "4000 ", "3000-000000", "2")),
     "forms._ISSUERS": Worst(("4", "6011"), ask="fullmatch"),
@@ -188,10 +197,11 @@ UNITS = (
             ForeignEvent("error", text, [ForeignError(text, text, [Frame(text, text, text, text, context_line=text)])])
         ),
         stacks.frames_of,
-        lambda text: grouping.message_template(text[:8192]),
+        lambda text: templates.template_1(text[:8192]),
+        lambda text: templates.template_2(text[:8192]),
         lambda text: scrubbing.Scrubber().tree({text[:1000]: text}, EVERYTHING, scrubbing.Findings()),
     ],
-    ids=["to_log", "frames_of", "message_template", "scrub"],
+    ids=["to_log", "frames_of", "template_1", "template_2", "scrub"],
 )
 def test_what_reads_them_is_linear_too(read: Callable[[str], object]) -> None:
     for unit in UNITS:

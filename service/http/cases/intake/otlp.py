@@ -151,7 +151,7 @@ class CutExport:
         It is a part of the export, unless it has no time: then nothing tells a repeat of it from another event.
         """
         record: OtlpRecord = self._reader.read_record(self._found.record(index))
-        body, text = to_log(to_event(record, self._scopes.of(index)))
+        body, text, _ = to_log(to_event(record, self._scopes.of(index)))
         if record.time or record.observed:
             return Item(OPERATION, self._named, body, text, part=Part(index, len(self._found)))
         return Item(OPERATION, self._nameless, body, text)

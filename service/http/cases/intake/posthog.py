@@ -143,7 +143,7 @@ async def _item_of(call: Call[bytes, None], sent: Sent, text: bytes) -> tuple[st
     sender = call.sender
     if record.uuid is not None:
         sender = sender._replace(key=record.uuid, request_hash=record.uuid)
-    return record.kind, Item(OPERATION, sender, record.body, record.raw, adjustments)
+    return record.kind, Item(OPERATION, sender, record.body, record.raw, adjustments, client=record.client)
 
 
 def _read(sent: Sent, text: bytes) -> PostHogRecord | None:

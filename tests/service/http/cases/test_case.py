@@ -146,9 +146,9 @@ async def test_a_case_in_full(world: World, project):
         "comments": [],
         "merged": [],
         "grouping": {
-            "version": 1,
+            "version": 2,
             "evidence": ["message"],
-            "reason": "Errors that agree in its message, numbers, ids and quoted text aside: grouping 1.",
+            "reason": "Errors that agree in the message, numbers, ids and quoted text aside: grouping 2.",
         },
     }
     trend = record["trend"]

@@ -88,6 +88,31 @@ async def test_one_exception_is_one_case_through_every_door(sdk: Sdk) -> None:
     assert (case["event_count"], case["title"]) == (4, "PaymentError: Card 17 refused")
 
 
+async def test_a_client_s_fingerprint_decides_at_the_doors_of_sdks_alone(sdk: Sdk) -> None:
+    """The same list in one case through Sentry's and PostHog's doors; in a native report it is evidence (G-174)."""
+    dsn, alias = sdk.world.having(sdk.made["dsn"]), sdk.made["alias"]
+    native = ok(await dsn.post("/v1/logs/", NATIVE_LOG | {"extra": {"fingerprint": ["pay", 7]}}), 202)
+    sentry = PYTHON_EVENT | {"fingerprint": ["pay", 7]}
+    ok(await sdk.send(of_event(sentry, dsn=sdk.made["sdks"]["sentry_dsn"]), f"/api/{alias}/envelope/"))
+    for given in (["pay", "7"], "pay", None, ["{{ default }}", "eu"]):
+        properties = EXCEPTION["properties"] | {"$exception_fingerprint": given}
+        ok(await sdk.send(batch(sdk.key, event(EXCEPTION | {"properties": properties}))))
+    told = "select case_id, grouped_by from log_events where project_id = %s order by received_at, id"
+    rows = await sdk.world.sql(told, sdk.made["id"])
+    assert [grouped_by for _, grouped_by in rows] == [
+        "v2:message",
+        "v2:client",
+        "v2:client",
+        "v2:client",
+        "v2:type+frame",
+        "v2:client+type+frame",
+    ]
+    cases = [case for case, _ in rows]
+    assert cases[0] == native["case_id"]
+    assert cases[1] == cases[2]
+    assert len(set(cases)) == 5
+
+
 async def test_an_exception_is_kept_as_all_are(sdk: Sdk) -> None:
     """Latest call first, its cause beside it; no local variables, and the key nowhere."""
     sent = event(EXCEPTION)

@@ -22,7 +22,8 @@ from service.ingest.foreign.common import (
     is_own,
     to_log,
 )
-from service.ingest.grouping.fingerprint import gather, group
+from service.ingest.grouping.evidence import gather
+from service.ingest.grouping.fingerprint import group
 
 NATIVE = {
     "type": "PaymentError",
@@ -182,7 +183,7 @@ _ERRORS = st.builds(ForeignError, _TEXTS | st.none(), _TEXTS | st.none(), st.lis
 )
 def test_the_text_is_that_of_the_event(event: ForeignEvent) -> None:
     """Whoever reads the text finds the event, as if it had come by itself."""
-    body, raw = to_log(event)
+    body, raw, _ = to_log(event)
     assert msgspec.json.decode(raw, type=LogEvent) == body
 
 

@@ -1,9 +1,9 @@
 -- A flush that has nothing to decide, whole, in one statement: what the flusher knows is checked under the locks, and when
 -- all of it still holds and every key is new, everything is stored at once. Answers the time of receipt in epoch seconds;
 -- null, with nothing stored, when a lock is held by somebody else, something is not as the flusher knows it, or a key is
--- known. Each query here sees what was committed before it began (the function is volatile), so what is checked is what
--- stands under the locks. It is one query for all checks: each query of a function costs as much as some of the rows that
--- are stored.
+-- known. A stream with revision 0 must not exist: that is looked up, and not locked. Each query here sees what was
+-- committed before it began (the function is volatile), so what is checked is what stands under the locks. It is one query
+-- for all checks: each query of a function costs as much as some of the rows that are stored.
 create or replace function ingest_flush(
     gates bigint[], key_locks bigint[], flusher_lock bigint, head_projects text[], head_streams text[],
     head_revisions bigint[], senders text[], dsn_hashes text[], accounts text[], flusher text, number bigint,
@@ -39,7 +39,11 @@ begin
                 select from unnest(head_projects, head_streams, head_revisions)
                     as known(project_id, stream_id, revision)
                 join stream_heads h using (project_id, stream_id, revision) for share of h skip locked
-            ) held)
+            ) held) + (
+            select count(*) from unnest(head_projects, head_streams, head_revisions)
+                as known(project_id, stream_id, revision)
+            where known.revision = 0 and not exists (
+                select from stream_heads h where h.project_id = known.project_id and h.stream_id = known.stream_id))
         and (new_records is null or not exists (
             select from json_to_recordset(new_records) as n(project_id text, principal text, operation text, key text)
             join idempotency i on i.project_id = n.project_id and i.principal = n.principal

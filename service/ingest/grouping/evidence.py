@@ -1,0 +1,120 @@
+"""What grouping looks at in an error, found in the free form of `extra` (G-031, G-174). Pure functions.
+
+Frames come with the latest call first. Whatever does not fit is as if absent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from service.ingest.grouping.names import bare_name, base_name
+
+MAX_ENTRIES = 20
+"""Entries of a client's fingerprint."""
+MAX_ENTRY = 200
+"""Characters of such an entry."""
+
+_DEFAULT = re.compile(r"\{\{ ?default ?\}\}")
+DEFAULT = "{{ default }}"
+"""Stands in a client's fingerprint for the grouping without one."""
+
+RAISING = frozenset(
+    {
+        *("abort", "raise", "throw", "panic", "gsignal", "pthread_kill", "kill", "terminate", "exit", "fatalerror"),
+        *("gi_raise", "gi_abort", "assert_fail", "assert_rtn", "assert", "assertion_failure", "assertionfailure"),
+        *("objc_exception_throw", "objc_exception_rethrow", "objc_terminate", "exceptionpreprocess"),
+        *("raiseexception", "rtlraiseexception", "kiuserexceptiondispatcher", "cxxthrowexception"),
+        *("cxa_throw", "cxa_rethrow", "unwind_resume", "unwind_raiseexception", "sigtramp", "pthread_kill_internal"),
+        *("rust_panic", "rust_begin_unwind", "begin_panic", "begin_panic_handler", "begin_panic_fmt", "panic_fmt"),
+        *("panic_display", "panic_bounds_check", "unwrap_failed", "expect_failed", "rust_panic_with_hook"),
+        *("gopanic", "sigpanic", "panicmem", "goexit", "trigger_error", "swift_runtime_on_report"),
+    }
+)
+"""Functions that only raise: bare names in lower case, without the underscores around them."""
+
+
+class DecidingFrame(NamedTuple):
+    """The frame that decides: the base name of its file (else its module), and the bare name of its function."""
+
+    file: str
+    function: str
+
+
+class GroupingEvidence(NamedTuple):
+    """The exception's type, its top in-app frame as version 1 names it, the message, and what version 2 adds.
+
+    `client` is the fingerprint that an SDK gave. `late`: no source map was ready in time for the deciding frame.
+    """
+
+    exception_type: str | None
+    frame: str | None
+    message: str
+    deciding: DecidingFrame | None = None
+    client: tuple[str, ...] = ()
+    late: bool = False
+
+
+def gather(
+    message: str, extra: Mapping[str, Any] | None, see: Callable[[str], str] = str, client: Sequence[str] = ()
+) -> GroupingEvidence:
+    """Find the evidence in a log event; `see` says how each text is seen.
+
+    `client` is the fingerprint of an SDK, of which a bounded part counts.
+    """
+    given = tuple([see(entry[:MAX_ENTRY]) for entry in client[:MAX_ENTRIES]])
+    exception = extra.get("exception") if extra else None
+    if not isinstance(exception, dict):
+        return GroupingEvidence(None, None, see(message), client=given)
+    kind = exception.get("type")
+    seen = see(kind) if isinstance(kind, str) and kind else None
+    frames = exception.get("frames")
+    if not isinstance(frames, list):
+        return GroupingEvidence(seen, None, see(message), client=given)
+    return GroupingEvidence(seen, _top_frame(frames, see), see(message), _deciding(frames, see), given)
+
+
+def is_default(entry: str) -> bool:
+    """Whether an entry of a client's fingerprint stands for the grouping without one."""
+    return _DEFAULT.fullmatch(entry) is not None
+
+
+def _top_frame(frames: Iterable[Any], see: Callable[[str], str]) -> str | None:
+    """Name the first in-app entry as `file:function`, as version 1 does."""
+    for frame in frames:
+        if isinstance(frame, dict) and frame.get("in_app") is True:
+            file, function = frame.get("file"), frame.get("function")
+            if isinstance(file, str) or isinstance(function, str):
+                return (
+                    f"{see(file) if isinstance(file, str) else ''}:{see(function) if isinstance(function, str) else ''}"
+                )
+    return None
+
+
+def _deciding(frames: Iterable[Any], see: Callable[[str], str]) -> DecidingFrame | None:
+    """The innermost in-app frame with a function, else the innermost frame with one that does more than raise."""
+    found = None
+    for frame in frames:
+        if not isinstance(frame, dict):
+            continue
+        own = frame.get("in_app") is True
+        if found is not None and not own:
+            continue
+        function = frame.get("function")
+        bare = bare_name(function) if isinstance(function, str) else ""
+        if not bare or (not own and bare.strip("_").lower() in RAISING):
+            continue
+        deciding = DecidingFrame(see(_file(frame)), see(bare))
+        if own:
+            return deciding
+        found = deciding
+    return found
+
+
+def _file(frame: Mapping[str, Any]) -> str:
+    for name in ("file", "module"):
+        value = frame.get(name)
+        if isinstance(value, str) and value:
+            return base_name(value) if name == "file" else value
+    return ""

@@ -1,0 +1,34 @@
+"""How files and functions are called in a grouping: the base name of a file, and the bare name of a function.
+
+SDKs disagree on paths and on qualified names. These two every one of them can tell. Pure functions.
+"""
+
+from __future__ import annotations
+
+import re
+
+MAX_TEXT = 500
+"""Characters of a name."""
+
+_TAIL = re.compile(r"[?#].*", re.DOTALL)
+# A bundler's mark of the content: letters and digits between two stops, of a script in its last extension.
+_CONTENT_HASH = re.compile(r"[.-](?=[A-Za-z_]*[0-9])[0-9A-Za-z_]{8,}(?=\.(?:[cm]?js|css)$)")
+_NAME_PREFIX = re.compile(r"^(?:async |new |get |set |static )+")
+# A bracket within it is none of a name: without one it would be looked for from each of many beginnings (P25).
+_NAME_SUFFIX = re.compile(r" \[as [^\[\]]*\]$")
+_NAMELESS = frozenset({"", "?", "<anonymous>", "(anonymous)", "anonymous", "<unknown>"})
+
+
+def base_name(path: str) -> str:
+    """The base name of a path or URL, without query and without a bundler's content hash."""
+    bare = _TAIL.sub("", path)
+    return _CONTENT_HASH.sub("", bare[max(bare.rfind("/"), bare.rfind("\\")) + 1 :])[:MAX_TEXT]
+
+
+def bare_name(function: str) -> str:
+    """A function without its class, its module, and the kind of its call. Empty for an anonymous one."""
+    name = _NAME_SUFFIX.sub("", _NAME_PREFIX.sub("", function.strip()))
+    if name in _NAMELESS:
+        return ""
+    bare = name.rpartition(".")[2]
+    return ("" if bare in _NAMELESS else bare)[:MAX_TEXT]

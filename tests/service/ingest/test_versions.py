@@ -1,0 +1,159 @@
+"""Versions of the grouping beside each other: an old case keeps its errors, and a new one is counted fast (G-174)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+
+from service.auth.system import carry_out
+from service.cases.commands import suppression as rules
+from service.eventstore.store import EventStore
+from service.ingest.flush.decider import Decider
+from service.ingest.grouping.fingerprint import GROUPINGS, group
+from service.ingest.queue import items
+from service.ingest.queue.items import Item
+from statemachines.cases import case
+from statemachines.cases.suppression import Action
+from tests.support.ingest import PROJECT, check_books, holding_head, log_item, one, prepared, running, send
+
+Sql = psycopg.Connection[Any]
+FRAME = {"file": "shop/pay.py", "function": "charge", "in_app": True}
+
+
+def error(message: str, *client: str) -> Item:
+    """An error of one type and frame: to version 2 the message makes no difference."""
+    item = log_item(message, extra={"exception": {"type": "PayError", "frames": [FRAME]}})
+    item.client = client
+    return item
+
+
+@pytest.fixture
+def older(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Any]:
+    """A block in which errors are prepared as by the release before version 2."""
+
+    @contextmanager
+    def release() -> Iterator[None]:
+        with monkeypatch.context() as patch:
+            patch.setattr(items, "group", lambda evidence: group(evidence, {1: GROUPINGS[1]}))
+            yield
+
+    return release
+
+
+@pytest.fixture
+def decided(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many records the decider was given, each time."""
+    given: list[int] = []
+    carry_out = Decider.carry_out
+
+    async def count(self: Decider, items: Any) -> Any:
+        given.append(len(items))
+        return await carry_out(self, items)
+
+    monkeypatch.setattr(Decider, "carry_out", count)
+    return given
+
+
+async def test_a_repeat_of_a_new_case_is_only_counted(database_url: str, sql: Sql, decided: list[int]) -> None:
+    """Also with a message that version 1 never met: that it has no case is looked up, and nothing is locked for it."""
+    async with running(database_url) as intake:
+        [first] = await send(intake, error("card refused"))
+        del decided[:]
+        for message in ("timeout", "no answer", "card refused"):
+            [again] = await send(intake, error(message))
+            assert again["case_id"] == first["case_id"]
+    assert decided == []
+    assert one(sql, "select event_count from case_stats") == 4
+    check_books(sql)
+
+
+async def test_an_old_case_takes_its_errors_whatever_is_known(
+    database_url: str, sql: Sql, decided: list[int], older: Callable[[], Any]
+) -> None:
+    """Also when the new case is known and the old one is not, and over a client's fingerprint; then it is counted."""
+    with older():
+        async with running(database_url) as intake:
+            [old] = await send(intake, error("card refused"))
+    async with running(database_url) as intake:
+        [new] = await send(intake, error("timeout"))
+        assert new["case_id"] != old["case_id"]
+        for client in ((), ("payments",)):
+            [kept] = await send(intake, error("card refused", *client))
+            assert (kept["case_id"], kept["fingerprint"]) == (old["case_id"], old["fingerprint"])
+        del decided[:]
+        kept, other = await send(intake, error("card refused"), error("no answer"))
+        assert (kept["case_id"], other["case_id"]) == (old["case_id"], new["case_id"])
+    assert decided == []
+    check_books(sql)
+
+
+async def test_an_old_case_that_is_held_is_waited_for(database_url: str, sql: Sql, older: Callable[[], Any]) -> None:
+    """A lock on it does not make it look absent."""
+    with older():
+        async with running(database_url) as intake:
+            [old] = await send(intake, error("card refused"))
+    async with running(database_url) as intake:
+        await send(intake, error("timeout"))
+        with holding_head(database_url, old["case_id"]):
+            waiting = asyncio.create_task(send(intake, error("card refused")))
+            [other] = await send(intake, error("no answer"))
+            assert other["case_id"] != old["case_id"]
+            assert not waiting.done()
+        [kept] = await waiting
+        assert kept["case_id"] == old["case_id"]
+    check_books(sql)
+
+
+async def test_releases_beside_each_other_tear_nothing_apart(
+    database_url: str, sql: Sql, older: Callable[[], Any]
+) -> None:
+    """Two processes, one of the release before: whatever order their first errors have, later ones stay together."""
+    async with running(database_url) as intake, running(database_url) as before:
+        for number in range(20):
+            message = f"failed {'x' * number}"
+            with older():
+                old = prepared(error(message))
+            new = prepared(error(message))
+            answers = await asyncio.gather(send(intake, new), send(before, old))
+            assert all(answer["ok"] for [answer] in answers)
+            [[last]] = [await send(intake, error(message))]
+            with older():
+                [[other]] = [await send(before, error(message))]
+            assert last["case_id"] == other["case_id"]
+    check_books(sql)
+
+
+async def test_a_rule_matches_a_new_case_by_any_fingerprint(database_url: str, sql: Sql, store: EventStore) -> None:
+    """By that of version 1 too, when the case opens and whenever it would regress."""
+    first, second = (assignment.grouping.fingerprint for assignment in prepared(error("card refused")).offered)
+    wish = rules.SuppressionWish(first[:12] + "*", Action.AUTO_RESOLVE, None, None)
+    await carry_out(store, "test", "test", rules.create(PROJECT, wish), project=PROJECT)
+    async with running(database_url) as intake:
+        for _ in range(3):
+            [answer] = await send(intake, error("card refused"))
+            assert answer["fingerprint"] == second
+        assert intake.suppressed == 3
+    assert sql.execute("select status, case_revision from cases").fetchall() == [("resolved", 1)]
+    check_books(sql)
+
+
+async def test_a_client_s_fingerprint_splits_and_joins(database_url: str, sql: Sql) -> None:
+    async with running(database_url) as intake:
+        one_way, other_way, plain = await send(
+            intake, error("m", "a", "{{ default }}"), error("m", "b", "{{ default }}"), error("m")
+        )
+        joined = await send(intake, error("m", "c"), log_item("elsewhere"), prepared(_with_client(log_item("x"), "c")))
+    assert len({answer["case_id"] for answer in (one_way, other_way, plain)}) == 3
+    assert joined[0]["case_id"] == joined[2]["case_id"] == case.case_id(PROJECT, joined[0]["fingerprint"])
+    assert one(sql, "select grouped_by from log_events where id = %s", joined[0]["id"]) == "v2:client"
+    check_books(sql)
+
+
+def _with_client(item: Item, *client: str) -> Item:
+    item.client = client
+    return item
