@@ -18,6 +18,7 @@ from contextlib import suppress
 import psycopg
 import structlog
 
+from service.cases.sourcemaps.lookup.deciding import DecidingFrames
 from service.eventstore.connect.outage import OUTAGE
 from service.eventstore.declare.commands import Outcome, OutcomeUnknown
 from service.eventstore.declare.faults import Meaning
@@ -49,7 +50,8 @@ LONGEST = DOUBT_DEADLINE + 2.5  # seconds past its deadline that a record may be
 class Intake:
     """One per process that serves ingest. `scrubber` holds the names that are hidden before anything is stored.
 
-    `new_cases_per_hour` bounds how many cases a project opens (G-136).
+    `new_cases_per_hour` bounds how many cases a project opens (G-136). `frames` leads minified frames back to their
+    sources before errors are grouped (G-174).
 
     Belongs to the event loop that starts it.
     """
@@ -63,8 +65,10 @@ class Intake:
         new_cases_per_hour: int = NEW_CASES_PER_HOUR,
         batch: int = BATCH,
         waiting: Waiting[Item] | None = None,
+        frames: DecidingFrames | None = None,
     ) -> None:
         self.scrubber = scrubber or Scrubber()
+        self._frames = frames
         self._flush = Flush(registry, new_cases_per_hour)
         application = f"service-intake-{os.getpid()}"
         self._session = CountingSession(conninfo, application)
@@ -120,6 +124,7 @@ class Intake:
         Raises CommandNotDone when the queue is full or the time is over (503: not stored), OutcomeUnknown,
         Unauthenticated and ProjectDeletionInProgress when the project says so by now, KeyReused, CommandFailed.
         """
+        await self._lead_back([item])
         if not self._admit(item):
             raise CommandNotDone
         waiter: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
@@ -132,6 +137,7 @@ class Intake:
         What finds no room waits for those of its own request before it, so that a request takes no more than its
         account's share of the intake, however many records it has. Each has its own deadline, as alone.
         """
+        await self._lead_back(items)
         together = Together(items)
         for index, item in enumerate(items):
             while not (admitted := self._admit(item)) and together.waiting:
@@ -141,6 +147,17 @@ class Intake:
         while together.waiting:
             await together.news()
         return together.results()
+
+    async def _lead_back(self, items: Sequence[Item]) -> None:
+        """Look the deciding frames of one request up in the source maps of its project, within their patience."""
+        if self._frames is None:
+            return
+        found = [(item, minified) for item in items if (minified := item.minified) is not None]
+        if found:
+            sender = found[0][0].sender
+            mapped = await self._frames.lead(sender.project_id, [minified for _, minified in found], sender.tenant)
+            for (item, _), place in zip(found, mapped, strict=True):
+                item.mapped = place
 
     def _admit(self, item: Item) -> bool:
         """Take in a record; False when there is no room for it now, or no time is left."""

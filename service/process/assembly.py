@@ -9,6 +9,7 @@ from service.analytics.port import AnalyticsProviders
 from service.auth.authenticator import Authenticator
 from service.billing.notices import Notices
 from service.billing.payments import Payments
+from service.cases.sourcemaps.lookup.deciding import DecidingFrames
 from service.cases.sourcemaps.lookup.unmangling import Unmangler
 from service.eventstore.connect.fulldisk import FULL_DISK
 from service.eventstore.store import EventStore
@@ -25,6 +26,7 @@ def make_services(settings: Settings) -> Services:
     if shared := os.environ.get(DIRECTORY):
         FULL_DISK.share(Path(shared))
     store = EventStore(settings.database_url, registry())
+    unmangler = Unmangler(store)
     return Services(
         settings=settings,
         store=store,
@@ -33,10 +35,11 @@ def make_services(settings: Settings) -> Services:
             registry(),
             scrubber=Scrubber(settings.scrub_names or ()),
             new_cases_per_hour=settings.new_cases_per_hour,
+            frames=DecidingFrames(store, unmangler),
         ),
         providers=AnalyticsProviders(settings, store),
         authenticator=Authenticator(settings, store),
         notices=Notices(store, settings.plans),
         payments=Payments(settings),
-        unmangler=Unmangler(store),
+        unmangler=unmangler,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple, cast
@@ -21,12 +21,14 @@ from schemas.cases.log import ERROR_LEVELS, LEVELS, MAX_EXTRA_BYTES, Level, LogA
 from schemas.kernel.published import body_schema
 from schemas.onboarding.proof import PROOF_PROPERTY
 from service.auth.refusals import InvalidPayload
+from service.cases.sourcemaps.lookup.deciding import LATE, Mapped, Minified, minified_frame
 from service.eventstore.declare import names
 from service.eventstore.declare.commands import Outcome
 from service.eventstore.state.entry import RecordName, Waiter
 from service.ids import new_id
-from service.ingest.grouping.evidence import GroupingEvidence, gather
+from service.ingest.grouping.evidence import DecidingFrame, GroupingEvidence, gather
 from service.ingest.grouping.fingerprint import Grouping, group
+from service.ingest.grouping.names import bare_name, base_name
 from service.ingest.scrub.scrubbing import KEPT_OF_OTHERS, KEPT_OF_USER, Findings, Scrubber, without_own
 from service.packing import PACKED_FROM, pack
 from statemachines.cases import case
@@ -147,8 +149,8 @@ class AnalyticsRow(msgspec.Struct, omit_defaults=True):
 class Item:
     """A record: what came in, until it is prepared, and its row from then on.
 
-    `client` is the fingerprint that an SDK gave. `offered` lists the cases an error may belong to, oldest grouping
-    first, and `evidence` their grounds. Other records have none.
+    `client` is the fingerprint that an SDK gave, `mapped` the source of its deciding frame. `offered` lists the cases
+    an error may belong to, oldest grouping first, and `evidence` their grounds. Other records have none.
     """
 
     operation: str  # by which it came, as idempotency records name it
@@ -158,6 +160,7 @@ class Item:
     adjustments: Adjustments = AS_SENT
     part: Part | None = None  # of an export, which its key names as a whole
     client: Sequence[str] = ()
+    mapped: Mapped = None
     size: int = field(init=False)  # bytes of memory, by estimate
     row: LogRow | AnalyticsRow = field(init=False, repr=False)
     scrubbed: Mapping[str, int] = field(default_factory=dict)  # values that were hidden, by kind
@@ -177,6 +180,14 @@ class Item:
             self.key_record = (project_id, f"dsn:{project_id}", self.operation, key)
             self.key_name = names.key(*self.key_record)
 
+    @property
+    def minified(self) -> Minified | None:
+        """The deciding frame of an error that is not prepared yet, when a source map may lead it back."""
+        body = self.body
+        if not isinstance(body, LogEvent) or not body.extra or LEVELS[body.level or DEFAULT_LEVEL] not in ERROR_LEVELS:
+            return None
+        return minified_frame(body.extra, body.release)
+
     def prepare(self, scrubber: Scrubber) -> None:
         """Work out the row and the cases on offer, and drop the body. A second call does nothing."""
         match self.body:
@@ -194,7 +205,7 @@ class Item:
         level = LEVELS[body.level or DEFAULT_LEVEL]
         suspicion = scrubber.look(self.raw)
         if level in ERROR_LEVELS:
-            self.evidence = gather(message, extra, without_own if suspicion.own else str, self.client)
+            self.evidence = self._gather(message, extra, without_own if suspicion.own else str)
             self.offered = _offered(self.sender.project_id, group(self.evidence))
         if suspicion:
             counts = Findings()
@@ -224,6 +235,17 @@ class Item:
         )
         if len(self.raw) >= PACKED_FROM and marker is None and (packed := pack(extra)) is not None:
             self.row.extra, self.row.packed = {}, packed
+
+    def _gather(self, message: str, extra: Mapping[str, Any], see: Callable[[str], str]) -> GroupingEvidence:
+        """What grouping looks at, with the deciding frame as a source map leads it back."""
+        evidence = gather(message, extra, see, self.client)
+        if self.mapped is None:
+            return evidence
+        if self.mapped is LATE:
+            return evidence._replace(late=True)
+        source, function, text = self.mapped
+        named = bare_name(function or "") or text  # A line survives the changes around it, its number does not.
+        return evidence._replace(deciding=DecidingFrame(see(base_name(source)), see(named)))
 
     def _prepare_analytics(self, body: AnalyticsEvent, scrubber: Scrubber) -> None:
         event, distinct_id = body.event, body.distinct_id

@@ -53,6 +53,12 @@ def frames_of(extra: Mapping[str, Any], message: str) -> list[RecordedFrame]:
     return []
 
 
+def recorded(frame: Mapping[str, Any], extra: Mapping[str, Any]) -> RecordedFrame:
+    """One frame of an error, with the debug id that the error tells of its file."""
+    debug_ids = {url: name for holder in (extra.get("exception"), extra) for url, name in _images(holder)}
+    return _identified(_recorded(frame), debug_ids)
+
+
 def parse_stack(text: str) -> list[RecordedFrame]:
     """Read a stack as V8, Firefox or Safari write one; lines of any other form are passed over."""
     found: list[RecordedFrame] = []
@@ -136,14 +142,17 @@ def _objects(holder: Any) -> Iterator[RecordedFrame]:
         listed = holder["stacktrace"].get("frames")
     for one in listed if isinstance(listed, list) else ():
         if isinstance(one, Mapping):
-            debug_id = _first(one, ("debug_id",), str)
-            yield RecordedFrame(
-                _text(_first(one, _FILES, str)),
-                _number(_first(one, _LINES, int)),
-                _number(_first(one, _COLUMNS, int)),
-                _text(_first(one, _FUNCTIONS, str)),
-                _debug_id(debug_id),
-            )
+            yield _recorded(one)
+
+
+def _recorded(frame: Mapping[str, Any]) -> RecordedFrame:
+    return RecordedFrame(
+        _text(_first(frame, _FILES, str)),
+        _number(_first(frame, _LINES, int)),
+        _number(_first(frame, _COLUMNS, int)),
+        _text(_first(frame, _FUNCTIONS, str)),
+        _debug_id(_first(frame, ("debug_id",), str)),
+    )
 
 
 def _stacks(holders: Iterable[Any]) -> Iterator[str]:

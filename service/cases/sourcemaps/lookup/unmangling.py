@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -60,6 +61,8 @@ class Unmangled(NamedTuple):
 
 
 Ready = ReadyMap | Verdict
+MapFiles = tuple[SourceMapRow, SourceMapRow | None]
+"""A source map, and the minified file that it belongs to when that is known."""
 FINAL: Mapping[str, Verdict] = {"map_corrupt": "map_corrupt", "map_too_complex": "map_too_complex"}
 """Verdicts that the same bytes get again."""
 
@@ -98,7 +101,9 @@ class Unmangler:
             return Unmangled(None, [])
         urls = {frame.source_url for frame in frames if frame.source_url}
         files = await reads.files_for(self._store, project_id, debug_ids, release, urls)
-        ready = await self._prepare(files, release, frames, tenant)
+        found = (files_of(frame, files, release) for frame in frames)
+        wanted = {pair[0].id: pair for pair in found if not isinstance(pair, str)}
+        ready = await self.prepare(dict(islice(wanted.items(), MOST_MAPS)), tenant, PATIENCE)
         led = []
         for number, frame in enumerate(frames):
             if number % AT_ONCE == AT_ONCE - 1:
@@ -106,15 +111,11 @@ class Unmangler:
             led.append(_lead(frame, files, release, ready))
         return Unmangled(release, led)
 
-    async def _prepare(
-        self, files: Files, release: str | None, frames: Sequence[RecordedFrame], tenant: str
-    ) -> dict[str, Ready]:
-        """The maps of frames by the id of their row, as far as they are ready in time."""
-        wanted: dict[str, tuple[SourceMapRow, SourceMapRow | None]] = {}
-        for frame in frames:
-            found = _files_of(frame, files, release)
-            if not isinstance(found, str) and len(wanted) < MOST_MAPS:
-                wanted[found[0].id] = found
+    async def prepare(self, wanted: Mapping[str, MapFiles], tenant: str, patience: float) -> dict[str, Ready]:
+        """Take maps apart; returns those that are ready within `patience` seconds, by the id of their row.
+
+        The others go on, and are warm for the next caller. Raises what reads raise.
+        """
         ready: dict[str, Ready] = {}
         tasks: dict[str, asyncio.Task[Ready]] = {}
         for map_id, (row, minified) in wanted.items():
@@ -128,7 +129,7 @@ class Unmangler:
                 task.add_done_callback(partial(self._made, key))
             tasks[map_id] = self._making[key]
         if tasks:
-            done, _ = await asyncio.wait(set(tasks.values()), timeout=PATIENCE)
+            done, _ = await asyncio.wait(set(tasks.values()), timeout=max(0, patience))
             ready |= {map_id: task.result() for map_id, task in tasks.items() if task in done}
         return ready
 
@@ -176,9 +177,7 @@ def _whole(packed: Sequence[bytes]) -> bytes:
     return b"".join(blobs.unpack(piece, MAX_MAP_BYTES) for piece in packed)
 
 
-def _files_of(
-    frame: RecordedFrame, files: Files, release: str | None
-) -> tuple[SourceMapRow, SourceMapRow | None] | Verdict:
+def files_of(frame: RecordedFrame, files: Files, release: str | None) -> MapFiles | Verdict:
     """The map of a frame and its minified file, or why there is none."""
     if frame.source_url is None or frame.line is None:
         return "no_location"
@@ -200,16 +199,20 @@ def _files_of(
 
 
 def _lead(frame: RecordedFrame, files: Files, release: str | None, ready: dict[str, Ready]) -> Led:
-    found = _files_of(frame, files, release)
+    found = files_of(frame, files, release)
     if isinstance(found, str):
         return Led(frame, None, found)
-    prepared = ready.get(found[0].id, "not_looked_at")
-    if isinstance(prepared, str):
-        return Led(frame, None, prepared)
+    place = place_of(ready.get(found[0].id, "not_looked_at"), frame)
+    return Led(frame, None, place) if isinstance(place, str) else Led(frame, place, "resolved")
+
+
+def place_of(ready: Ready, frame: RecordedFrame) -> SourcePlace | Verdict:
+    """Look a frame with a line up in its map, or say why it is not found."""
+    if isinstance(ready, str):
+        return ready
     assert frame.line is not None, "a frame without a line has no map"
     # Some only tell the line: that is then where its first mapped code is.
-    place = prepared.look_up(frame.line, frame.column or prepared.first_column(frame.line))
-    return Led(frame, None, place) if isinstance(place, str) else Led(frame, place, "resolved")
+    return ready.look_up(frame.line, frame.column or ready.first_column(frame.line))
 
 
 def _weigh(ready: Ready) -> int:
