@@ -19,8 +19,9 @@ COMMANDS = {
     "pause": ("stops", "Stop every automation of the installation."),
     "resume": ("stops", "Lift that stop. Owners then enable again."),
     "jobs": ("jobs", "List background jobs and retry failed ones."),
-    "keys": ("keys", "API keys of people, and their sign-ins."),
-    "members": ("members", "Members of projects."),
+    "cases": ("cases", "Look at how errors are grouped into cases."),
+    "keys": ("people.keys", "API keys of people, and their sign-ins."),
+    "members": ("people.members", "Members of projects."),
     "demo": ("demo", "Show the whole job with a small real product."),
     "openapi": ("openapi", "Print the schema document of the API."),
 }

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from service.ingest.foreign.common import ForeignError, Frame
-from service.ingest.grouping.evidence import MAX_ENTRIES
 
 _MAX_NUMBER = 2**31 - 1
 _TEXTS = ("filename", "function", "abs_path", "module", "context_line")  # of a frame
@@ -23,16 +22,6 @@ def text_of(value: Any) -> str | None:
 def object_of(value: Any) -> Mapping[str, Any]:
     """An object; an empty one for anything else."""
     return value if isinstance(value, dict) else {}
-
-
-def fingerprint_of(value: Any) -> tuple[str, ...]:
-    """A client's fingerprint (G-174): one text, or a list of texts and numbers. Bounded when it is used."""
-    listed = value if isinstance(value, list) else [value]
-    return tuple(
-        str(entry)
-        for entry in listed[:MAX_ENTRIES]
-        if isinstance(entry, str | int | float) and not isinstance(entry, bool) and entry != ""
-    )
 
 
 def error_of(value: Mapping[str, Any]) -> ForeignError:

@@ -24,7 +24,8 @@ from schemas.analytics.event import AnalyticsEvent
 from schemas.cases.log import MAX_INGEST_BYTES, LogEvent
 from service.ingest.foreign.arrays import first_items
 from service.ingest.foreign.common import ForeignError, ForeignEvent, to_log
-from service.ingest.foreign.members import error_of, fingerprint_of, object_of, text_of
+from service.ingest.foreign.members import error_of, object_of, text_of
+from service.ingest.grouping.evidence import fingerprint_of
 
 PROTOCOL = "posthog"
 MAX_KEY = 1000  # characters of a key as JSON writes it; no key is that long

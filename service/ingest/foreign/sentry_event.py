@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from service.ingest.foreign.common import ForeignEvent
-from service.ingest.foreign.members import error_of, fingerprint_of, object_of, text_of
+from service.ingest.foreign.members import error_of, object_of, text_of
+from service.ingest.grouping.evidence import fingerprint_of
 
 PROTOCOL = "sentry"
 MAX_IMAGES = 100

@@ -75,6 +75,16 @@ def gather(
     return GroupingEvidence(seen, _top_frame(frames, see), see(message), _deciding(frames, see), given)
 
 
+def fingerprint_of(value: Any) -> tuple[str, ...]:
+    """A client's fingerprint (G-174): one text, or a list of texts and numbers. Bounded when it is used."""
+    listed = value if isinstance(value, list) else [value]
+    return tuple(
+        str(entry)
+        for entry in listed[:MAX_ENTRIES]
+        if isinstance(entry, str | int | float) and not isinstance(entry, bool) and entry != ""
+    )
+
+
 def is_default(entry: str) -> bool:
     """Whether an entry of a client's fingerprint stands for the grouping without one."""
     return _DEFAULT.fullmatch(entry) is not None

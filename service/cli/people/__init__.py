@@ -1,0 +1,1 @@
+"""Commands about people: their keys and sign-ins, and their places in projects."""
