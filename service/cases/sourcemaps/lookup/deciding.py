@@ -31,8 +31,12 @@ PATIENCE = 0.3
 """Seconds that an error waits for its map."""
 FRESH = 1.0
 """Seconds for which is known which maps a project has."""
-MOST_KNOWN = 10_000
-"""Projects, files and places that are remembered, of each."""
+MOST_KNOWN = 2000
+"""Projects and files that are remembered, of each."""
+PLACES_BYTES = 4 * 1024 * 1024
+"""Memory of the places that are remembered."""
+PLACE_BYTES = 400
+"""Memory of one of them beside its texts, by estimate."""
 MOST_WAITING = 256
 """Requests of one account that wait for their frames."""
 MARGIN = 0.02
@@ -100,9 +104,10 @@ class DecidingFrames:
         self._store = store
         self._unmangler = unmangler
         self._turns = Turns(places=4, per_tenant=1, waiting=MOST_WAITING)
-        self._without: Weighted[str, float] = _bounded()  # projects without maps, and until when that is known
-        self._files: Weighted[_FileName, tuple[float, MapFiles | None]] = _bounded()  # likewise
-        self._places: Weighted[_PlaceName, tuple[MappedFrame | None]] = _bounded()
+        # Projects without maps, and the files of frames: beside each, until when that is known.
+        self._without: Weighted[str, float] = Weighted(_one, max_bytes=MOST_KNOWN)
+        self._files: Weighted[_FileName, tuple[float, MapFiles | None]] = Weighted(_one, max_bytes=MOST_KNOWN)
+        self._places: Weighted[_PlaceName, tuple[MappedFrame | None]] = Weighted(_weigh, max_bytes=PLACES_BYTES)
 
     async def lead(self, project_id: str, frames: Sequence[Minified], tenant: str) -> list[Mapped]:
         """Lead frames back within PATIENCE. Never raises: what is not known by then is LATE."""
@@ -179,5 +184,12 @@ def _mapped(place: SourcePlace | Verdict) -> MappedFrame | None:
     return None if isinstance(place, str) else MappedFrame(place.source, place.function, (place.text or "").strip())
 
 
-def _bounded() -> Weighted[Any, Any]:
-    return Weighted(lambda _: 1, max_bytes=MOST_KNOWN, max_entries=MOST_KNOWN)
+def _one(_: object) -> int:
+    return 1
+
+
+def _weigh(place: tuple[MappedFrame | None]) -> int:
+    found = place[0]
+    return (
+        PLACE_BYTES if found is None else PLACE_BYTES + len(found.source) + len(found.function or "") + len(found.text)
+    )
