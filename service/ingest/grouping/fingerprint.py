@@ -21,8 +21,8 @@ from service.ingest.grouping.evidence import DEFAULT, GroupingEvidence, is_defau
 from service.ingest.grouping.templates import template_1, template_2
 
 TITLE_LENGTH = 200
-REMEMBERED_LENGTH = 1024
-"""Characters of the longest text whose assignment is remembered: what is kept is bounded, whatever is sent."""
+REMEMBERED_LENGTH = 2048
+"""Characters of the texts whose assignments are remembered: what is kept is bounded, whatever is sent."""
 
 
 class Grouping(NamedTuple):
@@ -38,6 +38,9 @@ class Seen(NamedTuple):
 
     text: str
     rests_on: str
+
+
+Versions = Mapping[int, Callable[[GroupingEvidence], Seen]]
 
 
 _RESTS_ON = {
@@ -77,27 +80,25 @@ def _default_2(evidence: GroupingEvidence) -> Seen:
     return Seen(f"v2t|{kind or ''}|{template_2(evidence.message)}", "type+message" if kind else "message")
 
 
-GROUPINGS: Mapping[int, Callable[[GroupingEvidence], Seen]] = {1: _version_1, 2: _version_2}
+GROUPINGS: Versions = {1: _version_1, 2: _version_2}
 """Every version ever released, oldest first."""
 
 
-def _assign(version: int, seen: Seen) -> Grouping:
-    """The assignment that a text stands for."""
-    return Grouping(version, hashlib.sha256(seen.text.encode()).hexdigest()[:32], f"v{version}:{seen.rests_on}")
-
-
-_remembered = lru_cache(maxsize=8192)(_assign)  # Errors repeat themselves.
-
-
-def group(
-    evidence: GroupingEvidence, groupings: Mapping[int, Callable[[GroupingEvidence], Seen]] = GROUPINGS
-) -> tuple[Grouping, ...]:
+def group(evidence: GroupingEvidence, groupings: Versions = GROUPINGS) -> tuple[Grouping, ...]:
     """Offer the assignment of every version, oldest first."""
-    offered = []
-    for version, see in groupings.items():
-        seen = see(evidence)
-        offered.append((_remembered if len(seen.text) <= REMEMBERED_LENGTH else _assign)(version, seen))
-    return tuple(offered)
+    seen = tuple([(version, *see(evidence)) for version, see in groupings.items()])
+    return (_remembered if sum([len(one[1]) for one in seen]) <= REMEMBERED_LENGTH else _assign)(seen)
+
+
+def _assign(seen: tuple[tuple[int, str, str], ...]) -> tuple[Grouping, ...]:
+    """The assignments that the texts of versions stand for."""
+    return tuple(
+        Grouping(version, hashlib.sha256(text.encode()).hexdigest()[:32], f"v{version}:{rests_on}")
+        for version, text, rests_on in seen
+    )
+
+
+_remembered = lru_cache(maxsize=4096)(_assign)  # Errors repeat themselves.
 
 
 def title(evidence: GroupingEvidence) -> str:

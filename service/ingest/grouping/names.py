@@ -6,9 +6,12 @@ SDKs disagree on paths and on qualified names. These two every one of them can t
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 MAX_TEXT = 500
 """Characters of a name."""
+KNOWN = 2048
+"""Names that are remembered."""
 
 _TAIL = re.compile(r"[?#].*", re.DOTALL)
 # A bundler's mark of the content: letters and digits between two stops, of a script in its last extension.
@@ -21,14 +24,25 @@ _NAMELESS = frozenset({"", "?", "<anonymous>", "(anonymous)", "anonymous", "<unk
 
 def base_name(path: str) -> str:
     """The base name of a path or URL, without query and without a bundler's content hash."""
-    bare = _TAIL.sub("", path)
-    return _CONTENT_HASH.sub("", bare[max(bare.rfind("/"), bare.rfind("\\")) + 1 :])[:MAX_TEXT]
+    return _known_base(path) if len(path) <= MAX_TEXT else _base(path)
 
 
 def bare_name(function: str) -> str:
     """A function without its class, its module, and the kind of its call. Empty for an anonymous one."""
+    return _known_bare(function) if len(function) <= MAX_TEXT else _bare(function)
+
+
+def _base(path: str) -> str:
+    bare = _TAIL.sub("", path)
+    return _CONTENT_HASH.sub("", bare[max(bare.rfind("/"), bare.rfind("\\")) + 1 :])[:MAX_TEXT]
+
+
+def _bare(function: str) -> str:
     name = _NAME_SUFFIX.sub("", _NAME_PREFIX.sub("", function.strip()))
     if name in _NAMELESS:
         return ""
     bare = name.rpartition(".")[2]
     return ("" if bare in _NAMELESS else bare)[:MAX_TEXT]
+
+
+_known_base, _known_bare = lru_cache(KNOWN)(_base), lru_cache(KNOWN)(_bare)  # Frames recur, as errors do.
