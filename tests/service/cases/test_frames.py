@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.cases.sourcemaps.lookup.frames import MOST_FRAMES, RecordedFrame, frames_of, parse_stack
+from service.cases.sourcemaps.lookup.frames import MOST_FRAMES, RecordedFrame, frames_of, may_be_mapped, parse_stack
 
 URL = "https://shop.example/assets/app.min.js?v=1"
 DEBUG_ID = "0b87f1a0-7c4b-4a25-8d3c-7a3a4c4ea1b2"
@@ -106,3 +106,26 @@ def test_no_text_takes_long(text: str):
 def test_anything_may_come(text: str, extra: object):
     found = frames_of(extra if isinstance(extra, dict) else {"exception": extra}, text)
     assert all(frame.line is None or frame.line >= 0 for frame in found)
+
+
+@pytest.mark.parametrize(
+    ("file", "mapped"),
+    [
+        (URL, True), ("https://shop.example/", True), ("https://shop.example/cart.php?id=1", True),
+        ("app:///index.android.bundle", True), ("app:///main", True), ("webpack:///./src/cart.ts?1a", True),
+        ("~/assets/shop.min.js#x", True), ("C:\\shop\\APP.MJS", True), ("shop.css", True), ("cart_bg.wasm", True),
+        ("/app/cart.py", False), ("app/models/cart.rb", False), ("Cart.java", False), ("/go/src/cart/cart.go", False),
+        ("C:\\shop\\Cart.cs", False), ("file:///app/cart.py", False), ("/app/cart.php", False), ("src/main.rs", False),
+        ("<frozen importlib._bootstrap>", False), ("<stdin>", False), ("cart", False), ("/app.js/cart.py", False),
+        ("node:internal/modules/cjs/loader", False), ("internal/loader.js", False), ("", False), (".", False),
+    ],
+)  # fmt: skip
+def test_maps_describe_scripts_and_no_other_code(file: str, mapped: bool):
+    assert may_be_mapped(file) == mapped
+
+
+@given(st.text())
+def test_any_name_of_a_file_is_told_apart(file: str):
+    """Whatever it is, and a URL of a page has scripts."""
+    assert may_be_mapped(file) in {True, False}
+    assert may_be_mapped(f"https://{file}")

@@ -25,6 +25,12 @@ _LINES = ("line", "lineno", "line_number")
 _COLUMNS = ("column", "colno", "col", "column_number")
 _FUNCTIONS = ("function", "name", "method")
 _STACKS = ("stack", "stacktrace", "stack_trace", "raw_stack")
+_SCRIPTS = frozenset({
+    "js", "mjs", "cjs", "jsx", "ts", "mts", "cts", "tsx", "vue", "svelte", "css", "scss", "sass", "less", "wasm",
+    "bundle", "jsbundle", "hbc",
+})  # fmt: skip
+"""Extensions of files that source maps describe, and of those that they lead to."""
+_RUNTIMES = ("node:", "internal/")
 _V8 = "at "
 _NOWHERE = ("native", "<anonymous>", "[native code]", "native code", "index 0")
 
@@ -57,6 +63,22 @@ def recorded(frame: Mapping[str, Any], extra: Mapping[str, Any]) -> RecordedFram
     """One frame of an error, with the debug id that the error tells of its file."""
     debug_ids = {url: name for holder in (extra.get("exception"), extra) for url, name in _images(holder)}
     return _identified(_recorded(frame), debug_ids)
+
+
+def may_be_mapped(source_url: str) -> bool:
+    """Whether source maps describe such a file: a script, a style or WebAssembly, or the URL of a page with scripts.
+
+    A file of Python, Ruby, Java or Go is none (G-176).
+    """
+    if source_url.startswith(_RUNTIMES):
+        return False
+    bare = source_url.partition("#")[0].partition("?")[0]
+    scheme, separator, _ = bare.partition("://")
+    if separator and scheme.lower() in {"http", "https"}:
+        return True
+    base = bare[max(bare.rfind("/"), bare.rfind("\\")) + 1 :]
+    _, stop, extension = base.rpartition(".")
+    return extension.lower() in _SCRIPTS if stop else bool(separator)
 
 
 def parse_stack(text: str) -> list[RecordedFrame]:

@@ -11,7 +11,8 @@ _UPLOAD = "PUT /v1/projects/{project_id}/source-maps, or sentry-cli sourcemaps u
 ADVICE: Mapping[Verdict, str] = {
     "resolved": "Read the original source at this place, at the commit of the release.",
     "no_location": "The frame names no file and line: nothing can be done about it.",
-    "not_mapped_code": "The frame belongs to the runtime or to generated code. Nothing to do.",
+    "not_mapped_code": "No source map describes this code: it belongs to the runtime, is generated or is no "
+    "JavaScript. Read the file at the commit of the release.",
     "no_release": f"Send release with the error, or inject debug ids and send them; then upload the maps: {_UPLOAD}.",
     "no_map": f"Upload the map of this file for this release, or under its debug id: {_UPLOAD}.",
     "debug_id_mismatch": "The map that is stored under this URL is of another build: upload that of the build with "
@@ -29,6 +30,8 @@ _NONE = (
     "Nothing to resolve: the latest error has no frames, or neither a release nor debug ids. Send extra.exception with "
     "frames or stack, and release."
 )
+_RESOLVED = "Read the innermost resolved frame at the commit of the release."
+_UNRESOLVED = "No frame leads to another source. Read the advice of each frame."
 
 
 def unmangled(case_id: str, found: Unmangled) -> UnmangledCase:
@@ -45,9 +48,7 @@ def unmangled(case_id: str, found: Unmangled) -> UnmangledCase:
         total_frames=len(frames),
         resolved_count=resolved,
         unmapped_source_urls=list(urls),
-        next_action=_NONE
-        if not frames
-        else other or worst or "Read the innermost resolved frame at the commit of the release.",
+        next_action=_NONE if not frames else other or worst or (_RESOLVED if resolved else _UNRESOLVED),
     )
 
 

@@ -21,7 +21,7 @@ from schemas.cases.source_map import MAX_MAP_BYTES
 from schemas.cases.unmangle import Verdict
 from service.cases.sourcemaps import blobs, reads
 from service.cases.sourcemaps.lookup import trial
-from service.cases.sourcemaps.lookup.frames import RecordedFrame, frames_of
+from service.cases.sourcemaps.lookup.frames import RecordedFrame, frames_of, may_be_mapped
 from service.cases.sourcemaps.lookup.resolving import Corrupt, ReadyMap, SourcePlace, TooComplex
 from service.cases.sourcemaps.reads import Files
 from service.eventstore.declare.sqlfiles import load_sql
@@ -186,11 +186,11 @@ def files_of(frame: RecordedFrame, files: Files, release: str | None) -> MapFile
         if found is not None:
             return found, files.by_debug_id.get(("minified_source", frame.debug_id))
     elif release is None:
-        return "no_release"
+        return "no_release" if may_be_mapped(frame.source_url) else "not_mapped_code"
     spelt = reads.spellings(frame.source_url)
     found = next((row for name in spelt if (row := files.by_url.get(("source_map", name)))), None)
     if found is None:
-        return "not_mapped_code" if frame.source_url.startswith(("node:", "internal/")) else "no_map"
+        return "no_map" if may_be_mapped(frame.source_url) else "not_mapped_code"
     if frame.debug_id is not None and found.debug_id not in {None, frame.debug_id}:
         return "debug_id_mismatch"
     minified = next((row for name in spelt if (row := files.by_url.get(("minified_source", name)))), None)

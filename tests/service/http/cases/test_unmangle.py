@@ -145,6 +145,24 @@ async def test_no_release_no_frames_and_debug_ids_alone(world: World, project):
     assert (await unmangle(owner, await report(dsn, "NoFrames", None)))["release_id"] == "unknown"
 
 
+@pytest.mark.parametrize("release", ["r1", None])
+async def test_code_without_source_maps_needs_none(world: World, project, release):
+    """With a release or not, nobody is told to upload a map for a file of Python or Java (G-176)."""
+    owner, _, dsn = project
+    frames = [
+        {"file": "cart.py", "line": 7, "function": "total", "in_app": True},
+        {"file": "Cart.java", "filename": "/app/Cart.java", "line": 7},
+        {"file": "lost.min.js", "line": 1, "column": 2, "debug_id": IDS[3]},
+    ]
+    found = await unmangle(owner, await report(dsn, "Mixed", release, frames=frames))
+    assert verdicts(found) == ["not_mapped_code", "not_mapped_code", "no_map"]
+    assert found["unmapped_source_urls"] == ["lost.min.js"]
+    alone = await unmangle(owner, await report(dsn, "Alone", "r1", frames=frames[:2]))
+    said = [alone["next_action"], *(frame["advice"] for frame in alone["frames"])]
+    assert [text for text in said if "upload" in text.lower() or "resolved" in text] == []
+    assert (verdicts(alone), alone["unmapped_source_urls"]) == (["not_mapped_code"] * 2, [])
+
+
 async def test_the_latest_error_counts_also_of_what_was_merged(world: World, project):
     owner, project_id, dsn = project
     ok(await put(owner, project_id, MAP, release="r2", source_url="~/assets/shop.min.js"))
