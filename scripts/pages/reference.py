@@ -9,9 +9,9 @@ from pathlib import Path
 
 import click
 
+from schemas.cases.foreign.posthog import MAX_EVENTS, MAX_POSTHOG_BYTES
+from schemas.cases.foreign.sentry import MAX_ENVELOPE_BYTES, MAX_UNPACKED_BYTES
 from schemas.cases.log import MAX_EXTRA_BYTES, MAX_INGEST_BYTES
-from schemas.cases.posthog import MAX_EVENTS, MAX_POSTHOG_BYTES
-from schemas.cases.sentry import MAX_ENVELOPE_BYTES, MAX_UNPACKED_BYTES
 from schemas.cases.source_map import MAX_MAP_BYTES, MAX_PROJECT_BYTES
 from schemas.contracts.contract import MAX_AUTOMATIONS, MAX_CONTRACT_BYTES
 from schemas.kernel.batch import MAX_BATCH_BYTES, MAX_BATCH_ITEMS

@@ -13,7 +13,7 @@ from http import HTTPStatus
 
 import msgspec
 
-from schemas.cases.posthog import (
+from schemas.cases.foreign.posthog import (
     MAX_EVENTS,
     MAX_POSTHOG_BYTES,
     MAX_UNPACKED_BYTES,

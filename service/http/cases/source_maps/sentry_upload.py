@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from schemas.cases.sentry_upload import AssembleBundle, Assembled, ChunksStored, ChunkUpload
+from schemas.cases.foreign.sentry_upload import AssembleBundle, Assembled, ChunksStored, ChunkUpload
 from service.auth.refusals import InvalidPayload
 from service.cases.sourcemaps import assembling, chunks
 from service.cases.sourcemaps.assembling import BundleWish

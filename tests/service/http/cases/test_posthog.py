@@ -11,7 +11,7 @@ import httpx2
 import pytest
 import zstandard
 
-from schemas.cases.posthog import MAX_EVENTS
+from schemas.cases.foreign.posthog import MAX_EVENTS
 from tests.service.http.cases.test_ingest import figures
 from tests.service.http.cases.test_otlp import AS_PROTOBUF, STACK, export
 from tests.support.api import World, at_once, ok, refused

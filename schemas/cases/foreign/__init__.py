@@ -1,0 +1,1 @@
+"""Wire contracts of the doors for the SDKs and tools of others."""
