@@ -8,7 +8,9 @@ from functools import lru_cache
 
 MADE_AT_ONCE = 256  # random parts
 RANDOM_DIGITS = 16  # of five bits each
+_TIME_DIGITS = 10
 _DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
+_KNOWN_DIGITS = frozenset(_DIGITS)
 _DIGIT_OF_BYTE = bytes(ord(_DIGITS[byte % 32]) for byte in range(256))  # each digit is as likely as every other
 
 
@@ -32,5 +34,19 @@ def _random_part() -> str:
 
 
 def new_id(prefix: str) -> str:
-    """Make a fresh id, `<prefix>_<26 characters>`; unguessable (80 random bits), never parsed."""
+    """Make a fresh id, `<prefix>_<26 characters>`; unguessable (80 random bits); clients never parse it."""
     return f"{prefix}_{_time_part(time.time_ns() // 1_000_000)}{_random_part()}"
+
+
+def made_at(prefix: str, id: str) -> int | None:  # noqa: A002
+    """About when an id was made, in epoch seconds by the clock of its machine; None for what is no id of the kind.
+
+    It tells where to look first, and nothing is decided by it.
+    """
+    given, _, digits = id.partition("_")
+    if given != prefix or len(digits) != _TIME_DIGITS + RANDOM_DIGITS or not set(digits) <= _KNOWN_DIGITS:
+        return None
+    milliseconds = 0
+    for digit in digits[:_TIME_DIGITS]:
+        milliseconds = milliseconds << 5 | _DIGITS.index(digit)
+    return milliseconds // 1000

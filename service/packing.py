@@ -43,3 +43,8 @@ def unpack(packed: bytes) -> dict[str, Any]:
         raise zstandard.ZstdError("The frame does not tell a size that a record may have.")
     value: dict[str, Any] = msgspec.json.decode(zstandard.ZstdDecompressor().decompress(packed), type=dict[str, Any])
     return value
+
+
+def unpacked_size(packed: bytes) -> int:
+    """How many bytes of text unpack would make, as the frame tells; 0 where it does not."""
+    return max(zstandard.frame_content_size(packed), 0)

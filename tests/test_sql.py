@@ -72,6 +72,9 @@ PAGE = {"project_id": "p", "at": 1, "id": "x", "limit": 51}
 LISTED = {**PAGE, "status": "open", "since": 1, "trust": "synthetic"}
 PLANNED: Mapping[str, Mapping[str, Any]] = {
     "cases/count_among": {"project_id": "p", "at": 1, "id": "x", "status": "open", "most": 301},
+    "cases/event": {"project_id": "p", "received_at": 1, "id": "x"},
+    "cases/event_time": {"project_id": "p", "case_ids": ["c"], "low": 1, "high": 2, "most": 100, "id": "x"},
+    "cases/events": {"project_id": "p", "case_ids": ["c"], "low": 1, "at": 2, "id": "x", "limit": 10},
     "cases/list": LISTED,
     "cases/list_found": {**LISTED, "marks": ["p release 1"], "text": "word"},
     "cases/list_walked": {**LISTED, "environment": "e", "release": "1", "text": "word", "walked": 300},

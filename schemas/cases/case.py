@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
-from schemas.cases.log import Level
+from schemas.cases.event import EventException, EventGrouping
+from schemas.cases.log import Level, Trust
 from schemas.kernel import patterns
 from schemas.kernel.origins import Origins, Told, originated, origins, told
 from schemas.kernel.paging import PageQuery
 from schemas.kernel.shape import SAFE_INTEGER
 
 CaseStatus = Literal["open", "resolved", "ignored"]
-Trust = Literal["customer_provider", "synthetic"]
 
 
 class CaseQuery(PageQuery, frozen=True):
@@ -74,7 +74,8 @@ class CaseList(msgspec.Struct, frozen=True):
 class CaseLatestEvent(msgspec.Struct, frozen=True):
     """The latest error of a case: evidence from telemetry.
 
-    `adjusted` lists the members that were changed before it was stored (G-133).
+    `adjusted` lists the members that were changed before it was stored (G-133). Members see `exception`, `user`,
+    `grouping`, `breadcrumbs` and `request` as in the list of events, as long as the error is stored.
     """
 
     id: str
@@ -86,6 +87,11 @@ class CaseLatestEvent(msgspec.Struct, frozen=True):
     tags: dict[str, str]
     received_at: int
     adjusted: list[str] = []
+    exception: EventException | msgspec.UnsetType | None = msgspec.UNSET
+    breadcrumbs: list[dict[str, Any]] | msgspec.UnsetType = msgspec.UNSET
+    request: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    user: dict[str, Any] | msgspec.UnsetType | None = msgspec.UNSET
+    grouping: EventGrouping | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class CaseHint(msgspec.Struct, frozen=True):
@@ -195,7 +201,8 @@ CASE_ORIGINS = origins(
     runner="agent_runs",
     below={
         "latest_event": origins(
-            server="id received_at", telemetry="message level environment release user_id tags adjusted"
+            server="id received_at grouping",
+            telemetry="message level environment release user_id tags adjusted exception breadcrumbs request user",
         )
     },
 )

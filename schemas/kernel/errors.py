@@ -161,6 +161,9 @@ _MISSING = {
     "not_found": code(404, "There is nothing at this path.", "List the operations with /v1/openapi.json?index=true."),
     "project_not_found": code(404, "There is no such project.", "List your projects with GET /v1/projects."),
     "case_not_found": code(404, "There is no such case.", _LIST),
+    "event_not_found": code(
+        404, "The case has no such error stored.", "List its stored errors with GET /v1/cases/{case_id}/events."
+    ),
     "credential_not_found": code(404, "There is no such credential.", _LIST),
     "onboarding_not_started": code(
         404, "No onboarding has been started for this project.", "Start it with a plan: POST the project's onboarding."

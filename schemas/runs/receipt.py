@@ -10,8 +10,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from schemas.cases.case import Trust
-from schemas.cases.log import Level
+from schemas.cases.log import Level, Trust
 from schemas.contracts.playbook import AutomationId, Sha256
 from schemas.kernel import patterns
 from schemas.kernel.origins import Origins, Told, originated, origins, told

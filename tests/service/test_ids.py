@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import multiprocessing
+import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+from hypothesis import given
+from hypothesis import strategies as st
 from ulid import ULID
 
-from service.ids import new_id
+from service.ids import made_at, new_id
 
 
 def test_an_id_is_a_ulid_of_now():
@@ -16,6 +19,21 @@ def test_an_id_is_a_ulid_of_now():
     prefix, _, text = new_id("log").partition("_")
     assert (prefix, len(text), text) == ("log", 26, text.lower())
     assert before - 0.002 <= ULID.from_str(text.upper()).timestamp <= time.time() + 0.002
+
+
+def test_an_id_tells_about_when_it_was_made():
+    before = int(time.time())
+    assert before - 1 <= (made_at("log", new_id("log")) or 0) <= time.time()
+
+
+@given(st.text() | st.from_regex(r"\Alog_[0-9a-z]{26}\Z"))
+def test_what_is_no_id_of_the_kind_was_never_made(text: str):
+    """As the other library reads it, which also takes the letters that look like digits."""
+    known = re.fullmatch(r"log_[0-9a-hjkmnp-tv-z]{26}", text)
+    assert (made_at("log", text) is None) == (known is None)
+    assert made_at("case", text) is None
+    if known and text[4] <= "7":  # beyond it is no ULID any more
+        assert made_at("log", text) == ULID.from_str(text[4:].upper()).milliseconds // 1000
 
 
 def test_ids_differ():

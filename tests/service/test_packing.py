@@ -8,7 +8,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.packing import LARGEST, PACKED_FROM, pack, unpack
+from service.packing import LARGEST, PACKED_FROM, pack, unpack, unpacked_size
 from tests.support.ingest import analytics_item, log_item, prepared
 
 VALUES = st.recursive(
@@ -27,6 +27,7 @@ def test_what_was_packed_is_all_there(value):
     packed = pack(padded)
     assert packed is not None
     assert unpack(packed) == padded
+    assert unpacked_size(packed) == len(msgspec.json.encode(padded))
     assert pack({"a": 1}) is None
 
 

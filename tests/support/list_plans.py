@@ -6,6 +6,7 @@ prepared once: the one for just these values and the one for any.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -27,6 +28,8 @@ from service.registry import registry
 
 NAMED = re.compile(r"%\((\w+)\)s")
 PROJECT, OTHER = "proj_many", "proj_other"
+CASE = f"case_{hashlib.md5(b'1', usedforsecurity=False).hexdigest()}"
+"""A case of either project, with nearly all errors of the one."""
 LIMIT = 51
 MOST_ROWS = 1_500
 """Rows that a page may look at: some thirty for each that it shows."""
@@ -48,6 +51,9 @@ _TABLES: dict[str, str] = {
     "array[{kind}, 'all'] || case when n < 2000 then array['old'] else '{{}}' end, array[{kind}], "
     "n <> {recent} / 2, 1, 0, 1, "
     "case when (n <= {recent}) then {newest} else {newest} - 40000000 + n end from {each}",
+    "log_events": "insert into log_events (project_id, received_at, id, level, message, environment, tags, extra, "
+    "case_id) select project, {newest} - most + n, 'log_' || n, 'error', 'm', {kind}, '{{}}', '{{}}', "
+    "case {kind} when 'rare' then 'case_none' else '{case}' end from {each}",
     "deploys": "insert into deploys (project_id, id, revision, version, environment, source, trusted, recorded_at) "
     "select project, 'deploy_' || n, 1, 'v', {kind}, 'ci', true, {newest} - most + n from {each}",
     "source_maps": "insert into source_maps (project_id, id, kind, release, source_url, sha256, size, blob_id, "
@@ -223,7 +229,7 @@ def fill_all(url: str, rows: int) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
         for table, statement in _TABLES.items():
             connection.execute(
-                statement.format(kind=kind, each=each, newest=NEWEST, recent=RECENT, hash="0" * 64).encode()
+                statement.format(kind=kind, each=each, newest=NEWEST, recent=RECENT, case=CASE, hash="0" * 64).encode()
             )
             connection.execute(f"vacuum analyze {table}".encode())
 
@@ -247,7 +253,8 @@ async def check(store: Watched, operation: str) -> list[str]:
     for page in pages_of(endpoint):
         store.seen.clear()
         services = SimpleNamespace(store=store, authenticator=AsyncMock())
-        call = SimpleNamespace(services=services, query=page, project_id=PROJECT, user_id=PROJECT, runner=None)
+        caller = {"project_id": PROJECT, "user_id": PROJECT, "runner": None, "subject": SimpleNamespace(id=CASE)}
+        call = SimpleNamespace(services=services, query=page, **caller)
         await endpoint.handler(cast("Any", call))
         most = max(rows for rows, _ in store.seen)
         assert most or page != type(page)(), f"{operation}: put rows of what it lists into _TABLES"

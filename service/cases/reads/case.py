@@ -16,8 +16,11 @@ from projections.runs.claim import ClaimRow
 from projections.runs.lease import LeaseRow
 from schemas.cases.case import CaseLatestEvent, MergedCase, TrendBucket
 from service.auth.refusals import refusal
+from service.cases.reads import event
+from service.cases.reads.event import EventRow
 from service.eventstore.connect.clock import DAY
 from service.eventstore.declare.sqlfiles import load_sql, on_table
+from service.eventstore.read.pages import PageEnd
 from service.eventstore.schema.partitioned import partition_of
 from service.eventstore.store import EventStore
 from statemachines.cases import suppression as suppressions
@@ -61,6 +64,7 @@ class CaseBundle(msgspec.Struct, frozen=True):
     """A case with its counters, its lease and the rules, as of one statement, and what its errors said at that moment.
 
     `merged` are the cases that were merged into it, whose errors are among `total`, the latest one and the trend.
+    `latest_stored` is the latest error as it is stored, for members alone (G-176).
     """
 
     now: int
@@ -75,6 +79,7 @@ class CaseBundle(msgspec.Struct, frozen=True):
     comments: list[CommentRow]
     runs: list[AgentRunRow]
     evidence: CaseEvidence = CaseEvidence()
+    latest_stored: EventRow | None = None
 
     @property
     def held(self) -> ClaimRow | None:
@@ -116,7 +121,12 @@ async def read_case(
             "The case is shown only to the runner that holds it.",
             next_action="Claim the case with a trigger receipt first.",
         )
-    return msgspec.structs.replace(bundle, evidence=await _evidence(store, bundle)), rows[0][1]
+    evidence = await _evidence(store, bundle)
+    stored = None
+    if runner is None and evidence.latest is not None:
+        place = PageEnd(evidence.latest.received_at, evidence.latest.id)
+        stored = await event.event_at(store, project_id, place)
+    return msgspec.structs.replace(bundle, evidence=evidence, latest_stored=stored), rows[0][1]
 
 
 async def _evidence(store: EventStore, bundle: CaseBundle) -> CaseEvidence:

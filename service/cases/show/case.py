@@ -17,6 +17,7 @@ from schemas.cases.case import (
     CaseGrouping,
     CaseHint,
     CaseItem,
+    CaseLatestEvent,
     CaseRecord,
     CaseStatus,
     CaseTrend,
@@ -25,6 +26,7 @@ from schemas.cases.case import (
 from service.cases.commands.case import Acted, RecordedAgentRun, Written
 from service.cases.reads.case import TREND_COUNTED, CaseBundle
 from service.cases.reads.listing import ListedCase
+from service.cases.show import event
 from service.eventstore.connect.clock import DAY
 from statemachines.cases.case import is_overflow
 from statemachines.cases.suppression import Action, matches
@@ -87,7 +89,7 @@ def hints(bundle: CaseBundle) -> list[CaseHint]:
 
 def record(bundle: CaseBundle, work: CaseWork) -> CaseRecord:
     """A case in full; `work` says what automation makes of it."""
-    row, stats, held, latest, total = bundle.case, bundle.stats, bundle.held, bundle.latest_event, bundle.total
+    row, stats, held, latest, total = bundle.case, bundle.stats, bundle.held, _latest(bundle), bundle.total
     return CaseRecord(
         id=row.id,
         case_id=row.id,
@@ -130,6 +132,12 @@ def record(bundle: CaseBundle, work: CaseWork) -> CaseRecord:
         next_action=_NEXT[row.status],
         origins=CASE_ORIGINS,
     )
+
+
+def _latest(bundle: CaseBundle) -> CaseLatestEvent | None:
+    """Show the latest error, and to members all that is stored of it."""
+    told, stored = bundle.latest_event, bundle.latest_stored
+    return told if told is None or stored is None else event.latest(told, stored)
 
 
 def _grouping(bundle: CaseBundle) -> CaseGrouping:

@@ -55,13 +55,15 @@ def test_text_that_is_no_frame(line: str):
 
 
 def test_objects_count_before_text_and_under_whatever_names():
-    house = {"file": URL, "line": 1, "column": 2, "function": "f", "in_app": True}
+    house = {"file": URL, "line": 1, "column": 2, "function": "f", "in_app": "yes"}
     other = {"filename": URL, "lineno": 1, "colno": 2, "function": "f", "debug_id": DEBUG_ID.replace("-", "").upper()}
     images = {"debug_meta": {"images": [{"type": "sourcemap", "code_file": URL, "debug_id": DEBUG_ID}, 7]}}
     stack = f"Error\n    at g ({URL}:9:9)"
     frame = RecordedFrame(URL, 1, 2, "f")
     known = frame._replace(debug_id=DEBUG_ID)
-    assert frames_of({"exception": {"frames": [house], "stack": stack}}, "m") == [frame]
+    own = {**house, "in_app": True, "context_line": "raise it"}
+    told = frame._replace(in_app=True, context_line="raise it")
+    assert frames_of({"exception": {"frames": [own], "stack": stack}}, "m") == [told]
     assert frames_of({"exception": {"frames": [other, 7, None]}}, "m") == [known]
     beside = {
         "file": "app.min.js",

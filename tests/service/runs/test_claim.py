@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx2
@@ -54,6 +55,31 @@ def test_a_claim_from_its_making_to_its_end(at: HttpScene) -> None:
     assert receipt["status"] == "closed"
     refused = at.call("GET", f"/v1/cases/{at.case_id}")
     assert refused.json()["error"]["code"] == "claim_required", "a released claim shows nothing any more"
+
+
+def test_a_runner_sees_of_the_latest_error_what_it_always_saw(at: HttpScene) -> None:
+    """Byte for byte what members see without the members that are theirs, and nothing of them in `origins` (G-176)."""
+    sent = {
+        "user": {"id": "u1", "name": "Ada"},
+        "extra": {
+            "exception": {"type": "Declined", "frames": [{"file": "pay.py", "function": "charge", "in_app": True}]},
+            "breadcrumbs": [{"message": "clicked"}],
+            "request": {"url": "https://shop.example/pay"},
+        },
+    }
+    at.prepare()
+    at.error(2, **sent)
+    at.issue()
+    at.must(at.claim(), 201)
+    answers = {who: at.call("GET", f"/v1/cases/{at.case_id}", who=who) for who in ("heal", "member")}
+    shown, known = at.must(answers["member"], 200), at.must(answers["heal"], 200)
+    assert list(known["latest_event"]) == [
+        "id", "message", "level", "environment", "release", "user_id", "tags", "received_at", "adjusted",
+    ]  # fmt: skip
+    for name in ("exception", "breadcrumbs", "request", "user", "grouping"):
+        assert shown["latest_event"].pop(name)
+        assert shown["origins"].pop(f"/latest_event/{name}")
+    assert answers["heal"].text == json.dumps(shown, separators=(",", ":"), ensure_ascii=False)
 
 
 def test_a_lease_that_lapsed_is_over_everywhere_at_once(at: HttpScene) -> None:

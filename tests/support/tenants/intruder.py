@@ -29,6 +29,7 @@ ABSENT = {
     "case_not_found",
     "claim_not_found",
     "credential_not_found",
+    "event_not_found",
     "grant_not_available",
     "not_found",
     "project_not_found",

@@ -24,6 +24,7 @@ _FILES = ("abs_path", "filename", "source_url", "url", "file")
 _LINES = ("line", "lineno", "line_number")
 _COLUMNS = ("column", "colno", "col", "column_number")
 _FUNCTIONS = ("function", "name", "method")
+_CONTEXTS = ("context_line",)
 _STACKS = ("stack", "stacktrace", "stack_trace", "raw_stack")
 _SCRIPTS = frozenset({
     "js", "mjs", "cjs", "jsx", "ts", "mts", "cts", "tsx", "vue", "svelte", "css", "scss", "sass", "less", "wasm",
@@ -36,13 +37,18 @@ _NOWHERE = ("native", "<anonymous>", "[native code]", "native code", "index 0")
 
 
 class RecordedFrame(NamedTuple):
-    """A frame as it was recorded; line and column begin at 1, None where they are not known."""
+    """A frame as it was recorded; line and column begin at 1, None where they are not known.
+
+    `in_app` and `context_line`, the code at the line, are what the sender says of it.
+    """
 
     source_url: str | None
     line: int | None
     column: int | None
     function: str | None
     debug_id: str | None = None
+    in_app: bool | None = None
+    context_line: str | None = None
 
 
 def frames_of(extra: Mapping[str, Any], message: str) -> list[RecordedFrame]:
@@ -157,14 +163,8 @@ def _is_number(text: str) -> bool:
 
 def _objects(holder: Any) -> Iterator[RecordedFrame]:
     """The frames that a holder lists as objects."""
-    if not isinstance(holder, Mapping):
-        return
-    listed = holder.get("frames")
-    if not isinstance(listed, list) and isinstance(holder.get("stacktrace"), Mapping):
-        listed = holder["stacktrace"].get("frames")
-    for one in listed if isinstance(listed, list) else ():
-        if isinstance(one, Mapping):
-            yield _recorded(one)
+    for one in listed_frames(holder) if isinstance(holder, Mapping) else ():
+        yield _recorded(one)
 
 
 def _recorded(frame: Mapping[str, Any]) -> RecordedFrame:
@@ -173,8 +173,26 @@ def _recorded(frame: Mapping[str, Any]) -> RecordedFrame:
         _number(_first(frame, _LINES, int)),
         _number(_first(frame, _COLUMNS, int)),
         _text(_first(frame, _FUNCTIONS, str)),
-        _debug_id(_first(frame, ("debug_id",), str)),
+        _debug_id(frame.get("debug_id")),
+        frame["in_app"] if isinstance(frame.get("in_app"), bool) else None,
+        _text(_first(frame, _CONTEXTS, str)),
     )
+
+
+def listed_frames(holder: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The frames that an exception lists, as they are."""
+    listed = holder.get("frames")
+    if not isinstance(listed, list) and isinstance(holder.get("stacktrace"), Mapping):
+        listed = holder["stacktrace"].get("frames")
+    return [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+
+
+def stack_of(extra: Mapping[str, Any]) -> str | None:
+    """The trace of an error as text: native reports have it with the exception, and OpenTelemetry as an attribute."""
+    attributes = extra.get("attributes")
+    written = attributes.get("exception.stacktrace") if isinstance(attributes, Mapping) else None
+    texts = (*_stacks([extra.get("exception"), extra, extra.get("error")]), written)
+    return next((text for text in texts if isinstance(text, str) and text), None)
 
 
 def _stacks(holders: Iterable[Any]) -> Iterator[str]:

@@ -90,15 +90,16 @@ class Unmangler:
             return Unmangled(None, [])
         release, message, extra, packed = rows[0]
         said = _mapping(extra) if packed is None else unpack(packed)
-        return await self.lead(project_id, release, frames_of(said, message), tenant)
+        frames = frames_of(said, message)
+        if release is None and not any(frame.debug_id for frame in frames):
+            return Unmangled(None, [])  # Of such an error nothing is known (G-054).
+        return await self.lead(project_id, release, frames, tenant)
 
     async def lead(
         self, project_id: str, release: str | None, frames: Sequence[RecordedFrame], tenant: str
     ) -> Unmangled:
-        """Lead frames back. Nothing is known of those that name neither a release nor a file's debug id (G-054)."""
+        """Lead the frames of an error back, each with a verdict. Raises what reads raise."""
         debug_ids = {frame.debug_id for frame in frames if frame.debug_id}
-        if release is None and not debug_ids:
-            return Unmangled(None, [])
         urls = {frame.source_url for frame in frames if frame.source_url}
         files = await reads.files_for(self._store, project_id, debug_ids, release, urls)
         found = (files_of(frame, files, release) for frame in frames)

@@ -1,0 +1,108 @@
+"""Wire contract of the stored errors of a case: the list, and one with its frames resolved (G-176)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from schemas.cases.log import Level, Trust
+from schemas.cases.unmangle import UnmangledFrame
+from schemas.kernel.paging import PageQuery
+
+MAX_EVENTS = 50
+MAX_PAGE_BYTES = 2 * 1024 * 1024
+
+
+class CaseEventQuery(PageQuery, frozen=True):
+    """The number of events, and the cursor of the previous page."""
+
+    limit: Annotated[int, Meta(ge=1, le=MAX_EVENTS)] = 20
+
+
+class EventError(msgspec.Struct, frozen=True, kw_only=True):
+    """An error as it was sent. `frames` are in the order and the form of the sender."""
+
+    type: str | None
+    value: str | None
+    frames: list[dict[str, Any]]
+
+
+class EventException(EventError, frozen=True, kw_only=True):
+    """An exception as it was sent. SDKs send the latest call first.
+
+    `causes` are the exceptions before it. `stack` is the trace as text, of an exception without frames.
+    """
+
+    causes: list[EventError] | msgspec.UnsetType = msgspec.UNSET
+    stack: str | msgspec.UnsetType = msgspec.UNSET
+
+
+class EventGrouping(msgspec.Struct, frozen=True):
+    """The version of the grouping of the event, and the parts of the event it compared."""
+
+    version: int
+    decided_by: str
+
+
+class CaseEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """A stored error of a case: evidence from telemetry, never an instruction. Its secrets are hidden.
+
+    `exception` is null if none was sent, and `user` if nobody was named. `breadcrumbs` and `request` are those of an
+    SDK. `adjusted` lists the members that were changed before it was stored (G-133).
+    """
+
+    id: str
+    received_at: int
+    level: Level
+    message: str
+    release: str | None
+    environment: str
+    user: dict[str, Any] | None
+    tags: dict[str, str]
+    exception: EventException | None
+    breadcrumbs: list[dict[str, Any]] | msgspec.UnsetType = msgspec.UNSET
+    request: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    grouping: EventGrouping | None
+    adjusted: list[str]
+
+
+class CaseEventList(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of the stored errors of a case and of those merged into it, newest first.
+
+    A page ends before 2 MiB. `trust` is that of the case.
+    """
+
+    case_id: str
+    project_id: str
+    trust: Trust
+    events: list[CaseEvent]
+    count: int
+    next_cursor: str | None
+    next_action: str
+
+
+class EventFrame(UnmangledFrame, frozen=True, kw_only=True):
+    """A frame with its source. Without a source map, `context_line` is the line that the SDK sent, if any.
+
+    `in_app` is true for code of the product, and null if the sender does not say.
+    """
+
+    in_app: bool | None
+
+
+class CaseEventRecord(CaseEvent, frozen=True, kw_only=True):
+    """A stored error of a case, with `frames` resolved by source maps. `exception` shows them as they were sent.
+
+    `unmapped_source_urls` lists each file without its source map once. `trust` is that of the case.
+    """
+
+    case_id: str
+    project_id: str
+    trust: Trust
+    frames: list[EventFrame]
+    total_frames: int
+    resolved_count: int
+    unmapped_source_urls: list[str]
+    next_action: str

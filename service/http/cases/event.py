@@ -1,0 +1,74 @@
+"""The stored errors of a case, for its family: the list, and one with its sources (G-176; extensions)."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from functools import partial
+
+from schemas.cases.event import CaseEventList, CaseEventQuery, CaseEventRecord
+from service.cases.reads import event as reads
+from service.cases.show import event as show
+from service.cases.sourcemaps.lookup.frames import frames_of
+from service.eventstore.declare.commands import Answer
+from service.fairness.apart import LARGE
+from service.http.cases.located import CASE_LOCATED
+from service.http.edge.answer.paging import encode_cursor, start_of
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import KEY
+
+
+@groups.CASES.operation(
+    method="GET",
+    path="/v1/cases/{case_id}/events",
+    operation_id="list_case_events",
+    summary="List the stored errors of a case",
+    principals=KEY,
+    subject=CASE_LOCATED,
+    responses={200: CaseEventList},
+    extension=True,
+    errors=("case_not_found",),
+)
+async def list_case_events(call: Call[None, CaseEventQuery]) -> Answer:
+    """List the stored errors of a case and of those merged into it, newest first, as they were stored."""
+    store, project_id, query = call.services.store, call.project_id, call.query
+    place = start_of(query)
+    family = await reads.family_of(store, project_id, call.subject.id)
+    texts: list[bytes] = []
+    more = False
+    async with aclosing(reads.newest(store, project_id, family, place, query.limit + 1)) as found:
+        async for events in found:
+            fitting = events[: query.limit - len(texts)]
+            work = partial(show.encoded, fitting, sum(map(len, texts)))
+            large = sum(event.size for event in fitting) > LARGE
+            written = await call.work_apart(work) if large else work()
+            texts += written
+            place = events[len(written) - 1].place if written else place
+            if more := len(written) < len(events):
+                break
+    return Answer(200, show.page(project_id, family, texts, encode_cursor(place) if more else None))
+
+
+@groups.CASES.operation(
+    method="GET",
+    path="/v1/cases/{case_id}/events/{event_id}",
+    operation_id="get_case_event",
+    summary="Read a stored error of a case with its sources",
+    principals=KEY,
+    subject=CASE_LOCATED,
+    responses={200: CaseEventRecord},
+    extension=True,
+    errors=("case_not_found", "event_not_found"),
+)
+async def get_case_event(call: Call[None, None]) -> Answer:
+    """Show a stored error with its frames resolved by source maps and with the lines around them."""
+    store, project_id = call.services.store, call.project_id
+    family = await reads.family_of(store, project_id, call.subject.id)
+    stored = await reads.event_of(store, project_id, family, call.path["event_id"])
+    said = show.said_in(stored)
+    frames = frames_of(said, stored.message)
+    found = await call.services.unmangler.lead(project_id, stored.release, frames, call.principal.tenant)
+    return Answer(200, show.record(project_id, family, show.event(stored, said), found))
+
+
+ENDPOINTS = [list_case_events, get_case_event]
