@@ -9,6 +9,8 @@ from pathlib import Path
 
 import click
 
+from schemas.cases.event import MAX_EVENTS as MAX_EVENTS_OF_PAGE
+from schemas.cases.event import MAX_PAGE_BYTES
 from schemas.cases.foreign.posthog import MAX_EVENTS, MAX_POSTHOG_BYTES
 from schemas.cases.foreign.sentry import MAX_ENVELOPE_BYTES, MAX_UNPACKED_BYTES
 from schemas.cases.log import MAX_EXTRA_BYTES, MAX_INGEST_BYTES
@@ -38,6 +40,7 @@ LIMITS: Mapping[str, str] = {
     "Sentry envelope": f"{MAX_ENVELOPE_BYTES:,} bytes sent, {MAX_UNPACKED_BYTES:,} unpacked",
     "PostHog body": f"{MAX_POSTHOG_BYTES:,} bytes, {MAX_EVENTS:,} events",
     "OTLP export": f"{MAX_OTLP_BYTES:,} bytes sent, {MOST_RECORDS:,} records, {MOST_STORED:,} bytes stored",
+    "Page of the stored errors of a case": f"{MAX_PAGE_BYTES:,} bytes, {MAX_EVENTS_OF_PAGE} errors",
     "Source map": f"{MAX_MAP_BYTES:,} bytes a file, {MAX_PROJECT_BYTES:,} a project",
     "Artifact bundle": f"{MOST_BUNDLE:,} bytes sent, {MOST_UNPACKED:,} unpacked, {MOST_ENTRIES:,} files",
     "Onboarding plan": f"{MAX_PLAN_BYTES:,} bytes",

@@ -168,6 +168,9 @@ async def test_a_case_in_full(world: World, project):
         "tags": {"n": "3"},
         "received_at": last["received_at"],
         "adjusted": [],
+        "exception": None,
+        "user": {"id": "u2"},
+        "grouping": {"version": 2, "decided_by": "message"},
     }
     [item] = (await listed(owner, project_id))["cases"]
     assert item == {name: record[name] for name in ITEM}
