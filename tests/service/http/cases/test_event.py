@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 from uuid import uuid4
 
 import httpx2
+import msgspec
 import pytest
 
-from schemas.cases.event import MAX_PAGE_BYTES
+from schemas.cases.event import MAX_PAGE_BYTES, CaseEventQuery
 from service.cases.sourcemaps.lookup.show import ADVICE
+from service.http.cases.event import list_case_events
 from service.ids import new_id
 from tests.service.http.cases.test_acting import act
 from tests.service.http.cases.test_acting import project as project  # noqa: PLC0414 (a fixture is found by name)
@@ -188,6 +191,31 @@ async def test_a_page_ends_before_two_mebibytes(world: World, project):
     whole = len((await owner.get(f"/v1/cases/{sent[0]['case_id']}/events", params={"limit": 50})).content)
     assert MAX_PAGE_BYTES - each - 10_000 < whole <= MAX_PAGE_BYTES
     assert 30 < len(first) < 45
+
+
+async def test_a_large_page_is_written_apart(world: World, project):
+    """And a small one here and now: to change threads costs more than to write it (P25)."""
+    _, project_id, dsn = project
+    small = await log(dsn, "small")
+    packed = {"breadcrumbs": [{"message": "x" * 60_000}]}  # a few bytes as it is stored
+    large = await log(dsn, "large", extra=packed)
+    apart: list[int] = []
+
+    async def work_apart(work: Any) -> Any:
+        apart.append(1)
+        return work()
+
+    async def work(store: Any) -> None:
+        for sent, times in ((small, 0), (large, 1)):
+            services, subject = SimpleNamespace(store=store), SimpleNamespace(id=sent["case_id"])
+            call = SimpleNamespace(
+                services=services, subject=subject, project_id=project_id, query=CaseEventQuery(), work_apart=work_apart
+            )
+            apart.clear()
+            answer = await list_case_events.handler(cast("Any", call))
+            assert (len(msgspec.json.decode(msgspec.json.encode(answer.body))["events"]), len(apart)) == (1, times)
+
+    await world.operate(work)
 
 
 async def test_errors_of_merged_cases_are_listed_in_their_place(world: World, project):
