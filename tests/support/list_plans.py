@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import combinations, product
 from types import NoneType, SimpleNamespace, UnionType
@@ -246,6 +246,10 @@ async def watched(url: str) -> AsyncIterator[Watched]:
         store.close()
 
 
+async def _carry_out(_: int, work: Callable[[], Any]) -> Any:
+    return work()
+
+
 async def check(store: Watched, operation: str) -> list[str]:
     """Read pages of a list by its filters; returns which of them looked at too many rows."""
     wrong = []
@@ -254,7 +258,7 @@ async def check(store: Watched, operation: str) -> list[str]:
         store.seen.clear()
         services = SimpleNamespace(store=store, authenticator=AsyncMock())
         caller = {"project_id": PROJECT, "user_id": PROJECT, "runner": None, "subject": SimpleNamespace(id=CASE)}
-        call = SimpleNamespace(services=services, query=page, **caller)
+        call = SimpleNamespace(services=services, query=page, work_on=_carry_out, **caller)
         await endpoint.handler(cast("Any", call))
         most = max(rows for rows, _ in store.seen)
         assert most or page != type(page)(), f"{operation}: put rows of what it lists into _TABLES"

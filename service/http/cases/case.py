@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from schemas.cases.case import CaseList, CaseQuery, CaseRecord
 from service.cases.reads import case as reads
 from service.cases.reads import listing
@@ -64,7 +66,9 @@ async def read_case(call: Call[None, None]) -> Answer:
     store, project_id, case_id = call.services.store, call.project_id, call.subject.id
     bundle, beside = await reads.read_case(store, project_id, case_id, call.runner, _RECORD)
     standing = await decided.standing_of(store, project_id, beside)
-    return Answer(200, show.record(bundle, show_decision.case_work(standing)))
+    size = 0 if bundle.latest_stored is None else bundle.latest_stored.size
+    shown = await call.work_on(size, partial(show.record, bundle, show_decision.case_work(standing)))
+    return Answer(200, shown)
 
 
 ENDPOINTS = [list_cases, read_case]

@@ -1,16 +1,16 @@
-"""The stored errors of a case, for its family: the list, and one with its sources (G-176; extensions)."""
+"""The stored errors of a case, for its members: the list, and one with its sources (G-176; extensions)."""
 
 from __future__ import annotations
 
 from contextlib import aclosing
 from functools import partial
 
-from schemas.cases.event import CaseEventList, CaseEventQuery, CaseEventRecord
+from schemas.cases.event import CaseEvent, CaseEventList, CaseEventQuery, CaseEventRecord
 from service.cases.reads import event as reads
+from service.cases.reads.event import EventRow
 from service.cases.show import event as show
-from service.cases.sourcemaps.lookup.frames import frames_of
+from service.cases.sourcemaps.lookup.frames import RecordedFrame, frames_of
 from service.eventstore.declare.commands import Answer
-from service.fairness.apart import LARGE
 from service.http.cases.located import CASE_LOCATED
 from service.http.edge.answer.paging import encode_cursor, start_of
 from service.http.edge.declare import groups
@@ -40,8 +40,7 @@ async def list_case_events(call: Call[None, CaseEventQuery]) -> Answer:
         async for events in found:
             fitting = events[: query.limit - len(texts)]
             work = partial(show.encoded, fitting, sum(map(len, texts)))
-            large = sum(event.size for event in fitting) > LARGE
-            written = await call.work_apart(work) if large else work()
+            written = await call.work_on(sum(event.size for event in fitting), work)
             texts += written
             place = events[len(written) - 1].place if written else place
             if more := len(written) < len(events):
@@ -65,10 +64,14 @@ async def get_case_event(call: Call[None, None]) -> Answer:
     store, project_id = call.services.store, call.project_id
     family = await reads.family_of(store, project_id, call.subject.id)
     stored = await reads.event_of(store, project_id, family, call.path["event_id"])
-    said = show.said_in(stored)
-    frames = frames_of(said, stored.message)
+    shown, frames = await call.work_on(stored.size, partial(_take_apart, stored))
     found = await call.services.unmangler.lead(project_id, stored.release, frames, call.principal.tenant)
-    return Answer(200, show.record(project_id, family, show.event(stored, said), found))
+    return Answer(200, show.record(project_id, family, shown, found))
+
+
+def _take_apart(stored: EventRow) -> tuple[CaseEvent, list[RecordedFrame]]:
+    said = show.said_in(stored)
+    return show.event(stored, said), frames_of(said, stored.message)
 
 
 ENDPOINTS = [list_case_events, get_case_event]

@@ -135,7 +135,11 @@ class Call(Generic[B, Q]):
 
     async def work_on_body(self, work: Callable[[], T]) -> T:
         """Carry out a pure piece of work on the body: apart when the body is large (P25). Raises what it raises."""
-        return await self._apart.run_if_large(self.principal.tenant, len(self.raw_body), work)
+        return await self.work_on(len(self.raw_body), work)
+
+    async def work_on(self, size: int, work: Callable[[], T]) -> T:
+        """Carry out a pure piece of work on so many bytes: apart when they are many (P25). Raises what it raises."""
+        return await self._apart.run_if_large(self.principal.tenant, size, work)
 
     async def work_apart(self, work: Callable[[], T]) -> T:
         """Carry out a pure piece of work that is dear for its size apart. Raises what it raises."""
