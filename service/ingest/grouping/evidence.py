@@ -29,6 +29,7 @@ RAISING = frozenset(
         *("cxa_throw", "cxa_rethrow", "unwind_resume", "unwind_raiseexception", "sigtramp", "pthread_kill_internal"),
         *("rust_panic", "rust_begin_unwind", "begin_panic", "begin_panic_handler", "begin_panic_fmt", "panic_fmt"),
         *("panic_display", "panic_bounds_check", "unwrap_failed", "expect_failed", "rust_panic_with_hook"),
+        *("malloc_vreport", "malloc_report", "malloc_zone_error", "malloc_error_break", "szone_error", "os_crash"),
         *("gopanic", "sigpanic", "panicmem", "goexit", "trigger_error", "swift_runtime_on_report"),
     }
 )
