@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from service.ingest.grouping.names import bare_name, base_name
+from service.ingest.grouping.names import bare_symbol, base_name
 
 MAX_ENTRIES = 20
 """Entries of a client's fingerprint."""
@@ -24,6 +24,7 @@ RAISING = frozenset(
     {
         *("abort", "raise", "throw", "panic", "gsignal", "pthread_kill", "kill", "terminate", "exit", "fatalerror"),
         *("gi_raise", "gi_abort", "assert_fail", "assert_rtn", "assert", "assertion_failure", "assertionfailure"),
+        *("+[nsexception raise:format:]", "-[nsexception raise]", "+[nsexception raise:format:arguments:]"),
         *("objc_exception_throw", "objc_exception_rethrow", "objc_terminate", "exceptionpreprocess"),
         *("raiseexception", "rtlraiseexception", "kiuserexceptiondispatcher", "cxxthrowexception"),
         *("cxa_throw", "cxa_rethrow", "unwind_resume", "unwind_raiseexception", "sigtramp", "pthread_kill_internal"),
@@ -112,8 +113,8 @@ def _deciding(frames: Iterable[Any], see: Callable[[str], str]) -> DecidingFrame
         own = frame.get("in_app") is True
         if found is not None and not own:
             continue
-        function = frame.get("function")
-        bare = bare_name(function) if isinstance(function, str) else ""
+        function = frame.get("symbol") or frame.get("function")
+        bare = bare_symbol(function) if isinstance(function, str) else ""
         if not bare or (not own and bare.strip("_").lower() in RAISING):
             continue
         deciding = DecidingFrame(see(_file(frame)), see(bare))

@@ -19,6 +19,9 @@ _CONTENT_HASH = re.compile(r"[.-](?=[A-Za-z_]*[0-9])[0-9A-Za-z_]{8,}(?=\.(?:[cm]
 _NAME_PREFIX = re.compile(r"^(?:async |new |get |set |static )+")
 # A bracket within it is none of a name: without one it would be looked for from each of many beginnings (P25).
 _NAME_SUFFIX = re.compile(r" \[as [^\[\]]*\]$")
+# What a compiler adds to the part of a function that it moved, and the arguments that some symbols name.
+_COMPILED = re.compile(r"(?:\.(?:cold|isra|part|constprop|lto_priv|llvm)(?:\.[0-9]{1,20})?)+$")
+_ARGUMENTS = re.compile(r"(?<=[\w>])\([^()]*\)(?: const)?$")
 _NAMELESS = frozenset({"", "?", "<anonymous>", "(anonymous)", "anonymous", "<unknown>"})
 
 
@@ -30,6 +33,15 @@ def base_name(path: str) -> str:
 def bare_name(function: str) -> str:
     """A function without its class, its module, and the kind of its call. Empty for an anonymous one."""
     return _known_bare(function) if len(function) <= MAX_TEXT else _bare(function)
+
+
+def bare_symbol(symbol: str) -> str:
+    """The bare name of a function by its whole symbol, without arguments and a compiler's marks (G-174)."""
+    return _known_symbol(symbol) if len(symbol) <= MAX_TEXT else _bare_symbol(symbol[:MAX_TEXT])
+
+
+def _bare_symbol(symbol: str) -> str:
+    return _bare(_ARGUMENTS.sub("", _COMPILED.sub("", symbol)))
 
 
 def _base(path: str) -> str:
@@ -45,4 +57,5 @@ def _bare(function: str) -> str:
     return ("" if bare in _NAMELESS else bare)[:MAX_TEXT]
 
 
-_known_base, _known_bare = lru_cache(KNOWN)(_base), lru_cache(KNOWN)(_bare)  # Frames recur, as errors do.
+# Frames recur, as errors do.
+_known_base, _known_bare, _known_symbol = (lru_cache(KNOWN)(read) for read in (_base, _bare, _bare_symbol))

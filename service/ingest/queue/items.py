@@ -28,7 +28,7 @@ from service.eventstore.state.entry import RecordName, Waiter
 from service.ids import new_id
 from service.ingest.grouping.evidence import DecidingFrame, GroupingEvidence, gather
 from service.ingest.grouping.fingerprint import Grouping, group
-from service.ingest.grouping.names import bare_name, base_name
+from service.ingest.grouping.names import bare_symbol, base_name
 from service.ingest.scrub.scrubbing import KEPT_OF_OTHERS, KEPT_OF_USER, Findings, Scrubber, without_own
 from service.packing import PACKED_FROM, pack
 from statemachines.cases import case
@@ -244,7 +244,7 @@ class Item:
         if self.mapped is LATE:
             return evidence._replace(late=True)
         source, function, text = self.mapped
-        named = bare_name(function or "") or text  # A line survives the changes around it, its number does not.
+        named = bare_symbol(function or "") or text  # A line survives the changes around it, its number does not.
         return evidence._replace(deciding=DecidingFrame(see(base_name(source)), see(named)))
 
     def _prepare_analytics(self, body: AnalyticsEvent, scrubber: Scrubber) -> None:

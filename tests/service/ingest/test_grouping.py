@@ -182,6 +182,10 @@ LIBRARY = {"file": "lib.py", "function": "g", "in_app": False}
             {"frames": [{"file": "src/a.min-0a1b2c3d.js?x", "function": "new A.f", "in_app": True}]},
             (None, "src/a.min-0a1b2c3d.js?x:new A.f", DecidingFrame("a.min.js", "f")),
         ),
+        (
+            {"frames": [{"function": "cold", "symbol": "shop::pay(int).cold.1"}]},
+            (None, None, DecidingFrame("", "shop::pay")),
+        ),
         ({"frames": [{"module": "shop.pay", "function": "f"}]}, (None, None, DecidingFrame("shop.pay", "f"))),
         (
             {"frames": [{"function": "__GI_raise"}, {"function": "abort"}, LIBRARY]},

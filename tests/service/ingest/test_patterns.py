@@ -63,6 +63,8 @@ WORST: Mapping[str, Worst] = {
     "bundles._DEBUG_ID": Worst(("a", "a-", "0" * 8 + "-"), ask="fullmatch"),
     "chunks._ESCAPED": Worst(("\\",), 1024),
     "chunks._PARAMETER": Worst((";", ' ;a="', "; ", ';a="\\'), 1024),
+    "names._ARGUMENTS": Worst(("a(", "(", ")", "a()", "a() const"), 500),
+    "names._COMPILED": Worst((".cold", ".cold.1", ".", "."), 500),
     "names._CONTENT_HASH": Worst((".", "-", ".a", "-aaaaaaaa", "-0aaaaaaa", "a", "0")),
     "names._NAME_PREFIX": Worst(("async ", "new get ", "set", " ")),
     "names._NAME_SUFFIX": Worst((" [as ", " [as a", "[", " [as a] ")),

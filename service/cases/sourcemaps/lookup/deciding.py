@@ -19,7 +19,7 @@ import psycopg_pool
 
 from schemas.cases.unmangle import Verdict
 from service.cases.sourcemaps import reads
-from service.cases.sourcemaps.lookup.frames import RecordedFrame, recorded
+from service.cases.sourcemaps.lookup.frames import RecordedFrame, may_be_mapped, recorded
 from service.cases.sourcemaps.lookup.resolving import SourcePlace
 from service.cases.sourcemaps.lookup.unmangling import MapFiles, Unmangler, files_of, place_of
 from service.eventstore.store import EventStore
@@ -43,7 +43,6 @@ MARGIN = 0.02
 """Seconds of PATIENCE in which what is ready is looked up."""
 MOST_AT_ONCE = 50
 """Frames of one request that are led back: of a larger batch the others wait for no map."""
-_SCRIPTS = (".js", ".mjs", ".cjs", ".jsx", ".bundle")
 
 
 class Late(Enum):
@@ -93,8 +92,7 @@ def minified_frame(extra: Mapping[str, Any], release: str | None) -> Minified | 
         return None
     if release is None and frame.debug_id is None:
         return None  # Nothing says which map it has.
-    path = frame.source_url.partition("?")[0]
-    return Minified(release, frame) if frame.debug_id is not None or path.endswith(_SCRIPTS) else None
+    return Minified(release, frame) if may_be_mapped(frame.source_url) else None
 
 
 class DecidingFrames:
