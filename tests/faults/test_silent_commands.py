@@ -41,6 +41,7 @@ WORDS = {
     "db backup": ["copy.dump"],
     "db restore": ["old.dump"],
     "jobs retry": ["--all-failed"],
+    "cases regroup": ["--dry-run", "proj_1"],
     "keys create": ["--email", "one@example.com"],
     "keys revoke": ["key_1"],
     "keys authorize": ["BCDF-GHJK", "--email", "one@example.com"],

@@ -153,8 +153,10 @@ class Street:
         return max(float(process.memory_full_info().pss) for process in self._serving()) / 1e6
 
     def _serving(self) -> list[psutil.Process]:
+        """Those that serve, without the one that starts them; a process that tries a map may be their child."""
         serving = self.server.processes("service.process.serving")
-        return [process for process in serving if not process.children()]
+        starting = {process.ppid() for process in serving}
+        return [process for process in serving if process.pid not in starting]
 
     def _processors(self) -> tuple[int, int]:
         """Nanoseconds that the threads of the process that serves have run, and have waited for a processor."""

@@ -39,6 +39,8 @@ PLACE_BYTES = 400
 """Memory of one of them beside its texts, by estimate."""
 MOST_WAITING = 256
 """Requests of one account that wait for their frames."""
+MOST_BEGUN = 4
+"""Maps of a project under way, from which on its errors begin no other: nobody waits for them any more."""
 MARGIN = 0.02
 """Seconds of PATIENCE in which what is ready is looked up."""
 MOST_AT_ONCE = 50
@@ -145,7 +147,7 @@ class DecidingFrames:
         pairs = [(frame, held[1]) for frame, held in found if held is not None and held[1] is not None]
         wanted = {files[0].id: files for _, files in pairs}
         # The time ends inside, so that what is ready in time is kept.
-        ready = await self._unmangler.prepare(wanted, tenant, end - MARGIN - time.monotonic())
+        ready = await self._unmangler.prepare(wanted, tenant, end - MARGIN - time.monotonic(), MOST_BEGUN)
         for frame, files in pairs:
             made = ready.get(files[0].id, "not_looked_at")
             if made != "not_looked_at":

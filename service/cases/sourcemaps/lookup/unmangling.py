@@ -112,10 +112,13 @@ class Unmangler:
             led.append(_lead(frame, files, release, ready))
         return Unmangled(release, led)
 
-    async def prepare(self, wanted: Mapping[str, MapFiles], tenant: str, patience: float) -> dict[str, Ready]:
+    async def prepare(
+        self, wanted: Mapping[str, MapFiles], tenant: str, patience: float, most: int = MOST_MAPS
+    ) -> dict[str, Ready]:
         """Take maps apart; returns those that are ready within `patience` seconds, by the id of their row.
 
-        The others go on, and are warm for the next caller. Raises what reads raise.
+        The others go on, and are warm for the next caller. None begins while the project has `most` under way. Raises
+        what reads raise.
         """
         ready: dict[str, Ready] = {}
         tasks: dict[str, asyncio.Task[Ready]] = {}
@@ -126,6 +129,8 @@ class Unmangler:
                 ready[map_id] = warm
                 continue
             if key not in self._making:
+                if sum(project_id == row.project_id for project_id, _, _ in self._making) >= most:
+                    continue
                 task = self._making[key] = asyncio.create_task(self._make(key, tenant))
                 task.add_done_callback(partial(self._made, key))
             tasks[map_id] = self._making[key]
