@@ -230,7 +230,8 @@ class Pipeline:
     ) -> tuple[Head, Dsn | None]:
         """Take the sender's key out of a body of an SDK's, as if it had come in the head (G-142).
 
-        Until then the body has its place in a room for strangers, who so take none of those who are known.
+        Until then the body has its place in a room for strangers, who so take none of those who are known. Raises
+        InvalidPayload for a body that is not of the SDK's encoding, where the key can be nowhere else (G-175).
         """
         key = await self._apart.run_if_large(address, len(raw), partial(protocol.key_in, raw))
         if key is None:

@@ -12,6 +12,8 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 from msgspec import Meta
 
+from service.ingest.foreign.surrogates import FAULTS, decode_any
+
 MAX_ITEMS = 1000
 MAX_HEADER = 16 * 1024  # bytes of one line of headers
 _LINE = b"\n"
@@ -105,6 +107,6 @@ def _payload(raw: bytes, at: int, length: int | None, whose: str) -> tuple[bytes
 
 def _decoded(decode: Any, line: bytes, whose: str) -> Any:
     try:
-        return decode(line)
-    except (msgspec.DecodeError, ValueError, RecursionError):  # a ValidationError is a DecodeError
+        return decode_any(decode, line)
+    except FAULTS:
         raise MalformedEnvelope(f"the headers of {whose} must be a JSON object of the documented form") from None

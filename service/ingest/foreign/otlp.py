@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from schemas.onboarding.proof import PROOF_PROPERTY
-from service.ingest.foreign.common import MAX_TAG, MAX_TAGS, ForeignError, ForeignEvent
-from service.ingest.foreign.stacks import frames_of
+from service.ingest.foreign.common import MAX_TAG, MAX_TAGS, ForeignError, ForeignEvent, Frame
+from service.ingest.stacks.reading import frames_of
 
 MAX_STACK = 12_000
 """Characters of a stack trace that are kept as text: half of what may be its top, and half of what may be its end."""
@@ -143,7 +143,11 @@ def _error_of(attributes: Mapping[str, Any]) -> tuple[ForeignError | None, Mappi
         cut = f"{stack[: MAX_STACK // 2]}\n[cut]\n{stack[-MAX_STACK // 2 :]}"
         attributes = {**attributes, "exception.stacktrace": cut}
     module, _, bare = (kind or "").rpartition(".")
-    return ForeignError(bare or kind, value, frames_of(stack or ""), module or None), attributes
+    frames = [
+        Frame(call.file, call.function, None, call.module, call.line, call.column, call.in_app)
+        for call in frames_of(stack or "")
+    ]
+    return ForeignError(bare or kind, value, frames, module or None), attributes
 
 
 def _text_in(attributes: Mapping[str, Any], name: str) -> str | None:

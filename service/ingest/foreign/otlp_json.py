@@ -8,6 +8,7 @@ import msgspec
 
 from service.ingest.foreign.otlp import OtlpRecord, plain_number
 from service.ingest.foreign.otlp_cut import MAX_RESOURCE, Cut, MalformedExport, TooManyRecords, check_size
+from service.ingest.foreign.surrogates import FAULTS, decode_any
 
 MOST_PARTS = 350_000
 """Commas outside of texts: a request of four megabytes has fewer unless it holds next to nothing, and its parts, which
@@ -78,7 +79,6 @@ _record = msgspec.json.Decoder(_Record).decode
 
 _NEITHER = bytes(set(range(256)) - {*b'",'})
 _AT_ONCE = 64 * 1024
-_FAULTS = (ValueError, RecursionError)  # msgspec's are the former, and so is a broken UTF-8
 
 
 class _Texts(Cut):
@@ -103,8 +103,8 @@ def cut(raw: bytes, most: int) -> Cut:
     """Cut a request into at most `most` records, and as many scopes. Raises MalformedExport and TooManyRecords."""
     _check_parts(raw)
     try:
-        request = _request(raw)
-    except _FAULTS:
+        request = decode_any(_request, raw)
+    except FAULTS:
         raise MalformedExport from None
     found = _Texts(most)
     for resource_logs in request.resource_logs or ():
@@ -139,7 +139,7 @@ def read_resource(raw: bytes) -> dict[str, Any]:
         check_size(raw)
         found = _resource(raw)
         return _members(found.attributes[:MAX_RESOURCE] if found and found.attributes else None)
-    except _FAULTS:
+    except FAULTS:
         raise MalformedExport from None
 
 
@@ -148,7 +148,7 @@ def read_scope(raw: bytes) -> str:
     try:
         check_size(raw)
         found = _scope(raw)
-    except _FAULTS:
+    except FAULTS:
         raise MalformedExport from None
     return (found.name if found else None) or ""
 
@@ -169,7 +169,7 @@ def read_record(raw: bytes) -> OtlpRecord:
             found.span_id or "",
             found.event_name or "",
         )
-    except _FAULTS:
+    except FAULTS:
         raise MalformedExport from None
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
@@ -25,6 +26,7 @@ from schemas.cases.log import MAX_INGEST_BYTES, LogEvent
 from service.ingest.foreign.arrays import first_items
 from service.ingest.foreign.common import ForeignError, ForeignEvent, to_log
 from service.ingest.foreign.members import error_of, object_of, text_of
+from service.ingest.foreign.surrogates import FAULTS, decode_any
 from service.ingest.grouping.evidence import fingerprint_of
 
 PROTOCOL = "posthog"
@@ -90,14 +92,26 @@ class _Body(msgspec.Struct):
 
 _body_of = msgspec.json.Decoder(_Body).decode
 _text_of = msgspec.json.Decoder(str).decode
+_json = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 def key_of(raw: bytes) -> str | None:
-    """The key that a body carries; None for none, and for what is no body. Its events are not cut apart for it."""
+    """The key that a body carries, None for none. Its events are not cut apart for it.
+
+    Raises MalformedEvents for a body that is no JSON (G-175). Other JSON than a body of events has no key.
+    """
     try:
         return _open(raw, 1).key
     except MalformedEvents:
+        _check_json(_out_of_form(raw))
         return None
+
+
+def _check_json(text: bytes) -> None:
+    try:
+        decode_any(_json, text)
+    except FAULTS:
+        raise MalformedEvents("the body must be JSON") from None
 
 
 def cut(raw: bytes, most: int) -> Sent:
@@ -110,19 +124,23 @@ def cut(raw: bytes, most: int) -> Sent:
 
 def _open(raw: bytes, most: int) -> Sent:
     """A body with at most so many of its events. Raises MalformedEvents."""
-    text = _out_of_form(raw).strip()
     try:
-        if text.startswith(b"["):
-            listed = first_items(text, most)
-            return Sent(_key_in(_body_of(listed[0])) if listed else None, listed, each=True)
-        body = _body_of(text)
-        if body.batch == _ABSENT:
-            return Sent(_key_in(body), [text], alone=True, each=True)
-        return Sent(_key_in(body), first_items(bytes(body.batch), most))
-    except (msgspec.DecodeError, ValueError, RecursionError):
+        return decode_any(partial(_open_text, most=most), _out_of_form(raw).strip())
+    except FAULTS:
         raise MalformedEvents(
             "the body must be an event, a list of events, or an object with a list as batch"
         ) from None
+
+
+def _open_text(text: bytes, most: int) -> Sent:
+    """The same for its JSON text. Raises ValueError and RecursionError."""
+    if text.startswith(b"["):
+        listed = first_items(text, most)
+        return Sent(_key_in(_body_of(listed[0])) if listed else None, listed, each=True)
+    body = _body_of(text)
+    if body.batch == _ABSENT:
+        return Sent(_key_in(body), [text], alone=True, each=True)
+    return Sent(_key_in(body), first_items(bytes(body.batch), most))
 
 
 def _out_of_form(raw: bytes) -> bytes:
@@ -161,8 +179,9 @@ def _key_in(body: _Body) -> str | None:
 
 
 def _key(raw: msgspec.Raw) -> str | None:
+    """A key as its event has it once it is adjusted."""
     text = bytes(raw)
-    return _text_of(text) if text.startswith(b'"') and len(text) <= MAX_KEY else None
+    return _text_of(text).replace("\0", "\ufffd") if text.startswith(b'"') and len(text) <= MAX_KEY else None
 
 
 def to_record(payload: Any, sent: Sent) -> PostHogRecord | None:

@@ -20,12 +20,13 @@ from service.http.cases.intake import several
 from service.http.edge.body import adjusting
 from service.http.edge.body import gate as body_gate
 from service.http.edge.declare import forms
-from service.ingest.foreign import common, stacks
+from service.ingest.foreign import common
 from service.ingest.foreign.common import ForeignError, ForeignEvent, Frame
 from service.ingest.grouping import templates
 from service.ingest.scrub import scrubbing
 from service.ingest.scrub.forms import SecretForm
 from service.ingest.scrub.looking import EVERYTHING
+from service.ingest.stacks import reading, trace
 
 LARGEST = 1024 * 1024
 """Characters of the longest text of a record, however it came."""
@@ -94,13 +95,14 @@ WORST: Mapping[str, Worst] = {
     "resolving._DRIVE": Worst(("a", "a:")),
     "resolving._SCHEME": Worst(("a", "a:", "a://"), ask="match"),
     "sentry_event._EVENT_ID": Worst(("0",), ask="fullmatch"),
+    "surrogates._LONE": Worst(("\\", "\\u", "\\ud83c", "\\ud83c\\udf89", "\\ud8", "a")),
     "several._LINE": Worst(("a", "\n", " ")),
     "several._TOKENS": Worst(('"', "\\", '"\\', "[")),
-    "stacks._CAUSED": Worst(("\n", "\n\nThe above exception was the direct cause", "\n\n"), stacks.MAX_READ),
-    "stacks._JAVA": Worst(("\n at a", "\n at a(", "\n at a/", " \t"), stacks.MAX_READ),
-    "stacks._JAVASCRIPT": Worst(("\n at a", "\n at a (", ":1", "\n at " + ":1" * 400, "a:"), stacks.MAX_READ),
-    "stacks._OF_JAVA": Worst(("java", "java."), 300),
-    "stacks._PYTHON": Worst(('\n  File "', '\n  File "a", line 1, in ' + "a" * 290, '  File "'), stacks.MAX_READ),
+    "reading._CAUSED": Worst(("\n", "\n\nThe above exception was the direct cause", "\n\n"), trace.MAX_READ),
+    "reading._JAVA": Worst(("\n at a", "\n at a(", "\n at a/", " \t"), trace.MAX_READ),
+    "reading._JAVASCRIPT": Worst(("\n at a", "\n at a (", ":1", "\n at " + ":1" * 400, "a:"), trace.MAX_READ),
+    "reading._OF_JAVA": Worst(("java", "java."), 300),
+    "reading._PYTHON": Worst(('\n  File "', '\n  File "a", line 1, in ' + "a" * 290, '  File "'), trace.MAX_READ),
 }
 
 
@@ -198,7 +200,7 @@ UNITS = (
         lambda text: common.to_log(
             ForeignEvent("error", text, [ForeignError(text, text, [Frame(text, text, text, text, context_line=text)])])
         ),
-        stacks.frames_of,
+        reading.frames_of,
         lambda text: templates.template_1(text[:8192]),
         lambda text: templates.template_2(text[:8192]),
         lambda text: scrubbing.Scrubber().tree({text[:1000]: text}, EVERYTHING, scrubbing.Findings()),

@@ -125,7 +125,7 @@ def _open(raw: bytes) -> Sent:
     try:
         return posthog.cut(raw, MAX_EVENTS)
     except posthog.MalformedEvents as fault:
-        raise _unacceptable(str(fault)) from None
+        raise sdks.malformed_events(fault) from None
     except posthog.TooManyEvents:
         raise TooManyItems(MAX_EVENTS) from None
 
@@ -153,16 +153,12 @@ def _read(sent: Sent, text: bytes) -> PostHogRecord | None:
     try:
         return posthog.to_record(payload, sent)
     except posthog.MalformedEvents as fault:
-        raise _unacceptable(str(fault)) from None
+        raise sdks.malformed_events(fault) from None
 
 
 def _read_adjusted(sent: Sent, text: bytes) -> tuple[PostHogRecord | None, Adjustments]:
     adjusted = adjust(text)
     return _read(sent, adjusted.raw), adjusted.adjustments
-
-
-def _unacceptable(reason: str) -> InvalidPayload:
-    return InvalidPayload("The body is not in the format of PostHog's SDKs.", invalid=[("", reason)])
 
 
 ENDPOINTS = [

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 
 from service.auth import sdk_keys
+from service.auth.refusals import InvalidPayload
 from service.auth.sdk_keys import key_of_dsn
 from service.http.edge.answer.errors import Failure
 from service.http.edge.declare.sdk import Query, Sdk
@@ -35,6 +36,19 @@ def _sentry_coding(_query: Query) -> str:
     return ""
 
 
+def _posthog_key(raw: bytes) -> str | None:
+    """The key of a body, which is nowhere else. Raises InvalidPayload for what is no JSON (G-175)."""
+    try:
+        return posthog.key_of(raw)
+    except posthog.MalformedEvents as fault:
+        raise malformed_events(fault) from None
+
+
+def malformed_events(fault: posthog.MalformedEvents) -> InvalidPayload:
+    """The refusal of a body, or an event, of a PostHog SDK."""
+    return InvalidPayload("The body is not in the format of PostHog's SDKs.", invalid=[("", str(fault))])
+
+
 def _posthog_told(_failure: Failure) -> Mapping[str, str]:
     """Nothing: they go by the status and by Retry-After."""
     return {}
@@ -44,5 +58,5 @@ def _posthog_coding(query: Query) -> str:
     return "gzip" if set(query.get("compression", ())) & {"gzip", "gzip-js"} else ""
 
 
-POSTHOG = Sdk(sdk_keys.POSTHOG, posthog.key_of, _posthog_told, _posthog_coding, ("compression",))
+POSTHOG = Sdk(sdk_keys.POSTHOG, _posthog_key, _posthog_told, _posthog_coding, ("compression",))
 SENTRY = Sdk(sdk_keys.SENTRY, _sentry_key, _sentry_told, _sentry_coding, ("sentry_key",))

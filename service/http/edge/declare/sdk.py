@@ -13,6 +13,8 @@ Query = Mapping[str, Sequence[str]]
 class Sdk(NamedTuple):
     """`key_in` finds the key in a body whose head had none; `told` is what a refusal says in headers of theirs.
 
+    `key_in` raises InvalidPayload for a body in which no key can be looked for (G-175).
+
     `coding` is the content coding of a body that is named in the query, where a browser may set no header; "" for none.
     `parameters` are those of the query that it reads.
     """

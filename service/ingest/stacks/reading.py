@@ -11,10 +11,8 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from service.ingest.foreign.common import Frame
+from service.ingest.stacks.trace import MAX_FOUND, MAX_READ, TracedCall
 
-MAX_READ = 64 * 1024
-MAX_FOUND = 200
 MAX_KNOWN = 4096
 """Characters of the longest stack trace whose frames are remembered: errors repeat themselves."""
 
@@ -33,12 +31,12 @@ _JAVA = re.compile(
 _OF_JAVA = re.compile(r"^(?:java|javax|jdk|sun|kotlin|scala|groovy)\.")
 
 
-def frames_of(stack: str) -> Sequence[Frame]:
+def frames_of(stack: str) -> Sequence[TracedCall]:
     """The frames of a stack trace, the latest call first: of the exception that was reported, not of its causes."""
     return _known(stack) if len(stack) <= MAX_KNOWN else _find(stack)
 
 
-def _find(stack: str) -> Sequence[Frame]:
+def _find(stack: str) -> Sequence[TracedCall]:
     stack = stack[-MAX_READ:] if _TRACEBACK in stack else stack[:MAX_READ]
     if _TRACEBACK in stack or _PYTHON.search(stack):
         return _python(stack)
@@ -46,27 +44,27 @@ def _find(stack: str) -> Sequence[Frame]:
     return (found or [_java(match) for match in _JAVA.finditer(_until_cause(stack))])[:MAX_FOUND]
 
 
-def _python(stack: str) -> list[Frame]:
+def _python(stack: str) -> list[TracedCall]:
     """What Python prints last is the exception that was reported, and its latest call."""
     matches = list(_PYTHON.finditer(_CAUSED.split(stack)[-1]))[-MAX_FOUND:]
-    return [Frame(file, function, lineno=int(line)) for file, line, function in (m.groups() for m in reversed(matches))]
+    return [TracedCall(file, function, int(line)) for file, line, function in (m.groups() for m in reversed(matches))]
 
 
 def _until_cause(stack: str) -> str:
     return re.split(r"\n[ \t]{0,8}(?:Caused by: |\[cause\]: )", stack, maxsplit=1)[0]
 
 
-def _javascript(match: re.Match[str]) -> Frame:
+def _javascript(match: re.Match[str]) -> TracedCall:
     function, file, line, column = match.groups()
-    return Frame(file.removeprefix("file://"), function, lineno=int(line), colno=int(column))
+    return TracedCall(file.removeprefix("file://"), function, int(line), int(column))
 
 
-def _java(match: re.Match[str]) -> Frame:
+def _java(match: re.Match[str]) -> TracedCall:
     """Java names no file that tells the product's code from a library's, but its packages do."""
     name, file, line = match.groups()
     module, _, function = name.rpartition(".")
     own = _OF_JAVA.match(name) is None
-    return Frame(file, function, module=module or None, lineno=None if line is None else int(line), in_app=own)
+    return TracedCall(file, function, None if line is None else int(line), module=module or None, in_app=own)
 
 
 _known = lru_cache(512)(_find)

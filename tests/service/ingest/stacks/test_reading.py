@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from service.ingest.foreign.common import file_of, function_of, is_own
-from service.ingest.foreign.stacks import frames_of
+from service.ingest.foreign.common import Frame, file_of, function_of, is_own
+from service.ingest.stacks.reading import frames_of
 
 PYTHON = """Traceback (most recent call last):
   File "/app/store.py", line 2, in load
@@ -46,12 +46,13 @@ Caused by: java.io.IOException: x
 
 
 def seen(stack: str) -> list[tuple[str, str, bool]]:
-    return [(file_of(frame), function_of(frame), is_own(frame)) for frame in frames_of(stack)]
+    frames = [Frame(call.file, call.function, in_app=call.in_app) for call in frames_of(stack)]
+    return [(file_of(frame), function_of(frame), is_own(frame)) for frame in frames]
 
 
 def test_of_python_the_last_exception_counts() -> None:
     assert seen(PYTHON) == [("api.py", "request", False), ("pay.py", "charge", True), ("web.py", "handle", True)]
-    assert [frame.lineno for frame in frames_of(PYTHON)] == [7, 3, 9]
+    assert [frame.line for frame in frames_of(PYTHON)] == [7, 3, 9]
 
 
 def test_of_javascript_every_form_of_a_line() -> None:

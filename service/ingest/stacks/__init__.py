@@ -1,0 +1,1 @@
+"""Stack traces as text, in the forms of many languages."""
