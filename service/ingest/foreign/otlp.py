@@ -15,7 +15,8 @@ import msgspec
 
 from schemas.onboarding.proof import PROOF_PROPERTY
 from service.ingest.foreign.common import MAX_TAG, MAX_TAGS, ForeignError, ForeignEvent, Frame
-from service.ingest.stacks.reading import frames_of
+from service.ingest.stacks.reading import read_trace
+from service.ingest.stacks.trace import Trace
 
 MAX_STACK = 12_000
 """Characters of a stack trace that are kept as text: half of what may be its top, and half of what may be its end."""
@@ -142,12 +143,29 @@ def _error_of(attributes: Mapping[str, Any]) -> tuple[ForeignError | None, Mappi
     if stack is not None and len(stack) > MAX_STACK:
         cut = f"{stack[: MAX_STACK // 2]}\n[cut]\n{stack[-MAX_STACK // 2 :]}"
         attributes = {**attributes, "exception.stacktrace": cut}
+    trace = read_trace(stack) if stack is not None else Trace()
+    kind, value = kind or trace.type, _value_of(kind, value, trace)
     module, _, bare = (kind or "").rpartition(".")
     frames = [
-        Frame(call.file, call.function, None, call.module, call.line, call.column, call.in_app)
-        for call in frames_of(stack or "")
+        Frame(call.file, call.function, None, call.module, call.line, call.column, call.in_app) for call in trace.calls
     ]
     return ForeignError(bare or kind, value, frames, module or None), attributes
+
+
+def _value_of(kind: str | None, value: str | None, trace: Trace) -> str | None:
+    """The message of an exception: the exact one of its trace, else the attribute, else what its trace says (G-175).
+
+    Python's SDK takes the first argument for the message, which for a KeyError lacks its quotes.
+    """
+    is_same = kind is None or trace.type is None or _bare(kind) == _bare(trace.type)
+    if trace.exact and is_same:
+        return trace.value
+    return value or (trace.value if is_same else None)
+
+
+def _bare(kind: str) -> str:
+    """A type without its module, of any language."""
+    return kind.replace("\\", ".").replace("::", ".").rpartition(".")[2]
 
 
 def _text_in(attributes: Mapping[str, Any], name: str) -> str | None:

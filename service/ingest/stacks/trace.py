@@ -1,7 +1,8 @@
-"""What a stack trace says, whatever its language: the exception that was reported, and its calls."""
+"""What a stack trace says, whatever its language: the exception that was reported, and its calls. Pure."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -9,6 +10,12 @@ MAX_READ = 64 * 1024
 """Characters of a stack trace that are read."""
 MAX_FOUND = 200
 """Calls that are taken of it."""
+
+_TOLD = re.compile(
+    r'(?:Exception in thread "[^"\n]{0,200}" |Unhandled exception\. |Uncaught )?'
+    r"([A-Za-z_$\\][\w.$\\+`]{0,300})(?: \[[^\]\n]{0,100}\]| \([^)\n]{0,100}\))?(?:$|:[ \n](.*))",
+    re.DOTALL,
+)
 
 
 class TracedCall(NamedTuple):
@@ -23,12 +30,35 @@ class TracedCall(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """The calls, the latest first; type and value where the text has them. `exact`: the value is the whole message.
+    """The calls, the latest first; type and value where the text has them.
 
-    An attribute beside the trace may hold less than an exact value: without its quotes, or the first argument alone.
+    `exact`: the text has the type and the whole value. An attribute beside it may have less of the value, without its
+    quotes or the first argument alone.
     """
 
     calls: Sequence[TracedCall] = ()
     type: str | None = None
     value: str | None = None
     exact: bool = False
+
+
+class Reported(NamedTuple):
+    """The type and value before the calls of a trace."""
+
+    type: str | None
+    value: str | None
+
+
+def told_of(text: str) -> Reported:
+    """Read `Type: value`, as most languages print it before the calls; a text without a type is a value."""
+    plain = text.strip()
+    found = _TOLD.fullmatch(plain)
+    if found is None:
+        return Reported(None, plain or None)
+    kind, value = found.groups()
+    return Reported(kind, (value or "").strip() or None)
+
+
+def number(digits: str | None) -> int | None:
+    """A line or a column; None where the trace has none."""
+    return None if digits is None else int(digits)

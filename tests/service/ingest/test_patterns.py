@@ -26,7 +26,8 @@ from service.ingest.grouping import templates
 from service.ingest.scrub import scrubbing
 from service.ingest.scrub.forms import SecretForm
 from service.ingest.scrub.looking import EVERYTHING
-from service.ingest.stacks import reading, trace
+from service.ingest.stacks import reading
+from service.ingest.stacks.trace import MAX_READ
 
 LARGEST = 1024 * 1024
 """Characters of the longest text of a record, however it came."""
@@ -61,6 +62,11 @@ WORST: Mapping[str, Worst] = {
     "FORMS.url_credentials": Worst(("://", "://a", ":", "://[scrubbed")),
     "adjusting._ODD_CHARACTERS": Worst(("a", "\x00")),
     "adjusting._STRINGS_AND_BRACKETS": Worst(('"', '"\\', "\\", '["')),
+    "beam._ARITY": Worst(("/1", "/"), 400),
+    "beam._CALL": Worst(("\n (a", "\n a.ex", "\n (a 1) a.ex:1: ", "\n :a", "\n " + "a." * 200), MAX_READ),
+    "beam._HEAD": Worst(("\n** (", "\n** (a"), MAX_READ),
+    "beam._PLATFORM": Worst(("a", "elixir"), 100, ask="match"),
+    "beam._TEXT": Worst(('"', '"\\', "\\"), 400),
     "bundles._DEBUG_ID": Worst(("a", "a-", "0" * 8 + "-"), ask="fullmatch"),
     "chunks._ESCAPED": Worst(("\\",), 1024),
     "chunks._PARAMETER": Worst((";", ' ;a="', "; ", ';a="\\'), 1024),
@@ -81,6 +87,10 @@ WORST: Mapping[str, Worst] = {
     "templates._VARIABLE_2": Worst(
         ('"', "'", "`", "0", "0x", "a", "1.", "aaaaaaaa-", "'a", " 'a", "+", "+1", "1e", "1e+1", "0000-", " 0a"), 8192
     ),
+    "dotnet._CALL": Worst(("\n at a", "\n at a(", "\n at a[", "\n at a() in ", "\n at a(" + "a) in " * 99), MAX_READ),
+    "dotnet._INSIDE": Worst((".<", ".<>c", ".<a>", ".<>c.<a>b__"), 500, ask="match"),
+    "dotnet._PLATFORM": Worst(("System.", "MS"), 500, ask="match"),
+    "dotnet._STATES": Worst((".<", ".<a>d", ".<a>d__1"), 500, ask="match"),
     "forms.ARRAY": Worst((" ", "\n"), ask="match"),
     "forms.MAY_BE_CARD": Worst(("4", "4000 ", "3000-000000", "2")),
     "forms._ISSUERS": Worst(("4", "6011"), ask="fullmatch"),
@@ -88,21 +98,60 @@ WORST: Mapping[str, Worst] = {
     "frames._DEBUG_ID": Worst(("a", "a-"), ask="fullmatch"),
     "gate._INTEGER": Worst(("9", "-", "9.", "9" * 15 + "e", "-9")),
     "gate._NUL": Worst(("\\", "\\\\u000", "\\u0000")),
+    "go._CALL": Worst(("a\n\t/a", "a(", "a(*a).", "a()\n\t:1", "created by a in goroutine 1\n\t"), MAX_READ),
+    "go._GENERIC": Worst(("[", "[a", "[]"), 1000),
+    "go._GOROUTINE": Worst(("goroutine 1", "\ngoroutine 1 [", "goroutine 1:\n"), MAX_READ),
+    "go._OF_MODULES": Worst(("/pkg/mod", "vendor", "@v"), 500, ask="search"),
+    "go._PANIC": Worst(("panic", "\npanic:", "fatal error"), MAX_READ),
+    "go._RAISED": Worst((" [recovered", "\n\tpanic:", "\n[signal"), MAX_READ),
+    "go._STANDARD": Worst(("net", "net/"), 300, ask="match"),
+    "javascript._CAUSE": Worst(("\n ", "\n  [cause]:", "\n" + " " * 9), MAX_READ),
+    "javascript._GECKO": Worst(("@", "\na@", "\n@/", "\n@a:1:", "\n@/" + ":1" * 200, "async*"), MAX_READ),
+    "javascript._V8": Worst(("\n at a", "\n at a (", ":1", "\n at " + ":1" * 400, "a:"), MAX_READ),
+    "jvm._CALL": Worst(("\n at a", "\n at a(", "\n at a/", " \t", "\n at a(a.a:1) [", "\n at " + "a/" * 99), MAX_READ),
+    "jvm._CAUSE": Worst(("\n ", "\n\tCaused by:", "\n" + " " * 9), MAX_READ),
+    "jvm._PLATFORM": Worst(("java", "java.", "com.sun"), 300, ask="match"),
     "looking._ADDRESS": Worst(("://", "://a", ":", "://@")),
     "looking._ESCAPED_ASCII": Worst(("\\", "\\u00", "\\u")),
+    "native._CLONE": Worst((" [clone ", " [clone a]", "["), 400),
+    "native._DEBUGGER": Worst(
+        ("\n#0 a", "\n#0  0x0 in ", " at a", "\n#0 " + " /a:1" * 80, "\n#0 " + " (/a" * 90), MAX_READ
+    ),
+    "native._LIBRARY": Worst(("\n 0# a", "\n0# a at ", "\n0# " + " at a:1" * 50, "\n0# " + " in a" * 80), MAX_READ),
+    "native._OF_SYSTEM": Worst(("/usr", "./"), 500, ask="match"),
+    "native._PLATFORM": Worst(("a ", "a:", "std:", "* "), 400, ask="match"),
     "otlp_form.OTLP_JSON": Worst((" ", "{ "), ask="match"),
+    "php._AS_JAVA": Worst(("\nat a", "\n at a(", "\n at a(a:1", "\t"), MAX_READ),
+    "php._CALL": Worst(
+        ("\n#0 ", "\n#0 a(1", "\n#0 a(1): ", "\n#0 " + "(1" * 200, "\n#0 [internal function]: "), MAX_READ
+    ),
+    "php._CAUSE": Worst(("\n ", "\n\tCaused by:"), MAX_READ),
+    "php._HEAD": Worst(("\n", "\na", " in a", " in a:1", "PHP Fatal error: ", "\n a in a:1\n"), MAX_READ, ask="search"),
     "places._RUN_OF_DIGITS": Worst(("0", "0 ", "0" + " " * 12, "-", "0a")),
+    "python._CALL": Worst(('\n  File "', '\n  File "a", line 1, in ' + "a" * 290, '  File "'), MAX_READ),
+    "python._CAUSED": Worst(("\n", "\n\nThe above exception was the direct cause", "\n\n"), MAX_READ),
+    "python._GROUP": Worst(("\n  | ", "\n  ", "  + "), MAX_READ),
+    "python._HEAD": Worst(("\na", "\na: ", "a.", "\n" + "a." * 200), MAX_READ),
+    "python._SIZE": Worst((" (1", " (1 sub-exceptions", " (1 sub-exceptions)"), MAX_READ, ask="search"),
     "resolving._DRIVE": Worst(("a", "a:")),
     "resolving._SCHEME": Worst(("a", "a:", "a://"), ask="match"),
+    "ruby._CALL": Worst(("\na:1:in '", "\n from a", "\n 1: from a:1", "\na:1:in 'a#", "\n<internal:", "a:"), MAX_READ),
+    "ruby._NEXT": Worst(("\n", "\na:1", "\n 1: from", "\n " + "a:1:in" * 80), MAX_READ),
+    "ruby._OF_LIBRARY": Worst(("/gems", "/ruby/", "/lib"), 600, ask="search"),
+    "ruby._TYPE": Worst((" (A", " (A)", " (A:"), MAX_READ, ask="search"),
+    "rust._BACKTRACE": Worst(("\nstack backtrace", "stack backtrace:\n"), MAX_READ),
+    "rust._CALL": Worst(("\n 0: a", "\n0: a\n at ", "\n0: a\n at " + ":1" * 200, "\n0: 0x0 - ", "0: \n\t"), MAX_READ),
+    "rust._HASH": Worst(("::h", "::h0000000000000000"), 400),
+    "rust._OF_LIBRARY": Worst(("rustc", "/.cargo/", "/rustlib"), 500, ask="search"),
+    "rust._PANIC": Worst(("\nthread '", "\nthread 'a' (", "panicked at"), MAX_READ),
+    "rust._PLACE": Worst(("a:1", ":1:1", "a:1:1:\n"), MAX_READ, ask="match"),
+    "rust._PLATFORM": Worst(("<", "&", "<dyn mut "), 400, ask="match"),
+    "rust._QUOTED": Worst(("'", "', a:1", "', a:1:1"), MAX_READ, ask="fullmatch"),
     "sentry_event._EVENT_ID": Worst(("0",), ask="fullmatch"),
-    "surrogates._LONE": Worst(("\\", "\\u", "\\ud83c", "\\ud83c\\udf89", "\\ud8", "a")),
     "several._LINE": Worst(("a", "\n", " ")),
     "several._TOKENS": Worst(('"', "\\", '"\\', "[")),
-    "reading._CAUSED": Worst(("\n", "\n\nThe above exception was the direct cause", "\n\n"), trace.MAX_READ),
-    "reading._JAVA": Worst(("\n at a", "\n at a(", "\n at a/", " \t"), trace.MAX_READ),
-    "reading._JAVASCRIPT": Worst(("\n at a", "\n at a (", ":1", "\n at " + ":1" * 400, "a:"), trace.MAX_READ),
-    "reading._OF_JAVA": Worst(("java", "java."), 300),
-    "reading._PYTHON": Worst(('\n  File "', '\n  File "a", line 1, in ' + "a" * 290, '  File "'), trace.MAX_READ),
+    "surrogates._LONE": Worst(("\\", "\\u", "\\ud83c", "\\ud83c\\udf89", "\\ud8", "a")),
+    "trace._TOLD": Worst(("a", 'Exception in thread "', "a [", "a: ", "Uncaught ", "a ("), MAX_READ, ask="fullmatch"),
 }
 
 
@@ -200,12 +249,12 @@ UNITS = (
         lambda text: common.to_log(
             ForeignEvent("error", text, [ForeignError(text, text, [Frame(text, text, text, text, context_line=text)])])
         ),
-        reading.frames_of,
+        reading.read_trace,
         lambda text: templates.template_1(text[:8192]),
         lambda text: templates.template_2(text[:8192]),
         lambda text: scrubbing.Scrubber().tree({text[:1000]: text}, EVERYTHING, scrubbing.Findings()),
     ],
-    ids=["to_log", "frames_of", "template_1", "template_2", "scrub"],
+    ids=["to_log", "read_trace", "template_1", "template_2", "scrub"],
 )
 def test_what_reads_them_is_linear_too(read: Callable[[str], object]) -> None:
     for unit in UNITS:

@@ -21,6 +21,7 @@ from tests.service.http.cases.test_ingest import LOG, figures, stored
 from tests.service.http.cases.test_ingest import project as project  # noqa: PLC0414 (a fixture is found by name)
 from tests.support.api import World, ok, refused
 from tests.support.api import world as world  # noqa: PLC0414
+from tests.support.traces import compiled
 
 pytestmark = pytest.mark.shares_server
 
@@ -34,6 +35,7 @@ STACK = """Traceback (most recent call last):
 shop.PaymentError: Payment 18 failed
 """
 RESOURCE = {"service.name": "shop", "service.version": "1.2.3", "deployment.environment.name": "staging"}
+go = compiled.TRACES["go: a panic"]
 START = 1_800_000_000_000_000_000
 
 
@@ -133,6 +135,37 @@ async def test_an_exception_is_in_the_case_of_its_like(world: World, project, fo
     )
     plain = "select level, message, case_id from log_events where project_id = %s and message = 'hello'"
     assert await world.sql(plain, made["id"]) == [("info", "hello", None)]
+
+
+def trace(told: str) -> str:
+    return f'Traceback (most recent call last):\n  File "/app/a.py", line 3, in f\n    x\n{told}\n'
+
+
+@pytest.mark.parametrize(
+    ("attributes", "kind", "value"),
+    [
+        ({"type": "KeyError", "message": "shop", "stacktrace": trace("KeyError: 'shop'")}, "KeyError", "'shop'"),
+        ({"type": "shop.E", "message": "13", "stacktrace": trace("shop.E: a\n\nb: c")}, "E", "a\n\nb: c"),
+        ({"type": "E", "message": "m", "stacktrace": trace("E: cut he")[:-1]}, "E", "m"),
+        ({"type": "E", "message": "m", "stacktrace": trace("Other: n")}, "E", "m"),
+        ({"type": "E", "stacktrace": trace("Other: n")}, "E", None),
+        ({"stacktrace": trace("shop.E: n")}, "E", "n"),
+        ({"stacktrace": go.text}, "panic", go.value),
+        ({"type": "*errors.errorString", "message": "m", "stacktrace": go.text}, "errorString", "m"),
+    ],
+)
+async def test_the_value_in_the_trace_beats_an_attribute_without_its_quotes(
+    world: World, project, attributes, kind, value
+):
+    """Of Python's whole trace of the same type (G-175); of any other what an attribute lacks."""
+    _, made, dsn = project
+    record = {"attributes": {f"exception.{name}": text for name, text in attributes.items()}}
+    assert await send(dsn, export(record), "protobuf") == 0
+    [[message, exception]] = await world.sql(
+        "select message, extra->'exception' from log_events where project_id = %s", made["id"]
+    )
+    assert (message, exception["type"], exception.get("value")) == (value or kind, kind, value)
+    assert exception["frames"][0]["in_app"]
 
 
 @pytest.mark.parametrize("form", ["protobuf", "json"])

@@ -1,0 +1,35 @@
+"""Stack traces of JavaScript: of Node and Chrome, and of Firefox and Safari, which print no exception. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from service.ingest.stacks.trace import MAX_FOUND, MAX_READ, Trace, TracedCall, number, told_of
+
+_V8 = re.compile(
+    r"^[ \t]{1,8}at (?:([^\n()]{1,300}?) \()?"
+    r"((?:[a-z][a-z+.-]{0,20}:)?[^\n()]{1,500}?):(\d{1,9}):(\d{1,9})\)?(?: \{)?$",
+    re.MULTILINE,
+)
+_CAUSE = re.compile(r"\n[ \t]{0,8}\[(?:cause|errors)\]: ")
+# The function may be empty. Of the ways in which a call was put off only the name counts.
+_GECKO = re.compile(
+    r"^(?:(?:async|setTimeout handler|promise callback)\*)?([^\n@]{0,300})@"
+    r"((?:[a-z][a-z+.-]{0,20}:|/)[^\n]{1,500}?):(\d{1,9})(?::(\d{1,9}))?$",
+    re.MULTILINE,
+)
+
+
+def find(stack: str) -> Trace:
+    """Read a trace as Node and Chrome print it, or without one as Firefox and Safari do."""
+    text = _CAUSE.split(stack[:MAX_READ], maxsplit=1)[0]
+    matches = list(_V8.finditer(text)) if " at " in text else []
+    if matches:
+        return Trace([_call(match) for match in matches[:MAX_FOUND]], *told_of(text[: matches[0].start()]))
+    matches = list(_GECKO.finditer(text)) if "@" in text else []
+    return Trace([_call(match) for match in matches[:MAX_FOUND]])
+
+
+def _call(match: re.Match[str]) -> TracedCall:
+    function, file, line, column = match.groups()
+    return TracedCall(file.removeprefix("file://"), function or None, int(line), number(column))

@@ -1,0 +1,48 @@
+"""Stack traces of Python, which prints the latest call and the reported exception last. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from service.ingest.stacks.trace import MAX_FOUND, MAX_READ, Trace, TracedCall
+
+_CALL = re.compile(r'^ {2,4}File "([^"\n]{1,500})", line (\d{1,9}), in ([^\n]{1,300})$', re.MULTILINE)
+_CAUSED = re.compile(
+    r"\n\n(?:The above exception was the direct cause|During handling of the above exception, another)[^\n]{0,80}\n\n"
+)
+_GROUP = re.compile(r"^ {2}[+|] ", re.MULTILINE)
+_MEMBERS = "\n  +-+-"  # begins the exceptions of a group, each with calls of its own
+_SIZE = re.compile(r" \(\d{1,9} sub-exceptions?\)$")
+_HEAD = re.compile(r"^([^\W\d][\w.<>]{0,300})(?:: ([^\n]*)|$)", re.MULTILINE)
+
+
+def find(stack: str) -> Trace:
+    """Read the exception that was reported, not its causes; of a group, its own calls."""
+    if 'File "' not in stack:
+        return Trace()
+    found = _find(stack[-MAX_READ:])
+    if found.calls or len(stack) <= MAX_READ:
+        return found
+    return _find(stack[:MAX_READ])._replace(exact=False)  # All of the end is its value.
+
+
+def _find(text: str) -> Trace:
+    block = _CAUSED.split(text)[-1]
+    is_whole = block.endswith("\n")  # as Python prints it; an SDK with a limit may have cut it
+    is_group = block.lstrip("\n").startswith("  + Exception Group")
+    if is_group:
+        block = _GROUP.sub("", block.partition(_MEMBERS)[0])
+    first_call = _CALL.search(block)
+    if first_call is None:
+        return Trace()
+    block = block[first_call.start() :]
+    # Calls and their lines of source are indented, and the exception is not: its value may look like anything.
+    head = _HEAD.search(block)
+    calls = block if head is None else block[: head.start()]
+    matches = list(_CALL.finditer(calls))[-MAX_FOUND:]
+    found = [TracedCall(file, name, int(line)) for file, line, name in (match.groups() for match in reversed(matches))]
+    if head is None:
+        return Trace(found)
+    kind, first = head.groups()
+    value = None if first is None else (first + block[head.end() :]).rstrip("\n")
+    return Trace(found, kind, (_SIZE.sub("", value) if is_group and value else value) or None, is_whole)
