@@ -10,6 +10,8 @@ from typing import Any
 
 from service.ingest.foreign.common import ForeignError, Frame
 
+FRAMES = "frames"
+"""The member that lists the frames of a stack trace, the latest call last."""
 _MAX_NUMBER = 2**31 - 1
 _TEXTS = ("filename", "function", "abs_path", "module", "context_line")  # of a frame
 
@@ -26,7 +28,7 @@ def object_of(value: Any) -> Mapping[str, Any]:
 
 def error_of(value: Mapping[str, Any]) -> ForeignError:
     """An exception, whose frames come with the latest call last."""
-    frames = object_of(value.get("stacktrace")).get("frames")
+    frames = object_of(value.get("stacktrace")).get(FRAMES)
     listed = reversed(frames) if isinstance(frames, list) else ()
     return ForeignError(
         type=text_of(value.get("type")),

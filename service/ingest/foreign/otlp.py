@@ -133,7 +133,10 @@ def to_event(record: OtlpRecord, scope: Scope) -> ForeignEvent:
 
 
 def _error_of(attributes: Mapping[str, Any]) -> tuple[ForeignError | None, Mapping[str, Any]]:
-    """The exception of a record, and its attributes with the stack trace cut."""
+    """The exception of a record, and its attributes with the stack trace cut.
+
+    Type and value of an exact trace beat the attributes; what these lack is that of any trace (G-175).
+    """
     if attributes.keys().isdisjoint(_EXCEPTION):
         return None, attributes
     kind = _text_in(attributes, "exception.type")
@@ -144,23 +147,15 @@ def _error_of(attributes: Mapping[str, Any]) -> tuple[ForeignError | None, Mappi
         cut = f"{stack[: MAX_STACK // 2]}\n[cut]\n{stack[-MAX_STACK // 2 :]}"
         attributes = {**attributes, "exception.stacktrace": cut}
     trace = read_trace(stack) if stack is not None else Trace()
-    kind, value = kind or trace.type, _value_of(kind, value, trace)
-    module, _, bare = (kind or "").rpartition(".")
     frames = [
         Frame(call.file, call.function, None, call.module, call.line, call.column, call.in_app) for call in trace.calls
     ]
-    return ForeignError(bare or kind, value, frames, module or None), attributes
-
-
-def _value_of(kind: str | None, value: str | None, trace: Trace) -> str | None:
-    """The message of an exception: the exact one of its trace, else the attribute, else what its trace says (G-175).
-
-    Python's SDK takes the first argument for the message, which for a KeyError lacks its quotes.
-    """
     is_same = kind is None or trace.type is None or _bare(kind) == _bare(trace.type)
-    if trace.exact and is_same:
-        return trace.value
-    return value or (trace.value if is_same else None)
+    if trace.exact and is_same:  # Python's SDK takes the first argument for the message: a KeyError lacks its quotes.
+        return ForeignError(trace.type, trace.value, frames, trace.module), attributes
+    kind, value = kind or trace.type, value or (trace.value if is_same else None)
+    module, _, bare = (kind or "").rpartition(".")
+    return ForeignError(bare or kind, value, frames, module or None), attributes
 
 
 def _bare(kind: str) -> str:

@@ -8,7 +8,7 @@ from service.ingest.stacks.trace import MAX_FOUND, MAX_READ, Trace, TracedCall, 
 
 _V8 = re.compile(
     r"^[ \t]{1,8}at (?:([^\n()]{1,300}?) \()?"
-    r"((?:[a-z][a-z+.-]{0,20}:)?[^\n()]{1,500}?):(\d{1,9}):(\d{1,9})\)?(?: \{)?$",
+    r"(?:((?:[a-z][a-z+.-]{0,20}:)?[^\n()]{1,500}?):(\d{1,9}):(\d{1,9})|(?<=\()(<anonymous>))\)?(?: \{)?$",
     re.MULTILINE,
 )
 _CAUSE = re.compile(r"\n[ \t]{0,8}\[(?:cause|errors)\]: ")
@@ -25,11 +25,16 @@ def find(stack: str) -> Trace:
     text = _CAUSE.split(stack[:MAX_READ], maxsplit=1)[0]
     matches = list(_V8.finditer(text)) if " at " in text else []
     if matches:
-        return Trace([_call(match) for match in matches[:MAX_FOUND]], *told_of(text[: matches[0].start()]))
+        return Trace([_v8(match) for match in matches[:MAX_FOUND]], *told_of(text[: matches[0].start()]))
     matches = list(_GECKO.finditer(text)) if "@" in text else []
     return Trace([_call(match) for match in matches[:MAX_FOUND]])
 
 
+def _v8(match: re.Match[str]) -> TracedCall:
+    """A call, of the language's own functions without a place."""
+    return _call(match) if match[5] is None else TracedCall(match[5], match[1], in_app=False)
+
+
 def _call(match: re.Match[str]) -> TracedCall:
-    function, file, line, column = match.groups()
+    function, file, line, column = match.groups()[:4]
     return TracedCall(file.removeprefix("file://"), function or None, int(line), number(column))

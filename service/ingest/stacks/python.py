@@ -12,6 +12,7 @@ _CAUSED = re.compile(
 )
 _GROUP = re.compile(r"^ {2}[+|] ", re.MULTILINE)
 _MEMBERS = "\n  +-+-"  # begins the exceptions of a group, each with calls of its own
+_LOCALS = "<locals>"
 _SIZE = re.compile(r" \(\d{1,9} sub-exceptions?\)$")
 _HEAD = re.compile(r"^([^\W\d][\w.<>]{0,300})(?:: ([^\n]*)|$)", re.MULTILINE)
 
@@ -45,4 +46,18 @@ def _find(text: str) -> Trace:
         return Trace(found)
     kind, first = head.groups()
     value = None if first is None else (first + block[head.end() :]).rstrip("\n")
-    return Trace(found, kind, (_SIZE.sub("", value) if is_group and value else value) or None, is_whole)
+    told = _SIZE.sub("", value) if is_group and value else value
+    module, name = _parted(kind)
+    return Trace(found, name, told or None, is_whole, module)
+
+
+def _parted(kind: str) -> tuple[str | None, str]:
+    """The module of a type, and its qualified name: classes begin with a capital, functions stand before their locals.
+
+    Sentry's and PostHog's SDKs tell the qualified name as the type, and OpenTelemetry's the last part alone.
+    """
+    parts = kind.split(".")
+    begin = max(0, parts.index(_LOCALS) - 1) if _LOCALS in parts else len(parts) - 1
+    while begin > 0 and parts[begin - 1][:1].isupper() and not parts[begin - 1].isupper():
+        begin -= 1
+    return ".".join(parts[:begin]) or None, ".".join(parts[begin:])

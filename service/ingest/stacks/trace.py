@@ -30,7 +30,7 @@ class TracedCall(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """The calls, the latest first; type and value where the text has them.
+    """The calls, the latest first; type and value where the text has them, and the module of the type.
 
     `exact`: the text has the type and the whole value. An attribute beside it may have less of the value, without its
     quotes or the first argument alone.
@@ -40,6 +40,7 @@ class Trace(NamedTuple):
     type: str | None = None
     value: str | None = None
     exact: bool = False
+    module: str | None = None
 
 
 class Reported(NamedTuple):

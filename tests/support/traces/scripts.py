@@ -30,7 +30,7 @@ shop.core.outer.<locals>.E: first
 Traceback (most recent call last):
 last
 """,
-        "shop.core.outer.<locals>.E",
+        "outer.<locals>.E",
         'first\n  File "/x.py", line 3, in g\n\nTraceback (most recent call last):\nlast',
         [
             ("a.py", "f", 9, True),
@@ -78,7 +78,7 @@ The above exception was the direct cause of the following exception:
     | KeyError: 1
     +------------------------------------
 """,
-        "shop.Several",
+        "Several",
         "several\nlines",
         [
             ("a.py", "outer", 9, True),

@@ -33,6 +33,7 @@ from service.http.edge.body.adjusting import adjust
 from service.http.edge.body.gate import Odd, check_body, check_values
 from service.http.edge.declare.call import Call
 from service.ingest.foreign import posthog
+from service.ingest.foreign.members import FRAMES
 from service.ingest.foreign.posthog import PostHogRecord, Sent
 from service.ingest.queue.items import AS_SENT, Adjustments, Item
 
@@ -157,7 +158,7 @@ def _read(sent: Sent, text: bytes) -> PostHogRecord | None:
 
 
 def _read_adjusted(sent: Sent, text: bytes) -> tuple[PostHogRecord | None, Adjustments]:
-    adjusted = adjust(text)
+    adjusted = adjust(text, FRAMES)
     return _read(sent, adjusted.raw), adjusted.adjustments
 
 

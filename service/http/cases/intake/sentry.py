@@ -24,6 +24,7 @@ from service.http.edge.body.gate import Odd, check_body, check_values
 from service.http.edge.declare.call import Call
 from service.ingest.foreign import envelope, sentry_event
 from service.ingest.foreign.common import TakenLog, to_log
+from service.ingest.foreign.members import FRAMES
 from service.ingest.foreign.reports import known_type, read_report
 from service.ingest.queue.items import AS_SENT, Adjustments, Item
 
@@ -119,7 +120,7 @@ def _read(text: bytes, envelope_id: str | None, adjustments: Adjustments = AS_SE
 
 
 def _read_adjusted(text: bytes, envelope_id: str | None) -> ReadEvent:
-    adjusted = adjust(text)
+    adjusted = adjust(text, FRAMES)
     return _read(adjusted.raw, envelope_id, adjusted.adjustments)
 
 

@@ -8,8 +8,9 @@ the field at fault is named where there is one. Pure: it runs in a thread.
 - NUL and lone surrogates become U+FFFD, in names as well. Names that become equal by it are one member twice.
 - What nests deeper than 64 levels becomes "[cut]".
 - Of more than MAX_VALUES values those nearest to the top stay, in their order: an object or array keeps as many as
-  there is room for, and one below with no room at all becomes "[cut]". A text of more than MOST_READ is refused: to
-  read it takes up to fifty times its bytes.
+  there is room for, and one below with no room at all becomes "[cut]". Of an array that lists the latest last, such as
+  the frames of an SDK, the end stays. A text of more than MOST_READ is refused: to read it takes up to fifty times its
+  bytes.
 """
 
 from __future__ import annotations
@@ -67,8 +68,11 @@ class _Number(str):
     __slots__ = ()
 
 
-def adjust(raw: bytes) -> Adjusted:
-    """Take in a text that the gate refused for an oddity. Raises InvalidPayload for what cannot be adjusted."""
+def adjust(raw: bytes, latest_last: str | None = None) -> Adjusted:
+    """Take in a text that the gate refused for an oddity. Raises InvalidPayload for what cannot be adjusted.
+
+    Arrays that are a member called `latest_last` keep their end where there is no room for all of them.
+    """
     if holds_more(raw, MOST_READ):
         raise fault(f"must hold at most {MOST_READ} values")
     mark = secrets.token_hex(16)
@@ -76,7 +80,7 @@ def adjust(raw: bytes) -> Adjusted:
         [value, *_] = [_read(piece) for piece in _pieces(raw, mark)]
     except (ValueError, RecursionError):  # UnicodeDecodeError is a ValueError too.
         raise fault("must be one well-formed JSON value") from None
-    return _Walk(mark).over(value)
+    return _Walk(mark, latest_last).over(value)
 
 
 def _pieces(raw: bytes, mark: str) -> list[bytes]:
@@ -141,8 +145,9 @@ class _Place(NamedTuple):
 class _Walk:
     """A walk over a value from its top downwards, level by level; it keeps no stack of calls."""
 
-    def __init__(self, mark: str) -> None:
+    def __init__(self, mark: str, latest_last: str | None) -> None:
         self._mark = mark
+        self._latest_last = latest_last
         self._changes = 0
         self._places: list[str] = []
         self._room = MAX_VALUES
@@ -161,7 +166,7 @@ class _Walk:
             elif isinstance(node, Members):
                 self._object(path, node)
             else:
-                self._array(path, node)
+                self._array(path, node, latest_last=key == self._latest_last is not None)
         return Adjusted(_encode(top[0]), Adjustments(self._changes, tuple(self._places)))
 
     def _note(self, path: str) -> None:
@@ -189,12 +194,13 @@ class _Walk:
                 node[clean] = node.pop(name)
             node[clean] = self._value(_Place(place, node, clean), node[clean])
 
-    def _array(self, path: str, node: list[Any]) -> None:
+    def _array(self, path: str, node: list[Any], *, latest_last: bool = False) -> None:
         if len(node) > self._room:
             self._note(path)
-            del node[self._room :]
+            del node[slice(len(node) - self._room) if latest_last else slice(self._room, None)]
         self._room -= len(node)
-        for index, value in enumerate(node):
+        for index in reversed(range(len(node))) if latest_last else range(len(node)):
+            value = node[index]
             node[index] = self._value(_Place(f"{path}[{index}]" if path else "", node, index), value)
 
     def _value(self, place: _Place, value: Any) -> Any:

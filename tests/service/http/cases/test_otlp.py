@@ -146,6 +146,8 @@ def trace(told: str) -> str:
     [
         ({"type": "KeyError", "message": "shop", "stacktrace": trace("KeyError: 'shop'")}, "KeyError", "'shop'"),
         ({"type": "shop.E", "message": "13", "stacktrace": trace("shop.E: a\n\nb: c")}, "E", "a\n\nb: c"),
+        ({"type": "__main__.Shop.Closed", "stacktrace": trace("Shop.Closed: m")}, "Shop.Closed", "m"),
+        ({"type": "Closed", "message": "m", "stacktrace": trace("shop.Shop.Closed")}, "Shop.Closed", None),
         ({"type": "E", "message": "m", "stacktrace": trace("E: cut he")[:-1]}, "E", "m"),
         ({"type": "E", "message": "m", "stacktrace": trace("Other: n")}, "E", "m"),
         ({"type": "E", "stacktrace": trace("Other: n")}, "E", None),

@@ -12,6 +12,7 @@ import pytest
 import zstandard
 
 from schemas.cases.foreign.posthog import MAX_EVENTS
+from service.packing import unpack
 from tests.service.http.cases.test_ingest import figures
 from tests.service.http.cases.test_otlp import AS_PROTOBUF, STACK, export
 from tests.support.api import World, at_once, ok, refused
@@ -261,6 +262,26 @@ async def test_what_is_no_event_is_counted_and_the_others_are_stored(sdk: Sdk) -
         'kind="analytics",outcome="malformed"': len(bad),
         'kind="logs",outcome="accepted"': 1,
     }
+
+
+@pytest.mark.parametrize("protocol", ["posthog", "sentry"])
+async def test_of_a_deep_recursion_the_latest_calls_stay(sdk: Sdk, protocol: str) -> None:
+    """More values than a record may hold: the frames that decide on the case are the last ones."""
+    frame = {"filename": "pay.py", "abs_path": "/app/pay.py", "module": "pay", "in_app": True, "platform": "python"}
+    frames = [{**frame, "function": f"f{number}", "lineno": number} for number in range(900)]
+    values = [{"type": "RecursionError", "value": "too deep", "stacktrace": {"type": "raw", "frames": frames}}]
+    if protocol == "posthog":
+        sent = event(EXCEPTION, properties={**EXCEPTION["properties"], "$exception_list": values})
+        ok(await sdk.send(batch(sdk.key, sent)))
+    else:
+        sent = {**PYTHON_EVENT, "exception": {"values": values}}
+        alias = sdk.made["alias"]
+        ok(await sdk.send(of_event(sent, dsn=sdk.made["sdks"]["sentry_dsn"]), f"/api/{alias}/envelope/"))
+    [[packed, extra]] = await sdk.world.sql(
+        "select packed, extra from log_events where project_id = %s", sdk.made["id"]
+    )
+    kept = (extra if packed is None else unpack(packed))["exception"]["frames"]
+    assert [(one["function"], one["lineno"]) for one in kept] == [(f"f{n}", n) for n in range(899, 799, -1)]
 
 
 HOSTILE: list[tuple[str, Callable[[str], bytes], str, int]] = [

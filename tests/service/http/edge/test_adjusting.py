@@ -88,6 +88,20 @@ def test_of_too_many_values_those_nearest_to_the_top_stay(body: Any, kept: Any) 
     assert 1_000 < count_values(value) <= MAX_VALUES
 
 
+@pytest.mark.parametrize("many", [900, 2_000])
+def test_of_what_lists_the_latest_last_the_end_stays(many: int) -> None:
+    """The innermost frames of a deep recursion are whole, and in their order."""
+    frames = [{"function": f"f{n}", "lineno": n, "in_app": True, "filename": "a.py", "x": 1} for n in range(many)]
+    raw = json.dumps({"frames": frames, "rows": list(range(9))}).encode()
+    found = json.loads(adjust(raw, "frames").raw)
+    assert found["rows"] == list(range(9))
+    whole = [frame for frame in found["frames"] if isinstance(frame, dict) and len(frame) == len(frames[0])]
+    assert len(whole) > 400
+    assert whole == frames[-len(whole) :]
+    assert json.loads(adjust(raw).raw)["frames"][:9] == frames[:9]
+    assert count_values(found) <= MAX_VALUES
+
+
 def count_values(value: Any) -> int:
     inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return 1 + sum(map(count_values, inside))

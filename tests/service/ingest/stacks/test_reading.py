@@ -68,6 +68,7 @@ def test_of_javascript_every_form_of_a_line() -> None:
         ("web.js", "", True),
         ("order.ts", "Order", True),
         ("timers", "", False),
+        ("<anonymous>", "eval", False),
     ]
 
 
@@ -119,6 +120,24 @@ def test_only_python_s_whole_traces_have_the_exact_value(name: str) -> None:
     """Of a trace that was cut, or of another language, an attribute beside it counts."""
     text, *_ = scripts.TRACES[name]
     assert read_trace(text).exact == (name.startswith("python") and "cut" not in name)
+
+
+@pytest.mark.parametrize(
+    ("printed", "module", "name"),
+    [
+        ("KeyError", None, "KeyError"),
+        ("shop.models.Order.DoesNotExist", "shop.models", "Order.DoesNotExist"),
+        ("json.decoder.JSONDecodeError", "json.decoder", "JSONDecodeError"),
+        ("PIL.UnidentifiedImageError", "PIL", "UnidentifiedImageError"),
+        ("socket.timeout", "socket", "timeout"),
+        ("shop.Shop.open.<locals>.Closed", "shop", "Shop.open.<locals>.Closed"),
+        ("<locals>.E", None, "<locals>.E"),
+    ],
+)
+def test_a_type_of_python_has_its_qualified_name(printed: str, module: str | None, name: str) -> None:
+    """As Sentry and PostHog tell it."""
+    trace = read_trace(f'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    x\n{printed}: m\n')
+    assert (trace.module, trace.type, trace.value) == ((module, name, "m") if printed[0] != "<" else (None, None, None))
 
 
 def test_a_value_longer_than_what_is_read_costs_no_frames() -> None:
