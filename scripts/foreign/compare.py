@@ -6,10 +6,10 @@ here, as in tests/foreign, which sends the same events to a server.
 
 from __future__ import annotations
 
-from scripts.foreign.judging import Agreement, Assigned, Pairs, judge_pairs, judge_twins, report
-from scripts.foreign.reference import Reference, load
-from scripts.foreign.samples import Payload, events
-from scripts.foreign.twins import KINDS, twins
+from scripts.foreign.judging import Assigned, Judgement, judge, report
+from scripts.foreign.reference import load
+from scripts.foreign.samples import Payload, events, platforms
+from scripts.foreign.twins import with_twins
 from service.ingest.foreign.common import to_log
 from service.ingest.foreign.sentry_event import read_event
 from service.ingest.grouping.evidence import gather
@@ -26,16 +26,12 @@ def assign(payload: Payload) -> Assigned:
     return Assigned(newest.fingerprint if log.body.level in _CASES else None, newest.why)
 
 
-def compare(reference: Reference) -> tuple[Pairs, dict[str, Agreement]]:
-    """Compare all pairs of events, and the twins of each kind."""
+def compare() -> Judgement:
+    """Compare all pairs of events and all twins with the stored reference."""
     found = events()
-    platforms = {name: str(payload.get("platform")) for name, payload in found.items()}
-    pairs = judge_pairs({name: assign(payload) for name, payload in found.items()}, reference, platforms)
-    cases = {kind: {} for kind in KINDS}
-    for twin in twins(found):
-        cases[twin.kind][twin.name] = (assign(twin.before), assign(twin.after))
-    return pairs, {kind: judge_twins(of_kind, reference.twins[kind], platforms) for kind, of_kind in cases.items()}
+    cases = {label: assign(payload) for label, payload in with_twins(found).items()}
+    return judge(cases, load(), platforms(found))
 
 
 if __name__ == "__main__":
-    print(report(*compare(load())))
+    print(report(compare()))

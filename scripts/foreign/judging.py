@@ -8,6 +8,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from scripts.foreign.reference import Reference, joined
+from scripts.foreign.twins import KINDS, Twin, twins_among
 
 MOST_KINDS = 10
 MOST_EXAMPLES = 3
@@ -65,8 +66,31 @@ class Agreement(NamedTuple):
         return self.agreed / max(1, self.twins)
 
 
-def judge_pairs(cases: Mapping[str, Assigned], reference: Reference, platforms: Mapping[str, str]) -> Pairs:
-    """Compare the cases of all events with their groups, each pair once."""
+class Judgement(NamedTuple):
+    """Both comparisons: of all pairs of events, and of the twins of each kind."""
+
+    pairs: Pairs
+    twins: Mapping[str, Agreement]
+
+    @property
+    def all_twins(self) -> Agreement:
+        """All kinds of twins together, without their examples."""
+        return Agreement(
+            sum(kind.twins for kind in self.twins.values()), sum(kind.agreed for kind in self.twins.values()), {}
+        )
+
+
+def judge(cases: Mapping[str, Assigned], reference: Reference, platforms: Mapping[str, str]) -> Judgement:
+    """Compare the cases of events and twins, by label, with a reference. `platforms`: of each event by its name."""
+    kinds: dict[str, list[Twin]] = {kind: [] for kind in KINDS}
+    for twin in twins_among(cases, reference.events):
+        kinds[twin.kind].append(twin)
+    twins = {kind: _judge_twins(listed, cases, reference, platforms) for kind, listed in kinds.items()}
+    return Judgement(_judge_pairs(cases, reference, platforms), twins)
+
+
+def _judge_pairs(cases: Mapping[str, Assigned], reference: Reference, platforms: Mapping[str, str]) -> Pairs:
+    """Each pair of events once."""
     counts = {(True, True): 0, (True, False): 0, (False, True): 0, (False, False): 0}
     kinds = defaultdict(list)
     for one, other in combinations(reference.events, 2):
@@ -80,18 +104,17 @@ def judge_pairs(cases: Mapping[str, Assigned], reference: Reference, platforms: 
     return Pairs(counts[True, True], counts[True, False], counts[False, True], kinds)
 
 
-def judge_twins(
-    cases: Mapping[str, tuple[Assigned, Assigned]],
-    hashes: Mapping[str, tuple[Sequence[str], Sequence[str]]],
-    platforms: Mapping[str, str],
+def _judge_twins(
+    twins: Sequence[Twin], cases: Mapping[str, Assigned], reference: Reference, platforms: Mapping[str, str]
 ) -> Agreement:
-    """Compare what a kind of change does here with what it does there, by event before and after."""
+    """Whether each twin is in the case of what it is compared with exactly when it is in its group."""
     kinds = defaultdict(list)
-    for name, (before, after) in cases.items():
-        ours = in_one_case(before, after)
-        if ours != joined(*hashes[name]):
-            kinds[Disagreement("us" if ours else "Sentry", platforms[name], before.rests_on)].append(name)
-    return Agreement(len(cases), len(cases) - sum(map(len, kinds.values())), kinds)
+    for twin in twins:
+        ours = in_one_case(cases[twin.before], cases[twin.after])
+        if ours != joined(reference.alone[twin.before], reference.alone[twin.after]):
+            what = Disagreement("us" if ours else "Sentry", platforms[twin.name], cases[twin.before].rests_on)
+            kinds[what].append(twin.name)
+    return Agreement(len(twins), len(twins) - sum(map(len, kinds.values())), kinds)
 
 
 def in_one_case(one: Assigned, other: Assigned) -> bool:
@@ -99,21 +122,17 @@ def in_one_case(one: Assigned, other: Assigned) -> bool:
     return one.case is not None and one.case == other.case
 
 
-def total(kinds: Mapping[str, Agreement]) -> Agreement:
-    """All kinds of twins together, without their examples."""
-    return Agreement(sum(kind.twins for kind in kinds.values()), sum(kind.agreed for kind in kinds.values()), {})
-
-
-def report(pairs: Pairs, twins: Mapping[str, Agreement]) -> str:
+def report(judgement: Judgement) -> str:
     """Both comparisons for people, with the largest kinds of disagreement."""
-    return "\n".join(_lines(pairs, twins))
+    return "\n".join(_lines(judgement))
 
 
-def _lines(pairs: Pairs, twins: Mapping[str, Agreement]) -> Iterator[str]:
+def _lines(judgement: Judgement) -> Iterator[str]:
+    pairs = judgement.pairs
     yield f"F1 {pairs.f1:.3f}, precision {pairs.precision:.3f}, recall {pairs.recall:.3f}"
     yield f"pairs joined by both {pairs.both}, by us alone {pairs.ours}, by Sentry alone {pairs.theirs}"
     yield from _largest(pairs.kinds)
-    for name, agreement in {**twins, "all": total(twins)}.items():
+    for name, agreement in {**judgement.twins, "all": judgement.all_twins}.items():
         yield f"twins, {name}: {agreement.agreed} of {agreement.twins} agree, {agreement.share:.1%}"
         yield from _largest(agreement.kinds)
 

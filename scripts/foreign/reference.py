@@ -13,10 +13,10 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from scripts.foreign.samples import SAMPLES, Payload, alone, events
-from scripts.foreign.twins import Twin, twins
+from scripts.foreign.twins import with_twins
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / ".sentry" / "venv" / "bin" / "python"
@@ -24,14 +24,14 @@ TARGET = SAMPLES / "reference.json"
 
 
 class Reference(NamedTuple):
-    """Hashes by event, and those before and after each twin's change by kind and event.
+    """The hashes of each event by its name, and of each event and twin without causes by its label.
 
     `hashed` is the SHA-256 of all payloads that they were computed of.
     """
 
     hashed: str
     events: Mapping[str, Sequence[str]]
-    twins: Mapping[str, Mapping[str, tuple[Sequence[str], Sequence[str]]]]
+    alone: Mapping[str, Sequence[str]]
 
 
 def load() -> Reference:
@@ -39,52 +39,44 @@ def load() -> Reference:
     return Reference(**json.loads(TARGET.read_text()))
 
 
-def digest(found: Mapping[str, Payload], changed: Iterable[Twin]) -> str:
-    """Tell whether events and twins are still those of a reference."""
-    seen = hashlib.sha256()
-    for payload in _payloads(found, changed):
-        seen.update(_line(payload))
-    return seen.hexdigest()
+def digest(labelled: Mapping[str, Payload]) -> str:
+    """The SHA-256 of events and twins: another one than a reference has means that it is of other payloads."""
+    return hashlib.sha256(b"".join(map(_line, labelled.values()))).hexdigest()
 
 
-def joined(before: Iterable[str], after: Iterable[str]) -> bool:
+def joined(one: Iterable[str], other: Iterable[str]) -> bool:
     """Whether Sentry puts two events into one group: they share a hash."""
-    return not set(before).isdisjoint(after)
+    return not set(one).isdisjoint(other)
 
 
 def compute() -> Reference:
-    """Hash events and twins with Sentry's code. Raises CalledProcessError when it fails."""
+    """Hash events and twins with Sentry's code, in about a minute. Raises CalledProcessError when it fails."""
     found = events()
-    changed = list(twins(found))
-    lines = b"".join(_line(payload) for payload in _payloads(found, changed))
-    program = [PROGRAM, "-W", "ignore", Path(__file__).with_name("sentry_hashes.py")]
-    done = subprocess.run(program, input=lines, stdout=subprocess.PIPE, check=True)
-    hashes = iter([json.loads(line) for line in done.stdout.splitlines()])
-    of_events = {name: next(hashes) for name in found}
-    of_twins: dict[str, dict[str, Any]] = {}
-    for twin in changed:
-        of_twins.setdefault(twin.kind, {})[twin.name] = (next(hashes), next(hashes))
-    assert next(hashes, None) is None
-    return Reference(digest(found, changed), of_events, of_twins)
+    labelled = with_twins(found)
+    whole = {name: _line(payload) for name, payload in found.items()}
+    without_causes = {label: _line(alone(payload)) for label, payload in labelled.items()}
+    lines = list(dict.fromkeys([*whole.values(), *without_causes.values()]))
+    program = [PROGRAM, Path(__file__).with_name("sentry_hashes.py")]
+    done = subprocess.run(program, input=b"".join(lines), stdout=subprocess.PIPE, check=True)
+    hashes = dict(zip(lines, map(json.loads, done.stdout.splitlines()), strict=True))
+    return Reference(
+        digest(labelled),
+        {name: hashes[line] for name, line in whole.items()},
+        {label: hashes[line] for label, line in without_causes.items()},
+    )
 
 
 def write(reference: Reference) -> None:
-    """Store a reference, with an event or twin on each line."""
-    kinds = ",\n".join(f'"{kind}": {_listed(hashes)}' for kind, hashes in reference.twins.items())
-    text = f'{{"hashed": "{reference.hashed}",\n"events": {_listed(reference.events)},\n"twins": {{\n{kinds}}}}}\n'
-    TARGET.write_text(text)
+    """Store a reference, with an event on each line."""
+    TARGET.write_text(
+        f'{{"hashed": "{reference.hashed}",\n'
+        f'"events": {_listed(reference.events)},\n'
+        f'"alone": {_listed(reference.alone)}}}\n'
+    )
 
 
-def _listed(hashes: Mapping[str, Any]) -> str:
-    return "{\n" + ",\n".join(f"{json.dumps(name)}: {json.dumps(told)}" for name, told in hashes.items()) + "\n}"
-
-
-def _payloads(found: Mapping[str, Payload], changed: Iterable[Twin]) -> Iterable[Payload]:
-    """Everything that is hashed, in order: the events, then each twin's event before and after."""
-    yield from found.values()
-    for twin in changed:
-        yield alone(twin.before)
-        yield alone(twin.after)
+def _listed(hashes: Mapping[str, Sequence[str]]) -> str:
+    return "{\n" + ",\n".join(f"{json.dumps(label)}: {json.dumps(told)}" for label, told in hashes.items()) + "\n}"
 
 
 def _line(payload: Payload) -> bytes:

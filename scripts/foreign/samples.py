@@ -19,6 +19,11 @@ def events() -> dict[str, Payload]:
     return {f"{file.parent.name}/{file.stem}": json.loads(file.read_bytes()) for file in files}
 
 
+def platforms(found: Mapping[str, Payload]) -> dict[str, str]:
+    """The platform of each event by its name."""
+    return {name: str(payload.get("platform")) for name, payload in found.items()}
+
+
 def exceptions(payload: Mapping[str, Any]) -> list[Payload]:
     """The exceptions of an event, its main one last: as `{"values": […]}`, as a bare list, or as one object."""
     listed = payload.get("exception")

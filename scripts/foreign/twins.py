@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Mapping
 from typing import NamedTuple
 
 from scripts.foreign.samples import Payload, exceptions
@@ -34,21 +34,37 @@ _PATHS = ("filename", "abs_path")
 
 
 class Twin(NamedTuple):
-    """A change of an event: its kind, the event's name, and the event before and after it."""
+    """A changed event: the kind of the change, and the event's name. `before` and `after` label what is compared."""
 
     kind: str
     name: str
-    before: Payload
-    after: Payload
+
+    @property
+    def before(self) -> str:
+        """The label of what the twin is compared with."""
+        return self.name if KINDS[self.kind][0] is None else f"{self.name} before {self.kind}"
+
+    @property
+    def after(self) -> str:
+        """The label of the twin itself."""
+        return f"{self.name} after {self.kind}"
 
 
-def twins(events: Mapping[str, Payload]) -> Iterator[Twin]:
-    """Every twin of every event, by kind."""
+def with_twins(events: Mapping[str, Payload]) -> dict[str, Payload]:
+    """The events by name, and beside them every twin with what it is compared with, by label."""
+    labelled = dict(events)
     for kind, (base, change) in KINDS.items():
         for name, payload in events.items():
-            before, after = _changed(payload, base), _changed(payload, change)
+            twin, after = Twin(kind, name), _changed(payload, change)
             if after != payload:
-                yield Twin(kind, name, before, after)
+                labelled[twin.before] = _changed(payload, base)
+                labelled[twin.after] = after
+    return labelled
+
+
+def twins_among(labels: Container[str], names: Collection[str]) -> list[Twin]:
+    """The twins that there are of these events."""
+    return [twin for kind in KINDS for name in names if (twin := Twin(kind, name)).after in labels]
 
 
 def _changed(payload: Payload, change: Callable[[Payload], None] | None) -> Payload:
@@ -73,9 +89,8 @@ def _change_texts(payload: Payload, change: Callable[[str], str]) -> None:
         for name in ("message", "formatted"):
             if isinstance(holder, dict) and isinstance(holder.get(name), str) and holder[name]:
                 holder[name] = change(holder[name])
-    for name in ("logentry",):
-        if isinstance(payload.get(name), str):
-            payload[name] = change(payload[name])
+    if isinstance(payload.get("logentry"), str):
+        payload["logentry"] = change(payload["logentry"])
     for main in exceptions(payload)[-1:]:
         if isinstance(main.get("value"), str) and main["value"]:
             main["value"] = change(main["value"])
