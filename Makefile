@@ -6,11 +6,13 @@ STAMP := $(VENV)/.installed
 RUNTIME := $(VENV)/.installed-runtime
 CLIENTS := .clients
 BUGSINK := .bugsink
+SENTRY := .sentry
+SENTRY_PYTHON ?= python3.8
 PIN := $(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --allow-unsafe --strip-extras
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test image clients check bench torture generated lock clean
+.PHONY: help setup run demo test image clients foreign yardstick check bench torture generated lock clean
 
 help:  ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,7 +39,7 @@ demo: $(RUNTIME)  ## carry a small product through the whole job, then stop ever
 	@$(BIN)/service demo $(if $(VERBOSE),--verbose)
 
 test: setup  ## run the tests (real PostgreSQL, real server processes)
-	@status=0; $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not alone and not image and not clients" || status=1; $(BIN)/pytest -m alone || status=1; exit $$status
+	@status=0; $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not alone and not image and not clients and not foreign" || status=1; $(BIN)/pytest -m alone || status=1; exit $$status
 
 image: setup  ## carry out the Dockerfile's steps in an empty root, and start what they make
 	$(BIN)/pytest -m image tests/deploy
@@ -50,6 +52,18 @@ $(CLIENTS)/.installed: requirements/clients.txt tests/clients/package.json tests
 	$(CLIENTS)/venv/bin/pip install --quiet --require-hashes -r requirements/clients.txt
 	@cp tests/clients/package.json tests/clients/package-lock.json tests/clients/.npmrc $(CLIENTS)
 	cd $(CLIENTS) && npm ci --no-fund --no-audit --ignore-scripts
+	@touch $@
+
+foreign: setup  ## compare cases with the groups of Sentry's own code, on public events
+	$(BIN)/pytest -m foreign -s tests/foreign
+
+yardstick: setup $(SENTRY)/.installed  ## compute anew how Sentry's own code groups those events (needs Python 3.8)
+	$(BIN)/python -m scripts.foreign.reference
+
+# Sentry's own code, whose groups are the yardstick; it runs in an environment of its own.
+$(SENTRY)/.installed: requirements/sentry.txt
+	@test -x $(SENTRY)/venv/bin/python || $(SENTRY_PYTHON) -m venv $(SENTRY)/venv
+	$(SENTRY)/venv/bin/pip install --quiet --require-hashes -r requirements/sentry.txt
 	@touch $@
 
 check: setup  ## lint, formatting, strict types, import contracts
@@ -87,4 +101,4 @@ lock: setup  ## pin and hash the requirements again
 	cd tests/clients && npm install --package-lock-only --ignore-scripts
 
 clean:  ## remove the virtual environment and caches (never .data)
-	rm -rf $(VENV) $(CLIENTS) $(BUGSINK) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(CLIENTS) $(BUGSINK) $(SENTRY) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

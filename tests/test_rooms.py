@@ -54,7 +54,7 @@ MACHINERY = {
     },
     "service/http": {"edge"},
 }
-BESIDE = {"clients", "deploy", "support", "docs", "faults", "e2e", "torture", "golden", "scripts"}
+BESIDE = {"clients", "foreign", "deploy", "support", "docs", "faults", "e2e", "torture", "golden", "scripts"}
 """The folders of tests that mirror no room."""
 
 

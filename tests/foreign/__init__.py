@@ -1,0 +1,1 @@
+"""The service beside other products that do the same."""
