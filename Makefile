@@ -63,7 +63,7 @@ yardstick: setup $(SENTRY)/.installed  ## compute anew how Sentry's own code gro
 # Sentry's own code, whose groups are the yardstick; it runs in an environment of its own.
 $(SENTRY)/.installed: requirements/sentry.txt
 	@test -x $(SENTRY)/venv/bin/python || $(SENTRY_PYTHON) -m venv $(SENTRY)/venv
-	$(SENTRY)/venv/bin/pip install --quiet --require-hashes -r requirements/sentry.txt
+	$(SENTRY)/venv/bin/pip install --quiet --no-deps --require-hashes -r requirements/sentry.txt
 	@touch $@
 
 check: setup  ## lint, formatting, strict types, import contracts
