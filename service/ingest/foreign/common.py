@@ -17,7 +17,6 @@ What is stored in `extra`:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -26,7 +25,8 @@ import msgspec
 
 from schemas.cases.log import LEVELS, MAX_EXTRA_BYTES, LogEvent, LogUser
 from schemas.onboarding.proof import PROOF_PROPERTY
-from service.ingest.grouping.names import MAX_TEXT, bare_name, base_name
+from service.ingest.grouping.evidence import FirstEvidence
+from service.ingest.grouping.names import MAX_TEXT, bare_name, base_name, is_library
 
 MAX_MESSAGE = 8192
 MAX_NAME = 200
@@ -44,10 +44,6 @@ NO_MESSAGE = "(no message)"
 
 _encode = msgspec.json.Encoder().encode
 
-_OF_LIBRARY = re.compile(
-    r"(?:^|[/\\])(?:site-packages|dist-packages|node_modules|lib[/\\]python\d[^/\\]*|\.yarn|vendor)[/\\]"
-    r"|^(?:node:|internal/|native$|<frozen |<__array_function__)"
-)
 _OF_USER = ("email", "username", "ip_address", "name")
 
 
@@ -78,7 +74,8 @@ class ForeignEvent(msgspec.Struct, frozen=True):
 
     `message` is what the event says itself; where there is an exception, that one's counts. `images` are files with
     their debug ids; `more` is what else is kept, the most important first; `left_out` names what its reader left out.
-    `fingerprint` is the grouping that the client asks for (G-174). Texts may be of any length.
+    `fingerprint` is the grouping that the client asks for, and `first` what version 1 sees where that differs (G-174).
+    Texts may be of any length.
     """
 
     level: str | None
@@ -92,6 +89,7 @@ class ForeignEvent(msgspec.Struct, frozen=True):
     more: Mapping[str, Any] = {}
     left_out: Sequence[str] = ()
     fingerprint: Sequence[str] = ()
+    first: FirstEvidence | None = None
 
 
 class _Text(msgspec.Struct, omit_defaults=True):
@@ -107,11 +105,12 @@ class _Text(msgspec.Struct, omit_defaults=True):
 
 
 class TakenLog(NamedTuple):
-    """The log event, its text as it would have been sent, and the fingerprint that its client gave."""
+    """The log event, its text as it would have been sent, and for its grouping what the event says of that."""
 
     body: LogEvent
     raw: bytes
     client: Sequence[str] = ()
+    first: FirstEvidence | None = None
 
 
 def to_log(event: ForeignEvent) -> TakenLog:
@@ -128,7 +127,7 @@ def to_log(event: ForeignEvent) -> TakenLog:
         extra,
     )
     text = _Text(body.message, body.level, msgspec.Raw(written), body.tags, body.environment, body.release, user)
-    return TakenLog(body, _encode(text), event.fingerprint)
+    return TakenLog(body, _encode(text), event.fingerprint, event.first)
 
 
 def file_of(frame: Frame) -> str:
@@ -146,7 +145,7 @@ def is_own(frame: Frame) -> bool:
     if frame.in_app is not None:
         return frame.in_app
     path = frame.abs_path or frame.filename or ""
-    return bool(path) and _OF_LIBRARY.search(path) is None
+    return bool(path) and not is_library(path)
 
 
 def _message(event: ForeignEvent) -> str:

@@ -14,7 +14,18 @@ from typing import Any
 import msgspec
 
 from schemas.onboarding.proof import PROOF_PROPERTY
-from service.ingest.foreign.common import MAX_TAG, MAX_TAGS, ForeignError, ForeignEvent, Frame
+from service.ingest.foreign.common import (
+    MAX_MESSAGE,
+    MAX_TAG,
+    MAX_TAGS,
+    NO_MESSAGE,
+    ForeignError,
+    ForeignEvent,
+    Frame,
+)
+from service.ingest.grouping.evidence import FirstEvidence
+from service.ingest.grouping.first_trace import first_frame
+from service.ingest.grouping.names import MAX_TEXT
 from service.ingest.stacks.reading import read_trace
 from service.ingest.stacks.trace import Trace
 
@@ -108,6 +119,7 @@ def to_event(record: OtlpRecord, scope: Scope) -> ForeignEvent:
     error, attributes = _error_of(record.attributes)
     level = _level(record, is_error=error is not None)
     told = record.body if isinstance(record.body, str) else None
+    message = told or _text(record.body) or record.name
     known = attributes.get("user.id") or attributes.get("enduser.id") or None
     user = known and {"id": known, "email": attributes.get("user.email"), "name": attributes.get("user.name")}
     own = {"trace_id": record.trace_id or None, "span_id": record.span_id or None, "event_name": record.name or None}
@@ -121,7 +133,7 @@ def to_event(record: OtlpRecord, scope: Scope) -> ForeignEvent:
     }
     return ForeignEvent(
         level,
-        message=told or _text(record.body) or record.name,
+        message=message,
         errors=() if error is None else (error,),
         environment=scope.environment,
         release=scope.release,
@@ -129,6 +141,7 @@ def to_event(record: OtlpRecord, scope: Scope) -> ForeignEvent:
         tags={**own, **scope.tags},
         more=more,
         left_out=scope.left_out,
+        first=None if error is None else _first_evidence(record.attributes, message),
     )
 
 
@@ -156,6 +169,15 @@ def _error_of(attributes: Mapping[str, Any]) -> tuple[ForeignError | None, Mappi
     kind, value = kind or trace.type, value or (trace.value if is_same else None)
     module, _, bare = (kind or "").rpartition(".")
     return ForeignError(bare or kind, value, frames, module or None), attributes
+
+
+def _first_evidence(attributes: Mapping[str, Any], message: str | None) -> FirstEvidence:
+    """What version 1 of the grouping sees of an exception: its attributes, and its trace as it was read then."""
+    kind, value = _text_in(attributes, "exception.type"), _text_in(attributes, "exception.message")
+    stack = _text_in(attributes, "exception.stacktrace")
+    bare = ((kind or "").rpartition(".")[2] or kind or "")[:MAX_TEXT]
+    said = (value or bare or message or NO_MESSAGE)[:MAX_MESSAGE]
+    return FirstEvidence(bare or None, None if stack is None else first_frame(stack), said)
 
 
 def _bare(kind: str) -> str:

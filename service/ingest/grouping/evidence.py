@@ -44,10 +44,19 @@ class DecidingFrame(NamedTuple):
     function: str
 
 
+class FirstEvidence(NamedTuple):
+    """What version 1 looks at: the exception's type, its top in-app frame as `file:function`, and the message."""
+
+    exception_type: str | None
+    frame: str | None
+    message: str
+
+
 class GroupingEvidence(NamedTuple):
     """The exception's type, its top in-app frame as version 1 names it, the message, and what version 2 adds.
 
-    `client` is the fingerprint that an SDK gave. `late`: no source map was ready in time for the deciding frame.
+    `client` is the fingerprint of an SDK. `late`: no source map was ready in time for the deciding frame. `first` is
+    the evidence of version 1 where a door has learnt to read more since.
     """
 
     exception_type: str | None
@@ -56,6 +65,7 @@ class GroupingEvidence(NamedTuple):
     deciding: DecidingFrame | None = None
     client: tuple[str, ...] = ()
     late: bool = False
+    first: FirstEvidence | None = None
 
 
 def gather(

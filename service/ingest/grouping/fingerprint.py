@@ -53,7 +53,8 @@ _RESTS_ON = {
 
 
 def _version_1(evidence: GroupingEvidence) -> Seen:
-    kind, frame, message = evidence.exception_type or "", evidence.frame or "", evidence.message
+    seen = evidence.first or evidence
+    kind, frame, message = seen.exception_type or "", seen.frame or "", seen.message
     return Seen(f"{kind}|{frame}|{template_1(message)}", _RESTS_ON[bool(kind), bool(frame)])
 
 

@@ -13,6 +13,10 @@ MAX_TEXT = 500
 KNOWN = 2048
 """Names that are remembered."""
 
+_OF_LIBRARY = re.compile(
+    r"(?:^|[/\\])(?:site-packages|dist-packages|node_modules|lib[/\\]python\d[^/\\]*|\.yarn|vendor)[/\\]"
+    r"|^(?:node:|internal/|native$|<frozen |<__array_function__)"
+)
 _TAIL = re.compile(r"[?#].*", re.DOTALL)
 # A bundler's mark of the content: letters and digits between two stops, of a script in its last extension.
 _CONTENT_HASH = re.compile(r"[.-](?=[A-Za-z_]*[0-9])[0-9A-Za-z_]{8,}(?=\.(?:[cm]?js|css)$)")
@@ -23,6 +27,11 @@ _NAME_SUFFIX = re.compile(r" \[as [^\[\]]*\]$")
 _COMPILED = re.compile(r"(?:\.(?:cold|isra|part|constprop|lto_priv|llvm)(?:\.[0-9]{1,20})?)+$")
 _ARGUMENTS = re.compile(r"(?<=[\w>])\([^()]*\)(?: const)?$")
 _NAMELESS = frozenset({"", "?", "<anonymous>", "(anonymous)", "anonymous", "<unknown>"})
+
+
+def is_library(path: str) -> bool:
+    """Whether a file lies where libraries and runtimes do."""
+    return _OF_LIBRARY.search(path) is not None
 
 
 def base_name(path: str) -> str:

@@ -26,7 +26,7 @@ from service.eventstore.declare import names
 from service.eventstore.declare.commands import Outcome
 from service.eventstore.state.entry import RecordName, Waiter
 from service.ids import new_id
-from service.ingest.grouping.evidence import DecidingFrame, GroupingEvidence, gather
+from service.ingest.grouping.evidence import DecidingFrame, FirstEvidence, GroupingEvidence, gather
 from service.ingest.grouping.fingerprint import Grouping, group
 from service.ingest.grouping.names import bare_symbol, base_name
 from service.ingest.scrub.scrubbing import KEPT_OF_OTHERS, KEPT_OF_USER, Findings, Scrubber, without_own
@@ -149,8 +149,9 @@ class AnalyticsRow(msgspec.Struct, omit_defaults=True):
 class Item:
     """A record: what came in, until it is prepared, and its row from then on.
 
-    `client` is the fingerprint that an SDK gave, `mapped` the source of its deciding frame. `offered` lists the cases
-    an error may belong to, oldest grouping first, and `evidence` their grounds. Other records have none.
+    `client` is the fingerprint that an SDK gave, `first` what version 1 sees where that differs, and `mapped` the
+    source of its deciding frame. `offered` lists the cases an error may belong to, oldest grouping first, and
+    `evidence` their grounds. Other records have none.
     """
 
     operation: str  # by which it came, as idempotency records name it
@@ -160,6 +161,7 @@ class Item:
     adjustments: Adjustments = AS_SENT
     part: Part | None = None  # of an export, which its key names as a whole
     client: Sequence[str] = ()
+    first: FirstEvidence | None = None
     mapped: Mapped = None
     size: int = field(init=False)  # bytes of memory, by estimate
     row: LogRow | AnalyticsRow = field(init=False, repr=False)
@@ -239,6 +241,10 @@ class Item:
     def _gather(self, message: str, extra: Mapping[str, Any], see: Callable[[str], str]) -> GroupingEvidence:
         """What grouping looks at, with the deciding frame as a source map leads it back."""
         evidence = gather(message, extra, see, self.client)
+        if self.first is not None:
+            kind, frame, said = self.first
+            first = FirstEvidence(None if kind is None else see(kind), None if frame is None else see(frame), see(said))
+            evidence = evidence._replace(first=first)
         if self.mapped is None:
             return evidence
         if self.mapped is LATE:

@@ -22,7 +22,7 @@ from service.http.edge.body import gate as body_gate
 from service.http.edge.declare import forms
 from service.ingest.foreign import common
 from service.ingest.foreign.common import ForeignError, ForeignEvent, Frame
-from service.ingest.grouping import templates
+from service.ingest.grouping import first_trace, templates
 from service.ingest.scrub import scrubbing
 from service.ingest.scrub.forms import SecretForm
 from service.ingest.scrub.looking import EVERYTHING
@@ -75,8 +75,16 @@ WORST: Mapping[str, Worst] = {
     "names._CONTENT_HASH": Worst((".", "-", ".a", "-aaaaaaaa", "-0aaaaaaa", "a", "0")),
     "names._NAME_PREFIX": Worst(("async ", "new get ", "set", " ")),
     "names._NAME_SUFFIX": Worst((" [as ", " [as a", "[", " [as a] ")),
-    "common._OF_LIBRARY": Worst(("/", "/lib", "/lib/python3", "lib/python3", "node:")),
+    "names._OF_LIBRARY": Worst(("/", "/lib", "/lib/python3", "lib/python3", "node:")),
     "names._TAIL": Worst(("?", "#", "a")),
+    "first_trace._CAUSE": Worst(("\n", "\nCaused by: ", "\n" + " " * 8), first_trace.MAX_READ),
+    "first_trace._CHAINED": Worst(("\n", "\n\nThe above exception was the direct cause", "\n\n"), first_trace.MAX_READ),
+    "first_trace._JAVA": Worst(("\n at a", "\n at a(", "\n at a/", " \t"), first_trace.MAX_READ),
+    "first_trace._JAVASCRIPT": Worst(("\n at a", "\n at a (", ":1", "\n at " + ":1" * 400, "a:"), first_trace.MAX_READ),
+    "first_trace._OF_JAVA": Worst(("java", "java."), 300),
+    "first_trace._PYTHON": Worst(
+        ('\n  File "', '\n  File "a", line 1, in ' + "a" * 290, '  File "'), first_trace.MAX_READ
+    ),
     "evidence._DEFAULT": Worst(("{{ ", "{{ default "), ask="fullmatch"),
     "templates._DATE_IN_WORDS": Worst(("mon, ", "1 jan", "jan 1 ", "1 january ", "jan 1 10:00:00.1"), 8192),
     "templates._EMAIL": Worst(("a", "a@", "a@a.", ".", "a.a@"), 8192),

@@ -14,15 +14,36 @@ from service.auth.system import carry_out
 from service.cases.commands import suppression as rules
 from service.eventstore.store import EventStore
 from service.ingest.flush.decider import Decider
+from service.ingest.foreign.common import to_log
+from service.ingest.foreign.otlp import OtlpRecord, Scope, to_event
 from service.ingest.grouping.fingerprint import GROUPINGS, group
 from service.ingest.queue import items
 from service.ingest.queue.items import Item
 from statemachines.cases import case
 from statemachines.cases.suppression import Action
-from tests.support.ingest import PROJECT, check_books, holding_head, log_item, one, prepared, running, send
+from tests.support.ingest import PROJECT, check_books, holding_head, log_item, one, prepared, running, send, sender
 
 Sql = psycopg.Connection[Any]
 FRAME = {"file": "shop/pay.py", "function": "charge", "in_app": True}
+
+
+PYTHON = """Traceback (most recent call last):
+  File "/srv/shop/pay.py", line 7, in charge
+    return cards[name]
+KeyError: 'card'
+"""
+GO = """goroutine 1 [running]:
+main.charge(0x1)
+\t/srv/shop/pay.go:12 +0x1d
+main.main()
+\t/srv/shop/main.go:5 +0x2a
+"""
+
+
+def exported(attributes: dict[str, Any]) -> Item:
+    """An error as OpenTelemetry exports it."""
+    log = to_log(to_event(OtlpRecord(0, 0, 17, "ERROR", None, attributes), Scope({})))
+    return Item("export", sender(), log.body, log.raw, first=log.first)
 
 
 def error(message: str, *client: str) -> Item:
@@ -89,6 +110,31 @@ async def test_an_old_case_takes_its_errors_whatever_is_known(
         kept, other = await send(intake, error("card refused"), error("no answer"))
         assert (kept["case_id"], other["case_id"]) == (old["case_id"], new["case_id"])
     assert decided == []
+    check_books(sql)
+
+
+async def test_an_old_case_takes_the_errors_of_a_door_that_reads_more_now(
+    database_url: str, sql: Sql, older: Callable[[], Any]
+) -> None:
+    """OpenTelemetry's errors: the quotes of a KeyError come from the trace by now, and a trace of Go has calls."""
+    go = {"exception.type": "PayError", "exception.message": "card refused", "exception.stacktrace": GO}
+    python = {"exception.type": "builtins.KeyError", "exception.message": "card", "exception.stacktrace": PYTHON}
+    frame = {"file": "pay.py", "function": "charge", "in_app": True}
+    with older():
+        async with running(database_url) as intake:
+            exceptions = [{"type": "KeyError", "frames": [frame]}, {"type": "PayError"}]
+            was = [
+                log_item("card", extra={"exception": exceptions[0]}),
+                log_item("card refused", extra={"exception": exceptions[1]}),
+            ]
+            old = await send(intake, *was)
+    async with running(database_url) as intake:
+        kept = await send(intake, exported(python), exported(go))
+        new = await send(intake, exported(go | {"exception.message": "no answer"}))
+    assert [answer["case_id"] for answer in kept] == [answer["case_id"] for answer in old]
+    assert one(sql, "select grouped_by from log_events where id = %s", new[0]["id"]) == "v2:type+frame"
+    [shown] = sql.execute("select message from log_events where id = %s", (kept[0]["id"],)).fetchall()
+    assert shown == ("'card'",)
     check_books(sql)
 
 

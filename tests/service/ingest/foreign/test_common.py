@@ -183,7 +183,7 @@ _ERRORS = st.builds(ForeignError, _TEXTS | st.none(), _TEXTS | st.none(), st.lis
 )
 def test_the_text_is_that_of_the_event(event: ForeignEvent) -> None:
     """Whoever reads the text finds the event, as if it had come by itself."""
-    body, raw, _ = to_log(event)
+    body, raw, *_ = to_log(event)
     assert msgspec.json.decode(raw, type=LogEvent) == body
 
 
