@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple
 
 from service.ingest.grouping.names import bare_symbol, base_name
@@ -84,7 +85,9 @@ def gather(
     frames = exception.get("frames")
     if not isinstance(frames, list):
         return GroupingEvidence(seen, None, see(message), client=given)
-    return GroupingEvidence(seen, _top_frame(frames, see), see(message), _deciding(frames, see), given)
+    own = [frame for frame in frames if isinstance(frame, dict) and frame.get("in_app") is True]
+    deciding = _deciding(own, see) or _deciding(frames, see, passing_over=RAISING)
+    return GroupingEvidence(seen, _top_frame(own, see), see(message), deciding, given)
 
 
 def fingerprint_of(value: Any) -> tuple[str, ...]:
@@ -102,36 +105,25 @@ def is_default(entry: str) -> bool:
     return _DEFAULT.fullmatch(entry) is not None
 
 
-def _top_frame(frames: Iterable[Any], see: Callable[[str], str]) -> str | None:
-    """Name the first in-app entry as `file:function`, as version 1 does."""
-    for frame in frames:
-        if isinstance(frame, dict) and frame.get("in_app") is True:
-            file, function = frame.get("file"), frame.get("function")
-            if isinstance(file, str) or isinstance(function, str):
-                return (
-                    f"{see(file) if isinstance(file, str) else ''}:{see(function) if isinstance(function, str) else ''}"
-                )
+def _top_frame(own: Iterable[Mapping[str, Any]], see: Callable[[str], str]) -> str | None:
+    """Name the first in-app frame as `file:function`, as version 1 does."""
+    for frame in own:
+        file, function = frame.get("file"), frame.get("function")
+        if isinstance(file, str) or isinstance(function, str):
+            return f"{see(file) if isinstance(file, str) else ''}:{see(function) if isinstance(function, str) else ''}"
     return None
 
 
-def _deciding(frames: Iterable[Any], see: Callable[[str], str]) -> DecidingFrame | None:
-    """The innermost in-app frame with a function, else the innermost frame with one that does more than raise."""
-    found = None
+def _deciding(
+    frames: Iterable[Any], see: Callable[[str], str], passing_over: AbstractSet[str] = frozenset()
+) -> DecidingFrame | None:
+    """The innermost frame with a function, but for some functions."""
     for frame in frames:
-        if not isinstance(frame, dict):
-            continue
-        own = frame.get("in_app") is True
-        if found is not None and not own:
-            continue
-        function = frame.get("symbol") or frame.get("function")
+        function = (frame.get("symbol") or frame.get("function")) if isinstance(frame, dict) else None
         bare = bare_symbol(function) if isinstance(function, str) else ""
-        if not bare or (not own and bare.strip("_").lower() in RAISING):
-            continue
-        deciding = DecidingFrame(see(_file(frame)), see(bare))
-        if own:
-            return deciding
-        found = deciding
-    return found
+        if bare and bare.strip("_").lower() not in passing_over:
+            return DecidingFrame(see(_file(frame)), see(bare))
+    return None
 
 
 def _file(frame: Mapping[str, Any]) -> str:
