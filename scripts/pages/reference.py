@@ -21,11 +21,13 @@ from schemas.kernel.errors import CATALOGUE
 from schemas.onboarding.plan import MAX_PLAN_BYTES
 from schemas.runs.backtest import MAX_DAYS
 from service.cases.sourcemaps.bundles import MOST_BUNDLE, MOST_ENTRIES, MOST_UNPACKED
+from service.cases.sourcemaps.lookup.deciding import PATIENCE
 from service.cli import main
 from service.cli.machines import named
 from service.http.cases.intake.otlp import MOST_RECORDS, MOST_STORED
 from service.http.cases.intake.otlp_form import MAX_BYTES as MAX_OTLP_BYTES
 from service.http.edge.body.gate import MAX_DEPTH, MAX_INTEGER, MAX_VALUES
+from service.ingest.grouping.evidence import MAX_ENTRIES, MAX_ENTRY
 from service.process.sockets import MAX_CONNECTIONS
 from service.settings import settings_table
 from statemachines.kernel.topics import EVENTS
@@ -41,6 +43,8 @@ LIMITS: Mapping[str, str] = {
     "PostHog body": f"{MAX_POSTHOG_BYTES:,} bytes, {MAX_EVENTS:,} events",
     "OTLP export": f"{MAX_OTLP_BYTES:,} bytes sent, {MOST_RECORDS:,} records, {MOST_STORED:,} bytes stored",
     "Page of the stored errors of a case": f"{MAX_PAGE_BYTES:,} bytes, {MAX_EVENTS_OF_PAGE} errors",
+    "Fingerprint of an SDK": f"the first {MAX_ENTRIES} entries and {MAX_ENTRY} characters of each count",
+    "Wait of an error for its source map": f"{PATIENCE} seconds",
     "Source map": f"{MAX_MAP_BYTES:,} bytes a file, {MAX_PROJECT_BYTES:,} a project",
     "Artifact bundle": f"{MOST_BUNDLE:,} bytes sent, {MOST_UNPACKED:,} unpacked, {MOST_ENTRIES:,} files",
     "Onboarding plan": f"{MAX_PLAN_BYTES:,} bytes",
