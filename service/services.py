@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from service.analytics.port import AnalyticsProviders
+from service.analytics.queries import BoundedQueries
 from service.auth.authenticator import Authenticator
 from service.billing.notices import Notices
 from service.billing.payments import Payments
@@ -16,12 +17,16 @@ from service.settings import Settings
 
 @dataclass(slots=True)
 class Services:
-    """Settings, the event store (commands and reads), the intake, the providers, who asks and owes, and source maps."""
+    """Settings, the event store (commands and reads), the intake, the providers and questions to them, and the rest.
+
+    The rest is who asks, who owes, and source maps.
+    """
 
     settings: Settings
     store: EventStore
     intake: Intake
     providers: AnalyticsProviders
+    queries: BoundedQueries
     authenticator: Authenticator
     notices: Notices
     payments: Payments

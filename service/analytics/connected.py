@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
+from time import perf_counter
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -19,6 +20,7 @@ import structlog
 
 from projections.analytics.connection import GRANTS, ConnectionRow, SealedGrantRow
 from schemas.onboarding.proof import PROOF_PROPERTY
+from service.analytics.bounded.answers import LONGEST_DAYS, Bounded, Rows
 from service.analytics.commands import insist, keep_tokens
 from service.analytics.http import HttpAnswer, ProviderClient, cause_of, exchange, failure, parse
 from service.analytics.oauth import ProviderOAuth, SealedSecret
@@ -80,10 +82,23 @@ class _Total(msgspec.Struct):
     results: Annotated[list[tuple[int]], msgspec.Meta(min_length=1, max_length=1)]
 
 
+_NEWEST = """
+select toUnixTimestamp(max(created_at)) from events
+where timestamp >= toDateTime({earliest})
+limit 1
+"""
+
+
 class _Levels(msgspec.Struct):
     """The provider's answer to a funnel: how many people came to each level and not further."""
 
     results: Annotated[list[tuple[int, int]], msgspec.Meta(max_length=MAX_STEPS)]
+
+
+class _Table(msgspec.Struct):
+    """The provider's answer to a bounded query."""
+
+    results: list[Any]
 
 
 class ConnectedAnalytics:
@@ -160,6 +175,34 @@ class ConnectedAnalytics:
         if faulty or any(people < 0 for people in levels.values()):
             return failure("malformed")
         return [sum(people for level, people in levels.items() if level >= step) for step in range(1, len(steps) + 1)]
+
+    async def ask(self, query: Bounded) -> Rows | ReadFailed:
+        """Carry out a bounded query at the provider, and look beside it when its newest record of a year came in."""
+        assert query.connected is not None, "this is never asked of a provider"
+        began = perf_counter()
+        earliest = max(0, query.as_of - LONGEST_DAYS * LATE_SECONDS)
+        table, newest = await asyncio.gather(
+            self._query(query.connected, _named_in(query), _Table), self._query(_NEWEST, {"earliest": earliest}, _Total)
+        )
+        if isinstance(table, ReadFailed):
+            return table
+        if isinstance(newest, ReadFailed):
+            return newest
+        try:
+            rows = msgspec.convert(table.results, list[query.row])  # type: ignore[name-defined] # a type made of one
+        except msgspec.ValidationError:
+            return failure("malformed")
+        if len(rows) > query.most + 1:
+            return failure("malformed")
+        return Rows(
+            rows=rows,
+            as_of=query.as_of,
+            last_at=newest.results[0][0] or None,
+            kept_from=None,
+            complete=True,
+            source=self.source,
+            database_ms=(perf_counter() - began) * 1000,
+        )
 
     async def _rows(
         self, events: list[str], since: int, until: int
@@ -256,6 +299,15 @@ class ConnectedAnalytics:
             await insist(keep)
         except CommandNotDone:
             log.error("provider_tokens_not_kept")  # noqa: TRY400 - that the store was busy needs no stack
+
+
+def _named_in(query: Bounded) -> dict[str, Any]:
+    """The values of the places that a query has."""
+    assert query.connected is not None
+    since, until = query.window.since, query.window.until
+    values = {**query.values, "since": since, "until": until, "most": query.most + 1}
+    values["earliest"] = max(0, since - LATE_SECONDS)
+    return {name: value for name, value in values.items() if f"{{{name}}}" in query.connected}
 
 
 def boundary_of(properties: Mapping[str, Any]) -> str:

@@ -5,13 +5,16 @@ Ingest keeps of a marker only its hash, and these queries ask for the properties
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from time import perf_counter
 from typing import Any, Literal
 
 import psycopg
 import structlog
 from psycopg_pool import PoolTimeout
 
+from service.analytics.bounded.answers import Bounded, Rows, Source
 from service.analytics.probes import ROWS_PER_EVENT, STRAY_ROWS, ErrorProbe, EventProbe, FunnelProbe
 from service.eventstore.connect.clock import DAY
 from service.eventstore.declare.sqlfiles import load_sql
@@ -26,6 +29,11 @@ _EVENTS = load_sql("analytics", "proof_events")
 _ERRORS = load_sql("analytics", "proof_errors")
 
 _COUNT = load_sql("analytics", "event_count")
+_NEWEST: Mapping[Source, str] = {
+    "events": load_sql("analytics", "newest_event"),
+    "errors": load_sql("analytics", "newest_error"),
+    "deploys": load_sql("analytics", "newest_deploy"),
+}
 
 
 MOST_FUNNEL_ROWS = 1_000_000
@@ -100,6 +108,36 @@ class LocalAnalytics:
         if probe.since < today - self._kept_seconds:
             return ReadFailed("not_kept")
         return ReadFailed("too_much") if reached is None else [int(people) for people in reached]
+
+    async def ask(self, query: Bounded) -> Rows | ReadFailed:
+        """Carry out a bounded query, on a connection for such queries. Raises as Reader.connection but for ReadNotDone.
+
+        What is kept is looked at when all is counted: the purge of a midnight that came meanwhile may have taken rows.
+        """
+        began = perf_counter()
+        project = {"project_id": self._project_id}
+        values = {"since": query.window.since, "until": query.window.until, "most": query.most + 1}
+        try:
+            async with self._store.queries.connection() as connection:
+                [[last_at]] = await connection.fetch(_NEWEST[query.source], project, prepare=None)
+                # The best plan depends on the values: how frequent an event is, and how long the window.
+                rows = await connection.fetch(query.local, {**query.values, **values, **project}, prepare=False)
+        except (psycopg.errors.QueryCanceled, ReadNotDone) as error:
+            return failed(error)
+        took = perf_counter() - began
+        kept_from = None if query.source == "deploys" else self._kept_from(query.as_of + math.ceil(took))
+        return Rows(
+            rows=rows,
+            as_of=query.as_of,
+            last_at=last_at,
+            kept_from=kept_from,
+            complete=kept_from is None or query.window.since >= kept_from,
+            source=self.source,
+            database_ms=took * 1000,
+        )
+
+    def _kept_from(self, now: int) -> int:
+        return now - now % DAY - self._kept_seconds
 
     async def _read(self, query: str, **parameters: Any) -> list[tuple[Any, ...]] | ReadFailed:
         try:

@@ -15,9 +15,9 @@ from service.analytics.local import LocalAnalytics
 from service.analytics.oauth import ProviderOAuth
 from service.analytics.probes import AnalyticsProvider
 from service.analytics.reads import current_connection
+from service.billing.plans import days_kept
 from service.eventstore.store import EventStore
 from service.settings import Settings
-from service.settingvalues import FREE_PLAN
 
 
 class AnalyticsProviders:
@@ -27,16 +27,20 @@ class AnalyticsProviders:
         self._store = store
         self._client = ProviderClient()
         self.oauth = ProviderOAuth(settings, self._client)
-        self._kept_days = settings.plans[FREE_PLAN].retention_days
+        self._plans = settings.plans
         self._refreshing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def for_project(self, project_id: str) -> AnalyticsProvider:
         """Return the adapter that answers for a project now."""
         connection = await current_connection(self._store, project_id)
         if connection is None:
-            return LocalAnalytics(self._store, project_id, self._kept_days)
+            return await self.own(project_id)
         lock = self._refreshing.setdefault(connection.id, asyncio.Lock())
         return ConnectedAnalytics(self._store, self._client, self.oauth, connection, lock)
+
+    async def own(self, project_id: str) -> LocalAnalytics:
+        """Return what reads our own records of a project, which the plan of its account keeps so long."""
+        return LocalAnalytics(self._store, project_id, await days_kept(self._store, self._plans, project_id))
 
     async def stop(self) -> None:
         """Close connections to providers."""

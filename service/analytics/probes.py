@@ -1,4 +1,7 @@
-"""The queries of verification, independent of any provider (G-032, G-085)."""
+"""What a source of telemetry is asked, independent of any provider: the queries of verification, and bounded ones.
+
+G-032, G-085.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from service.analytics.bounded.answers import Bounded, Rows
 from statemachines.kernel.readings import ReadFailed
 from statemachines.onboarding.proof import ErrorSighting, EventSighting
 
@@ -70,3 +74,6 @@ class AnalyticsProvider(Protocol):
 
         Events of one second count as in order. No event is left out: a period with too many is a failed read.
         """
+
+    async def ask(self, query: Bounded) -> Rows | ReadFailed:
+        """Carry out a bounded query. Whoever asks has taken a turn and bounds the time: see BoundedQueries."""

@@ -38,14 +38,14 @@ _MOST_TEXT = 255
 _MOST_SECONDS = 1 << 40
 
 
-class Read(NamedTuple):
+class ReadNotification(NamedTuple):
     """A notification about a plan of this service; `user_id` is who it says that it is about."""
 
     said: Notification
     user_id: str | None
 
 
-def read(body: Mapping[str, Any], plans: Mapping[str, Plan]) -> Read | None:
+def read(body: Mapping[str, Any], plans: Mapping[str, Plan]) -> ReadNotification | None:
     """Read a notification; None for one that says nothing about a plan of this service."""
     kind, happened = body.get("type"), _dict(body.get("data"))
     about, id_, created = _dict(happened.get("object")), _text(body.get("id")), _seconds(body.get("created"))
@@ -59,7 +59,7 @@ def read(body: Mapping[str, Any], plans: Mapping[str, Plan]) -> Read | None:
     return _subscription(about, plans, told, ended=kind == "customer.subscription.deleted")
 
 
-def read_seen(about: Any, plans: Mapping[str, Plan], seen_at: int) -> Read | None:
+def read_seen(about: Any, plans: Mapping[str, Plan], seen_at: int) -> ReadNotification | None:
     """Read a subscription as the provider shows it; None for one that has no plan of this service.
 
     `seen_at` (the provider's epoch seconds): whatever was told of it since then is later than what is seen.
@@ -67,17 +67,19 @@ def read_seen(about: Any, plans: Mapping[str, Plan], seen_at: int) -> Read | Non
     return _subscription(_dict(about), plans, Moment(seen_at, SEEN_RANK, ""), ended=False)
 
 
-def _checkout(session: Mapping[str, Any], plans: Mapping[str, Plan]) -> Read | None:
+def _checkout(session: Mapping[str, Any], plans: Mapping[str, Plan]) -> ReadNotification | None:
     metadata = _dict(session.get("metadata"))
     subscription, customer = _id_of(session.get("subscription")), _id_of(session.get("customer"))
     plan = _plan_named(metadata.get("plan"), plans)
     if subscription is None or customer is None or plan is None or _text(session.get("payment_status")) not in _PAID:
         return None
     user_id = _text(metadata.get("user_id")) or _text(session.get("client_reference_id"))
-    return Read(Notification(subscription, customer, Standing.PAID, plan, None, BEFORE_ALL), user_id)
+    return ReadNotification(Notification(subscription, customer, Standing.PAID, plan, None, BEFORE_ALL), user_id)
 
 
-def _subscription(about: Mapping[str, Any], plans: Mapping[str, Plan], told: Moment, *, ended: bool) -> Read | None:
+def _subscription(
+    about: Mapping[str, Any], plans: Mapping[str, Plan], told: Moment, *, ended: bool
+) -> ReadNotification | None:
     subscription, customer = _id_of(about.get("id")), _id_of(about.get("customer"))
     status = about.get("status")
     standing = Standing.CANCELED if ended else _STANDINGS.get(status) if isinstance(status, str) else None
@@ -92,7 +94,7 @@ def _subscription(about: Mapping[str, Any], plans: Mapping[str, Plan], told: Mom
     until = _seconds(item.get("current_period_end"))  # on the subscription itself in older versions of the API
     until = _seconds(about.get("current_period_end")) if until is None else until
     said = Notification(subscription, customer, standing, plan or "", until, told)
-    return Read(said, _text(metadata.get("user_id")))
+    return ReadNotification(said, _text(metadata.get("user_id")))
 
 
 def _plan_of(item: Mapping[str, Any], plans: Mapping[str, Plan]) -> str | None:
@@ -123,7 +125,7 @@ def _seconds(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST_SECONDS else None
 
 
-async def whose(store: EventStore, found: Read) -> str | None:
+async def whose(store: EventStore, found: ReadNotification) -> str | None:
     """Find the account that a notification is about; None for nobody's.
 
     What is known of the subscription goes first, then what the provider was given to remember, then the customer.

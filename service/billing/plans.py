@@ -21,6 +21,7 @@ LIVE = frozenset({Status.ACTIVE.value, Status.PAST_DUE.value})
 """Of these the plan holds: what is due may still come (G-073)."""
 _KEEPING = LIVE | {Status.SUSPENDED.value}
 _PAYERS = load_sql("billing", "payers")
+_PLANS_OF_PROJECT = load_sql("billing", "plans_of_project")
 _WORDS: Mapping[str, BillingWord] = {
     Status.ACTIVE.value: "active",
     Status.PAST_DUE.value: "past_due",
@@ -86,6 +87,13 @@ async def retention(store: EventStore, plans: Mapping[str, Plan]) -> Retention:
     payers = {str(project): str(account) for project, account in await store.fetch(_PAYERS)}
     days = {project: held.get(account, free) for project, account in payers.items()}
     return Retention(days, payers, max(free, *held.values()) if held else free)
+
+
+async def days_kept(store: EventStore, plans: Mapping[str, Plan], project_id: str) -> int:
+    """Read how many days the telemetry of one project is kept, by the same rule."""
+    found = await store.fetch(_PLANS_OF_PROJECT, project_id=project_id, keeping=sorted(_KEEPING))
+    days = [plans[plan].retention_days for (plan,) in found if plan in plans]
+    return max(days, default=plans[FREE_PLAN].retention_days)
 
 
 def larger_plan(plans: Mapping[str, Plan], name: str) -> str | None:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from projections.contracts.contract import AUTOMATION_CONTRACTS, AutomationContractRow
 from schemas.contracts.contract import AutomationGap
 from service.contracts.readiness import gather
-from service.eventstore.history.as_of import Rows
+from service.eventstore.history.as_of import RowSource
 from service.eventstore.store import EventStore
 from statemachines.contracts import contract
 from statemachines.contracts.contract import ContractNotFound
@@ -28,7 +28,7 @@ class Examined(NamedTuple):
         return not self.checked.errors
 
 
-async def find_contract(rows: Rows, project_id: str) -> AutomationContractRow:
+async def find_contract(rows: RowSource, project_id: str) -> AutomationContractRow:
     """Read the contract of a project. Raises ContractNotFound."""
     row = await rows.get(AUTOMATION_CONTRACTS, project_id, contract.stream(project_id).id)
     if row is None:

@@ -30,6 +30,8 @@ R = TypeVar("R", bound=msgspec.Struct)
 READ_CONNECTIONS = 6
 READS_PER_TENANT = 2
 DOOR_CONNECTIONS = 2
+QUERY_CONNECTIONS = 2
+QUERY_SETTINGS = ("jit = off",)  # to compile a query over many partitions takes longer than to run it
 LONG_READS, LONG_WAITING = 2, 4
 DOCUMENT_BYTES = 32 * 1024  # of a command's body: beyond it a command is one of the large ones
 COMMANDS, FENCES, READS = "commands", "fences", "reads"
@@ -44,7 +46,8 @@ class EventStore:
 
     What brings a large document takes a loop of its own: to write half a megabyte takes the database a tenth of a
     second, which nobody's small command waits for (P25). The two are to each other as the loops of two processes.
-    `doors` is for finding out who asks: short look-ups that no list and no report can hold up.
+    `doors` is for finding out who asks: short look-ups that no list and no report can hold up. `queries` is for reads
+    that go through very many rows; whoever uses it has taken a turn before (G-151).
     """
 
     def __init__(self, conninfo: str, registry: Registry) -> None:
@@ -57,13 +60,21 @@ class EventStore:
         self.lane = FenceLane(conninfo, registry)
         self.reads = Reader(conninfo, "service-read", connections=READ_CONNECTIONS, per_tenant=READS_PER_TENANT)
         self.doors = Reader(conninfo, "service-door", connections=DOOR_CONNECTIONS, per_tenant=1)
+        self.queries = Reader(
+            conninfo,
+            "service-query",
+            connections=QUERY_CONNECTIONS,
+            per_tenant=1,
+            rest=0,
+            settings=QUERY_SETTINGS,
+        )
         self._long_reads = Turns(places=LONG_READS, per_tenant=1, waiting=LONG_WAITING)
         self.facts = Facts(conninfo)
         self.installation_salt = ""
 
     async def start(self) -> None:
         """Open the pools and start the threads. Raises psycopg_pool.PoolTimeout when there is no database."""
-        await asyncio.gather(self.reads.start(), self.doors.start())
+        await asyncio.gather(self.reads.start(), self.doors.start(), self.queries.start())
         await self.facts.start()
         [[self.installation_salt]] = await self.fetch("select salt from installation")
         self.start_writing()
@@ -79,6 +90,7 @@ class EventStore:
         await asyncio.to_thread(self.stop_writing)
         await self.reads.stop()
         await self.doors.stop()
+        await self.queries.stop()
         await self.facts.stop()
 
     def stop_writing(self) -> None:

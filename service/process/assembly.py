@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from service.analytics.port import AnalyticsProviders
+from service.analytics.queries import BoundedQueries
 from service.auth.authenticator import Authenticator
 from service.billing.notices import Notices
 from service.billing.payments import Payments
@@ -27,6 +28,7 @@ def make_services(settings: Settings) -> Services:
         FULL_DISK.share(Path(shared))
     store = EventStore(settings.database_url, registry())
     unmangler = Unmangler(store)
+    providers = AnalyticsProviders(settings, store)
     return Services(
         settings=settings,
         store=store,
@@ -37,7 +39,8 @@ def make_services(settings: Settings) -> Services:
             new_cases_per_hour=settings.new_cases_per_hour,
             frames=DecidingFrames(store, unmangler),
         ),
-        providers=AnalyticsProviders(settings, store),
+        providers=providers,
+        queries=BoundedQueries(store, providers),
         authenticator=Authenticator(settings, store),
         notices=Notices(store, settings.plans),
         payments=Payments(settings),

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import rfc8785
 
+MAX_INTEGER = 2**53 - 1
 _SMALL, _LARGE = 1e-5, 1e15  # between them no fraction is written with an exponent
 
 _sorted = msgspec.json.Encoder(order="sorted")
@@ -31,6 +32,15 @@ def canonical(value: Any) -> bytes:
 def canonical_sha256(value: Any) -> str:
     """Hash the canonical form, in lowercase hex."""
     return hashlib.sha256(canonical(value)).hexdigest()
+
+
+def with_whole_numbers(value: Any) -> Any:
+    """The same value with numbers such as 7.0 as integers, where these are exact: the canonical form is the same."""
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and abs(value) <= MAX_INTEGER else value
+    if isinstance(value, dict):
+        return {name: with_whole_numbers(item) for name, item in value.items()}
+    return [with_whole_numbers(item) for item in value] if isinstance(value, list) else value
 
 
 def _is_plain(value: Any) -> bool:

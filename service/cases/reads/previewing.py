@@ -34,7 +34,7 @@ _COUNT = load_sql("cases", "count_matching")
 _KEPT_FROM = load_sql("cases", "kept_from")
 
 
-class Window(NamedTuple):
+class PreviewWindow(NamedTuple):
     """How many errors of the last `days` match: all since `counted_from` (epoch seconds; None: not even the latest).
 
     They are no more than `at_most`; None: that is not known.
@@ -55,7 +55,7 @@ class Preview(NamedTuple):
 
     cases: int
     compared_from: int | None
-    windows: list[Window]
+    windows: list[PreviewWindow]
 
 
 class _Found:
@@ -116,7 +116,7 @@ async def preview(store: EventStore, project_id: str, pattern: str) -> Preview:
         complete = counted_from is not None and counted_from <= moment
         at_most = events if complete else None if found.compared_from is not None else max(events, most + of_mixed)
         since = None if counted_from is None else max(counted_from, moment)
-        windows.append(Window(days, events, complete, since, at_most))
+        windows.append(PreviewWindow(days, events, complete, since, at_most))
     return Preview(found.cases, found.compared_from, windows)
 
 

@@ -72,7 +72,7 @@ class Mark(NamedTuple):
     at: int
 
 
-class Rows(Protocol):
+class RowSource(Protocol):
     """What one row is read from: the read models, or the past."""
 
     async def get(self, table: Table[R], project_id: str, id: str) -> R | None:  # noqa: A002

@@ -8,7 +8,7 @@ turn and has a time of its own.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from contextvars import ContextVar
 from functools import cache
@@ -83,13 +83,27 @@ def read_as(tenant: str) -> None:
 
 
 class Reader:
-    """A pool of at most `connections` read-only connections, of which one caller uses at most `per_tenant` at once."""
+    """A pool of at most `connections` read-only connections, of which one caller uses at most `per_tenant` at once.
 
-    def __init__(self, conninfo: str, application: str, *, connections: int, per_tenant: int) -> None:
+    `rest` is for how long a tenant leaves them to others, in terms of how long its statement took. `settings` are set
+    on each connection beside those of all.
+    """
+
+    def __init__(
+        self,
+        conninfo: str,
+        application: str,
+        *,
+        connections: int,
+        per_tenant: int,
+        rest: float = REST,
+        settings: Sequence[str] = (),
+    ) -> None:
         self._conninfo = conninfo
         self._application = application
         self._connections = connections
-        self._turns = Turns(connections, per_tenant, TENANT_WAITING, REST)
+        self._settings = settings
+        self._turns = Turns(connections, per_tenant, TENANT_WAITING, rest)
         self._deadlines = Deadlines()
         self._pool: Pool | None = None
         self._idle: list[ReadingConnection] = []
@@ -112,7 +126,7 @@ class Reader:
                 "connect_timeout": CONNECT_SECONDS,
                 **NOTICE_SILENCE,
             },
-            configure=_configure,
+            configure=self._configure,
             reconnect_timeout=RECONNECT_SECONDS,
             open=False,
         )
@@ -152,6 +166,10 @@ class Reader:
         """Run a read that is planned for just these values, where the best plan depends on them. Raises as `fetch`."""
         async with self.connection() as connection:
             return await connection.fetch(query, named or places, prepare=False)
+
+    async def _configure(self, connection: AsyncConnection) -> None:
+        for setting in ("statement_timeout = '10s'", "default_transaction_read_only = on", *self._settings):
+            await connection.execute(f"set {setting}".encode())
 
     async def _take(self) -> ReadingConnection:
         """Take the connection that was used last. Raises CommandNotDone, and what the pool raises.
@@ -240,8 +258,3 @@ def _select(table: str, where: str, order_by: str, limit: int | None) -> str:
     if limit is not None:
         query += f" limit {limit}"
     return query
-
-
-async def _configure(connection: AsyncConnection) -> None:
-    for setting in ("statement_timeout = '10s'", "default_transaction_read_only = on"):
-        await connection.execute(f"set {setting}".encode())

@@ -27,7 +27,7 @@ from service.ingest.flush.newcases import CaseRoom
 from service.ingest.flush.tally import Assigned, Tally
 from service.ingest.grouping.evidence import GroupingEvidence
 from service.ingest.grouping.fingerprint import Grouping
-from service.ingest.grouping.releases import Question
+from service.ingest.grouping.releases import ReleaseQuestion
 from service.ingest.queue.items import STORED, Assignment, Item, LogRow
 from statemachines.cases import case
 from statemachines.cases import suppression as suppressions
@@ -61,7 +61,7 @@ class FlushWork:
     absent: AbstractSet[StreamName] = frozenset()
     counted: dict[StreamName, case.Case] = field(default_factory=dict)
     rooms: Mapping[str, CaseRoom] = field(default_factory=dict)
-    outdated: AbstractSet[Question] = frozenset()
+    outdated: AbstractSet[ReleaseQuestion] = frozenset()
     tally: Tally = field(default_factory=Tally)
 
     def state_of(self, name: StreamName) -> case.Case | None:
@@ -80,7 +80,7 @@ class FlushWork:
             if working.stream.machine is case.MACHINE and not working.revision
         }
 
-    def questions(self, items: Sequence[Item]) -> Iterator[Question]:
+    def questions(self, items: Sequence[Item]) -> Iterator[ReleaseQuestion]:
         """What has to be known of releases: of each error, for each resolved case that may take it in."""
         for item in items:
             for offered in item.offered:
@@ -262,12 +262,12 @@ def _readable(batch: Batch, name: StreamName) -> None:
         raise batch.faults[name]
 
 
-def _question(item: Item, state: case.Case) -> Question | None:
+def _question(item: Item, state: case.Case) -> ReleaseQuestion | None:
     """What has to be known of an error's release when its case is resolved; None when there is nothing to ask."""
     row = item.row
     if not isinstance(row, LogRow) or row.release is None or state.resolved_at is None:
         return None
-    return Question(row.project_id, row.environment, row.release, state.resolved_at)
+    return ReleaseQuestion(row.project_id, row.environment, row.release, state.resolved_at)
 
 
 def _unit(item: Item, streams: Sequence[Stream], reads: Sequence[Stream], work: FlushWork) -> UnitOfWork:

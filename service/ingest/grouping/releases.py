@@ -27,7 +27,7 @@ where (last.recorded_at, last.id) < (present.recorded_at, present.id)
 """
 
 
-class Question(NamedTuple):
+class ReleaseQuestion(NamedTuple):
     """Whether a release had been replaced in an environment at a time (epoch seconds)."""
 
     project_id: str
@@ -36,10 +36,10 @@ class Question(NamedTuple):
     resolved_at: int
 
 
-def find_outdated(connection: Connection, questions: Iterable[Question]) -> frozenset[Question]:
+def find_outdated(connection: Connection, questions: Iterable[ReleaseQuestion]) -> frozenset[ReleaseQuestion]:
     """Answer with those of the questions to which it is yes. Raises psycopg.Error."""
     asked = sorted(set(questions))
     if not asked:
         return frozenset()
     rows = connection.execute(_OUTDATED, columns(asked, 4), prepare=True).fetchall()
-    return frozenset(Question(*row) for row in rows)
+    return frozenset(ReleaseQuestion(*row) for row in rows)

@@ -60,15 +60,6 @@ def _from_decoder(error: msgspec.ValidationError) -> Problem:
     return Problem(place["path"] if place else "", INVALID, GENERAL_REASON if cause is None else str(cause))
 
 
-def with_whole_numbers(value: Any) -> Any:
-    """The same value with numbers such as 7.0 as integers, where these are exact."""
-    if isinstance(value, float):
-        return int(value) if value.is_integer() and abs(value) <= MAX_INTEGER else value
-    if isinstance(value, dict):
-        return {name: with_whole_numbers(item) for name, item in value.items()}
-    return [with_whole_numbers(item) for item in value] if isinstance(value, list) else value
-
-
 def decode_query(parameters: Mapping[str, str], expected: type[msgspec.Struct]) -> msgspec.Struct:
     """Convert known parameters, spelt as JSON spells them. Raises InvalidPayload that names each bad one (G-005)."""
     types = _field_types(expected)

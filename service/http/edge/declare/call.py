@@ -15,7 +15,7 @@ from service.auth.authority import authority
 from service.auth.principals import Principal, PrincipalKind
 from service.eventstore.declare.commands import Answer, Command, Decide, Origin, Outcome, Refused, StoredAnswer, Unit
 from service.eventstore.declare.intents import Intent, retry_moved
-from service.eventstore.history.as_of import Past, Rows, parse_mark
+from service.eventstore.history.as_of import Past, RowSource, parse_mark
 from service.fairness.apart import Apart
 from service.fairness.bodies import FOREIGN, SMALL, Shares
 from service.http.edge.declare.forms import Form
@@ -83,7 +83,7 @@ class Call(Generic[B, Q]):
         return self.principal.user_id
 
     @property
-    def rows(self) -> Rows:
+    def rows(self) -> RowSource:
         """What the one object is read from: the read models, or the past where the caller asks for it."""
         wanted = getattr(self.query, "as_of", None)
         return self.services.store if wanted is None else Past(self.services.store, parse_mark(wanted))

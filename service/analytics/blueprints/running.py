@@ -1,0 +1,83 @@
+"""A run of a blueprint: its reads in turn, within one deadline, laid out as a table (G-151, G-152)."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import msgspec
+
+from service.analytics.blueprints.catalogue import Asked
+from service.analytics.blueprints.declared import Read
+from service.analytics.bounded.answers import Bounded, Rows, Table, Window
+from service.analytics.bounded.receipt import Question, table_of
+from service.analytics.queries import BoundedQueries, QueryTime
+from statemachines.kernel.readings import ReadFailed
+
+
+class _Run:
+    """The reads of one run, and what each said beside its rows."""
+
+    def __init__(
+        self, queries: BoundedQueries, project_id: str, tenant: str, asked: Asked, window: Window, as_of: int
+    ) -> None:
+        self.reads: list[Rows] = []
+        self.main: Rows | None = None
+        self.cut = False
+        self._queries = queries
+        self._project_id = project_id
+        self._tenant = tenant
+        self._source = asked.blueprint.source
+        self._most = asked.blueprint.max_rows
+        self._window = window
+        self._as_of = as_of
+        self._deadline = QueryTime()
+
+    async def ask(self, read: Read) -> Rows | ReadFailed:
+        """Carry out one read; of more rows than a run has, the first."""
+        query = Bounded(
+            source=read.source,
+            local=read.local,
+            connected=read.connected,
+            row=read.row,
+            values=read.values,
+            window=read.window or self._window,
+            as_of=self._as_of,
+            most=self._most,
+        )
+        found = await self._queries.ask(self._project_id, self._tenant, query, self._deadline)
+        if isinstance(found, ReadFailed):
+            return found
+        self.reads.append(found)
+        if self.main is None and read.source == self._source:
+            self.main = found
+        self.cut |= len(found.rows) > self._most
+        return msgspec.structs.replace(found, rows=found.rows[: self._most])
+
+
+async def run_blueprint(
+    queries: BoundedQueries, project_id: str, tenant: str, asked: Asked, at: int | None = None
+) -> Table | ReadFailed:
+    """Answer what was asked of a blueprint, in the name of a tenant; `at` is another time of the read, for previews.
+
+    Raises InvalidPayload for a window that cannot be, and as BoundedQueries.ask.
+    """
+    as_of = await queries.now() if at is None else at
+    blueprint = asked.blueprint
+    window = blueprint.span(asked.params, asked.since, asked.until, as_of)
+    run = _Run(queries, project_id, tenant, asked, window, as_of)
+    # Nothing is received later than now: the days that follow have not begun.
+    present = Window(window.since, max(window.since, min(window.until, as_of + 1)))
+    counted = await blueprint.answer(run.ask, asked.params, present)
+    if isinstance(counted, ReadFailed):
+        return counted
+    assert run.main is not None, "a blueprint reads its source"
+    most = getattr(asked.params, "limit", blueprint.max_rows)
+    question = Question(
+        asked={"blueprint_id": blueprint.id},
+        params=asked.effective,
+        window=counted.window or window,
+        limit=asked.limit,
+    )
+    cut = run.cut or len(counted.rows) > most
+    lay_out = partial(table_of, question, blueprint.columns, counted.rows[:most], run.main, run.reads, cut=cut)
+    return await queries.apart(tenant, len(counted.rows), lay_out)

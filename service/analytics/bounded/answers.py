@@ -1,0 +1,85 @@
+"""One bounded query, the rows that it brings back, and the table that its asker is shown (G-032, G-152).
+
+Every question to telemetry, of blueprints, structured queries, alerts and public queries, is one of these. A failed
+read is a ReadFailed, which is no table and no empty one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+import msgspec
+
+from schemas.analytics.answer import Column, Evidence, EvidenceSource, Freshness
+
+Source = Literal["events", "errors", "deploys"]
+
+MOST_ROWS: Final = 10_000
+"""Rows that one read brings back at most."""
+DEFAULT_ROWS: Final = 1_000
+LONGEST_DAYS: Final = 366
+"""Days that a window has at most."""
+
+
+class Window(msgspec.Struct, frozen=True):
+    """A span of time in epoch seconds, `until` excluded."""
+
+    since: int
+    until: int
+
+
+class Bounded(msgspec.Struct, frozen=True, kw_only=True):
+    """One bounded query, ready to be asked.
+
+    Errors and deploys are always our own; events are those of the project's provider. `local` is SQL with the places
+    %(name)s, and `connected` HogQL with the places {name}; None: the provider is never asked this. Both are given
+    `values`, and project_id (local alone), since, until and most, of which they use what they name; `connected` is also
+    given earliest, from which on the client's own time of an event is looked at. `row` is the type of a row, a tuple:
+    what a provider answers is checked against it. At most `most` rows are wanted, and one more is asked for, so that
+    one sees whether there are more.
+    """
+
+    source: Source
+    local: str
+    connected: str | None
+    row: Any
+    values: Mapping[str, Any]
+    window: Window
+    as_of: int
+    most: int = MOST_ROWS
+
+
+class Rows(msgspec.Struct, frozen=True, kw_only=True):
+    """What a query brought back: at most one row more than it wanted.
+
+    `last_at` is when the newest record of the source in the project was received; None without one. `kept_from` is the
+    first second that is kept; None where nothing is removed, or the provider decides. Times in milliseconds.
+    """
+
+    rows: list[tuple[Any, ...]]
+    as_of: int
+    last_at: int | None
+    kept_from: int | None
+    complete: bool
+    source: EvidenceSource
+    waited_ms: float = 0.0
+    database_ms: float = 0.0
+
+
+class Timing(msgspec.Struct, frozen=True):
+    """How long a question waited for its turns, and how long it was read, in milliseconds."""
+
+    waited_ms: float
+    database_ms: float
+
+
+class Table(msgspec.Struct, frozen=True, kw_only=True):
+    """An answered question as its asker gets it: rows by the names of their columns, and what they rest on."""
+
+    columns: tuple[Column, ...]
+    rows: list[dict[str, Any]]
+    truncated: bool
+    evidence: Evidence
+    freshness: Freshness
+    timing: Timing

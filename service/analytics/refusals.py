@@ -1,0 +1,38 @@
+"""What a caller is told whose question could not be answered (G-006, G-151)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from service.auth.refusals import InvalidPayload, Refusal, refusal
+from statemachines.kernel.readings import ReadFailed
+
+RETRY_AFTER: Final = "5"
+
+
+class QueriesBusy(Refusal):
+    """No turn came in time: others are being answered, or another question of the same account is (G-151)."""
+
+    code = "rate_limited"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Too many queries are running or waiting.",
+            next_action="Wait for the others to end, and send one query at a time.",
+            headers={"retry-after": RETRY_AFTER},
+        )
+
+
+class BlueprintNotFound(Refusal):
+    """There is no query blueprint of this id."""
+
+    code = "blueprint_not_found"
+
+
+def unanswered(failed: ReadFailed) -> Refusal:
+    """The refusal of a request whose read failed: nothing is known, and that is no empty answer."""
+    if failed.cause == "too_much":
+        return InvalidPayload(
+            "The window holds more than one query reads.", invalid=[("from", "must be later, or the window shorter")]
+        )
+    return refusal("upstream_timeout" if failed.cause == "timeout" else "upstream_error")
