@@ -104,6 +104,17 @@ def test_a_read_model_stands_where_its_machine_does(kind: str):
     assert rows <= {".".join(["projections", *place])}
 
 
+LAYOUT = {"commands", "reads", "show"}
+CHANGES_NOTHING = {"discovery"}
+
+
+@pytest.mark.parametrize("area", sorted(AREAS & folders(ROOT / "service")))
+def test_an_area_has_its_commands_reads_and_answers(area: str) -> None:
+    """Each a module, or a folder where there are many: whoever knows one area finds their way in every other."""
+    inside = {path.stem for path in (ROOT / "service" / area).iterdir() if path.suffix == ".py" or path.is_dir()}
+    assert LAYOUT - inside == ({"commands"} if area in CHANGES_NOTHING else set())
+
+
 CODE = ("schemas", "statemachines", "projections", "service", "scripts")
 MOST_FILES = 12
 

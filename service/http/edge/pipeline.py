@@ -5,8 +5,8 @@ visibility (404), owner (403), fence (409), rate limit (429); then the body is r
 rest is inside the command: replay, existence, precondition, state. What is checked here from a read is checked again
 there under the locks; this only refuses early.
 
-The steps are beside this: `admission` (who is let in), `arriving` and `unpacking` (the body), `parsing` (what is said),
-`rendering` (the answer).
+The steps are beside this: `admission` (who is let in), `read_limited` and `unpacking` (the body), `parsing` (what is
+said), `rendering` (the answer).
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from service.http.edge.admission.quota import behind_quota, notice_beside
 from service.http.edge.admission.rate_limit import RateLimiter, take_token
 from service.http.edge.answer.errors import failure_of, let_go, log_failure
 from service.http.edge.answer.reply import Reply
-from service.http.edge.body.arriving import PIECE, ArrivingBody, Discarding, arriving, too_large
 from service.http.edge.body.gate import Odd
 from service.http.edge.body.parsing import Query, adjusted, decode_body, parse, parse_head, query_for_credential
+from service.http.edge.body.read_limited import PIECE, ArrivingBody, Discarding, arriving, too_large
 from service.http.edge.body.room import BodyRoom, Room
 from service.http.edge.body.unpacking import unpack
 from service.http.edge.declare.bound import TEST_CLOCK_PATH, Bound

@@ -25,7 +25,7 @@ from service.http.runs.calls import read_receipts, require_visible
 from service.runs import commands
 from service.runs.commands.receipt import Issued
 from service.runs.reads import listed as reads
-from service.runs.reads.considering import SHOWN, Judged, Look, look_for_work
+from service.runs.reads.look_for_work import SHOWN, Judged, Look, look_for_work
 from service.runs.reads.recording import Looker, Taken, record
 from service.runs.show import parts as show
 from statemachines.contracts.refusals import AutomationNotFound, AutomationOff

@@ -26,7 +26,7 @@ from projections.runs.lease import fold as fold_lease
 from schemas.runs.backtest import BacktestReceipt
 from service.runs.commands.receipt import Issued, issue
 from service.runs.reads.bundles import contract_of
-from service.runs.reads.considering import LOOKED_AT, Judged, Look, OpenCase
+from service.runs.reads.look_for_work import LOOKED_AT, Judged, Look, OpenCase
 from service.runs.reads.recording import LastDecision, Looker
 from statemachines.cases import case as cases
 from statemachines.cases.case import Case

@@ -19,7 +19,7 @@ from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.read.reader import AsyncConnection
 from service.eventstore.store import EventStore
 from service.runs.background.backtesting import CaseMoved, Change, Errors, KnownCase, LookTaken, Mapped, TooMuch
-from service.runs.reads.considering import ENVIRONMENTS_KEPT, LOOKED_AT
+from service.runs.reads.look_for_work import ENVIRONMENTS_KEPT, LOOKED_AT
 from service.runs.reads.recording import Looker
 from statemachines.cases import case as cases
 from statemachines.kernel.machine import Recorded

@@ -43,8 +43,8 @@ from service.runs.reads.bundles import (
     read_bundles,
     read_contract,
 )
-from service.runs.reads.considering import look_for_work
 from service.runs.reads.counting import count
+from service.runs.reads.look_for_work import look_for_work
 from service.runs.reads.recording import SWEPT, Recorder
 from statemachines.contracts.authority import authority_of
 from statemachines.contracts.contract import Contract

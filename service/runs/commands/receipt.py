@@ -21,7 +21,7 @@ from service.runs.commands.scope import (
     read_mapped,
     read_state,
 )
-from service.runs.reads.considering import ConsideredCase, Judged
+from service.runs.reads.look_for_work import ConsideredCase, Judged
 from service.runs.reads.recording import DecisionSubject, Looker, acted_on, passed_over
 from statemachines.cases import case as cases
 from statemachines.cases import suppression as suppressions

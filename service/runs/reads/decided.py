@@ -12,7 +12,7 @@ from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.read.pages import PageEnd
 from service.eventstore.store import EventStore
 from service.runs.reads.bundles import contract_of
-from service.runs.reads.considering import ENVIRONMENTS_KEPT, CaseFound, observed_in
+from service.runs.reads.look_for_work import ENVIRONMENTS_KEPT, CaseFound, observed_in
 from service.runs.reads.recording import outcome_of
 from statemachines.contracts.authority import authority_of
 from statemachines.contracts.contract import Contract

@@ -17,7 +17,7 @@ from service.eventstore.schema import functions
 from service.eventstore.store import EventStore
 from service.runs.background.forgetting import forget_decisions
 from service.runs.reads import recording
-from service.runs.reads.considering import look_for_work
+from service.runs.reads.look_for_work import look_for_work
 from service.runs.reads.recording import SWEPT, DecisionSubject, LastDecision, passed_over
 from statemachines.contracts.policy import Thresholds
 from statemachines.runs.materiality import CaseFacts, Check, decide_materiality

@@ -24,8 +24,8 @@ from service.eventstore.declare.intents import LOOKUPS, Intent
 from service.runs import commands
 from service.runs.commands.pr_proof import WaitingRun
 from service.runs.commands.scope import Ran, RunScope
-from service.runs.reads.considering import ConsideredCase
 from service.runs.reads.counting import LAG_SECONDS
+from service.runs.reads.look_for_work import ConsideredCase
 from service.runs.reads.recording import SWEPT
 from service.runs.show import parts as show
 from service.runs.show import run as show_run

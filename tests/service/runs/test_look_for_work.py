@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from service.eventstore.declare.sqlfiles import load_sql
-from service.runs.reads.considering import LOOKED_AT
+from service.runs.reads.look_for_work import LOOKED_AT
 from tests.support import list_plans
 from tests.support.cluster import TestCluster
 from tests.support.list_plans import NEWEST, PROJECT
