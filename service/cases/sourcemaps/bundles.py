@@ -31,7 +31,6 @@ STEP = 64 * 1024
 """Bytes that are unpacked at once."""
 MOST_MANIFEST = 4 * 1024 * 1024
 MOST_NAME = 1000
-MOST_RELEASE = 200
 
 _KINDS: Mapping[str, SourceMapKind] = {"minified_source": "minified_source", "source_map": "source_map"}
 _METHODS: Mapping[int, str] = {zipfile.ZIP_STORED: "stored", zipfile.ZIP_DEFLATED: "deflated"}

@@ -16,6 +16,3 @@ NOW: Final = "(select service_now())"
 
 NOW_SECONDS: Final = "(select service_seconds())"
 """Whole epoch seconds, as bigint: what deadlines, leases and times of receipt are told in."""
-
-TODAY: Final = "(select service_today())"
-"""Epoch seconds of the present day's UTC midnight, as bigint."""

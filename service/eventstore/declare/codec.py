@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -36,14 +36,6 @@ class EventEnvelope(msgspec.Struct, frozen=True):
     causation_id: str
     recorded_at: int  # microseconds since the epoch
     payload_hash: str  # hex
-
-
-class Hashes(NamedTuple):
-    """The three hashes of one event."""
-
-    payload_hash: bytes
-    leaf: bytes
-    chain: bytes
 
 
 def canonical(value: Any) -> bytes:

@@ -9,7 +9,7 @@ import pytest
 from service.analytics import local
 from service.analytics.local import LocalAnalytics
 from service.analytics.probes import FunnelProbe
-from service.eventstore.connect.clock import DAY, TODAY
+from service.eventstore.connect.clock import DAY
 from statemachines.kernel.readings import ReadFailed
 from tests.support.telemetry import PROJECT, Telemetry
 from tests.support.telemetry import telemetry as telemetry  # noqa: PLC0414 (a fixture is found by name)
@@ -29,7 +29,7 @@ def add(telemetry: Telemetry, seen: list[Seen]) -> None:
 
 
 def today(telemetry: Telemetry) -> int:
-    row = telemetry.connection.execute(f"select {TODAY}".encode()).fetchone()
+    row = telemetry.connection.execute("select service_today()").fetchone()
     assert row is not None
     return int(row[0])
 
