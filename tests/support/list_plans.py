@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import combinations, product
 from types import NoneType, SimpleNamespace, UnionType
@@ -41,7 +41,7 @@ NEWEST = 1_800_000_000
 # way round, so that what the planner knows of a column is wrong for either.
 _KIND = "case when (n > {few}) = (p = 1) then 'frequent' else 'rare' end"
 _EACH = "(values (1, '{project}', {rows}), (2, '{other}', {rows} / 4)) t(p, project, most), generate_series(1, most) n"
-_TABLES: dict[str, str] = {
+_SPECIAL: dict[str, str] = {
     "cases": "insert into cases (project_id, id, revision, case_revision, status, fingerprint, grouping_version, "
     "opened_at) select project, 'case_' || md5(n::text), 1, 1, "
     "case {kind} when 'rare' then 'resolved' else 'open' end, 'f', 1, {newest} - most + n from {each}",
@@ -54,14 +54,6 @@ _TABLES: dict[str, str] = {
     "log_events": "insert into log_events (project_id, received_at, id, level, message, environment, tags, extra, "
     "case_id) select project, {newest} - most + n, 'log_' || n, 'error', 'm', {kind}, '{{}}', '{{}}', "
     "case {kind} when 'rare' then 'case_none' else '{case}' end from {each}",
-    "deploys": "insert into deploys (project_id, id, revision, version, environment, source, trusted, recorded_at) "
-    "select project, 'deploy_' || n, 1, 'v', {kind}, 'ci', true, {newest} - most + n from {each}",
-    "source_maps": "insert into source_maps (project_id, id, kind, release, source_url, sha256, size, blob_id, "
-    "stored_at) select project, 'map_' || n, 'source_map', {kind}, '~/' || n, 's', 1, 'b', "
-    "{newest} - most + n from {each}",
-    "trigger_receipts": "insert into trigger_receipts (project_id, id, revision, automation_id, kind, status, "
-    "issued_at, expires_at, state) select project, 'rcpt_' || n, 1, {kind}, 'material_case', "
-    "case {kind} when 'rare' then 'consumed' else 'closed' end, {newest} - most + n, 0, '{{}}' from {each}",
     # A case has as many as its answer changed; one in seven passed.
     "automation_decisions": "insert into automation_decisions (project_id, id, automation_id, case_id, case_revision, "
     "stage, look, asked_by, code, outcome, policy_sha256, decided_at, inputs, thresholds, checks, material) "
@@ -77,15 +69,15 @@ _TABLES: dict[str, str] = {
     "approvals": "insert into approvals (project_id, id, revision, run_id, automation_id, status, requested_at, "
     "expires_at, state) select project, 'appr_' || n, 1, 'run_' || case {kind} when 'rare' then 1 else n end, "
     "'a', case {kind} when 'rare' then 'approved' else 'expired' end, {newest} - most + n, 0, '{{}}' from {each}",
-    "memberships": "insert into memberships select project, 'mem_' || n, 1, 'usr_' || n, "
-    "case {kind} when 'rare' then 'owner' else 'member' end, {newest} - most + n from {each}",
-    "credentials": "insert into credentials (project_id, id, revision, name, prefix, kind, scopes, created_by, "
-    "created_at, expires_at, secret_hash) select project, 'cred_' || n, 1, 'n', 'p', 'ci_deploy', '{{}}', 'u', "
-    "{newest} - most + n, 1, md5(n::text) from {each}",
-    "api_keys": "insert into api_keys (project_id, id, revision, key_prefix, key_hash, created_at) "
-    "select project, 'key_' || n, 1, 'p', md5(n::text), {newest} - most + n from {each}",
 }
-
+"""Rows of tables whose lists depend on more than their filters; those of any other follow from its columns."""
+_COLUMNS = (
+    "select column_name, data_type, is_nullable = 'NO' and column_default is null "
+    "from information_schema.columns join pg_class on oid = table_name::regclass "
+    "where table_name = %s and is_generated = 'NEVER' and not relispartition"
+)
+_ANY = {"bigint": "1", "integer": "1", "boolean": "n % 2 = 0", "jsonb": "'{{}}'", "ARRAY": "'{{}}'", "text": "{kind}"}
+"""A value of each type of column."""
 
 _TEXTS: Mapping[str, Sequence[str]] = {
     "run_id": ("run_1", "run_none"),
@@ -136,14 +128,23 @@ def _kinds(kind: Any) -> Iterator[Any]:
         yield kind
 
 
-def pages_of(endpoint: Endpoint) -> list[PageQuery]:
-    """The pages of a list that are tried: unfiltered, by each value of each filter, and by values of every two."""
+def query_of(endpoint: Endpoint) -> type[PageQuery]:
+    """What a list may be asked for."""
     query = endpoint.operation.query
     assert isinstance(query, type)
     assert issubclass(query, PageQuery)
-    filters = {
-        field.name: values_of(field) for field in msgspec.structs.fields(query) if field.name not in {"limit", "cursor"}
-    }
+    return query
+
+
+def filters_of(endpoint: Endpoint) -> dict[str, Sequence[Any]]:
+    """What each filter of a list is tried with."""
+    fields = msgspec.structs.fields(query_of(endpoint))
+    return {field.name: values_of(field) for field in fields if field.name not in {"limit", "cursor"}}
+
+
+def pages_of(endpoint: Endpoint) -> list[PageQuery]:
+    """The pages of a list that are tried: unfiltered, by each value of each filter, and by values of every two."""
+    query, filters = query_of(endpoint), filters_of(endpoint)
     tried: list[dict[str, Any]] = [{}]
     tried += [{name: value} for name, values in filters.items() for value in values]
     for (one, some), (other, others) in combinations(filters.items(), 2):
@@ -172,6 +173,7 @@ class Watched(EventStore):
         super().__init__(url, registry())
         self._sql = psycopg.connect(url, autocommit=True)
         self.seen: list[tuple[int, str]] = []  # rows looked at, and the plan
+        self.tables: set[str] = set()  # that were looked at
 
     async def fetch(self, query: str, /, *places: Any, **named: Any) -> list[Row]:
         """Explain a read; either plan may be chosen for a statement that is kept. Of a table nothing is returned."""
@@ -197,6 +199,7 @@ class Watched(EventStore):
             syntax.SQL("explain (analyze, timing off, costs off, format json) {}").format(call)
         ).fetchall()
         self._sql.execute("deallocate watched")
+        self.tables |= set(_relations(plan[0]["Plan"]))
         self.seen.append((sum(_looked_at(plan[0]["Plan"])), f"{mode}: {list(_scans(plan[0]['Plan']))}"))
 
     def close(self) -> None:
@@ -214,6 +217,13 @@ def _looked_at(node: dict[str, Any]) -> Iterator[int]:
         yield round(rows * node["Actual Loops"])
 
 
+def _relations(node: dict[str, Any]) -> Iterator[str]:
+    for inner in node.get("Plans", ()):
+        yield from _relations(inner)
+    if "Relation Name" in node:
+        yield node["Relation Name"]
+
+
 def _scans(node: dict[str, Any]) -> Iterator[str]:
     for inner in node.get("Plans", ()):
         yield from _scans(inner)
@@ -222,16 +232,58 @@ def _scans(node: dict[str, Any]) -> Iterator[str]:
         yield f"{node['Node Type']} {where} {node['Actual Rows']} x {node['Actual Loops']}"
 
 
-def fill_all(url: str, rows: int) -> None:
-    """Fill each table that is listed with so many rows of one project and a quarter of that of another."""
-    kind = _KIND.format(few=FEW)
-    each = _EACH.format(project=PROJECT, other=OTHER, rows=rows)
+def rows_of(table: str, columns: Iterable[tuple[str, str, bool]], filters: Mapping[str, Sequence[Any]]) -> str:
+    """The statement that fills a table: each column that has to be there, and each that a list is filtered by."""
+    values = {}
+    for name, kind, needed in columns:
+        words = filters.get(name, ())
+        if name == "project_id":
+            values[name] = "project"
+        elif name == "id" or (name.endswith("_id") and needed and not words):
+            values[name] = "'id_' || n"
+        elif name.endswith("_at") and needed:
+            values[name] = "{newest} - most + n"
+        elif kind == "text" and words and "rare" not in words:
+            values[name] = f"case {{kind}} when 'rare' then '{words[0]}' else '{words[-1]}' end"
+        elif words or needed:
+            values[name] = _ANY[kind]
+    return f"insert into {table} ({', '.join(values)}) select {', '.join(values.values())} from {{each}}"
+
+
+async def _tables(url: str) -> dict[str, dict[str, Sequence[Any]]]:
+    """The tables of which the lists read pages, each with what it is filtered by."""
+    found: dict[str, dict[str, Sequence[Any]]] = {}
+    async with watched(url) as store:
+        for endpoint in lists().values():
+            store.tables.clear()
+            await _look(store, endpoint, query_of(endpoint)())
+            for table in store.tables:
+                found.setdefault(table, {}).update(filters_of(endpoint))
+    return found
+
+
+async def fill_all(url: str, rows: int) -> None:
+    """Fill each table that a list reads with so many rows of one project and a quarter of that of another."""
+    values = {
+        "kind": _KIND.format(few=FEW),
+        "each": _EACH.format(project=PROJECT, other=OTHER, rows=rows),
+        "newest": NEWEST,
+        "recent": RECENT,
+        "case": CASE,
+        "hash": "0" * 64,
+    }
     with psycopg.connect(url, autocommit=True) as connection:
-        for table, statement in _TABLES.items():
-            connection.execute(
-                statement.format(kind=kind, each=each, newest=NEWEST, recent=RECENT, case=CASE, hash="0" * 64).encode()
-            )
+
+        def fill(table: str, statement: str) -> None:
+            connection.execute(statement.format(**values).encode())
             connection.execute(f"vacuum analyze {table}".encode())
+
+        for table, statement in _SPECIAL.items():
+            fill(table, statement)
+        for table, filters in (await _tables(url)).items():
+            columns = connection.execute(_COLUMNS, (table,)).fetchall()
+            if table not in _SPECIAL and {"project_id", "id"} <= {name for name, *_ in columns}:
+                fill(table, rows_of(table, columns, filters))
 
 
 @asynccontextmanager
@@ -256,11 +308,15 @@ async def check(store: Watched, operation: str) -> list[str]:
     endpoint = lists()[operation]
     for page in pages_of(endpoint):
         store.seen.clear()
-        services = SimpleNamespace(store=store, authenticator=AsyncMock())
-        caller = {"project_id": PROJECT, "user_id": PROJECT, "runner": None, "subject": SimpleNamespace(id=CASE)}
-        call = SimpleNamespace(services=services, query=page, work_on=_carry_out, **caller)
-        await endpoint.handler(cast("Any", call))
+        await _look(store, endpoint, page)
         most = max(rows for rows, _ in store.seen)
-        assert most or page != type(page)(), f"{operation}: put rows of what it lists into _TABLES"
+        assert most or page != type(page)(), f"{operation}: say what its table is filled with"
         wrong += [f"{page}: {rows} rows looked at, {plan}" for rows, plan in store.seen if rows > MOST_ROWS]
     return wrong
+
+
+async def _look(store: Watched, endpoint: Endpoint, page: PageQuery) -> None:
+    services = SimpleNamespace(store=store, authenticator=AsyncMock())
+    caller = {"project_id": PROJECT, "user_id": PROJECT, "runner": None, "subject": SimpleNamespace(id=CASE)}
+    call = SimpleNamespace(services=services, query=page, work_on=_carry_out, **caller)
+    await endpoint.handler(cast("Any", call))

@@ -10,7 +10,7 @@ async def lists(theatre: Theatre, size: Size) -> list[str]:
     """Every list, each of its filters: a page costs what it shows, however much there is."""
     wrong: list[str] = []
     with theatre.cluster.database() as url:
-        list_plans.fill_all(url, size.registers)
+        await list_plans.fill_all(url, size.registers)
         async with list_plans.watched(url) as store:
             for operation in list_plans.lists():
                 wrong += await list_plans.check(store, operation)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 
 import psycopg
@@ -20,7 +21,7 @@ ROWS = 12_000  # `make torture` has 300,000
 @pytest.fixture(scope="module")
 def many_url(cluster: TestCluster) -> Iterator[str]:
     with cluster.database() as url:
-        list_plans.fill_all(url, ROWS)
+        asyncio.run(list_plans.fill_all(url, ROWS))
         yield url
 
 
