@@ -11,6 +11,7 @@ import json
 from typing import Any, Self
 
 import httpx2
+import msgspec
 
 from scripts.bench.work import chains
 from scripts.load import worlds
@@ -28,6 +29,8 @@ from scripts.load.automation_world import (
     onboard,
     open_shop,
 )
+from service.auth.principals import PrincipalKind
+from service.http.edge.routes import built_endpoints
 from statemachines.contracts.playbook import assemble_entry, find_template
 from tests.support import accounts
 from tests.support.playbook_samples import AUTO_MERGE, REVIEW, assertions_of, bindings_of
@@ -35,6 +38,7 @@ from tests.support.server import ServerHandle
 from tests.support.weekly import gap, report_on
 
 HEAD, MERGED = "e" * 40, "f" * 40
+PROJECT = "/v1/projects/{project_id}"
 WAIT = OBSERVATION_SECONDS + SETTLING
 
 
@@ -224,25 +228,25 @@ def connect(tenant: Tenant, shop: Shop) -> None:
     assert tenant.call("POST", "/v1/auth/provider/poll", poll, shop.owner)["status"] == "pending"
 
 
+def reads_of_projects() -> list[str]:
+    """The paths of all reads that are built, need nothing but the project's id, and are open to its owner."""
+    return [
+        operation.path
+        for operation in (endpoint.operation for endpoint in built_endpoints())
+        if operation.method == "GET" and PrincipalKind.KEY in operation.principals
+        if operation.path.startswith(PROJECT) and operation.path.count("{") == 1
+        if operation.query is None or not any(field.required for field in msgspec.structs.fields(operation.query))
+    ]
+
+
 def read_project(tenant: Tenant, shop: Shop) -> None:
     """Call every read of the project."""
     for path in ("/v1/projects", "/v1/usage", "/v1/usage/history", "/v1/billing/status"):
         tenant.call("GET", path, None, shop.owner)
     tenant.call("POST", "/v1/billing/checkout", {"plan": "pro"}, shop.owner)
     tenant.call("POST", "/v1/billing/portal", {}, shop.owner)
-    for what in (
-        "dsn",
-        "next-steps",
-        "health",
-        "credentials",
-        "cases",
-        "deploys?limit=1",
-        "onboarding",
-        "signal-map",
-        "automation-contract",
-        "automation-control",
-    ):
-        tenant.call("GET", f"{shop.path}/{what}", None, shop.owner)
+    for path in (*reads_of_projects(), f"{PROJECT}/deploys?limit=1"):
+        tenant.call("GET", path.replace(PROJECT, shop.path), None, shop.owner)
     tenant.call("POST", f"{shop.path}/dsn/verify", {"dsn": shop.dsn}, shop.owner)
     tenant.call("GET", "/v1/analytics/browser-config", None, shop.dsn)
 
