@@ -76,7 +76,7 @@ def canonical(value: Any) -> bytes:
     try:
         return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
-        raise Wrong("half a surrogate pair is no text") from error
+        raise Wrong("half a surrogate pair is not text") from error
 
 
 def sha256(*parts: bytes) -> bytes:

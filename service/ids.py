@@ -34,12 +34,12 @@ def _random_part() -> str:
 
 
 def new_id(prefix: str) -> str:
-    """Make a fresh id, `<prefix>_<26 characters>`; unguessable (80 random bits); clients never parse it."""
+    """Make a fresh id, `<prefix>_<26 characters>`, with 80 random bits. Clients never parse it."""
     return f"{prefix}_{_time_part(time.time_ns() // 1_000_000)}{_random_part()}"
 
 
 def made_at(prefix: str, id: str) -> int | None:  # noqa: A002
-    """About when an id was made, in epoch seconds by the clock of its machine; None for what is no id of the kind.
+    """About when an id was made, in epoch seconds by the clock of its machine. None for anything but an id of the kind.
 
     It tells where to look first, and nothing is decided by it.
     """

@@ -25,7 +25,7 @@ _own = threading.local()  # A compressor serves one thread at a time, and costs 
 
 
 def pack(value: Mapping[str, Any]) -> bytes | None:
-    """Pack an object; None when it is so small that it stays as it is."""
+    """Pack an object. None for a small one, which stays as it is."""
     text = _encode(value)
     if len(text) < PACKED_FROM:
         return None
@@ -46,5 +46,5 @@ def unpack(packed: bytes) -> dict[str, Any]:
 
 
 def unpacked_size(packed: bytes) -> int:
-    """How many bytes of text unpack would make, as the frame tells; 0 where it does not."""
+    """How many bytes of text unpack would make, by its frame. 0 if the frame gives no size."""
     return max(zstandard.frame_content_size(packed), 0)

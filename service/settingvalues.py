@@ -124,7 +124,7 @@ def http_url(value: str) -> str:
 
 
 def database_url(value: str) -> str:
-    """A PostgreSQL URL; whether the server answers shows at start."""
+    """A PostgreSQL URL. The start shows whether the server answers."""
     url = value.strip()
     if not url.startswith(("postgresql://", "postgres://")):
         raise BadValue("must be a URL like postgresql://user:password@host:5432/database")

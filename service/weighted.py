@@ -11,7 +11,7 @@ V = TypeVar("V")
 
 
 class Weighted(Generic[K, V]):
-    """At most `max_bytes` together, and `max_entry` each; `weigh` says what a value costs in bytes of memory."""
+    """At most `max_bytes` together, and `max_entry` each. `weigh` gives the cost of a value in bytes of memory."""
 
     def __init__(
         self, weigh: Callable[[V], int], *, max_bytes: int, max_entry: int | None = None, max_entries: int = 20_000

@@ -31,7 +31,7 @@ class CheckoutRequest(Closed, frozen=True, kw_only=True):
 
 
 class CheckoutStarted(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of the payment provider, for the person of the account alone (R-BILL-07)."""
+    """A page of the payment provider, for the account holder alone (R-BILL-07)."""
 
     checkout_url: str
     session_id: str

@@ -106,15 +106,15 @@ _REQUEST = {
         "Send a fresh Idempotency-Key of 1-255 visible ASCII characters.",
     ),
     "authorization_pending": code(
-        400, "The code has not been authorised yet.", "Poll again after the interval that was given.", retryable=True
+        400, "Nobody has authorized the code yet.", "Wait for the given interval, then poll again.", retryable=True
     ),
     "slow_down": code(
         400,
-        "Polling is faster than the interval allows.",
+        "You poll faster than the interval allows.",
         "Add five seconds to the interval, then poll.",
         retryable=True,
     ),
-    "access_denied": code(400, "The authorization was denied.", "Start a new device flow if access is still wanted."),
+    "access_denied": code(400, "The authorization was denied.", ("Start a new device flow if you still want access.")),
     "expired_token": code(400, "The device code has expired or was used.", "Start a new device flow."),
     "unauthenticated": code(
         401, "No valid credential was presented.", "Send a live credential as Authorization: Bearer."
@@ -128,7 +128,7 @@ _REQUEST = {
     "quota_exceeded": code(
         402, "The account's quota is used up.", "Read /v1/billing/status, then upgrade or wait for the next period."
     ),
-    "owner_required": code(403, "This operation is reserved for the project's owner.", "Ask an owner to carry it out."),
+    "owner_required": code(403, "This operation is reserved for the project's owner.", ("Ask an owner to do it.")),
     "principal_not_allowed": code(403, "This kind of credential is not accepted here.", _CALLER),
     "scope_missing": code(
         403,
@@ -136,7 +136,7 @@ _REQUEST = {
         "Create a credential that has the scope named in details.",
     ),
     "method_not_allowed": code(
-        405, "This path does not have this method.", "Use one of the methods in the Allow header."
+        405, "This path does not accept this method.", "Use one of the methods in the Allow header."
     ),
     "idempotency_in_progress": code(
         409, "A request with this key is still running.", "Retry the same request after Retry-After.", retryable=True

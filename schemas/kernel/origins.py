@@ -112,7 +112,7 @@ def faults_of(kind: type[msgspec.Struct]) -> Iterator[str]:
         return
     used: set[str] = set()
     yield from (f"{pointer} has no origin" for pointer in _uncovered(kind, "", known, used))
-    yield from (f"{pointer} is no member, or one of another pointer" for pointer in known.keys() - used)
+    yield from (f"{pointer} is not a member, or is one of another pointer" for pointer in known.keys() - used)
 
 
 def _uncovered(kind: type[msgspec.Struct], above: str, known: Origins, used: set[str]) -> Iterator[str]:

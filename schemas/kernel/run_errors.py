@@ -70,7 +70,7 @@ RUN_ERRORS: dict[str, ErrorCode] = {
         "The receipt is over.",
         "Wait for a new receipt for this case.",
         ("The receipt is over.", "Wait for the receipt of the next slot."),
-        ("The receipt is not for this case.", "Read the receipt's detail."),
+        ("The receipt is not for this case.", "Read the receipt, which names its case."),
         ("The receipt cannot be claimed.", "Wait for a new receipt for this case."),
     ),
     "receipt_already_consumed": code(
@@ -120,7 +120,7 @@ RUN_ERRORS: dict[str, ErrorCode] = {
             "The claim holds the case at another revision.",
             "Read the active claim of the case, and continue with its revision.",
         ),
-        ("The case has moved on.", "Read the case again and decide from its present state."),
+        ("The case has changed since you read it.", "Read the case again and decide from its present state."),
         ("The case has reached its limit of merged cases.", "Merge into another case, or split some off first."),
         ("A case cannot be merged into itself.", "Name another case."),
         (
@@ -134,7 +134,7 @@ RUN_ERRORS: dict[str, ErrorCode] = {
         "Wait until that claim has ended.",
         (
             "A runner is working on the case, so its errors must not change.",
-            "Wait until its claim ends, or release the claim, then repeat.",
+            "Wait until its claim ends, or release the claim, then retry.",
         ),
     ),
     "claim_required_for_run": code(
@@ -165,7 +165,7 @@ RUN_ERRORS: dict[str, ErrorCode] = {
     ),
     "stale_state_revision": code(
         409,
-        "The run has moved since this state revision.",
+        "The run has changed since this state revision.",
         "Read the run and decide again whether the command still applies.",
     ),
     "run_transition_not_allowed": code(
@@ -242,9 +242,9 @@ RUN_ERRORS: dict[str, ErrorCode] = {
         "Readiness of the pull request has not been proven.",
         "Let CI prove checks_passed for this head first.",
         ("No grant for a pull request was consumed.", "Consume the grant first."),
-        ("The pull request has not been proven open.", "Prove the earlier observations first."),
+        ("CI has not proven that the pull request is open.", "Prove the earlier observations first."),
         ("No grant for auto-merge was consumed.", "Prove the earlier observations first."),
-        ("Auto-merge has not been proven on.", "Prove the earlier observations first."),
+        ("CI has not proven that auto-merge is on.", "Prove the earlier observations first."),
         ("The run ends with a report: it has no pull request.", "Read the run and follow its next_action."),
     ),
     "pr_proof_mismatch": code(
@@ -256,7 +256,10 @@ RUN_ERRORS: dict[str, ErrorCode] = {
         ("Branch protection is not enforced.", "Report the pull request exactly as it was granted."),
         ("The pull request is still a draft.", "Report the pull request exactly as it was granted."),
         ("The merge method is not the granted one.", "Report the pull request exactly as it was granted."),
-        ("This observation has been proven otherwise.", "Report the pull request exactly as it was granted."),
+        (
+            "This observation was already proven with other values.",
+            "Report the pull request exactly as it was granted.",
+        ),
         ("The pull request is not the one that was proven ready.", "Name the proven pull request."),
         ("The pull request is not the one that was granted.", "Report the pull request of the grant."),
         ("The checks are not the required ones.", "Report the pull request exactly as it was granted."),

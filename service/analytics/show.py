@@ -13,8 +13,8 @@ _NEXT = {
     Status.EXPIRED: "The connection expired. Start another one with POST /v1/auth/provider.",
 }
 _NEXT_AFTER_DENIAL = {
-    Reason.HUMAN: "The human said no. Ask them before starting another connection.",
-    Reason.WRITE_SCOPE: "The provider granted more than reading, which is refused. Grant read scopes only.",
+    Reason.HUMAN: "The human refused. Ask them before you start another connection.",
+    Reason.WRITE_SCOPE: ("The provider granted more than read access, so it was refused. Grant read scopes only."),
     Reason.MISSING_SCOPE: "The grant must cover the project, with project:read and query:read.",
 }
 

@@ -160,7 +160,7 @@ class Payments:
             try:
                 return _seen(answer.data, answer.headers["date"])
             except (LookupError, TypeError, ValueError):
-                raise PaymentProviderUnavailable("The payment provider sent an answer that is no page.") from None
+                raise PaymentProviderUnavailable("The answer of the payment provider is not a page.") from None
 
         return await self._ask(ask)
 

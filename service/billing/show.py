@@ -34,11 +34,11 @@ from service.eventstore.connect.clock import DAY
 
 _ADVICE: Mapping[QuotaState, str] = {
     "ok": "Nothing to do: usage is well within the plan.",
-    "near": "Tell the account's person that usage comes near the cap of the plan.",
-    "over": "Tell the account's person that the cap is used up. More events are taken in all the same.",
+    "near": "Tell the account holder that usage is close to the cap of the plan.",
+    "over": "Tell the account holder that the cap is used up. The service still accepts events.",
 }
 
-_DUE = "Tell the account's person that a payment is due"
+_DUE = "Tell the account holder that a payment is due"
 _PORTAL = "; POST /v1/billing/portal lets you fix it."
 _MOST_TEXT = 255
 
@@ -78,7 +78,7 @@ def notice(standing: AccountStanding) -> BillingNotice | None:
     used, cap = f"{standing.total.events:,}", f"{standing.cap:,}"
     said = f"The account has used {used} of the {cap} events of its plan this month."
     if standing.over:
-        said += " More are taken in, but the plan no longer covers them."
+        said += " The service accepts more, but the plan no longer covers them."
     return BillingNotice(
         should_notify_human=standing.notify,
         message_for_human=said,
@@ -127,14 +127,14 @@ def checkout(plan: PaidPlan, page: Page) -> CheckoutStarted:
         session_id=page.session_id,
         plan=plan,
         price_id=page.price_id,
-        next_action="Show the link to the account's person, and read /v1/billing/status once they have paid.",
+        next_action=("Show the link to the account holder, and read /v1/billing/status once they have paid."),
     )
 
 
 def portal(page: Page) -> PortalStarted:
     """Where a person changes or ends a subscription."""
     return PortalStarted(
-        url=page.url, session_id=page.session_id, next_action="Show the link to the account's person alone."
+        url=page.url, session_id=page.session_id, next_action=("Show the link to the account holder alone.")
     )
 
 
@@ -147,9 +147,9 @@ def notification(body: Mapping[str, Any], user_id: str | None, held: Held | None
         user_id=user_id,
         plan=None if held is None else held.plan,
         billing_status=None if held is None else held.status,
-        next_action="Nothing to do: it is recorded."
+        next_action="Nothing to do: the notification is recorded."
         if held is not None
-        else "Nothing to do: it is about nothing here.",
+        else "Nothing to do: the notification concerns no account of this service.",
     )
 
 

@@ -171,7 +171,7 @@ def _role(connection: psycopg.Connection[Any], settings: Settings) -> Iterator[F
             "" if settings.embedded else "; SERVICE_MIGRATION_DATABASE_URL separates the owner from the serving role"
         )
         result = WRONG if parted else OK if settings.embedded else WARNING
-        yield Finding("role", result, f"{role.name} owns the tables, and could take their guards away{advice}")
+        yield Finding("role", result, f"{role.name} owns the tables, and can drop their guards{advice}")
     else:
         yield Finding("role", OK, f"{role.name} owns no table, and can append to the history alone")
 
@@ -205,11 +205,13 @@ def _doubtful(settings: Settings) -> Iterator[Finding]:
     """Settings that are read and mean nothing, or not what they look like."""
     doubts = []
     if os.environ.get("SERVICE_TEST_CLOCK", "").lower() in YES and settings.test_token is None:
-        doubts.append("SERVICE_TEST_CLOCK means nothing without SERVICE_TEST_TOKEN.")
+        doubts.append("SERVICE_TEST_CLOCK has no effect without SERVICE_TEST_TOKEN.")
     if settings.payment_api_key is not None and settings.payment_webhook_secret is None:
-        doubts.append("SERVICE_PAYMENT_API_KEY sells plans. Without SERVICE_PAYMENT_WEBHOOK_SECRET nobody gets one.")
+        doubts.append(
+            "SERVICE_PAYMENT_API_KEY sells plans, but nobody gets one without SERVICE_PAYMENT_WEBHOOK_SECRET."
+        )
     if urlsplit(settings.base_url).path.strip("/"):
-        doubts.append("SERVICE_BASE_URL has a path: the service answers at the root of its address alone.")
+        doubts.append("SERVICE_BASE_URL has a path, but the service answers only at the root of its address.")
     if doubts:
         yield Finding("doubtful", WARNING, " ".join(doubts))
 

@@ -29,7 +29,7 @@ def list_(as_json: bool) -> None:
         [dict(zip(COLUMNS, row, strict=True)) for row in rows],
         COLUMNS,
         as_json=as_json,
-        empty="No job waits or failed.",
+        empty="No job is waiting, and none has failed.",
     )
 
 

@@ -58,10 +58,10 @@ def _print(tally: StopTally, effects: list[StartedGrant]) -> None:
     for effect in effects[:MOST_EFFECTS]:
         say(
             f"Begun before, and not stopped: {effect.kind} of {effect.run_id} in {effect.project_id} "
-            f"({effect.grant_id}, {effect.status}). Its proof by CI stays possible."
+            f"({effect.grant_id}, {effect.status}). CI can still prove it."
         )
     if len(effects) > MOST_EFFECTS:
-        say(f"Only the first {MOST_EFFECTS} of what had begun are named.")
+        say(f"Only the first {MOST_EFFECTS} of these calls are listed.")
     for project_id, reason in tally.not_stopped:
         say(f"Not stopped: {project_id} ({reason}).", err=True)
 

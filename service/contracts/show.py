@@ -128,7 +128,7 @@ def enabled(result: Enabled) -> EnableAnswer:
         next_action=(
             "Let the scheduler wake the runner of each enabled automation."
             if still
-            else "The contract has moved on since this receipt: read its state here before anything else."
+            else "The contract has changed since this receipt. Read its present state here first."
         ),
     )
 

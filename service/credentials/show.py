@@ -31,7 +31,7 @@ def credential_created(standing: CredentialStanding, secret: str) -> CredentialC
     return CredentialCreatedBody(
         **metadata_of(*standing),
         credential=secret,
-        next_action=f"Put the secret into {ENV_VARS[standing.row.kind]} where it is used; it is not shown again.",
+        next_action=f"Store the secret as {ENV_VARS[standing.row.kind]} where it is used. It is not shown again.",
     )
 
 
@@ -49,7 +49,7 @@ def credential_list(credentials: Sequence[CredentialStanding], cursor: str | Non
 
 def credential_revoked(standing: CredentialStanding) -> CredentialRevokedBody:
     """A credential as it ended."""
-    next_action = "Remove the secret from wherever it was kept."
+    next_action = "Remove the secret from every place that stores it."
     return CredentialRevokedBody(**metadata_of(*standing), next_action=next_action)
 
 

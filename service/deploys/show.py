@@ -11,8 +11,8 @@ from service.deploys.reads import Noted
 _NEXT_TRUSTED = "Nothing to do. Record the next deploy after it has succeeded."
 _NEXT_UNTRUSTED = "Nothing to do. For trusted attribution, record deploys with a CI credential."
 _NEXT_ELSEWHERE = (
-    "This deploy verifies nothing: the run that waits for this commit waits for its deploy to awaited_environment. "
-    "Record that one too, once it has succeeded."
+    "This deploy verifies nothing: a run waits for this commit in awaited_environment. Record "
+    "that deploy too, after it has succeeded."
 )
 _NEXT_OF_SOME = "Compare a case's first_seen_at with the deploys before it."
 _NEXT_OF_NONE = "Record deploys from CI with POST /v1/deploys/ after each that succeeded."

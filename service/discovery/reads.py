@@ -65,7 +65,7 @@ async def readiness(store: EventStore, settings: Settings) -> Ready:
 def _reason(error: Exception) -> str:
     """Why the database cannot be used: it is silent, none of its connections is to be had, or it said an error."""
     if isinstance(error, PoolTimeout):
-        return "no connection to it is to be had"
+        return "no connection to it is free"
     return type(error).__name__ if isinstance(error, psycopg.Error) else f"no answer within {ANSWER_SECONDS} s"
 
 

@@ -120,7 +120,7 @@ class Cluster:
                 os.kill(pid, number)
             if self._ended(pid, seconds):
                 return
-        raise EmbeddedError(f"The PostgreSQL server with process number {pid} does not end.")
+        raise EmbeddedError(f"The PostgreSQL server with process number {pid} does not stop.")
 
     def leave(self) -> None:
         """Leave the server running: other processes use it."""

@@ -158,7 +158,7 @@ class EventStore:
             yield
 
     async def fetch(self, query: str, /, *places: Any, **named: Any) -> list[Row]:
-        """Run a read and return its rows as tuples; its values by place or by name. Raises as Reader.connection."""
+        """Run a read and return its rows as tuples, its values by place or by name. Raises as Reader.connection."""
         return await self.reads.fetch(query, *places, **named)
 
     async def fetch_planned(self, query: str, /, *places: Any, **named: Any) -> list[Row]:
@@ -177,7 +177,7 @@ class EventStore:
         return await self.reads.find(table, where, *params, order_by=order_by, limit=limit)
 
     def last_known(self, table: Table[R], project_id: str, id: str) -> R | None:  # noqa: A002
-        """Return a row as this process last committed or loaded it; None when it knows nothing of it.
+        """Return a row as this process last committed or loaded it. None for an unknown row.
 
         Others may have changed it since: good for finding out what a command has to lock, never for an answer.
         """

@@ -18,7 +18,9 @@ from statemachines.billing.subscription import SubscriptionActivated
 SETTLE = "billing.settle"
 RECONCILE = "billing.reconcile"
 READ = Counter("service_subscriptions_read", "Subscriptions that were read at the payment provider.")
-CORRECTED = Counter("service_subscriptions_corrected", "Subscriptions that were not as the payment provider had them.")
+CORRECTED = Counter(
+    "service_subscriptions_corrected", ("Subscriptions that differed from those of the payment provider.")
+)
 
 
 async def settle_subscriptions(services: Services, _: Mapping[str, Any]) -> None:

@@ -28,7 +28,7 @@ GUIDANCE: dict[Status, Guidance] = {
         id="review_exact_plan",
         operation="review",
         requires_human=True,
-        instruction="Put this exact plan before the responsible human and carry their decision back.",
+        instruction="Show this exact plan to the responsible human, and send their decision.",
         checklist=(
             (
                 "Present the audited history window and its query receipt by themselves, and the source targets by "
@@ -76,7 +76,7 @@ GUIDANCE: dict[Status, Guidance] = {
                 "Set the runtime marker: in the browser as the session storage item service_onboarding_proof, on the "
                 "server as the environment variable SERVICE_ONBOARDING_PROOF."
             ),
-            "See to it that each captured event carries the marker as its property service_onboarding_proof.",
+            ("Make sure that each captured event carries the marker as its property service_onboarding_proof."),
             (
                 "Deploy the final commit from CI, and record the deploy with the CI marker in the header "
                 "X-Service-Onboarding-Proof."

@@ -68,7 +68,7 @@ def wait_for_port(host: str, port: int, seconds: float) -> None:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except OSError as error:
-        raise CannotListen(f"SERVICE_HOST is no address of this machine: {host}.") from error
+        raise CannotListen(f"SERVICE_HOST is not an address of this machine: {host}.") from error
     give_up = time.monotonic() + seconds
     while True:
         with socket.socket(family, kind, protocol) as probe:
@@ -79,7 +79,7 @@ def wait_for_port(host: str, port: int, seconds: float) -> None:
                 if error.errno != errno.EADDRINUSE or time.monotonic() > give_up:
                     reason = os.strerror(error.errno or 0)
                     raise CannotListen(
-                        f"Port {port} of {host} cannot be had ({reason}); stop who has it or set SERVICE_PORT."
+                        f"Port {port} of {host} is not free ({reason}). Stop its program or set SERVICE_PORT."
                     ) from error
             else:
                 return

@@ -142,7 +142,9 @@ def decide_remove(state: Membership, now: int, *, other_owners: Sequence[str]) -
     if state.status is Status.REMOVED:
         return []
     if state.status is Status.ABSENT:
-        raise MemberNotFound("This person is no member of the project.", next_action="List the members of the project.")
+        raise MemberNotFound(
+            "This person is not a member of the project.", next_action="List the members of the project."
+        )
     if state.status is Status.OWNER and not other_owners:
         raise LastOwner("This person is the only owner.", next_action="Make another member an owner first.")
     return [MembershipRemoved(now)]

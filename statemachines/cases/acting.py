@@ -46,7 +46,7 @@ class Merge(NamedTuple):
 def require_revision(state: Case, case_revision: int) -> None:
     """Refuse unless the case is as whoever asks has seen it. Raises CaseConflict."""
     if state.revision != case_revision:
-        raise CaseConflict("The case has moved on.", next_action=_READ, case_revision=state.revision)
+        raise CaseConflict("The case has changed since you read it.", next_action=_READ, case_revision=state.revision)
 
 
 def require_actionable(state: Case, event: type[Event]) -> None:

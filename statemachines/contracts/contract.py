@@ -325,8 +325,8 @@ def _require_automation(state: Contract, automation_id: str) -> Automation:
 
 
 def _require_current(state: Contract, if_match: str | None) -> None:
-    read_again = "Read the contract again, review it, and repeat only if the wish still holds."
-    require_same(if_match, state.etag, "The contract has moved on since it was read.", read_again)
+    read_again = "Read the contract again, review it, and retry only if you still want the change."
+    require_same(if_match, state.etag, "The contract has changed since you read it.", read_again)
 
 
 def evolve(state: Contract, event: Any) -> Contract:

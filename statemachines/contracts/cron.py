@@ -87,7 +87,7 @@ def parse_cron(text: str) -> Cron:
         either_day=not (parts[2].startswith("*") or parts[4].startswith("*")),
     )
     if _longest_gap(cron) > LONGEST_GAP_DAYS:
-        raise InvalidSchedule("The schedule has to fire at least once in any 366 days.")
+        raise InvalidSchedule("The schedule must fire at least once in any 366 days.")
     return cron
 
 

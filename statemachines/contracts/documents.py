@@ -111,7 +111,7 @@ def _automation_id(entry: Any) -> str | None:
 
 def _check_entry(entry: Any, path: str) -> Iterator[Problem]:
     if not isinstance(entry, dict):
-        yield Problem(path, INVALID, "Has to be an object.")
+        yield Problem(path, INVALID, "Must be an object.")
         return
     for name in entry:
         if name not in _MEMBERS:
@@ -149,7 +149,7 @@ def _check_parts(template: Template, entry: dict[str, Any], path: str) -> Iterat
 
 def _check_policy(rendered: dict[str, Any], sent: Any, path: str) -> Iterator[Problem]:
     if not isinstance(sent, dict):
-        yield Problem(path, INVALID, "Has to be an object.")
+        yield Problem(path, INVALID, "Must be an object.")
         return
     if "workflow" in sent and not _same(sent["workflow"], rendered["workflow"]):
         yield Problem(f"{path}.workflow", WORKFLOW, "Only the published workflow of this playbook can be enabled.")

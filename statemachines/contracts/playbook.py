@@ -185,10 +185,10 @@ def _check_agreement(bindings: Any, path: str) -> Iterable[Problem]:
     """Rules over several values, or beyond what a pattern says; values of a wrong type were reported already."""
     works, executes = _value(bindings, "runner.provider"), _value(bindings, "execution.provider")
     if isinstance(works, str) and isinstance(executes, str) and works != executes:
-        yield Problem(f"{path}.execution.provider", INVALID, "Has to equal runner.provider.")
+        yield Problem(f"{path}.execution.provider", INVALID, "Must equal runner.provider.")
     repository = _value(bindings, "runner.repository")
     if isinstance(repository, str) and not _has_host(repository):
-        yield Problem(f"{path}.runner.repository", INVALID, "Has to name a host, and a valid port if any.")
+        yield Problem(f"{path}.runner.repository", INVALID, "Must name a host, and a valid port if any.")
     window = _value(bindings, "verification.observation_window_seconds")
     wait = _value(bindings, "verification.max_wait_seconds")
     if isinstance(window, int) and isinstance(wait, int) and wait < window:

@@ -108,4 +108,4 @@ def problems(shape: Any, value: Any, path: str) -> list[Problem]:
 
 def _problem(fault: Fault) -> Problem:
     said = {MISSING: "Is required.", UNKNOWN: "Is not a field here."}
-    return Problem(fault.path, fault.code, said.get(fault.code, f"Has to be {fault.expected}."))
+    return Problem(fault.path, fault.code, said.get(fault.code, f"Must be {fault.expected}."))

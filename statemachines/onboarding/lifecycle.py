@@ -319,8 +319,8 @@ def require_reviewable(state: Onboarding, plan_sha256: str, if_match: str | None
         )
 
 
-_MOVED = "The onboarding has moved on since that etag was read."
-_READ_AGAIN = "Read the onboarding again and repeat the step only if it still applies."
+_MOVED = "The onboarding has changed since you read that etag."
+_READ_AGAIN = "Read the onboarding again and retry the step only if it still applies."
 
 
 def stale(state: Onboarding) -> PreconditionFailed:

@@ -25,8 +25,8 @@ _encode = msgspec.json.Encoder().encode
 
 MAX_ISSUES = 50  # that a refusal names; a plan has thousands of places
 ONE_SAFE_FAILURE = "Exactly one failure carries safe_live_proof true."
-PERSONAL_NAME = "The name means direct personal data."
-SECRET_NAME = "The name means a secret."  # noqa: S105 - a sentence, not a secret
+PERSONAL_NAME = "The name suggests direct personal data."
+SECRET_NAME = "The name suggests a secret."  # noqa: S105 - a sentence, not a secret
 HOLDS_SECRET = "The text holds a credential of this service."  # noqa: S105 - a sentence, not a secret
 NOT_RELATIVE = "The file is a path inside the repository: no root, drive, scheme, backslash or '..'."
 WINDOW_ORDER = "The window does not end before it begins."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from service.settings import settings_table
 
 SCHEMA = build_document(bind(all_endpoints()), "http://127.0.0.1")
 ROOT = Path(__file__).parents[2]
+ROOMS = ("service", "statemachines", "projections", "schemas")
 PAGES = [
     *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")),
     *(page for part in ("tutorial", "how-to", "explanation") for page in sorted((ROOT / "docs" / part).glob("*.md"))),
@@ -23,7 +25,10 @@ PAGES = [
 WORST = re.compile(
     r"nobody's word|whether anybody|as may (?:run )?at once|has to be done|(?:has|have) to be at (?:least|most)"
     r"|what became of|what is new|what was too new|takes? a DSN only|who asks|whoever|whatever is|goes on by itself"
-    r"|in the place of|is to be had|may do nothing else|stands? behind|turns by itself|not looked at again",
+    r"|in the place of|is to be had|may do nothing else|stands? behind|turns by itself|not looked at again"
+    r"|has moved on|the wish still|are taken in|is taken apart|so long an|out of attention|gave it up"
+    r"|\bhas to (?:be|equal|name|fire)\b"
+    r"|is no (?:archive|page|member|source map|text)\b|sign of life|could be had|cannot be had",
     re.IGNORECASE,
 )
 
@@ -36,9 +41,22 @@ def said() -> Iterator[tuple[str, str]]:
     for code, error in CATALOGUE.items():
         for text in error.texts:
             yield code, f"{text.message} {text.next_action}"
+    yield from sentences()
     yield "settings", settings_table()
     yield "command line", command_line()
     yield from described(SCHEMA)
+
+
+def sentences() -> Iterator[tuple[str, str]]:
+    """Every text of three words or more in the code, docstrings aside: messages, advice, help and lines of output."""
+    for room in ROOMS:
+        for file in sorted((ROOT / room).rglob("*.py")):
+            tree = ast.parse(file.read_text(encoding="utf-8"))
+            stated = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+            for node in ast.walk(tree):
+                match node:
+                    case ast.Constant(value=str(text)) if id(node) not in stated and text.count(" ") >= 2:
+                        yield f"{file.relative_to(ROOT)}:{node.lineno}", text
 
 
 def described(part: object, place: str = "schema") -> Iterator[tuple[str, str]]:

@@ -17,7 +17,10 @@ def test_it_is_answered_in_time(server_factory: ServerFactory):
     """A read is not done, and may be repeated; of a write that has begun nobody knows, which is what it is told."""
     server = server_factory.prepare()
     server.start()
-    said = {"GET": "This could not be read in time.", "POST": "Whether this was carried out could not be established"}
+    said = {
+        "GET": "This could not be read in time.",
+        "POST": "The service could not tell in time whether it carried this out",
+    }
     with server.client() as client:
         key = sign_in(client, server.internal_token)
         create_project(client, key)

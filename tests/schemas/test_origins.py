@@ -74,7 +74,7 @@ def test_a_member_without_an_origin_stops_the_start() -> None:
 
     assert originated(Whole) is Whole
     assert list(faults_of(Grown)) == ["/more has no origin"]
-    unknown = [f"/inner/{name} is no member, or one of another pointer" for name in ("seen", "told")]
+    unknown = [f"/inner/{name} is not a member, or is one of another pointer" for name in ("seen", "told")]
     assert sorted(faults_of(Short)) == unknown
     assert list(faults_of(Plain)) == ["no origins"]
     with pytest.raises(AssertionError, match="/more has no origin"):

@@ -1,4 +1,4 @@
-"""Wire contract of what an OpenTelemetry exporter is answered; in protobuf the messages are the same (G-142)."""
+"""Wire contract of the answers to an OpenTelemetry exporter. In protobuf the messages are the same (G-142)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wire contract of the routes that PostHog's SDKs send to: the answers; PostHog describes what is sent (G-142)."""
+"""Wire contract of the answers to PostHog's SDKs. PostHog describes the requests (G-142)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wire contract of the routes that Sentry's SDKs send to: the answer; what they send is described by Sentry (G-142)."""
+"""Wire contract of the answers to Sentry's SDKs. Sentry describes the requests (G-142)."""
 
 from __future__ import annotations
 

@@ -119,14 +119,14 @@ def _wait(unit: Unit, sign_in: Stream, code_hash: str) -> Refused:
     if early:
         return Refused(
             SlowDown(
-                "Polling is faster than the interval allows.",
+                "You poll faster than the interval allows.",
                 next_action="Wait for the seconds in details.interval between polls.",
                 interval=pace.interval,
             )
         )
     return Refused(
         AuthorizationPending(
-            "The code has not been authorised yet.",
+            "Nobody has authorized the code yet.",
             next_action="Poll again after the seconds in details.interval.",
             interval=pace.interval,
         )

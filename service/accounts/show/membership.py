@@ -24,7 +24,7 @@ _CONSEQUENCES = {
     "member": ["You can read the project and work on its cases. Owners see your mail address."],
     "owner": [
         "You can do everything in the project, also delete it. Other owners see your mail address.",
-        "Your account may come to pay for the project, once the owners before you have left.",
+        "If the owners before you leave, your account pays for the project.",
     ],
 }
 
@@ -76,7 +76,7 @@ def invitation_revoked(invitation_id: str) -> InvitationRevokedBody:
 def offered(found: Offered) -> InvitationBody:
     """An invitation as the person with its address sees it."""
     row = found.invitation
-    accept = f"Accept it with POST /v1/members/invitations/{row.id}/accept, or leave it."
+    accept = f"Accept it with POST /v1/members/invitations/{row.id}/accept, or ignore it."
     done = f"Read the project with GET /v1/projects/{row.project_id}/health."
     return InvitationBody(
         invitation_id=row.id,

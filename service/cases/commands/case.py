@@ -241,5 +241,5 @@ def _require_unclaimed(unit: Unit, around: _Around) -> None:
         if runs or lease_live(chain.claim, chain.lease, unit.now):
             raise CaseAlreadyClaimed(
                 "A runner is working on the case, so its errors must not change.",
-                next_action="Wait until its claim ends, or release the claim, then repeat.",
+                next_action="Wait until its claim ends, or release the claim, then retry.",
             )

@@ -35,7 +35,7 @@ _MERGED = "Read the case named by merged_into: it has the errors of this one."
 _NEXT = {
     "open": "Find the cause, or record your action.",
     "resolved": "Nothing to do unless the error returns.",
-    "ignored": "Nothing has to be done.",
+    "ignored": "Nothing to do.",
     "merged": _MERGED,
     "overflow": "Find out why every error is different. New errors open cases again in the next hour.",
 }
@@ -144,7 +144,7 @@ def _grouping(bundle: CaseBundle) -> CaseGrouping:
     """Say why errors are in this case, as far as the latest one that is kept tells."""
     row = bundle.case
     if is_overflow(row.fingerprint):
-        reason = "Errors that were new in one hour when there was no more room for cases of their own."
+        reason = "New errors of one hour beyond the limit of new cases."
         return CaseGrouping(version=0, evidence=[], reason=reason)
     grouped_by = bundle.evidence.grouped_by
     looked_at = grouped_by.partition(":")[2].split("+") if grouped_by else ["message"]
@@ -162,7 +162,7 @@ _AFTER = {
     "open": "The case is open. Record your next action.",
     "resolved": "Nothing to do. An error of a later release opens the case again.",
     "ignored": "Nothing to do. Reopen the case when it matters again.",
-    "overflow": "Nothing has to be done.",
+    "overflow": "Nothing to do.",
     "merged": _MERGED,
 }
 
@@ -198,7 +198,7 @@ def commented(written: Written) -> CaseCommented:
 
 _AFTER_RUN = {
     "pr_opened": "Review the pull request, and record the deploy that brings it.",
-    "escalated": "Find the cause yourself: the agent gave it up.",
+    "escalated": "Find the cause yourself: the agent gave up.",
     "marked_spurious": "Nothing to do. Reopen the case if it matters after all.",
     "failed": "Read why it failed, then let an agent try again.",
 }

@@ -39,7 +39,7 @@ def created(project_id: str, rule: SuppressionRule) -> SuppressionCreated:
 
 def removed(project_id: str, suppression_id: str) -> SuppressionRemoved:
     """Show that a rule is no more."""
-    following = "Reopen the cases that it took out of attention where they matter again."
+    following = "Reopen the cases it closed or ignored if they matter again."
     return SuppressionRemoved(id=suppression_id, project_id=project_id, next_action=following)
 
 

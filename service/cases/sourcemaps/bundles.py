@@ -77,7 +77,7 @@ class OpenBundle:
         try:
             self._archive = zipfile.ZipFile(cast("BinaryIO", _Directory(file)))
         except _BROKEN as error:
-            raise BadBundle("The bundle is no archive.") from error
+            raise BadBundle("The bundle is not a zip archive.") from error
         members = self._archive.namelist()
         if len(members) > MOST_ENTRIES:
             raise BadBundle(f"The bundle holds more than {MOST_ENTRIES} files.")
@@ -96,7 +96,7 @@ class OpenBundle:
         except KeyError as error:
             raise BadBundle("The bundle has no manifest.") from error
         if about.compress_type not in _METHODS:
-            raise BadBundle(f"A file of the bundle is not {' or '.join(_METHODS.values())}: pack it so.")
+            raise BadBundle(f"A file of the bundle is packed otherwise than {' or '.join(_METHODS.values())}.")
         try:
             with self._archive.open(about) as opened:
                 while piece := opened.read(size):
@@ -146,7 +146,7 @@ def read_manifest(text: bytes, members: frozenset[str], release: str | None) -> 
 def _type(about: Mapping[str, Any]) -> str:
     found = about.get("type", "")
     if not isinstance(found, str):
-        raise BadBundle("The manifest of the bundle names a type that is no text.")
+        raise BadBundle("A type in the manifest of the bundle is not text.")
     return found
 
 
@@ -154,7 +154,7 @@ def _joined(url: str, reference: str) -> str:
     try:
         return urljoin(url, reference)
     except ValueError as error:
-        raise BadBundle("The manifest of the bundle names an address that is none.") from error
+        raise BadBundle("An address in the manifest of the bundle is not valid.") from error
 
 
 def _header(about: Mapping[str, Any], name: str) -> str | None:

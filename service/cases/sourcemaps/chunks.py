@@ -145,7 +145,7 @@ def _header(value: bytes) -> tuple[str, Mapping[str, str]]:
 
 
 def _bad(reason: str) -> InvalidPayload:
-    return InvalidPayload("The body is not the form of this operation.", invalid=[("", f"the body {reason}")])
+    return InvalidPayload("The body is not the multipart form of this operation.", invalid=[("", f"the body {reason}")])
 
 
 async def store_form(

@@ -67,7 +67,7 @@ class ProjectFull(Refusal):
 
     def __init__(self, held: int) -> None:
         super().__init__(
-            "The source maps of this project would be larger together than they may be.",
+            "The source maps of this project would exceed their total size limit.",
             next_action="Delete files of releases you no longer run with DELETE on their ids, then retry.",
             max_bytes=MAX_PROJECT_BYTES,
             project_bytes=held,

@@ -44,7 +44,7 @@ def list_(project_id: str, as_json: bool) -> None:
 def remove(project_id: str, person: str) -> None:
     """Remove PERSON from a project. After this returns, nothing that began later by that right commits."""
     user_id = with_store(lambda store: _remove(store, project_id, person))
-    say(f"{user_id} is no member of {project_id} any more.")
+    say(f"{user_id} is no longer a member of {project_id}.")
 
 
 async def _add(store: EventStore, project_id: str, person: str, role: str) -> str:

@@ -81,7 +81,7 @@ def back_up(settings: Settings, file: Path, report: Report, *, force: bool = Fal
         for _ in read_sql(draft, tally, lambda done: report(len(rows) + done, 2 * len(rows))):
             pass
         if tally.rows != +rows or tally.extent != extent:
-            raise click.ClickException(f"What was written differs from the database: {tally.extent}, not {extent}.")
+            raise click.ClickException(f"The written file differs from the database: {tally.extent}, not {extent}.")
         _refuse_existing(file, force=force)  # it may have come up meanwhile
         draft.replace(file)
     finally:

@@ -40,8 +40,9 @@ def explain(error: Exception) -> str | None:
             sentence = str(error)
         case psycopg.errors.InsufficientPrivilege():
             sentence = (
-                f"The role of SERVICE_DATABASE_URL may not do this ({str(error).strip()}). A role that only reads gets "
-                "its rights by `service db grant-auditor`, the one that serves by `service db migrate`."
+                f"The role of SERVICE_DATABASE_URL may not do this ({str(error).strip()}). "
+                "`service db grant-auditor` grants rights to a role that only reads, `service db migrate` to the one "
+                "that serves."
             )
         case RebuildRunning():
             sentence = f"The read model is in use, or another process is rebuilding it: {error}"

@@ -33,7 +33,7 @@ def require_current(settings: Settings) -> None:
     wrong = [found for found in standings if not migrations.serves([found])]
     if wrong and all(standing is MigrationStanding.PENDING for _, standing in standings):
         raise MigrationError(
-            f"There is nothing of the service in {place_of(settings)}. Name the database that holds its data, or run "
+            f"There is no data of the service in {place_of(settings)}. Name the database that holds it, or run "
             "`service db migrate` or `service serve` to begin in this one."
         )
     if wrong:

@@ -147,7 +147,7 @@ def read_source(scene: Scene, runner: Api, run: dict[str, Any]) -> dict[str, Any
 def report(scene: Scene, runner: Api, run: dict[str, Any], source: dict[str, Any]) -> None:
     """Try to record a number that the source does not have, then record what it says."""
     stage, path = scene.stage, f"/v1/automation-runs/{run['run_id']}/actions/record-report"
-    stage.step("The runner reports: every number has to be the source's")
+    stage.step("The runner reports: every number must be the source's")
     document = draw_up(source)
     fence = {"state_revision": source["state_revision"], "lease_epoch": run["lease_epoch"]}
     wrong = {**document, "findings": [{**document["findings"][0], "current_value": AFTER[2] + 1}]}

@@ -66,7 +66,7 @@ class Meaning(Enum):
     """What an error says about the transaction, and whose fault it is."""
 
     NOT_CONNECTED = "nothing was sent: certainly not done"
-    IN_DOUBT = "the session is lost, and nobody knows what became of its transaction"
+    IN_DOUBT = "the session is lost, and the outcome of its transaction is unknown"
     OUT_OF_TIME = "certainly rolled back, and the session lost: the transaction took longer than any may"
     TRY_AGAIN = "certainly rolled back; the same may succeed in another transaction"
     CALLERS_DATA = "rolled back, and will be each time: the caller sent what no column holds"

@@ -114,7 +114,7 @@ def check_guards(connection: Connection, *, parted: bool = False) -> Iterator[We
     if serving.appends and serving.superuser:
         yield Weakness("superuser_serves", f"{serving.name} is a superuser, whom no guard stops")
     elif serving.appends and serving.owns and parted:
-        yield Weakness("owner_serves", f"{serving.name} owns the tables, and can take their guards away")
+        yield Weakness("owner_serves", f"{serving.name} owns the tables, and can drop their guards")
 
 
 def serving_role(connection: Connection) -> Serving:

@@ -162,7 +162,7 @@ def let_read(owner: Connection, role: str, reader: ReadingRole) -> list[str]:
     superuser, owns, appends = _judged(owner, role)
     if superuser or owns or appends:
         why = "a superuser" if superuser else "the owner of the tables" if owns else "the role that serves"
-        raise RoleError(f"{role} is {why}: it would not only read. Name another role.")
+        raise RoleError(f"{role} is {why}, so it could do more than read. Name another role.")
     _check_bare(owner, role)
     name = sql.Identifier(role)
     with owner.transaction():
@@ -235,7 +235,7 @@ def _check_bare(owner: Connection, role: str) -> None:
     """Raise RoleError for a role that has rights beside those that it is granted: attributes, or another role's."""
     [[free]] = owner.execute(_FREE, (role,)).fetchall()
     if free:
-        raise RoleError(f"{role} has {free}: it would not only read. Name another role.")
+        raise RoleError(f"{role} has {free}, so it could do more than read. Name another role.")
     [[others]] = owner.execute(_MEMBER_OF, (sql.Identifier(role).as_string(owner),)).fetchall()
     if others:
         raise RoleError(

@@ -32,7 +32,7 @@ class TooManyDocuments(Rejection):
 
     def __init__(self, retry_after: int) -> None:
         super().__init__(
-            f"Documents of this kind may bring {MOST_BYTES} bytes an hour, and have.",
+            f"Documents of this kind have reached their limit of {MOST_BYTES} bytes an hour.",
             next_action="Retry after Retry-After. You can still stop or pause.",
             retry_after_seconds=retry_after,
         )

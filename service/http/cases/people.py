@@ -75,7 +75,7 @@ async def get_user_summary(call: Call[None, None]) -> Answer:
     distinct_id = call.path["distinct_id"]
     if len(distinct_id) > MAX_DISTINCT_ID:
         reason = f"must be at most {MAX_DISTINCT_ID} characters"
-        raise InvalidPayload("No person has so long an id.", invalid=[("distinct_id", reason)])
+        raise InvalidPayload("The id of a person cannot be this long.", invalid=[("distinct_id", reason)])
     known = await people.person(call.services.store, call.project_id, distinct_id)
     body = PersonSummary(
         project_id=call.project_id,
@@ -86,7 +86,7 @@ async def get_user_summary(call: Call[None, None]) -> Answer:
         ),
         recent_events=known.recent,
         recent_recordings=[],
-        next_action="Read the cases named by recent_events." if known.errors else "Nothing has to be done.",
+        next_action="Read the cases named by recent_events." if known.errors else "Nothing to do.",
     )
     return Answer(200, body)
 

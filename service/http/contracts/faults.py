@@ -18,7 +18,7 @@ def read_document(entries: list[Any], body: type[msgspec.Struct]) -> Document:
     """Read a contract that the server could have rendered, in a body of this type. Raises InvalidPayload."""
     checked = check_contract(entries)
     if checked.errors:
-        message = "The contract is not one that the server renders."
+        message = "The contract differs from the one the server renders."
         raise refuse_document(message, checked.errors, body_schema(body), checked.locked_paths)
     return make_document(entries, checked)
 

@@ -127,7 +127,7 @@ def _check_request(template: Template, request: RenderRequest) -> None:
     """Refuse a request with any fault, naming all of them. Raises InvalidPayload."""
     found = []
     if request.version != template.version:
-        found.append(Problem("version", INVALID, f"Has to be `{template.version}`."))
+        found.append(Problem("version", INVALID, f"Must be `{template.version}`."))
     found += check_bindings(template, request.bindings, "bindings")
     found += check_assertions(template, request.readiness_assertions, request.bindings, "readiness_assertions")
     if found:

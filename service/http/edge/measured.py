@@ -93,7 +93,7 @@ def measure(pipeline: Pipeline, metrics: Metrics) -> None:
     )
     metrics.total(
         "service_adjusted_values",
-        "Places of telemetry that were adjusted so that it could be taken.",
+        "Values of telemetry that were adjusted before they were stored.",
         [],
         lambda: {(): _of_intake(pipeline, "adjusted")},
     )
@@ -105,13 +105,16 @@ def measure(pipeline: Pipeline, metrics: Metrics) -> None:
     )
     metrics.total(
         "service_sdk_items",
-        "Items that SDKs of others sent, by protocol and type. Of those that are not taken only this is kept.",
+        (
+            "Items received from foreign SDKs, by protocol and type. Of types that are not stored, only "
+            "this count is kept."
+        ),
         ["protocol", "type"],
         lambda: dict(_of_sdks(pipeline).items),
     )
     metrics.total(
         "service_sdk_discarded",
-        "Items that SDKs of others say they dropped, by protocol, reason and category.",
+        "Items that foreign SDKs report as dropped, by protocol, reason and category.",
         ["protocol", "reason", "category"],
         lambda: dict(_of_sdks(pipeline).discarded),
     )

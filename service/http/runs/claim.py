@@ -162,7 +162,7 @@ async def release_claim(call: Call[ReleaseClaim, None]) -> Outcome:
     holder, epoch = call.runner, call.body.lease_epoch
     if holder is not None and not isinstance(epoch, int):
         schema = body_schema(ReleaseClaim)
-        raise InvalidPayload("A runner names the epoch of its lease.", missing=["lease_epoch"], schema=schema)
+        raise InvalidPayload("A runner must send the epoch of its lease.", missing=["lease_epoch"], schema=schema)
     row = await _claim_row(call)
     wish = Release(holder, epoch if isinstance(epoch, int) else None, text_of(call.body.reason))
     return await _on_claim(call, row, commands.claim.release(row, wish))

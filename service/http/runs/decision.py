@@ -33,7 +33,7 @@ async def list_decisions(call: Call[None, DecisionQuery]) -> Answer:
         decisions=[show_decision.decision(item.row) for item in shown],
         count=len(shown),
         next_cursor=cursor,
-        next_action="You can repeat each decision from its inputs and thresholds. The answer is the same.",
+        next_action="You can recompute each decision from its inputs and thresholds.",
     )
     return Answer(200, body)
 

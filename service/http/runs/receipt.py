@@ -34,7 +34,7 @@ from statemachines.runs.receipt import ReceiptState
 
 _FOUND = "Claim the case of a receipt, or start the run of a scheduled one, before it expires."
 _DROPPED = "Stop. An owner can add the automation to the contract again and enable it."
-_NOTHING = "There is no work now. Look again when the scheduler wakes the runner."
+_NOTHING = "There is no work now. Ask again when the scheduler wakes the runner."
 
 
 @groups.AUTOMATION.operation(

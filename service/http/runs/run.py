@@ -234,13 +234,13 @@ def _amounts(body: RecordUsage) -> Amounts:
     exponent = cost.normalize().as_tuple().exponent
     if isinstance(exponent, int) and -exponent > _DECIMALS:
         raise InvalidPayload(
-            "The cost is too fine.",
+            "The cost has too many decimals.",
             invalid=[("cost_usd", "must have at most 6 decimals")],
             schema=body_schema(RecordUsage),
         )
     if not (body.turns or cost or body.runtime_seconds):
         raise InvalidPayload(
-            "A charge has at least one amount above 0.",
+            "A charge needs at least one amount above 0.",
             invalid=[(name, "must be above 0, or another amount") for name in ("turns", "cost_usd", "runtime_seconds")],
             schema=body_schema(RecordUsage),
         )

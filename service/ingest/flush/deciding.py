@@ -37,8 +37,10 @@ from statemachines.projects.project import ProjectDeletionInProgress
 OVERFLOW = GroupingEvidence(
     None,
     None,
-    "More kinds of errors were new in this hour than get cases of their own\n\n"
-    "This case counts the others. Each of them gets its own case when it comes again in an hour with room.",
+    (
+        "The project reached its limit of new cases in this hour\n\nThis case counts the errors beyond "
+        "the limit. Each kind gets its own case when it returns in an hour with room."
+    ),
 )
 """What an overflow case is called, and says, in the place of a first error."""
 

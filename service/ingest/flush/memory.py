@@ -33,7 +33,7 @@ def rules_of(project_id: str) -> Stream:
 
 
 class FlushPlan(NamedTuple):
-    """What a flush has to lock and to read, and the cases that must not exist for its records to go where they do."""
+    """The locks and reads of a flush, and the cases its records require to be absent."""
 
     footprint: Footprint
     absent: frozenset[StreamName]
@@ -91,7 +91,7 @@ class Memory:
                 del self._full[project_id]
 
     def plan(self, flusher: str, items: Sequence[Item]) -> FlushPlan:
-        """What has to be locked and loaded for these records, by all that is known; `flusher` is a name to lock.
+        """The locks and loads for these records, by present knowledge. `flusher` is a name to lock.
 
         An error whose newest case is known needs no lock on the older ones that nobody has met: that they do not
         exist is looked up in the transaction (G-174).
@@ -135,7 +135,7 @@ class Memory:
         return FlushPlan(footprint, frozenset(absent))
 
     def _names_of(self, items: Iterable[Item]) -> Iterator[tuple[StreamName, bool]]:
-        """The cases that may take errors in: those on offer, and those that they are known to lead to.
+        """The possible cases of errors: those on offer, and the known targets of these.
 
         Beside each, whether it is an older one than a case that is known to exist.
         """

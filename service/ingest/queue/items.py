@@ -45,8 +45,8 @@ STORED = 202
 LOGS = "POST /v1/logs/"
 ANALYTICS = "POST /v1/analytics/"
 NEXT_FOR_ERROR = "Nothing to do. The case in case_id holds this error."
-NEXT_FOR_LOG = "Nothing has to be done."
-NEXT_FOR_ANALYTICS = "Nothing has to be done."
+NEXT_FOR_LOG = "Nothing to do."
+NEXT_FOR_ANALYTICS = "Nothing to do."
 
 _encode = msgspec.json.Encoder().encode
 
@@ -90,7 +90,7 @@ class Part(NamedTuple):
     of: int
 
     def is_in(self, places: bytes | bytearray) -> bool:
-        """Whether the record is among those that are stored."""
+        """Whether the record is stored."""
         return places[self.place : self.place + 1] == _IS_STORED
 
     def none(self) -> bytearray:
@@ -98,7 +98,7 @@ class Part(NamedTuple):
         return bytearray(_IS_NOT * self.of)
 
     def put_in(self, places: bytearray) -> None:
-        """Put the record to those that are stored."""
+        """Mark the record as stored."""
         places[self.place : self.place + 1] = _IS_STORED
 
 
@@ -277,7 +277,7 @@ class Item:
         )
 
     def answer(self, received_at: int) -> bytes:
-        """Make the answer to a record that is stored, its case known by now."""
+        """Make the answer to a stored record, its case known by now."""
         row, adjusted = self.row, self.adjustments.changes or msgspec.UNSET
         if isinstance(row, AnalyticsRow):
             return _encode(

@@ -24,7 +24,7 @@ _INSIDE = re.compile(
 
 
 def find(stack: str) -> Trace:
-    """Read the exception that was reported, not its causes."""
+    """Read the reported exception, not its causes."""
     text = stack[:MAX_READ]
     begin = text.rfind(_CAUSE) + len(_CAUSE) if _CAUSE in text else 0
     matches = list(_CALL.finditer(text, begin)) if " at " in text else []

@@ -22,7 +22,7 @@ _PLATFORM = re.compile(
 
 
 def find(stack: str) -> Trace:
-    """Read the exception that was reported, not its causes."""
+    """Read the reported exception, not its causes."""
     text = _CAUSE.split(stack[:MAX_READ], maxsplit=1)[0]
     matches = list(_CALL.finditer(text)) if "at " in text else []
     if not matches:

@@ -51,7 +51,7 @@ def _call(name: str, file: str | None, line: str | None, column: str | None, bin
 
 
 def _bare(name: str) -> str | None:
-    """A function without its parameters, and without what it was cloned for; None for an address alone."""
+    """A function without its parameters, and without what it was cloned for. None for an address alone."""
     plain = _CLONE.sub("", name.strip()).removesuffix(" const")
     if plain.startswith("0x"):
         return None

@@ -1,6 +1,6 @@
 """Stack traces of PHP: as the language prints them, and as OpenTelemetry's SDK does. Pure.
 
-The language says of each call where it was made, and not where it goes on; so each line's place is that of the call
+The language says of each call where it was made, and not where it goes on. So each line's place is that of the call
 below, and the place of the exception that of the first.
 """
 
@@ -30,7 +30,7 @@ _MAIN = "{main}"
 
 
 def find(stack: str) -> Trace:
-    """Read the exception that was reported, not its causes."""
+    """Read the reported exception, not its causes."""
     if ".php" not in stack and _MAIN not in stack:
         return Trace()
     native = _native(stack)

@@ -18,7 +18,7 @@ _HEAD = re.compile(r"^([^\W\d][\w.<>]{0,300})(?:: ([^\n]*)|$)", re.MULTILINE)
 
 
 def find(stack: str) -> Trace:
-    """Read the exception that was reported, not its causes; of a group, its own calls."""
+    """Read the reported exception, not its causes. Of a group, its own calls."""
     if 'File "' not in stack:
         return Trace()
     found = _find(stack[-MAX_READ:])

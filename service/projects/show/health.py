@@ -48,12 +48,12 @@ def _advice(health: Health) -> str:
         return "Nothing has arrived yet: send a first event with the project's DSN."
     if health.overflow_open:
         return (
-            "Read the case in overflow_case_id. The project has more new kinds of errors than "
-            "may open cases. Find out why they differ, then ignore that case."
+            "Read the case in overflow_case_id. The project has reached its limit of new cases. Find out "
+            "why its errors differ, then ignore that case."
         )
     if health.open_cases:
         return (
             "List the open cases and start with the one that affects the most people. Resolve "
             "fixed cases, and ignore those without need for a fix."
         )
-    return "Nothing waits for attention."
+    return "Nothing needs attention."

@@ -62,8 +62,10 @@ STEPS = (
     SuggestionRule(
         "connect_provider",
         "Connect the analytics provider",
-        "Neither a provider connection nor an own analytics event is there. Connect the provider read-only, or send "
-        "events with the DSN.",
+        (
+            "The project has no provider connection and no analytics event of its own. Connect the "
+            "provider read-only, or send events with the DSN."
+        ),
         "Start the read-only provider connection for project {project_id} and show the human the address and code.",
         ("POST /v1/auth/provider", "POST /v1/auth/provider/poll"),
         300,
@@ -155,8 +157,10 @@ STEPS = (
     SuggestionRule(
         "enable_automation",
         "Enable the automation",
-        "The automation contract is saved and all of it is off. Make the runner credential of each automation and one "
-        "for CI, review the contract, and enable it.",
+        (
+            "The automation contract is saved, and every automation is off. Create the runner credential "
+            "of each automation and one for CI, review the contract, and enable it."
+        ),
         "Validate the automation contract of project {project_id}, close the gaps that are named, and ask the owner to "
         "enable it with its exact etag.",
         (
@@ -174,8 +178,10 @@ STEPS = (
     SuggestionRule(
         "replace_runner_credential",
         "Give a runner a new credential",
-        "An automation is on and its runner has no credential that lives. Make one with its automation_id, and put it "
-        "where the runner is started.",
+        (
+            "An enabled automation has no live runner credential. Create one with its automation_id, and "
+            "give it to the runner."
+        ),
         "Find the enabled automations of project {project_id} without a live runner credential, and make one for each.",
         (
             "GET /v1/projects/{project_id}/automation-contract",

@@ -113,10 +113,10 @@ async def read_contract(store: EventStore, project_id: str) -> Contract:
 
 
 async def read_bundles(store: EventStore, kind: type[T], query: str, **values: Any) -> list[T]:
-    """Read what a query puts together as JSON."""
+    """Read the JSON result of a query."""
     return [msgspec.json.decode(text, type=kind) for (text,) in await store.fetch(query, **values)]
 
 
 async def read_page(store: EventStore, kind: type[T], query: str, **values: Any) -> list[T]:
-    """Read a page of what a query puts together as JSON, planned for its values: its filters change the plan."""
+    """Read a page of a query's JSON result, planned for its values: its filters change the plan."""
     return [msgspec.json.decode(text, type=kind) for (text,) in await store.fetch_planned(query, **values)]

@@ -16,12 +16,18 @@ from statemachines.runs.ledger import WINDOW_SECONDS, plain
 ASSUMPTIONS = [
     "Every automation of the contract was enabled for the whole period, whatever it still needs today.",
     "No receipt was claimed: each held its case until it expired, and no run changed or closed a case.",
-    "Work was looked for when a look is recorded: by the automation of the same id, else by each sweep of the project.",
-    "An error of the very second of a look counts as seen by it.",
+    (
+        "The service looked for work at the recorded times: those of the automation with the same "
+        "id, or else those of every sweep of the project."
+    ),
+    "An error in the same second as a look counts as seen.",
     "A case with unknown facts is left out, and another may have come in its place.",
     "Cases changed as they really did, also where a run of another contract closed them.",
 ]
-_NOTHING = "No look is recorded in this period: only an enabled automation is looked for. Enable one, and try later."
+_NOTHING = (
+    "The service did not look for work in this period. It does so for enabled automations only. "
+    "Enable one, and try later."
+)
 _NEXT = "Compare receipts and limits with your expectations, adjust the thresholds and try again."
 
 

@@ -58,7 +58,9 @@ def control(project_id: str, snapshot: Snapshot, credentials: list[CredentialMet
             exceptions=len(found) > BOUNDS.max_exceptions or not snapshot.scanned_all,
             recent_reports=len(snapshot.reports) > BOUNDS.max_reports,
         ),
-        next_action="Check each exception. Pause stops everything at once." if found else "Nothing needs a look now.",
+        next_action="Check each exception. Pause stops everything at once."
+        if found
+        else ("Nothing needs your attention now."),
     )
 
 

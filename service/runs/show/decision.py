@@ -19,7 +19,7 @@ _REASONS = {
     "run_live": "A run works on the case.",
     "cooldown": "The case was offered recently. The policy's cooldown must pass first.",
     "budget_exhausted": "The policy allows no further attempt on this revision of the case.",
-    "suppressed": "A suppression matches the case, which is on its way out of attention.",
+    "suppressed": "A suppression rule matches the case and will take effect soon.",
     "max_cases_per_sweep": "Other cases came first: the policy offers only so many at once.",
     "automation_paused": "Automation is paused for this project. An owner can enable it again.",
     "automation_disabled": "The automation is disabled. An owner can enable it.",
@@ -27,7 +27,7 @@ _REASONS = {
 _OFFERED_NEXT = "The next look for work may offer it. Looks take the most frequent open cases first."
 _FENCED = "The project is being deleted."
 _NO_CONTRACT = "The project has no automation contract."
-_NONE_FOR_CASES = "No automation of the contract is woken by cases."
+_NONE_FOR_CASES = "No automation of the contract is triggered by cases."
 _SEE_EACH = "No automation is working on the case. Each entry gives the reason."
 _HELD = {code: _REASONS[code] for code in ("receipt_open", "case_already_claimed", "run_live")}
 _PAUSED = _REASONS["automation_paused"]

@@ -43,8 +43,10 @@ _OFF = NextStep(
 _REFUSED = NextStep("update_automation_run", "A person refused this action: end the run as failed or escalated.")
 _TOO_LATE = NextStep(
     "cancel_automation_run",
-    "The runner can do no more, for the lease or the deadline of the run has passed: an owner cancels the run, and "
-    "inspects the pull request.",
+    (
+        "The lease or the deadline of the run has passed, so its runner can do no more. An owner "
+        "cancels the run and inspects the pull request."
+    ),
 )
 _OPEN_PR = NextStep(
     "record_pr_proof", "Open the one granted pull request. A CI credential proves pr_opened.", "pr_opened"
@@ -53,7 +55,7 @@ _PROVE_PR = NextStep(
     "record_pr_proof", "A CI credential proves pr_opened. A deploy binds nothing before that.", "pr_opened"
 )
 _PROVE_CHECKS = NextStep(
-    "record_pr_proof", "A CI credential proves checks_passed once every required check has.", "checks_passed"
+    "record_pr_proof", "A CI credential proves checks_passed once every required check has passed.", "checks_passed"
 )
 _AUTHORIZE_MERGE = NextStep("authorize_auto_merge", "Authorize auto-merge of the head that was proven ready.")
 _CONSUME_MERGE = NextStep(

@@ -69,7 +69,9 @@ def claim_case(
         raise ReceiptNotFound("There is no such receipt.", next_action="List the trigger receipts of the project.")
     require_own(receipt.automation_id, command.holder)
     if receipt.case is None or receipt.case.case_id != command.case_id:
-        raise ReceiptOfAnotherCase("The receipt is not for this case.", next_action="Read the receipt's detail.")
+        raise ReceiptOfAnotherCase(
+            "The receipt is not for this case.", next_action=("Read the receipt, which names its case.")
+        )
     held = claims.lease_live(current, lease, now)
     if held and (current.receipt_id, current.runner_id) == (command.receipt_id, command.holder.runner_id):
         if command.case_revision != current.case_revision:

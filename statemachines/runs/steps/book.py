@@ -197,7 +197,7 @@ def require_current(book: Book, token: FencingToken, now: int) -> None:
         claims.require_live(book.claim, book.lease, run.lease_epoch, now)
     if token.state_revision != run.state_revision:
         raise StaleStateRevision(
-            "The run has moved since this state revision.",
+            "The run has changed since this state revision.",
             next_action="Read the run and decide again whether the command still applies.",
             current_state_revision=run.state_revision,
         )

@@ -65,7 +65,7 @@ _AFTER: dict[runs.Status, tuple[type[e.LateProof], type[e.LateProof]]] = {
 
 _NOT_GRANTED = "The pull request is not the one that was granted."
 _NOT_OPENED = "The pull request is not the one that was proven open."
-_OTHERWISE = "This observation has been proven otherwise."
+_OTHERWISE = "This observation was already proven with other values."
 _MOST_SHOWN = 100
 _FIRST = "Prove the earlier observations first."
 _NAMED = "Report the pull request exactly as it was granted."
@@ -162,7 +162,7 @@ def _require_match(run: Run, observed: ObservedPr) -> None:
         _require("The pull request is not in the granted draft state.", "draft", expected, observed.draft)
         return
     if opened is None:
-        raise PrProofRequired("The pull request has not been proven open.", next_action=_FIRST)
+        raise PrProofRequired("CI has not proven that the pull request is open.", next_action=_FIRST)
     _require(_NOT_OPENED, "pr_number", opened.pr_number, observed.pr_number)
     _require(_NOT_OPENED, "pr_url", opened.pr_url, observed.pr_url)
     match observed.observation:
@@ -252,7 +252,7 @@ def _require_merged(run: Run, observed: ObservedPr) -> None:
     delivery = run.terms.delivery
     if delivery.mode == "auto_merge":
         if run.proof("auto_merge_enabled") is None:
-            raise PrProofRequired("Auto-merge has not been proven on.", next_action=_FIRST)
+            raise PrProofRequired("CI has not proven that auto-merge is on.", next_action=_FIRST)
         if observed.merge_method is not None:
             method = delivery.merge_method
             _require("The merge method is not the granted one.", "merge_method", method, observed.merge_method)

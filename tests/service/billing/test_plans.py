@@ -123,7 +123,7 @@ def test_a_due_payment_names_the_portal_only_where_one_opens(sold: bool):
     standing = standing_of(month_of(0), [], "pro", OURS["pro"], 0)
     offer = show.upgrade("scale", sold=sold)
     told = show.status("usr_1", standing, Held("pro", "past_due", 9, "cus_1"), 2900, offer, sold=sold).next_action
-    assert told.startswith("Tell the account's person that a payment is due")
+    assert told.startswith("Tell the account holder that a payment is due")
     assert ("/v1/billing/portal" in told) == sold
     assert told.endswith(".")
 

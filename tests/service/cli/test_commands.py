@@ -71,7 +71,7 @@ def test_the_schema_is_migrated_and_shown(cluster: TestCluster, tmp_path: Path):
         console = Console(url, tmp_path)
         assert {row["status"] for row in console.json("db", "status", code=1)} == {"pending"}
         said = console.run("keys", "list", code=1).stderr
-        assert "There is nothing of the service in test_" in said
+        assert "There is no data of the service in test_" in said
         assert "run `service db migrate`" in said
         assert "applied 0001_clock" in console.run("db", "migrate").stdout
         assert {row["status"] for row in console.json("db", "status")} == {"applied"}
@@ -254,7 +254,7 @@ def test_the_doctor_names_a_role_that_could_take_the_guards_away(
         return finding["result"], finding["detail"]
 
     advice = "; SERVICE_MIGRATION_DATABASE_URL separates the owner from the serving role"
-    owns = "service owns the tables, and could take their guards away" + advice
+    owns = "service owns the tables, and can drop their guards" + advice
     assert role(0) == ("warning", owns)
     console.env["SERVICE_MIGRATION_DATABASE_URL"] = database_url
     assert role(1) == ("wrong", owns)

@@ -49,7 +49,7 @@ def test_a_superuser_that_serves_is_named(cluster: TestCluster, database_url: st
         assert weakness == Weakness("superuser_serves", "postgres is a superuser, whom no guard stops")
     with psycopg.connect(database_url, autocommit=True) as sql:
         [weakness] = check_guards(sql, parted=True)
-        assert weakness == Weakness("owner_serves", "service owns the tables, and can take their guards away")
+        assert weakness == Weakness("owner_serves", "service owns the tables, and can drop their guards")
 
 
 def test_a_payload_that_does_not_decode_is_found(toys_url: str):

@@ -441,7 +441,7 @@ def test_owners_and_rights_that_should_not_be_are_found(parted: Parted, cluster:
             Weakness("table_of_another_owner", f"cases belongs to {AUDITOR}"),
             Weakness("function_of_another_owner", f"service_now belongs to {AUDITOR}"),
             Weakness("database_of_another_owner", f"{SERVING} owns the database"),
-            Weakness("owner_serves", f"{SERVING} owns the tables, and can take their guards away"),
+            Weakness("owner_serves", f"{SERVING} owns the tables, and can drop their guards"),
         ]
         # What an owner had is not given back by itself.
         roles.bring_forward(parted.serving, parted.owner)

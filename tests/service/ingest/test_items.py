@@ -35,7 +35,7 @@ def test_levels_have_one_spelling(sent, stored):
         "level": stored,
         "case_id": None,
         "fingerprint": None,
-        "next_action": "Nothing has to be done.",
+        "next_action": "Nothing to do.",
         "ok": True,
         "accepted": True,
     }

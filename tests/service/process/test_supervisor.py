@@ -197,7 +197,7 @@ def test_a_port_in_use_is_told_in_a_sentence(server_factory: ServerFactory, data
         server.begin()
         assert server.process is not None
         assert server.process.wait(20) == 1
-    assert f"Port {server.port} of 127.0.0.1 cannot be had" in server.log()
+    assert f"Port {server.port} of 127.0.0.1 is not free" in server.log()
 
 
 def test_several_processes_serve_when_asked(server_factory: ServerFactory):

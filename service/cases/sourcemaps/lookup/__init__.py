@@ -1,1 +1,1 @@
-"""Places in minified code are looked up in maps that a trial has found harmless."""
+"""Places in minified code, looked up in maps after a harmless trial."""

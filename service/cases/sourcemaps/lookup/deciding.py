@@ -1,4 +1,4 @@
-"""The minified frame that decides the grouping of an error, led back to its source before the error is stored (G-174).
+"""The minified deciding frame of an error, led back to its source before the error is stored (G-174).
 
 An error waits at most PATIENCE for this. Later errors find what was prepared meanwhile: a map that was taken apart,
 and the places looked up in it, which are kept by the content of the map. Which maps a project has is read again after
@@ -110,7 +110,7 @@ class DecidingFrames:
         self._places: Weighted[_PlaceName, tuple[MappedFrame | None]] = Weighted(_weigh, max_bytes=PLACES_BYTES)
 
     async def lead(self, project_id: str, frames: Sequence[Minified], tenant: str) -> list[Mapped]:
-        """Lead frames back within PATIENCE. Never raises: what is not known by then is LATE."""
+        """Lead frames back within PATIENCE. Never raises: a frame not known by then is LATE."""
         wanted = frames[:MOST_AT_ONCE]
         found = self._known(project_id, wanted)
         if LATE in found:
@@ -139,7 +139,7 @@ class DecidingFrames:
         return LATE if place is None else place[0]
 
     async def _learn(self, project_id: str, frames: Sequence[Minified], tenant: str, end: float) -> None:
-        """Find the files of frames, and look up their places. Raises what reads raise."""
+        """Find the files of frames, and look up their places. Raises as reads do."""
         missing = [one for one, known in zip(frames, self._known(project_id, frames), strict=True) if known is LATE]
         if not missing or not await self._find_files(project_id, missing):
             return
@@ -154,7 +154,7 @@ class DecidingFrames:
                 self._places.put(_place_name(files, frame), (_mapped(place_of(made, frame)),))
 
     async def _find_files(self, project_id: str, frames: Sequence[Minified]) -> bool:
-        """Read which files frames belong to; False when the project has none at all. Raises what reads raise."""
+        """Read which files frames belong to; False when the project has none at all. Raises as reads do."""
         if not (await reads.total_of(self._store, project_id)).files:
             self._without.put(project_id, time.monotonic() + FRESH)
             return False

@@ -162,7 +162,7 @@ def _is_number(text: str) -> bool:
 
 
 def _objects(holder: Any) -> Iterator[RecordedFrame]:
-    """The frames that a holder lists as objects."""
+    """The frames in a holder's list of objects."""
     for one in listed_frames(holder) if isinstance(holder, Mapping) else ():
         yield _recorded(one)
 
@@ -180,7 +180,7 @@ def _recorded(frame: Mapping[str, Any]) -> RecordedFrame:
 
 
 def listed_frames(holder: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The frames that an exception lists, as they are."""
+    """The frames of an exception, as they are."""
     listed = holder.get("frames")
     if not isinstance(listed, list) and isinstance(holder.get("stacktrace"), Mapping):
         listed = holder["stacktrace"].get("frames")

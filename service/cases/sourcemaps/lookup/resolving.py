@@ -32,7 +32,7 @@ class TooComplex(Exception):
 
 
 class Corrupt(Exception):
-    """What is no source map."""
+    """Not a source map."""
 
 
 class SourcePlace(NamedTuple):
@@ -75,7 +75,7 @@ class ReadyMap:
         return len(content) > LONGEST_LINE and max(map(len, content.split("\n"))) > LONGEST_LINE
 
     def first_column(self, line: int) -> int:
-        """The column at which the first token of a line stands; 1 where there is none."""
+        """The column of the first token of a line, 1 where there is none."""
         low, high = 0, _BEYOND
         token = self._view.lookup(line - 1, _BEYOND)
         if token is None or token.dst_line != line - 1:
@@ -135,7 +135,7 @@ def inside(source: str) -> str:
 
 
 def _line_lengths(minified: bytes) -> Sequence[int]:
-    """How long each line is in the units that columns count, those of UTF-16."""
+    """Length of each line in UTF-16 units, as columns count."""
     if not minified:
         return ()
     lines = minified.decode("utf-8", "replace").split("\n")

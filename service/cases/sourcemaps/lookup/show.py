@@ -1,4 +1,4 @@
-"""Frames that were led back to their sources, on the wire."""
+"""Frames led back to their sources, on the wire."""
 
 from __future__ import annotations
 
@@ -10,20 +10,27 @@ from service.cases.sourcemaps.lookup.unmangling import UNKNOWN, Led, Unmangled
 _UPLOAD = "PUT /v1/projects/{project_id}/source-maps, or sentry-cli sourcemaps upload"
 ADVICE: Mapping[Verdict, str] = {
     "resolved": "Read the original source at this place, at the commit of the release.",
-    "no_location": "The frame names no file and line: nothing can be done about it.",
-    "not_mapped_code": "No source map describes this code: it belongs to the runtime, is generated or is no "
-    "JavaScript. Read the file at the commit of the release.",
-    "no_release": f"Send release with the error, or inject debug ids and send them; then upload the maps: {_UPLOAD}.",
+    "no_location": "The frame names no file and line, so no map applies.",
+    "not_mapped_code": (
+        "No source map describes this code: it belongs to the runtime, is generated or is not "
+        "JavaScript. Read the file at the commit of the release."
+    ),
+    "no_release": f"Send release with the error, or inject debug ids and send them. Then upload the maps: {_UPLOAD}.",
     "no_map": f"Upload the map of this file for this release, or under its debug id: {_UPLOAD}.",
-    "debug_id_mismatch": "The map that is stored under this URL is of another build: upload that of the build with "
-    "the debug_id of the frame, and build and upload in one job.",
-    "line_out_of_range": "The map knows no such line: it is of another build. Upload the map of the deployed file.",
-    "column_out_of_range": "The map knows nothing at this column: it is of another build, or the code was generated. "
-    "Upload the map of the deployed file.",
+    "debug_id_mismatch": (
+        "The map stored for this URL belongs to another build. Upload the map of the build with the "
+        "frame's debug_id. Build and upload in one job."
+    ),
+    "line_out_of_range": (
+        "The map has no such line, so it belongs to another build. Upload the map of the deployed file."
+    ),
+    "column_out_of_range": (
+        "The map has nothing at this column: it belongs to another build, or the code was generated. "
+        "Upload the map of the deployed file."
+    ),
     "map_corrupt": "The stored file is not a readable source map. Build it again and upload it.",
-    "map_too_complex": "The map or its minified file holds more, or lies in deeper brackets, than is taken "
-    "apart: split the bundle.",
-    "not_looked_at": "The error rests on more maps than are taken apart at once: repeat the request.",
+    "map_too_complex": ("The map or its minified file is too large or too deeply nested to parse. Split the bundle."),
+    "not_looked_at": "The error needs more maps than one request parses. Repeat the request.",
 }
 _UNMAPPED = frozenset({"no_map", "no_release", "debug_id_mismatch", "map_corrupt", "map_too_complex"})
 _NONE = (

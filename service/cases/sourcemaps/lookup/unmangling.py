@@ -80,11 +80,11 @@ class Unmangler:
 
     @property
     def kept_bytes(self) -> int:
-        """Memory of the maps that are kept warm, in bytes."""
+        """Memory of the warm maps, in bytes."""
         return self._warm.bytes
 
     async def unmangle(self, project_id: str, case_id: str, tenant: str) -> Unmangled:
-        """Lead the frames of a case's latest error back. Raises what reads raise."""
+        """Lead the frames of a case's latest error back. Raises as reads do."""
         rows = await self._store.fetch(_LATEST, project_id=project_id, case_id=case_id)
         if not rows:
             return Unmangled(None, [])
@@ -98,7 +98,7 @@ class Unmangler:
     async def lead(
         self, project_id: str, release: str | None, frames: Sequence[RecordedFrame], tenant: str
     ) -> Unmangled:
-        """Lead the frames of an error back, each with a verdict. Raises what reads raise."""
+        """Lead the frames of an error back, each with a verdict. Raises as reads do."""
         debug_ids = {frame.debug_id for frame in frames if frame.debug_id}
         urls = {frame.source_url for frame in frames if frame.source_url}
         files = await reads.files_for(self._store, project_id, debug_ids, release, urls)
@@ -117,8 +117,8 @@ class Unmangler:
     ) -> dict[str, Ready]:
         """Take maps apart; returns those that are ready within `patience` seconds, by the id of their row.
 
-        The others go on, and are warm for the next caller. None begins while the project has `most` under way. Raises
-        what reads raise.
+        The others go on, and are warm for the next caller. None begins while the project has `most` under way.
+        Raises as reads do.
         """
         ready: dict[str, Ready] = {}
         tasks: dict[str, asyncio.Task[Ready]] = {}

@@ -37,7 +37,7 @@ def _sentry_coding(_query: Query) -> str:
 
 
 def _posthog_key(raw: bytes) -> str | None:
-    """The key of a body, which is nowhere else. Raises InvalidPayload for what is no JSON (G-175)."""
+    """The key of a body, for a key only there. Raises InvalidPayload for a body without JSON (G-175)."""
     try:
         return posthog.key_of(raw)
     except posthog.MalformedEvents as fault:

@@ -40,7 +40,7 @@ MOST_AT_ONCE = 1000
 BESIDE = 512
 """Bytes that an item counts for beside its own: to read a small one takes time as well."""
 MOST_FAULTS = 5  # of each sort that the result of an item names
-NEXT_FOR_ALL = "Nothing has to be done."
+NEXT_FOR_ALL = "Nothing to do."
 NEXT_FOR_SOME = "Retry the items with a retryable error, and correct the others."
 
 _SPACE = b" \t\r\n"

@@ -106,7 +106,7 @@ def _name_of(query: UploadSourceMapQuery) -> Name:
     if query.debug_id is None and (query.release is None or query.source_url is None):
         without = [name for name in ("release", "source_url") if getattr(query, name) is None]
         raise InvalidPayload(
-            "A file is found by its debug_id, or by its release and source_url.",
+            "Name the file by its debug_id, or by its release and source_url.",
             missing=["debug_id"] if len(without) > 1 else without,
         )
     debug_id = None if query.debug_id is None else keeping.normal_debug_id(query.debug_id)
@@ -118,7 +118,7 @@ async def _checked(pieces: AsyncIterator[bytes], *, json: bool) -> AsyncIterator
     empty = True
     async for piece in pieces:
         if empty and json and not piece.lstrip(_SPACE).startswith(_BEGINNINGS):
-            raise InvalidPayload("The body is no source map.", invalid=[("", "the body must be a JSON object")])
+            raise InvalidPayload("The body is not a source map.", invalid=[("", "the body must be a JSON object")])
         empty = False
         yield piece
     if empty:

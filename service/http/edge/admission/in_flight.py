@@ -31,7 +31,7 @@ class InFlight:
         if running >= self._most:
             raise RateLimited(
                 "This credential has too many requests in flight.",
-                next_action="Wait for the seconds in Retry-After, then repeat, with fewer requests at a time.",
+                next_action=("Wait for the seconds in Retry-After, then retry with fewer requests at a time."),
                 max_in_flight=self._most,
             )
         self._running[credential] = running + 1

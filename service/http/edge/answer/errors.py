@@ -59,8 +59,8 @@ class TooManyItems(PayloadTooLarge):
 
     def __init__(self, most: int) -> None:
         super().__init__(
-            "The body holds more items than this operation takes.",
-            next_action="Send at most the number of items in details.max_items, the others in further requests.",
+            "The body holds more items than this operation accepts.",
+            next_action="Send at most details.max_items items in one request.",
             max_items=most,
         )
 
@@ -131,7 +131,7 @@ _TRANSLATIONS: tuple[tuple[tuple[type[Exception], ...], Failure], ...] = (
         _failure(
             "service_unavailable",
             "This could not be read in time.",
-            "Repeat it later, with a smaller limit or a narrower filter, and with fewer requests at a time.",
+            "Retry later with a smaller limit or a narrower filter, and with fewer requests at a time.",
         ),
     ),
     ((CommandNotDone,), _failure("service_unavailable", "The service is busy and did not carry this out.")),
@@ -139,7 +139,7 @@ _TRANSLATIONS: tuple[tuple[tuple[type[Exception], ...], Failure], ...] = (
         (OutcomeUnknown,),
         _failure(
             "service_unavailable",
-            "Whether this was carried out could not be established in time.",
+            "The service could not tell in time whether it carried this out.",
             "Retry with the same Idempotency-Key. Without a key, read the resource first.",
         ),
     ),

@@ -36,7 +36,7 @@ def start_of(query: PageQuery) -> PageEnd:
         place = None
     if place is None or not 0 <= place.at <= END.at or "\x00" in place.id:
         reason = "must be the next_cursor of an earlier page"
-        raise InvalidPayload("The cursor is not usable.", invalid=[("cursor", reason)])
+        raise InvalidPayload("The cursor is not valid.", invalid=[("cursor", reason)])
     return place
 
 

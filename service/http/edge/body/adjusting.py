@@ -69,7 +69,7 @@ class _Number(str):
 
 
 def adjust(raw: bytes, latest_last: str | None = None) -> Adjusted:
-    """Take in a text that the gate refused for an oddity. Raises InvalidPayload for what cannot be adjusted.
+    """Accept a text refused by the gate for an oddity. Raises InvalidPayload if it cannot be adjusted.
 
     Arrays that are a member called `latest_last` keep their end where there is no room for all of them.
     """

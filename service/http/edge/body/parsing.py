@@ -122,7 +122,7 @@ def _reconcile(key: str | None, stand_in: str) -> str:
     """The key of a body that may carry it in place of the header (G-113). Raises InvalidPayload when they differ."""
     if key is not None and key != stand_in:
         reason = "must equal the Idempotency-Key header"
-        raise InvalidPayload("The key is given twice and differs.", invalid=[(STAND_IN, reason)])
+        raise InvalidPayload("The key is given twice, with different values.", invalid=[(STAND_IN, reason)])
     return stand_in
 
 

@@ -36,8 +36,8 @@ class BodyRoom:
         """Raise RateLimited when a holder would have more than its share, ServiceUnavailable when all is taken."""
         if self._of.get(holder, 0) + size > self.share:
             raise RateLimited(
-                "The bodies of this caller's requests in flight are as large as they may be together.",
-                next_action="Wait for the seconds in Retry-After, then repeat, with fewer large requests at a time.",
+                "The bodies of your requests in flight have reached their total size limit.",
+                next_action=("Wait for the seconds in Retry-After, then retry with fewer large requests at a time."),
                 max_bytes_in_flight=self.share,
             )
         if self.held + size > self.total:

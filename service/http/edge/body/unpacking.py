@@ -47,7 +47,7 @@ def coding_of(header: str | None) -> str:
         return ""
     if coding not in _READERS:
         raise UnsupportedMediaType(
-            "The body has a content coding that is not taken.",
+            "The body has a content coding that this operation does not accept.",
             next_action="Send it in one of details.content_codings, or uncompressed.",
             headers={"accept-encoding": ", ".join(CODINGS)},
             content_codings=CODINGS,

@@ -97,7 +97,7 @@ def check_credential_headers(head: Head) -> None:
     """Refuse two credentials in one request. Raises Unauthenticated."""
     for name in ("authorization", "x-service-dsn"):
         if name in head.repeated:
-            raise Unauthenticated(f"The header {name} came more than once.", next_action=f"Send {name} once.")
+            raise Unauthenticated(f"The header {name} appears more than once.", next_action=f"Send {name} once.")
 
 
 def check_repeated_headers(head: Head) -> None:
@@ -105,7 +105,7 @@ def check_repeated_headers(head: Head) -> None:
     twice = [name for name in _REFUSED_WHEN_REPEATED if name in head.repeated]
     if twice:
         raise InvalidPayload(
-            "A header that may come once came more often.", invalid=[(name, "must come once") for name in twice]
+            "A header that may appear once appears more often.", invalid=[(name, "must come once") for name in twice]
         )
 
 

@@ -334,12 +334,14 @@ _HEADERS: Mapping[str, Json] = {
     "RequestId": {"description": "The id of the request, sent or made.", "schema": {"type": "string"}},
     "ETag": {"description": "The tag for If-Match or If-None-Match.", "schema": {"type": "string"}},
     "Ignored": {
-        "description": "Present when query parameters were ignored, for the operation does not know them: how many, "
-        "with their names while they are few and plain.",
+        "description": (
+            "Present when the operation ignored query parameters it does not know: their number, and "
+            "their names if they are few and plain."
+        ),
         "schema": {"type": "string", "examples": ['2;names="limitt sort"']},
     },
     "Replayed": {
-        "description": "Present when the answer is a stored one.",
+        "description": "Present when this is the stored answer to an earlier request.",
         "schema": {"type": "string", "const": "true"},
     },
     "RetryAfter": {"description": "Seconds to wait.", "schema": {"type": "string"}},

@@ -36,7 +36,7 @@ CAP = 20
 CREDENTIAL_SECONDS = 300
 PROOF_SECONDS = 7200
 HOUR = 3600
-NOTHING = "Nothing waits for attention."
+NOTHING = "Nothing needs attention."
 
 
 @pytest.fixture(scope="module")
@@ -246,7 +246,7 @@ async def test_an_upgrade_is_named_where_it_is_sold_and_leads_to_its_page(equipp
         await at.send("/v1/analytics/", {"event": "signup", "distinct_id": "u"})
     usage = ok(await at.reader.get("/v1/usage"))
     assert usage["quota"]["locked"]
-    assert usage["next_action"].startswith("Tell the account's person that the cap is used up.")
+    assert usage["next_action"].startswith("Tell the account holder that the cap is used up.")
     await at.named()  # what is named is open to an account over its quota too
     wanted = [usage["upgrade"]["recommended_plan"]]
     while wanted[-1] is not None:
