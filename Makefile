@@ -87,6 +87,7 @@ torture: setup  ## the long storms: kills, lost answers, races at full size
 generated: setup  ## write anew what is made from the code: golden names and examples, guards, pages of docs
 	$(BIN)/python -m scripts.golden
 	$(BIN)/python -m scripts.guards
+	$(BIN)/python -m scripts.docstrings
 	$(BIN)/python -m scripts.pages.unbuilt
 	$(BIN)/python -m scripts.pages.licences
 	$(BIN)/python -m scripts.pages.reference
