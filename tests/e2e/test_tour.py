@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.support.server import ServerFactory
+from tests.support.loop.http_scene import open_scene
+from tests.support.server import ServerFactory, ServerHandle
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -25,6 +28,23 @@ P=$(pick id <<< "$PROJECT"); DSN=$(pick dsn <<< "$PROJECT")
 ask "$DSN" /v1/logs/ -d '{"message": "Order 4711 failed"}' > /dev/null
 """
 """What a how-to begins with: the helpers of the tutorial, a key, a project and an error."""
+
+AUTOMATED = ("runner", "stop")
+"""How-tos that begin with an enabled automation `heal`, and with a receipt for an error."""
+
+
+@contextmanager
+def prepared_for(page: Path, server: ServerHandle) -> Iterator[str]:
+    """Prepare what a page begins with; yields the commands that name it."""
+    if page.stem in AUTOMATED:
+        with open_scene(server) as scene:
+            scene.prepare()
+            scene.error(2)
+            scene.issue()
+            secrets = scene.world.secrets
+            yield f"{PREPARED}KEY={secrets['owner']}; P={scene.world.project_id}; DSN={secrets['dsn']}\n"
+    else:
+        yield PREPARED if page.parent.name == "how-to" else ""
 
 
 def commands_and_answers(page: Path) -> list[tuple[str, str]]:
@@ -56,19 +76,22 @@ def test_a_page_goes_as_it_is_written(
     assert steps
     server = server_factory.prepare(database_url=database_url)
     server.start()
+    for program in re.findall(r"Save this as `(.+?)`.*?```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL):
+        (tmp_path / program[0]).write_text(program[1], encoding="utf-8")
     mark = "---next step---"
-    prepared = PREPARED if page.parent.name == "how-to" else ""
-    script = prepared + "\n".join(f"echo '{mark}'\n{command}" for command, _ in steps)
-    script = script.replace(":8000", f":{server.port}").replace("$PWD/.venv/bin", str(Path(sys.executable).parent))
-    done = subprocess.run(
-        ["bash", "-c", script],
-        env=server.env,
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
+    with prepared_for(page, server) as prepared:
+        script = prepared + "\n".join(f"echo '{mark}'\n{command}" for command, _ in steps)
+        script = script.replace(":8000", f":{server.port}").replace("$PWD/.venv/bin", str(Path(sys.executable).parent))
+        script = script.replace("service --data-dir", "env -u SERVICE_DATABASE_URL service --data-dir")
+        done = subprocess.run(
+            ["bash", "-c", script],
+            env=server.env,
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
     answers = done.stdout.split(f"{mark}\n")[1:]
     assert len(answers) == len(steps), done.stdout
     for (command, shown), answer in zip(steps, answers, strict=True):
