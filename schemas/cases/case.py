@@ -131,7 +131,7 @@ class MergedCase(msgspec.Struct, frozen=True):
 class CaseGrouping(msgspec.Struct, frozen=True):
     """The grouping of the case: its version, and the parts of an error it compares (G-174).
 
-    `client` is the fingerprint of an SDK. `map_late`: no source map was ready in time, so the raw frame counted.
+    `client` is the fingerprint of an SDK. `map_late`: no source map was ready in time, so the error counted as sent.
     """
 
     version: int

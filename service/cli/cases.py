@@ -30,6 +30,7 @@ def regroup(project: str, dry_run: bool, version: int | None, days: int, as_json
 
     The command regroups the stored errors in memory, and shows examples. Cases keep their errors whatever it finds.
     """
+    from service.cli.shared.lookups import require_project
     from service.ingest.grouping import regroup as regrouping
     from service.ingest.grouping.fingerprint import GROUPINGS
 
@@ -38,6 +39,7 @@ def regroup(project: str, dry_run: bool, version: int | None, days: int, as_json
         raise click.UsageError(f"There is no version {wanted}. There are: {', '.join(map(str, GROUPINGS))}")
     with connection() as opened:
         opened.read_only = True
+        require_project(opened, project)
         errors = regrouping.stored_errors(opened, project, days)
         found = regrouping.regroup(errors, wanted)
     if as_json:

@@ -152,7 +152,7 @@ def _grouping(bundle: CaseBundle) -> CaseGrouping:
     aside = ", numbers, ids and quoted text aside" if "message" in looked_at else ""
     reason = f"Errors that agree in {alike}{aside}: grouping {row.grouping_version}."
     if "map_late" in looked_at:
-        reason += " No source map was ready in time, so the raw frame counts."
+        reason += " No source map was ready in time, so the error counts as it was sent."
     if bundle.merged:
         reason += " Those of the cases under merged were added by a member."
     return CaseGrouping(version=row.grouping_version, evidence=cast("Any", looked_at), reason=reason)

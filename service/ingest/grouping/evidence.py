@@ -85,9 +85,10 @@ def gather(
     frames = exception.get("frames")
     if not isinstance(frames, list):
         return GroupingEvidence(seen, None, see(message), client=given)
-    own = [frame for frame in frames if isinstance(frame, dict) and frame.get("in_app") is True]
-    deciding = _deciding(own, see) or _deciding(frames, see, passing_over=RAISING)
-    return GroupingEvidence(seen, _top_frame(own, see), see(message), deciding, given)
+    top, deciding = _own(frames, see)
+    if deciding is None:
+        deciding = next((found for frame in frames if (found := _decides(frame, see, passing_over=RAISING))), None)
+    return GroupingEvidence(seen, top, see(message), deciding, given)
 
 
 def fingerprint_of(value: Any) -> tuple[str, ...]:
@@ -105,25 +106,36 @@ def is_default(entry: str) -> bool:
     return _DEFAULT.fullmatch(entry) is not None
 
 
-def _top_frame(own: Iterable[Mapping[str, Any]], see: Callable[[str], str]) -> str | None:
-    """Name the first in-app frame as `file:function`, as version 1 does."""
-    for frame in own:
-        file, function = frame.get("file"), frame.get("function")
-        if isinstance(file, str) or isinstance(function, str):
-            return f"{see(file) if isinstance(file, str) else ''}:{see(function) if isinstance(function, str) else ''}"
-    return None
-
-
-def _deciding(
-    frames: Iterable[Any], see: Callable[[str], str], passing_over: AbstractSet[str] = frozenset()
-) -> DecidingFrame | None:
-    """The innermost frame with a function, but for some functions."""
+def _own(frames: Iterable[Any], see: Callable[[str], str]) -> tuple[str | None, DecidingFrame | None]:
+    """The first in-app frame as version 1 names it, and the first that decides; what follows is not looked at."""
+    top: str | None = None
+    deciding: DecidingFrame | None = None
     for frame in frames:
-        function = (frame.get("symbol") or frame.get("function")) if isinstance(frame, dict) else None
-        bare = bare_symbol(function) if isinstance(function, str) else ""
-        if bare and bare.strip("_").lower() not in passing_over:
-            return DecidingFrame(see(_file(frame)), see(bare))
+        if isinstance(frame, dict) and frame.get("in_app") is True:
+            top = top or _named(frame, see)
+            deciding = deciding or _decides(frame, see)
+            if top and deciding:
+                break
+    return top, deciding
+
+
+def _named(frame: Mapping[str, Any], see: Callable[[str], str]) -> str | None:
+    """A frame as `file:function`; None when it has neither."""
+    file, function = frame.get("file"), frame.get("function")
+    if isinstance(file, str) or isinstance(function, str):
+        return f"{see(file) if isinstance(file, str) else ''}:{see(function) if isinstance(function, str) else ''}"
     return None
+
+
+def _decides(
+    frame: Any, see: Callable[[str], str], passing_over: AbstractSet[str] = frozenset()
+) -> DecidingFrame | None:
+    """A frame with a function, but for some functions; None for any other."""
+    function = (frame.get("symbol") or frame.get("function")) if isinstance(frame, dict) else None
+    bare = bare_symbol(function) if isinstance(function, str) else ""
+    if not bare or bare.strip("_").lower() in passing_over:
+        return None
+    return DecidingFrame(see(_file(frame)), see(bare))
 
 
 def _file(frame: Mapping[str, Any]) -> str:

@@ -74,11 +74,11 @@ def _listed(entries: Sequence[str]) -> str:
 
 
 def _default_2(evidence: GroupingEvidence) -> Seen:
-    kind = evidence.exception_type
-    if evidence.deciding is not None:
-        rests_on = f"{'type+' if kind else ''}frame{'+map_late' if evidence.late else ''}"
-        return Seen(f"v2f|{kind or ''}|{evidence.deciding.file}|{evidence.deciding.function}", rests_on)
-    return Seen(f"v2t|{kind or ''}|{template_2(evidence.message)}", "type+message" if kind else "message")
+    kind, deciding = evidence.exception_type, evidence.deciding
+    decided_by = f"{'type+' if kind else ''}{'frame' if deciding else 'message'}{'+map_late' if evidence.late else ''}"
+    if deciding is not None:
+        return Seen(f"v2f|{kind or ''}|{deciding.file}|{deciding.function}", decided_by)
+    return Seen(f"v2t|{kind or ''}|{template_2(evidence.message)}", decided_by)
 
 
 GROUPINGS: Versions = {1: _version_1, 2: _version_2}

@@ -186,8 +186,6 @@ class Item:
     def minified(self) -> Minified | None:
         """The deciding frame of an error that is not prepared yet, when a source map may lead it back."""
         body = self.body
-        if b'"col' not in self.raw:  # A search in the text is shorter than a look at each frame.
-            return None
         if not isinstance(body, LogEvent) or not body.extra or LEVELS[body.level or DEFAULT_LEVEL] not in ERROR_LEVELS:
             return None
         return minified_frame(body.extra, body.release)

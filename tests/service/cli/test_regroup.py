@@ -70,8 +70,11 @@ async def test_what_would_be_joined_and_split_is_shown(
 async def test_the_version_of_the_cases_changes_nothing(console: Console, stored: list[dict[str, Any]]) -> None:
     found = console.json("cases", "regroup", "--dry-run", PROJECT, "--version", "1")
     assert (found["errors"], found["joined"], found["split"]) == (len(stored) - 2, [], [])
-    nothing = console.json("cases", "regroup", "--dry-run", "proj_nobody")
-    assert (nothing["errors"], nothing["cases"]) == (0, 0)
+
+
+def test_a_project_that_does_not_exist_is_told(console: Console, sql: Sql) -> None:
+    told = console.run("cases", "regroup", "--dry-run", "proj_nobody", code=1).stderr
+    assert "There is no such project: proj_nobody." in told
 
 
 def test_only_a_dry_run_of_a_known_version_runs(console: Console, tmp_path: Path) -> None:

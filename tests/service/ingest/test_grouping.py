@@ -83,6 +83,7 @@ PLACE = DecidingFrame("f.py", "g")
         (GroupingEvidence(None, "f", "m", PLACE), "v2f||f.py|g", "v2:frame"),
         (GroupingEvidence("T", "f", "m", PLACE), "v2f|T|f.py|g", "v2:type+frame"),
         (GroupingEvidence("T", "f", "m", PLACE, late=True), "v2f|T|f.py|g", "v2:type+frame+map_late"),
+        (GroupingEvidence("T", None, "m 1", late=True), "v2t|T|m #", "v2:type+message+map_late"),
         (GroupingEvidence("T", "f", "m", PLACE, ("a", "b")), 'v2c|["a","b"]', "v2:client"),
         (GroupingEvidence("T", "f", "m", PLACE, ("{{ default }}",)), "v2f|T|f.py|g", "v2:type+frame"),
         (

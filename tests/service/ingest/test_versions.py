@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg
@@ -13,7 +14,10 @@ import pytest
 from service.auth.system import carry_out
 from service.cases.commands import suppression as rules
 from service.eventstore.store import EventStore
+from service.ingest.flush import statements
+from service.ingest.flush.counting import parameters
 from service.ingest.flush.decider import Decider
+from service.ingest.flush.tally import Tally
 from service.ingest.foreign.common import to_log
 from service.ingest.foreign.otlp import OtlpRecord, Scope, to_event
 from service.ingest.grouping.fingerprint import GROUPINGS, group
@@ -21,6 +25,7 @@ from service.ingest.queue import items
 from service.ingest.queue.items import Item
 from statemachines.cases import case
 from statemachines.cases.suppression import Action
+from tests.support.cluster import TestCluster
 from tests.support.ingest import PROJECT, check_books, holding_head, log_item, one, prepared, running, send, sender
 
 Sql = psycopg.Connection[Any]
@@ -91,6 +96,35 @@ async def test_a_repeat_of_a_new_case_is_only_counted(database_url: str, sql: Sq
     assert decided == []
     assert one(sql, "select event_count from case_stats") == 4
     check_books(sql)
+
+
+def test_that_an_old_case_is_absent_is_looked_up_by_index(database_url: str, sql: Sql, cluster: TestCluster) -> None:
+    """A probe for each in the counting statement, and no look at other cases; one that exists is not counted past."""
+    sql.execute(
+        "insert into stream_heads (project_id, stream_id, kind, revision, chain) "
+        "select %s, 'case_' || n, 'case', 1, '' from generate_series(1, 50000) n",
+        (PROJECT,),
+    )
+    sql.execute("vacuum analyze stream_heads")
+    heads = [(PROJECT, "case_7", 1), *((PROJECT, f"none_{n}", 0) for n in range(100))]
+    values = parameters("flusher_1", "flush:flusher_1", 1, SimpleNamespace(gates=(), names=()), heads, {}, Tally())
+    with psycopg.connect(cluster.admin_url(database_url), autocommit=True) as admin:
+        admin.execute("load 'auto_explain'")
+        for name in ("log_nested_statements", "log_analyze"):
+            admin.execute("select set_config(%s, 'on', false)", (f"auto_explain.{name}",))
+        admin.execute("set auto_explain.log_min_duration = 0; set client_min_messages = 'log'")
+        plans: list[str] = []
+        admin.add_notice_handler(lambda notice: plans.append(str(notice.message_primary)))
+        for _ in range(8):  # from the sixth on the plan may be one for any values
+            [[stored]] = admin.execute(statements.FLUSH.encode(), values).fetchall()
+            assert stored is not None
+    told = [plan for plan in plans if "known.revision = 0" in plan]
+    assert len(told) == 8
+    for plan in told:
+        assert "using stream_heads_pkey on stream_heads" in plan
+        assert "Seq Scan on stream_heads" not in plan
+    sql.execute("insert into stream_heads values (%s, 'none_99', 'case', 1, '')", (PROJECT,))
+    assert sql.execute(statements.FLUSH.encode(), values).fetchone() == (None,)
 
 
 async def test_an_old_case_takes_its_errors_whatever_is_known(

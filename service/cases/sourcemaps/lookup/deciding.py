@@ -85,8 +85,7 @@ def minified_frame(extra: Mapping[str, Any], release: str | None) -> Minified | 
     frames = exception.get("frames") if isinstance(exception, dict) else None
     if not isinstance(frames, list):
         return None
-    listed = [frame for frame in frames if isinstance(frame, dict)]
-    own = next((frame for frame in listed if frame.get("in_app") is True), listed[0] if listed else None)
+    own = _innermost(frames)
     if own is None or not ("colno" in own or "column" in own):
         return None
     frame = recorded(own, extra)
@@ -95,6 +94,18 @@ def minified_frame(extra: Mapping[str, Any], release: str | None) -> Minified | 
     if release is None and frame.debug_id is None:
         return None  # Nothing says which map it has.
     return Minified(release, frame) if may_be_mapped(frame.source_url) else None
+
+
+def _innermost(frames: Sequence[Any]) -> Mapping[str, Any] | None:
+    """The first own frame of a list, else its first one. Most often that is a look at one or two."""
+    first = None
+    for frame in frames:
+        if isinstance(frame, dict):
+            if frame.get("in_app") is True:
+                return frame
+            if first is None:
+                first = frame
+    return first
 
 
 class DecidingFrames:
