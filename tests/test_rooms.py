@@ -43,6 +43,7 @@ MACHINERY = {
         "cli",
         "console",
         "demo",
+        "egress",
         "embedded",
         "eventstore",
         "fairness",

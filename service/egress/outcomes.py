@@ -1,0 +1,44 @@
+"""What comes of a call: an answer, or why there is none, in one of our own sentences (G-150).
+
+Sentences are stored and shown. None of them holds a byte of the other side, of the address or of an error's text.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+Reason = Literal[
+    "refused", "unknown_name", "busy", "unreachable", "certificate", "tls", "timeout", "closed", "malformed", "head"
+]
+
+SENTENCES: dict[Reason, str] = {
+    "refused": "The address may not be called.",
+    "unknown_name": "The host name does not resolve.",
+    "busy": "Too many look-ups of this account were waiting.",
+    "unreachable": "No connection could be made.",
+    "certificate": "The certificate of the host could not be verified.",
+    "tls": "No secure connection could be agreed on.",
+    "timeout": "There was no complete answer in time.",
+    "closed": "The connection ended before the answer was complete.",
+    "malformed": "The answer is not valid HTTP.",
+    "head": "The head of the answer is too large.",
+}
+
+
+class Received(NamedTuple):
+    """An answer of any status. `body` is as it was sent, with no coding undone; `cut` when there was more of it."""
+
+    status: int
+    body: bytes
+    cut: bool
+
+
+class NotReceived(NamedTuple):
+    """No answer, and why."""
+
+    reason: Reason
+
+    @property
+    def sentence(self) -> str:
+        """The reason for people."""
+        return SENTENCES[self.reason]
