@@ -223,14 +223,14 @@ VARIABLES: tuple[Variable, ...] = (
         "provider_us_url",
         http_url,
         "https://us.posthog.com",
-        "Address of the provider, US region.",
+        "Address of the provider, US region. It may be private, and use http.",
     ),
     Variable(
         "SERVICE_PROVIDER_EU_URL",
         "provider_eu_url",
         http_url,
         "https://eu.posthog.com",
-        "Address of the provider, EU region.",
+        "Address of the provider, EU region. It may be private, and use http.",
     ),
     Variable(
         "SERVICE_PAYMENT_API_KEY",
@@ -284,7 +284,7 @@ VARIABLES: tuple[Variable, ...] = (
         "webhook_allow_private",
         flag,
         "0",
-        "For development. Webhooks may reach private addresses, and loopback over plain http.",
+        "For development. Webhooks may reach private addresses and any port, and loopback over plain http.",
     ),
     Variable(
         "SERVICE_RATE_LIMITS",

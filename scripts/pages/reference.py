@@ -20,10 +20,13 @@ from schemas.kernel.batch import MAX_BATCH_BYTES, MAX_BATCH_ITEMS
 from schemas.kernel.errors import CATALOGUE
 from schemas.onboarding.plan import MAX_PLAN_BYTES
 from schemas.runs.backtest import MAX_DAYS
+from service.analytics.connected import MAX_QUERY_BYTES
 from service.cases.sourcemaps.bundles import MOST_BUNDLE, MOST_ENTRIES, MOST_UNPACKED
 from service.cases.sourcemaps.lookup.deciding import PATIENCE
 from service.cli import main
 from service.cli.machines import named
+from service.egress.exchange import MAX_HEAD
+from service.egress.guard import SECONDS
 from service.http.cases.intake.otlp import MOST_RECORDS, MOST_STORED
 from service.http.cases.intake.otlp_form import MAX_BYTES as MAX_OTLP_BYTES
 from service.http.edge.body.gate import MAX_DEPTH, MAX_INTEGER, MAX_VALUES
@@ -50,6 +53,7 @@ LIMITS: Mapping[str, str] = {
     "Onboarding plan": f"{MAX_PLAN_BYTES:,} bytes",
     "Automation contract": f"{MAX_CONTRACT_BYTES:,} bytes, {MAX_AUTOMATIONS} automations",
     "Back-test": f"{MAX_DAYS} days",
+    "Call to your analytics provider": f"{SECONDS:g} seconds, {MAX_HEAD:,} bytes of head, {MAX_QUERY_BYTES:,} of body",
     "JSON nesting": f"{MAX_DEPTH} levels",
     "JSON values of a record": f"{MAX_VALUES:,}",
     "JSON integer": f"{MAX_INTEGER:,}",

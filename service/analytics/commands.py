@@ -15,7 +15,9 @@ import msgspec
 from projections.analytics.connection import CONNECTIONS, GRANTS, ConnectionRow, SealedGrantRow
 from schemas.analytics.connection import ConnectRequest
 from schemas.kernel.published import body_schema
+from service.analytics.http import Misdirected
 from service.analytics.oauth import DeviceAuthorization, ProviderOAuth, SealedSecret, Tokens
+from service.analytics.reads import account_of
 from service.auth.refusals import InvalidPayload, Refusal, ServiceUnavailable, refusal
 from service.eventstore.declare.commands import Lookup, Unit
 from service.eventstore.declare.intents import Intent
@@ -47,7 +49,7 @@ class PendingConnection(NamedTuple):
     device: DeviceAuthorization
 
 
-async def connect(oauth: ProviderOAuth, wish: ConnectRequest) -> Intent[PendingConnection]:
+async def connect(store: EventStore, oauth: ProviderOAuth, wish: ConnectRequest) -> Intent[PendingConnection]:
     """Get a code for the human from the provider, and remember what it will be exchanged for.
 
     Raises ServiceUnavailable without a configuration, InvalidPayload for an address that is not public, and
@@ -55,13 +57,13 @@ async def connect(oauth: ProviderOAuth, wish: ConnectRequest) -> Intent[PendingC
     """
     _require_configured(oauth)
     host = oauth.host_of(wish)
-    if not await oauth.may_reach(host):
+    device = await oauth.start(host, account_of(store, wish.project_id))
+    if isinstance(device, Misdirected):
         raise InvalidPayload(
             "The provider's address cannot be used.",
             invalid=[("host", "must lead to public addresses")],
             schema=body_schema(ConnectRequest),
         )
-    device = await oauth.start(host)
     if isinstance(device, ReadFailed):
         raise _upstream(device)
     project_id, connection_id = wish.project_id, new_id("conn")
@@ -130,7 +132,7 @@ async def _ask(store: EventStore, oauth: ProviderOAuth, row: ConnectionRow) -> t
     secret = oauth.unseal(row.project_id, row.id, grant.sealed) if grant is not None else None
     if secret is None or secret.device_code is None or await store.now() >= row.expires_at:
         return Waiting(), None
-    polled = await oauth.poll(row.host, secret.device_code)
+    polled = await oauth.poll(row.host, account_of(store, row.project_id), secret.device_code)
     if isinstance(polled, ReadFailed):
         raise _upstream(polled)
     if not isinstance(polled, Tokens):

@@ -22,9 +22,10 @@ from projections.analytics.connection import GRANTS, ConnectionRow, SealedGrantR
 from schemas.onboarding.proof import PROOF_PROPERTY
 from service.analytics.bounded.answers import LONGEST_DAYS, Bounded, Rows
 from service.analytics.commands import insist, keep_tokens
-from service.analytics.http import HttpAnswer, ProviderClient, cause_of, exchange, failure, parse
+from service.analytics.http import HttpAnswer, ProviderClient, cause_of, document, failure, parse
 from service.analytics.oauth import ProviderOAuth, SealedSecret
 from service.analytics.probes import ErrorProbe, EventProbe, FunnelProbe
+from service.analytics.reads import account_of
 from service.auth.system import carry_out
 from service.eventstore.store import EventStore
 from service.fairness.not_done import CommandNotDone
@@ -238,16 +239,14 @@ class ConnectedAnalytics:
     async def _ask(self, query: str, values: Mapping[str, Any], token: str | ReadFailed) -> HttpAnswer | ReadFailed:
         if isinstance(token, ReadFailed):
             return token
-        if not await self._oauth.may_reach(self._connection.host):
-            return failure("refused")
-        project = self._connection.provider_project_id or "@current"
-        return await exchange(
-            self._client,
-            "POST",
-            f"{self._connection.host}/api/projects/{project}/query/",
+        asked = {"kind": "HogQLQuery", "query": query, "values": values}
+        return await self._client.post(
+            self._connection.host,
+            f"/api/projects/{self._connection.provider_project_id or '@current'}/query/",
+            document({"query": asked, "refresh": "force_blocking"}),
+            account=account_of(self._store, self._connection.project_id),
             max_bytes=MAX_QUERY_BYTES,
-            headers={"authorization": f"Bearer {token}", "accept": "application/json"},
-            json={"query": {"kind": "HogQLQuery", "query": query, "values": values}, "refresh": "force_blocking"},
+            token=token,
         )
 
     async def _token(self, rejected: str | None) -> str | ReadFailed:
@@ -266,7 +265,9 @@ class ConnectedAnalytics:
     async def _refresh(self, row: SealedGrantRow, secret: SealedSecret) -> str | ReadFailed:
         if secret.refresh_token is None:
             return failure("unauthorized")
-        tokens = await self._oauth.refresh(self._connection.host, secret.refresh_token)
+        tokens = await self._oauth.refresh(
+            self._connection.host, account_of(self._store, self._connection.project_id), secret.refresh_token
+        )
         if isinstance(tokens, ReadFailed):
             # Another process may have used the refresh token first: then its tokens are stored by now.
             now = await self._grant()

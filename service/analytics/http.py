@@ -1,34 +1,30 @@
-"""Bounded HTTP to a provider: short timeouts, no redirects, answers of limited size, and failures as values.
-
-The library is loaded, and its client made, with the first exchange and in a thread: most installations are connected
-to no provider, and it takes a tenth of a second of the start of each process.
-"""
+"""Bounded requests to a provider, through the guard of all calls to addresses that others name; failures as values."""
 
 from __future__ import annotations
 
-import asyncio
-import ipaddress
-import socket
-from collections.abc import Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import urlsplit
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 import msgspec
 import structlog
 
+from service.egress.exchange import Request
+from service.egress.guard import Guard
+from service.egress.outcomes import NotReceived, Reason
+from service.egress.reach import CALLERS, OPERATOR
+from service.settings import Settings
 from statemachines.kernel.readings import Cause, ReadFailed
-
-if TYPE_CHECKING:
-    import httpx2
 
 log = structlog.get_logger(__name__)
 
-USER_AGENT = "service-analytics/3"
-EXCHANGE_SECONDS = 10.0  # for each step of it
-CONNECT_SECONDS = 5.0
-LOOKUP_SECONDS = 5.0
-DEADLINE_SECONDS = 20.0  # for one whole exchange, however slowly its bytes arrive
+_CAUSES: dict[Reason, Cause] = {
+    "refused": "refused",
+    "unknown_name": "refused",
+    "timeout": "timeout",
+    "busy": "timeout",
+}
+"""What a call without an answer is as a failed read; all else is unreachable."""
 
 
 class HttpAnswer(NamedTuple):
@@ -38,55 +34,59 @@ class HttpAnswer(NamedTuple):
     body: bytes
 
 
+class Misdirected(ReadFailed, frozen=True):
+    """The provider's address leads nowhere, or where no request may go."""
+
+
+class Content(NamedTuple):
+    """What is posted, and its media type."""
+
+    media_type: str
+    body: bytes
+
+
+def form(**fields: str) -> Content:
+    """Write fields as a form."""
+    return Content("application/x-www-form-urlencoded", urlencode(fields).encode())
+
+
+def document(value: Any) -> Content:
+    """Write a value as JSON."""
+    return Content("application/json", msgspec.json.encode(value))
+
+
 class ProviderClient:
-    """The client of a process."""
+    """The client of a process. The operator's own hosts may lie anywhere, the ones that callers name are public."""
 
-    def __init__(self) -> None:
-        self._client: httpx2.AsyncClient | None = None
-        self._making = asyncio.Lock()
+    def __init__(self, settings: Settings, guard: Guard) -> None:
+        self._configured = frozenset({settings.provider_us_url, settings.provider_eu_url})
+        self._guard = guard
 
-    async def ready(self) -> httpx2.AsyncClient:
-        """The library's client."""
-        async with self._making:
-            if self._client is None:
-                self._client = await asyncio.to_thread(_make)
-            return self._client
+    def is_configured_host(self, host: str) -> bool:
+        """Whether the operator has configured the host."""
+        return host in self._configured
 
-    async def stop(self) -> None:
-        """Close its connections."""
-        if self._client is not None:
-            await self._client.aclose()
+    async def post(
+        self, host: str, path: str, content: Content, *, account: str, max_bytes: int, token: str | None = None
+    ) -> HttpAnswer | ReadFailed:
+        """Post to a provider, with a bearer token if given, and read the answer up to `max_bytes`.
 
-
-def _make() -> httpx2.AsyncClient:
-    import httpx2  # noqa: PLC0415 - see the module's docstring
-
-    timeout = httpx2.Timeout(EXCHANGE_SECONDS, connect=CONNECT_SECONDS)
-    return httpx2.AsyncClient(timeout=timeout, follow_redirects=False, headers={"user-agent": USER_AGENT})
-
-
-async def exchange(
-    client: ProviderClient, method: str, url: str, *, max_bytes: int, headers: Mapping[str, str], **content: Any
-) -> HttpAnswer | ReadFailed:
-    """Send one request and read its answer up to `max_bytes`. `content` is httpx2's `data` or `json`."""
-    ready = await client.ready()
-    import httpx2  # noqa: PLC0415 - loaded by now
-
-    try:
-        async with (
-            asyncio.timeout(DEADLINE_SECONDS),
-            ready.stream(method, url, headers=dict(headers), **content) as response,
-        ):
-            body = bytearray()
-            async for chunk in response.aiter_bytes():
-                body += chunk
-                if len(body) > max_bytes:
-                    return failure("too_much")
-            return HttpAnswer(response.status_code, bytes(body))
-    except (TimeoutError, httpx2.TimeoutException):
-        return failure("timeout")
-    except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError):
-        return failure("unreachable")
+        `account` is the one whose share of look-ups the host's name takes.
+        """
+        headers = {"accept": "application/json", "content-type": content.media_type}
+        if token is not None:
+            headers["authorization"] = f"Bearer {token}"
+        received = await self._guard.call(
+            host + path,
+            Request("POST", headers, content.body),
+            account=account,
+            reach=OPERATOR if self.is_configured_host(host) else CALLERS,
+            max_body=max_bytes,
+        )
+        if isinstance(received, NotReceived):
+            failed = failure(_CAUSES.get(received.reason, "unreachable"))
+            return Misdirected(failed.cause) if failed.cause == "refused" else failed
+        return failure("too_much") if received.cut else HttpAnswer(received.status, received.body)
 
 
 def failure(cause: Cause) -> ReadFailed:
@@ -110,16 +110,3 @@ def parse(body: bytes, expected: type[Any]) -> Any:
         return msgspec.json.decode(body, type=expected)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return failure("malformed")
-
-
-async def is_public(url: str) -> bool:
-    """Whether every address of a URL's host is public: callers must not reach internal addresses through us."""
-    parts = urlsplit(url)
-    loop = asyncio.get_running_loop()
-    try:
-        async with asyncio.timeout(LOOKUP_SECONDS):
-            found = await loop.getaddrinfo(parts.hostname, parts.port or 443, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError):  # a timeout is an OSError
-        return False
-    addresses = {ipaddress.ip_address(entry[4][0]) for entry in found}
-    return bool(addresses) and all(address.is_global and not address.is_multicast for address in addresses)

@@ -6,6 +6,7 @@ secret goes only to the addresses that the operator has configured.
 
 from __future__ import annotations
 
+import re
 import time
 from http import HTTPStatus
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from schemas.analytics.connection import CONNECT_SECONDS, POLL_INTERVAL, READ_SCOPES, ConnectRequest
-from service.analytics.http import ProviderClient, cause_of, exchange, failure, is_public, parse
+from service.analytics.http import ProviderClient, cause_of, failure, form, parse
 from service.auth.sealing import seal, unseal
 from service.settings import Settings
 from statemachines.analytics.connection import Refused, Waiting
@@ -26,6 +27,7 @@ TOKEN_PATH = "/oauth/token/"  # noqa: S105 - a path
 PURPOSE = "provider-grant"
 DEFAULT_LIFETIME = 3600  # seconds, for a token without a stated lifetime
 MAX_TEXT = 8192
+_VISIBLE = re.compile(r"[!-~]+")
 
 
 class SealedSecret(msgspec.Struct, frozen=True):
@@ -99,17 +101,6 @@ class ProviderOAuth:
         by_region = {"us": self._settings.provider_us_url, "eu": self._settings.provider_eu_url}
         return (wish.host or by_region[wish.region or "us"]).rstrip("/")
 
-    def is_configured_host(self, host: str) -> bool:
-        """Whether the operator has configured the host."""
-        return host in {self._settings.provider_us_url, self._settings.provider_eu_url}
-
-    async def may_reach(self, host: str) -> bool:
-        """Whether requests may go to a host now: one that the operator has configured, or one with public addresses.
-
-        Checked before every exchange, because the owner of a name can change its addresses.
-        """
-        return self.is_configured_host(host) or await is_public(host)
-
     def seal(self, project_id: str, connection_id: str, secret: SealedSecret) -> str | None:
         """Seal a secret for its connection."""
         text = msgspec.json.encode(secret).decode()
@@ -120,9 +111,9 @@ class ProviderOAuth:
         text = unseal(self._settings.encryption_key, PURPOSE, f"{project_id}/{connection_id}", sealed)
         return None if text is None else msgspec.json.decode(text, type=SealedSecret)
 
-    async def start(self, host: str) -> DeviceAuthorization | ReadFailed:
-        """Ask a provider for a device code with read scopes."""
-        answer = await self._post(host, DEVICE_PATH, scope=" ".join(READ_SCOPES))
+    async def start(self, host: str, account: str) -> DeviceAuthorization | ReadFailed:
+        """Ask a provider for a device code with read scopes. A host that may not be called is Misdirected."""
+        answer = await self._post(host, account, DEVICE_PATH, scope=" ".join(READ_SCOPES))
         if isinstance(answer, ReadFailed):
             return answer
         status, body = answer
@@ -142,13 +133,13 @@ class ProviderOAuth:
             interval=max(1, device.interval),
         )
 
-    async def poll(self, host: str, device_code: str) -> Tokens | Refused | Waiting | ReadFailed:
+    async def poll(self, host: str, account: str, device_code: str) -> Tokens | Refused | Waiting | ReadFailed:
         """Poll for the person's decision.
 
         A code that the provider no longer knows counts as waiting: another poll may just have redeemed it, and our
         own clock ends what nobody answers.
         """
-        answer = await self._post(host, TOKEN_PATH, grant_type=DEVICE_GRANT, device_code=device_code)
+        answer = await self._post(host, account, TOKEN_PATH, grant_type=DEVICE_GRANT, device_code=device_code)
         if isinstance(answer, ReadFailed):
             return answer
         if answer[0] == HTTPStatus.OK:
@@ -161,34 +152,30 @@ class ProviderOAuth:
             case _:
                 return failure(cause_of(answer[0]))
 
-    async def refresh(self, host: str, refresh_token: str) -> Tokens | ReadFailed:
+    async def refresh(self, host: str, account: str, refresh_token: str) -> Tokens | ReadFailed:
         """Exchange a refresh token for fresh tokens."""
-        answer = await self._post(host, TOKEN_PATH, grant_type="refresh_token", refresh_token=refresh_token)
+        answer = await self._post(host, account, TOKEN_PATH, grant_type="refresh_token", refresh_token=refresh_token)
         if isinstance(answer, ReadFailed):
             return answer
         if answer[0] != HTTPStatus.OK:
             return failure("unauthorized" if _error_of(*answer) == "invalid_grant" else cause_of(answer[0]))
         return _tokens(answer[1], refresh_token)
 
-    async def _post(self, host: str, path: str, **form: str) -> tuple[int, bytes] | ReadFailed:
+    async def _post(self, host: str, account: str, path: str, **fields: str) -> tuple[int, bytes] | ReadFailed:
         if not self.configured:
             return failure("unconfigured")
-        if not await self.may_reach(host):
-            return failure("refused")
         assert self._settings.provider_client_id is not None
-        form["client_id"] = self._settings.provider_client_id
-        if self._settings.provider_client_secret is not None and self.is_configured_host(host):
-            form["client_secret"] = self._settings.provider_client_secret
-        return await exchange(
-            self._client, "POST", host + path, max_bytes=MAX_BYTES, headers={"accept": "application/json"}, data=form
-        )
+        fields["client_id"] = self._settings.provider_client_id
+        if self._settings.provider_client_secret is not None and self._client.is_configured_host(host):
+            fields["client_secret"] = self._settings.provider_client_secret
+        return await self._client.post(host, path, form(**fields), account=account, max_bytes=MAX_BYTES)
 
 
 def _tokens(body: bytes, former_refresh: str | None) -> Tokens | ReadFailed:
     token: Any = parse(body, _Token)
     if isinstance(token, ReadFailed):
         return token
-    if not token.access_token.isascii() or not token.access_token.isprintable() or not token.access_token:
+    if not _VISIBLE.fullmatch(token.access_token):
         return failure("malformed")
     secret = SealedSecret(
         access_token=token.access_token,

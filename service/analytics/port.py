@@ -16,6 +16,7 @@ from service.analytics.oauth import ProviderOAuth
 from service.analytics.probes import AnalyticsProvider
 from service.analytics.reads import current_connection
 from service.billing.plans import days_kept
+from service.egress.guard import Guard
 from service.eventstore.store import EventStore
 from service.settings import Settings
 
@@ -23,9 +24,9 @@ from service.settings import Settings
 class AnalyticsProviders:
     """The adapters of one process. `oauth` is what makes connections."""
 
-    def __init__(self, settings: Settings, store: EventStore) -> None:
+    def __init__(self, settings: Settings, store: EventStore, guard: Guard) -> None:
         self._store = store
-        self._client = ProviderClient()
+        self._client = ProviderClient(settings, guard)
         self.oauth = ProviderOAuth(settings, self._client)
         self._plans = settings.plans
         self._refreshing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -41,7 +42,3 @@ class AnalyticsProviders:
     async def own(self, project_id: str) -> LocalAnalytics:
         """Return what reads our own records of a project, which the plan of its account keeps so long."""
         return LocalAnalytics(self._store, project_id, await days_kept(self._store, self._plans, project_id))
-
-    async def stop(self) -> None:
-        """Close connections to providers."""
-        await self._client.stop()

@@ -18,3 +18,8 @@ async def current_connection(store: EventStore, project_id: str) -> ConnectionRo
     """Return the connection that a project reads through: the newest that was granted."""
     rows = await store.find(CONNECTIONS, _CONNECTED, project_id, order_by="t.connected_at desc, t.id desc", limit=1)
     return rows[0] if rows else None
+
+
+def account_of(store: EventStore, project_id: str) -> str:
+    """Whose share of look-ups a call to a project's provider takes: the caller's, or in jobs the project's own."""
+    return store.reads.tenant or project_id

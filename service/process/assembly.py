@@ -12,6 +12,7 @@ from service.billing.notices import Notices
 from service.billing.payments import Payments
 from service.cases.sourcemaps.lookup.deciding import DecidingFrames
 from service.cases.sourcemaps.lookup.unmangling import Unmangler
+from service.egress.guard import Guard
 from service.eventstore.connect.fulldisk import FULL_DISK
 from service.eventstore.store import EventStore
 from service.ingest.intake import Intake
@@ -28,7 +29,7 @@ def make_services(settings: Settings) -> Services:
         FULL_DISK.share(Path(shared))
     store = EventStore(settings.database_url, registry())
     unmangler = Unmangler(store)
-    providers = AnalyticsProviders(settings, store)
+    providers = AnalyticsProviders(settings, store, Guard())
     return Services(
         settings=settings,
         store=store,

@@ -90,7 +90,6 @@ async def _start(settings: Settings, stopping: asyncio.Event) -> Services | None
 async def _close(services: Services) -> None:
     """Close the parts, started or not."""
     await services.store.stop()
-    await services.providers.stop()
 
 
 async def _run_jobs(app: procrastinate.App) -> None:

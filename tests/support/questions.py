@@ -16,6 +16,7 @@ from service.analytics.blueprints.running import run_blueprint
 from service.analytics.bounded.answers import Table
 from service.analytics.port import AnalyticsProviders
 from service.analytics.queries import BoundedQueries
+from service.egress.guard import Guard
 from service.eventstore.store import EventStore
 from service.registry import registry
 from service.settings import load_settings
@@ -60,7 +61,7 @@ class Questions:
                 "SERVICE_INTERNAL_TOKEN": "none",
             }
         )
-        self.providers = AnalyticsProviders(settings, store)
+        self.providers = AnalyticsProviders(settings, store, Guard())
         self.queries = BoundedQueries(store, self.providers)
         self._number = count(1)
 
@@ -133,7 +134,6 @@ async def asking(url: str) -> AsyncIterator[Questions]:
         yield held
     finally:
         held.connection.close()
-        await held.providers.stop()
         await store.stop()
 
 

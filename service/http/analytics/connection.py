@@ -32,7 +32,8 @@ AnyCall = Call[ConnectRequest, None] | Call[PollRequest, None]
 async def connect_provider(call: Call[ConnectRequest, None]) -> Outcome:
     """Get a code for the human from the provider, and remember what it will be exchanged for."""
     await _require_own(call, call.body.project_id)
-    return await call.carry_out(await commands.connect(call.services.providers.oauth, call.body), _started)
+    intent = await commands.connect(call.services.store, call.services.providers.oauth, call.body)
+    return await call.carry_out(intent, _started)
 
 
 @groups.AUTH.operation(

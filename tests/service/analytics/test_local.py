@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from service.analytics.http import is_public
 from service.analytics.probes import ROWS_PER_EVENT, ErrorProbe, EventProbe
 from statemachines.kernel.readings import ReadFailed
 from statemachines.onboarding.proof import ErrorSighting, EventSighting
@@ -107,27 +106,3 @@ async def test_a_read_that_takes_too_long_has_failed(telemetry: Telemetry) -> No
         telemetry.connection.execute("lock table analytics_events in access exclusive mode")
         assert await telemetry.analytics.proof_events(EVENTS) == ReadFailed("timeout")
     assert await telemetry.analytics.proof_events(EVENTS) == []
-
-
-@pytest.mark.parametrize(
-    ("url", "public"),
-    [
-        ("https://127.0.0.1", False),
-        ("https://localhost:8443", False),
-        ("https://10.1.2.3", False),
-        ("https://192.168.0.1", False),
-        ("https://169.254.169.254", False),
-        ("https://0.0.0.0", False),
-        ("https://100.64.0.1", False),
-        ("https://224.0.0.1", False),
-        ("https://[::1]", False),
-        ("https://[::ffff:10.0.0.1]", False),
-        ("https://[fd00::1]", False),
-        ("https://nowhere.invalid", False),
-        ("https://8.8.8.8", True),
-        ("https://[2001:4860:4860::8888]", True),
-    ],
-)
-async def test_only_public_addresses_are_reached(url: str, public: bool) -> None:
-    """A provider's host may not lead into the network that this service runs in."""
-    assert await is_public(url) is public

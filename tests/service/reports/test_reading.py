@@ -28,7 +28,6 @@ def connected(
         "SERVICE_PROVIDER_CLIENT_ID": provider.client_id,
         "SERVICE_PROVIDER_CLIENT_SECRET": "client-secret",
         "SERVICE_PROVIDER_US_URL": provider.url,
-        "NO_PROXY": "127.0.0.1",
     }
     with running_server(tmp_path_factory.mktemp("connected"), cluster, env) as handle:
         yield handle

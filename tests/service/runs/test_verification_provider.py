@@ -26,7 +26,6 @@ def at(tmp_path: Path, cluster: TestCluster, provider: FakeProvider) -> Iterator
         "SERVICE_PROVIDER_CLIENT_ID": provider.client_id,
         "SERVICE_PROVIDER_CLIENT_SECRET": "client-secret",
         "SERVICE_PROVIDER_US_URL": provider.url,
-        "NO_PROXY": "127.0.0.1",
     }
     with running_server(tmp_path, cluster, env) as server, open_scene(server) as scene:
         yield scene

@@ -29,13 +29,14 @@ def running() -> Iterator[FakeProvider]:
 def server(
     tmp_path_factory: pytest.TempPathFactory, cluster: TestCluster, running: FakeProvider
 ) -> Iterator[ServerHandle]:
-    """A server whose regions both lead to the fake provider."""
+    """A server whose regions both lead to the fake provider, in an environment whose proxy nobody answers at."""
     env = {
         "SERVICE_PROVIDER_CLIENT_ID": running.client_id,
         "SERVICE_PROVIDER_CLIENT_SECRET": "client-secret",
         "SERVICE_PROVIDER_US_URL": running.url,
         "SERVICE_PROVIDER_EU_URL": running.url + "/eu",
-        "NO_PROXY": "127.0.0.1",
+        "HTTP_PROXY": "http://127.0.0.1:9",
+        "NO_PROXY": "",
     }
     with running_server(tmp_path_factory.mktemp("connected"), cluster, env) as handle:
         yield handle
@@ -234,6 +235,13 @@ async def test_who_may_connect(world: World, provider: FakeProvider) -> None:
         {"host": "https://localhost"},
         {"host": "https://169.254.169.254"},
         {"host": "https://10.0.0.1:8443"},
+        {"host": "https://127.1"},
+        {"host": "https://2130706433"},
+        {"host": "https://0x7f000001"},
+        {"host": "https://8.8.8.8:22"},
+        {"host": "https://provider.example:6379"},
+        {"host": "https://provider..example"},
+        {"host": "https://provider.example:65536"},
         {"host": "https://does-not-exist.invalid"},
         {"provider_project_id": 0},
         {"provider_project_id": "42"},
