@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -24,7 +24,7 @@ class Column(msgspec.Struct, frozen=True):
 
 
 class Evidence(msgspec.Struct, frozen=True, rename={"since": "from", "until": "to"}):
-    """What the rows rest on. The window is half-open: `from` is included and `to` is not.
+    """The basis of the rows. The window is half-open: `from` is included and `to` is not.
 
     `complete` is false where the window begins before `kept_from`, the first second that is still kept, or where not
     all records were counted. `kept_from` is null where the service removes nothing or the provider decides. The receipt
@@ -34,14 +34,14 @@ class Evidence(msgspec.Struct, frozen=True, rename={"since": "from", "until": "t
     source: EvidenceSource
     since: Epoch
     until: Epoch
-    params: dict[str, object]
+    params: dict[str, Any]
     complete: bool
     kept_from: Epoch | None
     query_receipt_sha256: Annotated[str, Meta(pattern=patterns.SHA256)]
 
 
 class Freshness(msgspec.Struct, frozen=True):
-    """When the source was read, and its newest record in the project then; null without one."""
+    """Time of the read, and of the newest record of its source in the project: null without one."""
 
     as_of: Epoch
     last_event_at: Epoch | None

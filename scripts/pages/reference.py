@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from schemas.analytics.blueprint import MAX_LIMIT
 from schemas.cases.event import MAX_EVENTS as MAX_EVENTS_OF_PAGE
 from schemas.cases.event import MAX_PAGE_BYTES
 from schemas.cases.foreign.posthog import MAX_EVENTS, MAX_POSTHOG_BYTES
@@ -20,7 +21,9 @@ from schemas.kernel.batch import MAX_BATCH_BYTES, MAX_BATCH_ITEMS
 from schemas.kernel.errors import CATALOGUE
 from schemas.onboarding.plan import MAX_PLAN_BYTES
 from schemas.runs.backtest import MAX_DAYS
+from service.analytics.bounded.answers import LONGEST_DAYS
 from service.analytics.connected import MAX_QUERY_BYTES
+from service.analytics.queries import QUERY_SECONDS, WAIT_SECONDS
 from service.cases.sourcemaps.bundles import MOST_BUNDLE, MOST_ENTRIES, MOST_UNPACKED
 from service.cases.sourcemaps.lookup.deciding import PATIENCE
 from service.cli import main
@@ -29,10 +32,12 @@ from service.egress.exchange import MAX_HEAD
 from service.egress.guard import SECONDS
 from service.http.cases.intake.otlp import MOST_RECORDS, MOST_STORED
 from service.http.cases.intake.otlp_form import MAX_BYTES as MAX_OTLP_BYTES
-from service.http.edge.body.gate import MAX_DEPTH, MAX_INTEGER, MAX_VALUES
+from service.http.edge.body.gate import MAX_DEPTH, MAX_VALUES
+from service.http.edge.reading import MOST_STORED as MOST_KEPT
 from service.ingest.grouping.evidence import MAX_ENTRIES, MAX_ENTRY
 from service.process.sockets import MAX_CONNECTIONS
 from service.settings import settings_table
+from statemachines.kernel.canonical import MAX_INTEGER
 from statemachines.kernel.topics import EVENTS
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -54,6 +59,10 @@ LIMITS: Mapping[str, str] = {
     "Automation contract": f"{MAX_CONTRACT_BYTES:,} bytes, {MAX_AUTOMATIONS} automations",
     "Back-test": f"{MAX_DAYS} days",
     "Call to your analytics provider": f"{SECONDS:g} seconds, {MAX_HEAD:,} bytes of head, {MAX_QUERY_BYTES:,} of body",
+    "Query": f"{QUERY_SECONDS:.0f} seconds, {WAIT_SECONDS:.0f} of them for its turn; one at a time an account",
+    "Window of a query": f"{LONGEST_DAYS} days",
+    "Rows of a query": f"{MAX_LIMIT:,}",
+    "Answer of a query that is stored under its key": f"{MOST_KEPT:,} bytes",
     "JSON nesting": f"{MAX_DEPTH} levels",
     "JSON values of a record": f"{MAX_VALUES:,}",
     "JSON integer": f"{MAX_INTEGER:,}",

@@ -193,7 +193,7 @@ class ConnectedAnalytics:
             rows = msgspec.convert(table.results, list[query.row])  # type: ignore[name-defined] # a type made of one
         except msgspec.ValidationError:
             return failure("malformed")
-        if len(rows) > query.most + 1:
+        if len(rows) > query.most + 1 or (query.single and len(rows) != 1):
             return failure("malformed")
         return Rows(
             rows=rows,

@@ -31,6 +31,7 @@ class FakeProvider:
     token_seconds: int = 3600
     events: list[dict[str, Any]] = field(default_factory=list)
     fail: dict[str, Any] = field(default_factory=dict)
+    tables: dict[str, list[Any]] = field(default_factory=dict)  # rows by a part of the query that they answer
     devices: dict[str, str] = field(default_factory=dict)  # device code -> pending, granted, denied, used
     access_tokens: set[str] = field(default_factory=set)
     refresh_tokens: set[str] = field(default_factory=set)
@@ -121,6 +122,12 @@ class FakeProvider:
         assert body["query"]["kind"] == "HogQLQuery"
         assert all(f"{{{name}}}" in query for name in values), "every value is a parameter of the query"
         assert "limit" in query, "every query is bounded"
+        for part, rows in self.tables.items():
+            if part in query:
+                return 200, {"columns": [], "results": rows, "hasMore": False}
+        if "toUnixTimestamp(max(created_at)) from" in query:
+            newest = max((int(event["created_at"]) for event in self.events), default=0)
+            return 200, {"columns": ["max"], "results": [[newest]], "hasMore": False}
         if "window" in values:
             return 200, {"columns": ["level", "count()"], "results": self._levels(values), "hasMore": False}
         if "event" in values:

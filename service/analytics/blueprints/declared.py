@@ -27,6 +27,7 @@ class Read(msgspec.Struct, frozen=True, kw_only=True):
     local: str
     connected: str | None = None
     row: Any
+    single: bool = False
     values: Mapping[str, Any] = {}
     window: Window | None = None
 

@@ -29,6 +29,7 @@ EVENT_COUNT = Blueprint(
             local=EVENT_COUNT_SQL,
             connected=EVENT_COUNT_HOGQL,
             row=tuple[columns.Count, columns.Count],
+            single=True,
             values={"event": params.event},
         )
     ),

@@ -39,6 +39,7 @@ class _Run:
             local=read.local,
             connected=read.connected,
             row=read.row,
+            single=read.single,
             values=read.values,
             window=read.window or self._window,
             as_of=self._as_of,

@@ -36,14 +36,15 @@ class Bounded(msgspec.Struct, frozen=True, kw_only=True):
     %(name)s, and `connected` HogQL with the places {name}; None: the provider is never asked this. Both are given
     `values`, and project_id (local alone), since, until and most, of which they use what they name; `connected` is also
     given earliest, from which on the client's own time of an event is looked at. `row` is the type of a row, a tuple:
-    what a provider answers is checked against it. At most `most` rows are wanted, and one more is asked for, so that
-    one sees whether there are more.
+    what a provider answers is checked against it, and that it is just one row where the query is `single`. At most
+    `most` rows are wanted, and one more is asked for, so that one sees whether there are more.
     """
 
     source: Source
     local: str
     connected: str | None
     row: Any
+    single: bool = False
     values: Mapping[str, Any]
     window: Window
     as_of: int

@@ -26,7 +26,6 @@ import msgspec
 
 from service.http.edge.body.gate import (
     MAX_DEPTH,
-    MAX_INTEGER,
     MAX_VALUES,
     Members,
     fault,
@@ -37,6 +36,7 @@ from service.http.edge.body.gate import (
     named_twice,
 )
 from service.ingest.queue.items import Adjustments
+from statemachines.kernel.canonical import MAX_INTEGER
 from statemachines.kernel.faults import join
 
 CUT = "[cut]"

@@ -16,10 +16,10 @@ from typing import Any
 import msgspec
 
 from service.auth.refusals import InvalidPayload
+from statemachines.kernel.canonical import MAX_INTEGER
 from statemachines.kernel.faults import join
 
 MAX_DEPTH = 64
-MAX_INTEGER = 2**53 - 1
 MAX_VALUES = 5000
 """Values that a telemetry record may hold: members and items at any depth, and itself."""
 

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import inspect
 
 from service.auth.refusals import InvalidPayload
-from service.http.edge.body.gate import MAX_INTEGER
+from statemachines.kernel.canonical import MAX_INTEGER
 from statemachines.kernel.faults import INVALID, MISSING, UNKNOWN, bare, find_faults, noun
 from statemachines.kernel.shapes import Problem
 

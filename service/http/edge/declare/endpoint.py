@@ -72,6 +72,7 @@ class Group:
         content_type: str = "application/json",
         sealed: bool = False,
         quota_locked: bool = False,
+        tables: bool = False,
         errors: Sequence[str] = (),
     ) -> Callable[[Handler], Endpoint]:
         """Declare the operation of one handler; the keywords are Operation's, where they are explained.
@@ -117,6 +118,7 @@ class Group:
                 content_type=content_type,
                 sealed=sealed,
                 quota_locked=quota_locked,
+                tables=tables,
                 errors=errors,
             )
             return Endpoint(operation, handler)

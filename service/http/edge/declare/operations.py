@@ -57,7 +57,8 @@ class Operation(Access):
     body is not read before the handler does so, in pieces, however it calls itself. `media_type` is that of a body that
     is bytes, and `content_type` that of the success answer. `sealed`: what is answered proves itself as it is, so
     nothing is said beside it. `quota_locked`: closed with 402 while the project's account is over its quota (G-072).
-    `errors` are the codes particular to the operation, for the document; the common ones are added.
+    `tables`: its answer has rows and columns, and callers may ask for these as CSV. `errors` are the codes particular
+    to the operation, for the document; the common ones are added.
     """
 
     method: str
@@ -86,6 +87,7 @@ class Operation(Access):
     content_type: str = "application/json"
     sealed: bool = False
     quota_locked: bool = False
+    tables: bool = False
     errors: Sequence[str] = ()
 
     @cached_property

@@ -19,6 +19,7 @@ from schemas.kernel.operations import documented_operations
 from schemas.kernel.published import publish, publish_request
 from schemas.kernel.shape import ALTERNATIVES
 from service.auth.principals import PrincipalKind
+from service.http.edge.answer.csv_text import MEDIA as CSV
 from service.http.edge.answer.reply import JSON, REQUEST_ID_HEADER
 from service.http.edge.body.unpacking import CODINGS
 from service.http.edge.declare.bound import STAND_IN, TEST_CLOCK_PATH, Bound
@@ -348,6 +349,10 @@ _HEADERS: Mapping[str, Json] = {
     "RateLimitLimit": {"description": "Requests per minute.", "schema": {"type": "string"}},
     "RateLimitRemaining": {"description": "Requests left in the current burst.", "schema": {"type": "string"}},
     "RateLimitReset": {"description": "Seconds until the bucket is full.", "schema": {"type": "string"}},
+    "ServerTiming": {
+        "description": "Times of the read, in milliseconds: waiting for its turn, and reading.",
+        "schema": {"type": "string", "examples": ['wait;desc="waiting for a turn";dur=0.1, db;desc="reading";dur=3.2']},
+    },
     "Allow": {"description": "The methods of the path.", "schema": {"type": "string"}},
     "Authenticate": {"description": "Bearer.", "schema": {"type": "string"}},
 }
@@ -361,6 +366,8 @@ def _success(operation: Operation, status: int, schema_of: Mapping[int, Json]) -
     headers = _refer(x_service_request_id="RequestId", x_service_ignored="Ignored")
     if operation.idempotency != "none":
         headers |= _refer(idempotent_replayed="Replayed")
+    if operation.tables:
+        headers |= _refer(Server_Timing="ServerTiming")
     if operation.if_match != "none" or status == HTTPStatus.NOT_MODIFIED:
         headers |= _refer(ETag="ETag")
     described: Json = {"description": HTTPStatus(status).phrase, "headers": headers}
@@ -370,6 +377,8 @@ def _success(operation: Operation, status: int, schema_of: Mapping[int, Json]) -
         if operation.forms:
             schema = {"anyOf": [schema, {"$ref": "#/components/schemas/BatchAccepted"}]}
         described["content"] = {operation.content_type: {"schema": schema}}
+        if operation.tables:
+            described["content"][CSV] = {"schema": {"type": "string"}}
     return described
 
 

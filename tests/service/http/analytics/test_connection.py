@@ -63,7 +63,7 @@ async def world(server: ServerHandle) -> Any:
 def provider(running: FakeProvider) -> FakeProvider:
     """The provider, forgetful between tests."""
     running.scope, running.teams, running.token_seconds = "project:read query:read", None, 3600
-    for part in (running.events, running.fail, running.devices, running.requests, running.issued):
+    for part in (running.events, running.fail, running.tables, running.devices, running.requests, running.issued):
         part.clear()
     running.access_tokens.clear()
     running.refresh_tokens.clear()

@@ -1,0 +1,93 @@
+"""Query blueprints at the edge: the catalogue, and runs (R-QRY-06, G-065, G-151 to G-153)."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from msgspec import UNSET
+
+from schemas.analytics.blueprint import BlueprintCatalog, BlueprintRun, QueryBlueprint, RunBlueprint
+from schemas.kernel.published import body_schema
+from service.analytics.blueprints import show
+from service.analytics.blueprints.catalogue import ask_for, find_blueprint
+from service.analytics.blueprints.running import run_blueprint
+from service.analytics.queries import QUERY_SECONDS
+from service.analytics.refusals import unanswered
+from service.auth.refusals import InvalidPayload
+from service.eventstore.declare.commands import Answer, Outcome
+from service.eventstore.read.reader import Caller, reading_for
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import KEY
+from service.http.edge.reading import answer_read, server_timing
+from statemachines.kernel.readings import ReadFailed
+
+
+@groups.ANALYTICS.operation(
+    method="GET",
+    path="/v1/query-blueprints",
+    operation_id="list_query_blueprints",
+    summary="List the query blueprints",
+    principals=KEY,
+    responses={200: BlueprintCatalog},
+)
+async def list_blueprints(_: Call[None, None]) -> Answer:
+    """List every blueprint, whole."""
+    return Answer(200, show.catalog())
+
+
+@groups.ANALYTICS.operation(
+    method="GET",
+    path="/v1/query-blueprints/{blueprint_id}",
+    operation_id="get_query_blueprint",
+    summary="Show a query blueprint",
+    principals=KEY,
+    responses={200: QueryBlueprint},
+    errors=("blueprint_not_found",),
+)
+async def get_blueprint(call: Call[None, None]) -> Answer:
+    """Show one blueprint."""
+    return Answer(200, show.blueprint(find_blueprint(call.path["blueprint_id"])))
+
+
+@groups.ANALYTICS.operation(
+    method="POST",
+    path="/v1/projects/{project_id}/query-blueprints/{blueprint_id}/run",
+    operation_id="run_query_blueprint",
+    summary="Run a query blueprint in a project",
+    principals=KEY,
+    responses={200: BlueprintRun},
+    mutation=False,
+    idempotency="optional",
+    tables=True,
+    errors=("blueprint_not_found", "upstream_error", "upstream_timeout"),
+)
+async def run_query_blueprint(call: Call[RunBlueprint, None]) -> Answer | Outcome:
+    """Count now, and answer with rows, evidence and freshness; nothing is changed."""
+    return await answer_read(call, partial(_run, call))
+
+
+async def _run(call: Call[RunBlueprint, None]) -> Answer:
+    body, tenant = call.body, call.principal.tenant
+    schema = body_schema(RunBlueprint)
+    asked = ask_for(
+        call.path["blueprint_id"],
+        body.params,
+        None if body.since is UNSET else body.since,
+        None if body.until is UNSET else body.until,
+        body.limit,
+        schema,
+    )
+    with reading_for(Caller(tenant, QUERY_SECONDS)):
+        try:
+            found = await run_blueprint(call.services.queries, call.project_id, tenant, asked)
+        except InvalidPayload as refused:
+            refused.details["request_body_schema"] = schema
+            raise
+    if isinstance(found, ReadFailed):
+        raise unanswered(found)
+    call.headers["server-timing"] = server_timing(found.timing.waited_ms, found.timing.database_ms)
+    return Answer(200, show.run(call.project_id, asked, found))
+
+
+ENDPOINTS = [list_blueprints, get_blueprint, run_query_blueprint]

@@ -1,0 +1,79 @@
+"""Reads by POST at the edge: an answer kept under its key, and as CSV to those who ask for it (G-008, G-151)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from service.eventstore.declare.commands import Answer, Outcome, Unit
+from service.eventstore.declare.intents import Intent
+from service.http.edge.answer.csv_text import CONTENT_TYPE, wants_csv, write_csv
+from service.http.edge.declare.call import Call
+from statemachines.kernel.moved import Moved
+
+MOST_STORED: Final = 64 * 1024
+"""Bytes of an answer that is stored under a key; of a larger one key and request are bound, and it is read anew."""
+
+
+class _Shown(msgspec.Struct):
+    """A column as far as CSV names it."""
+
+    name: str
+
+
+class _Rows(msgspec.Struct):
+    """An answer as far as CSV shows it."""
+
+    columns: list[_Shown]
+    rows: list[dict[str, Any]]
+
+
+async def answer_read(call: Call[Any, Any], read: Callable[[], Awaitable[Answer]]) -> Answer | Outcome:
+    """Answer a read by POST, in the form that the caller asks for.
+
+    What was answered under the request's key is answered again, whatever a read would find or fail with now. Raises
+    what `read` and the store raise.
+    """
+    return await _in_form(call, await (read() if call.key is None else _read_once(call, read)))
+
+
+async def _read_once(call: Call[Any, Any], read: Callable[[], Awaitable[Answer]]) -> Answer | Outcome:
+    try:
+        return await call.carry_out(Intent([], _nothing_stored), _as_it_is)
+    except Moved:
+        answer = await read()
+    if len(msgspec.json.encode(answer.body)) <= MOST_STORED:
+        return await call.carry_out(Intent([], lambda _: answer), _as_it_is)
+    await call.carry_out(Intent([], lambda _: Answer(answer.status, None, pending=True)), _as_it_is)
+    return answer
+
+
+def _nothing_stored(_: Unit) -> Answer:
+    """Leave no trace: this is decided only where nothing is stored under the key."""
+    raise Moved
+
+
+def _as_it_is(answer: Answer) -> Answer:
+    return answer
+
+
+async def _in_form(call: Call[Any, Any], answer: Answer | Outcome) -> Answer | Outcome:
+    if not call.operation.tables or not wants_csv(call.header("accept")):
+        return answer
+    body = answer.body if isinstance(answer, Outcome) else msgspec.json.encode(answer.body)
+    text = await call.work_on(len(body), partial(_as_csv, body))
+    replayed = isinstance(answer, Outcome) and answer.replayed
+    return Outcome(answer.status, text, {**answer.headers, "content-type": CONTENT_TYPE}, replayed)
+
+
+def _as_csv(body: bytes) -> bytes:
+    found = msgspec.json.decode(body, type=_Rows)
+    return write_csv([column.name for column in found.columns], found.rows)
+
+
+def server_timing(waited_ms: float, database_ms: float) -> str:
+    """The Server-Timing header of a read: how long it waited for its turn and how long it took, in milliseconds."""
+    return f'wait;desc="waiting for a turn";dur={waited_ms:.1f}, db;desc="reading";dur={database_ms:.1f}'

@@ -1,0 +1,112 @@
+"""Blueprints of connected projects: the provider is asked, and what it does not answer is no rows (G-032, G-151)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.service.http.analytics.test_connection import connect
+from tests.service.http.analytics.test_connection import provider as provider  # noqa: PLC0414 (found by name)
+from tests.service.http.analytics.test_connection import running as running  # noqa: PLC0414
+from tests.service.http.analytics.test_connection import server as server  # noqa: PLC0414
+from tests.service.http.analytics.test_connection import world as world  # noqa: PLC0414
+from tests.support.api import World, ok
+from tests.support.onboarding import Onboarding, onboard
+from tests.support.provider import FakeProvider
+
+QUERY = "/api/projects/@current/query/"
+COUNT, TOP = "uniqExact(distinct_id) from events where event =", "group by event"
+
+
+async def ask(onb: Onboarding, blueprint_id: str, body: Any) -> httpx2.Response:
+    """Run a blueprint, whatever comes of it."""
+    return await onb.owner.client.post(
+        f"/v1/projects/{onb.project_id}/query-blueprints/{blueprint_id}/run",
+        json=body,
+        headers={"authorization": f"Bearer {onb.owner.secret}"},
+    )
+
+
+async def test_events_are_those_of_the_provider(world: World, provider: FakeProvider) -> None:
+    """Not those that this service has as well; freshness is the provider's, and nothing is said of what it keeps."""
+    onb = await onboard(world)
+    await connect(onb, provider)
+    sender = world.having(onb.dsn)
+    ok(await sender.post("/v1/analytics/", {"event": "order_paid", "distinct_id": "x"}), 202)
+    [[now]] = await world.sql("select service_seconds()")
+    provider.capture("order_paid", now - 100)
+    provider.tables[COUNT] = [[7, 3]]
+    answer = ok(await ask(onb, "event-count", {"params": {"event": "order_paid", "days": 2}}))
+    assert answer["rows"] == [{"row_count": 7, "unique_users": 3}]
+    assert (answer["evidence"]["source"], answer["evidence"]["complete"]) == ("provider_cloud", True)
+    assert answer["evidence"]["kept_from"] is None
+    assert answer["freshness"]["last_event_at"] == now - 100
+    asked = next(body["query"] for body in provider.calls(QUERY) if "uniqExact" in body["query"]["query"])
+    assert asked["values"] == {
+        "event": "order_paid",
+        "since": answer["evidence"]["from"],
+        "until": answer["evidence"]["to"],
+        "earliest": answer["evidence"]["from"] - 86400,
+        "most": 10_001,
+    }
+
+
+async def test_errors_stay_our_own(world: World, provider: FakeProvider) -> None:
+    """Whatever the project is connected to (G-152)."""
+    onb = await onboard(world)
+    await connect(onb, provider)
+    ok(await world.having(onb.dsn).post("/v1/logs/", {"message": "boom", "release": "1.0"}), 202)
+    provider.fail[QUERY] = 500
+    answer = ok(await ask(onb, "errors-by-release", {}))
+    assert [row["release"] for row in answer["rows"]] == ["1.0"]
+    assert answer["evidence"]["source"] == "local"
+
+
+def nonsense(handler: Any) -> None:
+    """Answer what is no JSON."""
+    handler.reply(200, b"<html>")
+
+
+@pytest.mark.parametrize(
+    "misbehave",
+    [500, 502, 429, 400, 403, nonsense],
+)
+async def test_a_failed_read_is_no_empty_answer(world: World, provider: FakeProvider, misbehave: Any) -> None:
+    """502, with a key too; the key is free for the next attempt."""
+    onb = await onboard(world)
+    await connect(onb, provider)
+    provider.fail[QUERY] = misbehave
+    for blueprint_id, body in (("event-count", {"params": {"event": "a"}}), ("top-events", {})):
+        answer = await ask(onb, blueprint_id, body)
+        assert answer.status_code == 502, answer.text
+        error = answer.json()["error"]
+        assert (error["code"], error["retryable"]) == ("upstream_error", True)
+        assert answer.headers["retry-after"]
+        assert "rows" not in answer.json()
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [[], [[7]], [[7, 3, 1]], [["7", 3]], [[-1, 0]], [[7, None]], [7], [[7.5, 1]]],
+)
+async def test_rows_of_another_form_are_no_rows(world: World, provider: FakeProvider, rows: Any) -> None:
+    """Each is checked against what was asked for; a count has exactly one row."""
+    onb = await onboard(world)
+    await connect(onb, provider)
+    provider.tables[COUNT] = rows
+    answer = await ask(onb, "event-count", {"params": {"event": "a"}})
+    assert answer.status_code == 502, answer.text
+
+
+async def test_a_name_is_a_value_and_never_part_of_the_query(world: World, provider: FakeProvider) -> None:
+    onb = await onboard(world)
+    await connect(onb, provider)
+    provider.tables[COUNT] = [[0, 0]]
+    name = "a' or 1=1 -- {since} %(until)s"
+    ok(await ask(onb, "event-count", {"params": {"event": name}}))
+    asked = [body["query"] for body in provider.calls(QUERY) if "uniqExact" in body["query"]["query"]]
+    assert asked[0]["values"]["event"] == name
+    assert name not in json.dumps([query["query"] for query in asked])
