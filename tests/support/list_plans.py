@@ -85,8 +85,15 @@ _TEXTS: Mapping[str, Sequence[str]] = {
     "text": ("rare", "frequent", "all RARE", "none"),
 }
 """What a filter is tried with whose values are other names than `rare`, `frequent`, `all` and `none`."""
-BOTH_INDEXES = {("environment", "since"), ("release", "since"), ("since", "text")}
-"""Filters of which the entries of both indexes are read, and no row that is not shown: 12,000 take two milliseconds."""
+BOTH_INDEXES = {
+    ("environment", "since"),
+    ("environment", "text"),
+    ("release", "since"),
+    ("release", "text"),
+    ("since", "text"),
+}
+"""Filters of which the entries of both indexes are read, and no row that is not shown: 12,000 take two milliseconds,
+300,000 some 35."""
 UNBOUNDED = {"list_projects"}
 """Reads all memberships of a person to order them by their projects: their number is what one person has made."""
 
