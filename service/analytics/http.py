@@ -1,4 +1,4 @@
-"""Bounded requests to a provider, through the guard of all calls to addresses that others name; failures as values."""
+"""Bounded requests to a provider, through the guard of outbound calls, with failures as values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CAUSES: dict[Reason, Cause] = {
     "timeout": "timeout",
     "busy": "timeout",
 }
-"""What a call without an answer is as a failed read; all else is unreachable."""
+"""Causes of failed reads, by the reason of a missing answer. All others are unreachable."""
 
 
 class HttpAnswer(NamedTuple):
@@ -39,7 +39,7 @@ class Misdirected(ReadFailed, frozen=True):
 
 
 class Content(NamedTuple):
-    """What is posted, and its media type."""
+    """The body of a request, and its media type."""
 
     media_type: str
     body: bytes
@@ -56,7 +56,7 @@ def document(value: Any) -> Content:
 
 
 class ProviderClient:
-    """The client of a process. The operator's own hosts may lie anywhere, the ones that callers name are public."""
+    """The client of a process. The operator's own hosts may lie anywhere, those of callers are public."""
 
     def __init__(self, settings: Settings, guard: Guard) -> None:
         self._configured = frozenset({settings.provider_us_url, settings.provider_eu_url})
@@ -96,7 +96,7 @@ def failure(cause: Cause) -> ReadFailed:
 
 
 def cause_of(status: int) -> Cause:
-    """The failed read that an error status stands for."""
+    """The failed read for an error status."""
     if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
         return "unauthorized"
     if status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR:

@@ -97,7 +97,7 @@ class ProviderOAuth:
         return self._settings.provider_client_id is not None and self._settings.encryption_key is not None
 
     def host_of(self, wish: ConnectRequest) -> str:
-        """Address of the provider that a wish means: its host, else its region, else the first region."""
+        """Address of the provider for a wish: its host, else its region, else the first region."""
         by_region = {"us": self._settings.provider_us_url, "eu": self._settings.provider_eu_url}
         return (wish.host or by_region[wish.region or "us"]).rstrip("/")
 
@@ -107,12 +107,12 @@ class ProviderOAuth:
         return seal(self._settings.encryption_key, PURPOSE, f"{project_id}/{connection_id}", text)
 
     def unseal(self, project_id: str, connection_id: str, sealed: str | None) -> SealedSecret | None:
-        """Open a sealed secret; None when there is none, or the key is another one now."""
+        """Open a sealed secret. None when there is none, or the key is another one now."""
         text = unseal(self._settings.encryption_key, PURPOSE, f"{project_id}/{connection_id}", sealed)
         return None if text is None else msgspec.json.decode(text, type=SealedSecret)
 
     async def start(self, host: str, account: str) -> DeviceAuthorization | ReadFailed:
-        """Ask a provider for a device code with read scopes. A host that may not be called is Misdirected."""
+        """Ask a provider for a device code with read scopes. A forbidden or unknown host is Misdirected."""
         answer = await self._post(host, account, DEVICE_PATH, scope=" ".join(READ_SCOPES))
         if isinstance(answer, ReadFailed):
             return answer
@@ -197,6 +197,6 @@ def _error_of(status: int, body: bytes) -> str | None:
 
 
 def _is_web_address(url: str, host: str) -> bool:
-    """Whether a person may be sent there: an address as trusted as the host that named it."""
+    """Whether a person may be sent there: an address as trusted as its host."""
     schemes = ("https://",) if host.startswith("https://") else ("https://", "http://")
     return url.startswith(schemes) and len(url) <= MAX_TEXT and url.isprintable()

@@ -21,5 +21,5 @@ async def current_connection(store: EventStore, project_id: str) -> ConnectionRo
 
 
 def account_of(store: EventStore, project_id: str) -> str:
-    """Whose share of look-ups a call to a project's provider takes: the caller's, or in jobs the project's own."""
+    """The account for the look-ups of a project's provider: the caller's, or in jobs the project by itself."""
     return store.reads.tenant or project_id

@@ -1,1 +1,1 @@
-"""Calls to addresses that somebody else names: one client, which never leaves the public internet (G-150)."""
+"""Calls to addresses named by others: one client, confined to the public internet (G-150)."""

@@ -1,8 +1,8 @@
 """Which IP addresses may be called: globally reachable unicast, by a list of our own (G-150).
 
-The interpreter's `is_global` differs between its releases, and calls addresses global that a router, a translator or
-a tunnel leads back inside: 64:ff9b::/96, 2002::/16, ::127.0.0.1, fec0::/10. So this list stands here whole. It follows
-the special-purpose registries of IANA, and leaves out also what they call reachable but nobody receives webhooks at.
+The interpreter's `is_global` differs between its releases, and counts addresses as global although a router,
+a translator or a tunnel leads them back inside: 64:ff9b::/96, 2002::/16, ::127.0.0.1, fec0::/10. So this list stands
+here whole. It follows the special-purpose registries of IANA, and refuses also their few reachable networks.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def is_loopback(ip: Ip) -> bool:
 
 
 def _inner(ip: Ip) -> Ip:
-    """The IPv4 address of ::ffff:0:0/96, which the system calls when it is given the IPv6 one."""
+    """The IPv4 address inside ::ffff:0:0/96. The system calls it when given the IPv6 one."""
     return ip.ipv4_mapped or ip if isinstance(ip, IPv6Address) else ip
 
 

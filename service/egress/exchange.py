@@ -1,6 +1,6 @@
 """One request and its answer over an open connection, both bounded (G-150).
 
-h11 reads the bytes, and this module decides how many it gets. Codings of the content stay as they are: nothing is
+h11 reads the bytes, and this module bounds them. Codings of the content stay as they are: nothing is
 unpacked, so a small answer cannot become a large one.
 """
 
@@ -18,13 +18,13 @@ from service.egress.outcomes import NotReceived, Received
 MAX_HEAD = 16 * 1024
 """Bytes before the body: status and headers, those of informational answers included."""
 MAX_BODY = 64 * 1024
-"""Bytes of a body that are read, unless a call says otherwise."""
+"""Bytes read of a body, unless a call says otherwise."""
 AT_ONCE = 64 * 1024
 USER_AGENT = "service/3"
 
 
 class Request(NamedTuple):
-    """What is sent. Host, length and the connection's own headers are not the caller's to give."""
+    """A request without its address. Host, length and headers of the connection are not the caller's to give."""
 
     method: str
     headers: Mapping[str, str]
@@ -98,7 +98,7 @@ class _Answer:
                     pass
 
     async def _feed(self) -> bool:
-        """Give the parser what comes next; False when no more of it is taken."""
+        """Give the parser the next bytes. False when it may have no more."""
         left = self._head_left if self._status is None else self._wire_left
         if left <= 0:
             return False

@@ -1,7 +1,7 @@
-"""The form of an address that a caller names: taken apart strictly, so that nobody reads another host in it (G-150).
+"""The form of an address named by a caller: taken apart strictly, with one reading alone (G-150).
 
-Whatever two readers of URLs could understand differently is refused: user information, backslashes, blanks, an IPv4
-address that is not four decimal numbers. Nothing here looks a name up.
+Two readers of URLs must not understand an address differently. So user information, backslashes and blanks are refused,
+and an IPv4 address is four decimal numbers. Nothing here looks a name up.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _NO_NAME = "must name its host by labels of 1 to 63 letters, digits and hyphens"
 
 
 class AddressRefused(Exception):
-    """The address may not be called. The message says what it must be, and holds no part of it."""
+    """The address may not be called. The message names the rule, and holds no part of the address."""
 
 
 class Target(NamedTuple):
@@ -52,7 +52,7 @@ class Target(NamedTuple):
 
     @property
     def authority(self) -> str:
-        """What the Host header says: the port only where it is not the scheme's own."""
+        """Value of the Host header: with the port, unless it is the scheme's own."""
         host = f"[{self.host}]" if isinstance(self.ip, IPv6Address) else self.host
         return host if self.port == PORTS["https" if self.secure else "http"] else f"{host}:{self.port}"
 

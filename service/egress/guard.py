@@ -1,4 +1,4 @@
-"""The one client for every address that somebody else names (G-150).
+"""The one client for every address named by somebody else (G-150).
 
 A name is looked up once an attempt, every address found is judged, and the connection goes to one of those. There is
 no redirect, proxy, netrc, cookie or content coding, and no connection is used twice.
@@ -23,15 +23,15 @@ SECONDS = 10.0
 CHECK_SECONDS = 3.0
 """For the look-up while an address is registered."""
 MOST_ADDRESSES = 4
-"""Addresses of a host that are tried, one after the other, in equal parts of the time that is left."""
+"""Addresses of a host to try, one after the other, in equal parts of the time left."""
 BUFFER = 16 * 1024
-"""Bytes of an answer that wait to be read, before its sender has to wait."""
+"""Unread bytes of an answer, before its sender has to wait."""
 
 _Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 def trust() -> ssl.SSLContext:
-    """Make what certificates are verified with: the authorities that the machine trusts, or SSL_CERT_FILE names."""
+    """Make the context for verifying certificates: by the machine's authorities, or those in SSL_CERT_FILE."""
     import httpx2  # noqa: PLC0415 - it takes a tenth of a second, which no start has to wait for
 
     context = httpx2.create_ssl_context()
@@ -49,7 +49,7 @@ class Guard:
         self._making = asyncio.Lock()
 
     async def refusal(self, url: str, account: str, reach: Reach) -> str | None:
-        """Why an address may not be registered, as "must …"; None if it may, also while its name does not resolve."""
+        """Why an address may not be registered, as "must …". None if it may, also while its name does not resolve."""
         try:
             target = take_apart(url)
             reach.check_form(target)
@@ -72,7 +72,7 @@ class Guard:
         max_body: int = MAX_BODY,
         seconds: float = SECONDS,
     ) -> Received | NotReceived:
-        """Send a request to an address, as part of what an account may have looked up, and read its answer.
+        """Send a request to an address, by the look-ups of an account, and read the answer.
 
         Raises ValueError for headers of ours that HTTP does not carry.
         """

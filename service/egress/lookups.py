@@ -1,6 +1,6 @@
-"""Look-ups of names in threads of their own: a DNS server that hangs stops nobody else (G-150).
+"""Look-ups of names in threads of their own: a hanging DNS server stops nobody else (G-150).
 
-A look-up cannot be stopped. So each has a thread, which nothing waits for at the end of the process, and its account
+A look-up cannot be stopped. So each has a daemon thread, and its account
 keeps the place until the thread is done, however long ago its caller gave up.
 """
 

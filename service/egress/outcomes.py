@@ -1,4 +1,4 @@
-"""What comes of a call: an answer, or why there is none, in one of our own sentences (G-150).
+"""The outcome of a call: an answer, or the reason for none, in one of our own sentences (G-150).
 
 Sentences are stored and shown. None of them holds a byte of the other side, of the address or of an error's text.
 """
@@ -26,7 +26,7 @@ SENTENCES: dict[Reason, str] = {
 
 
 class Received(NamedTuple):
-    """An answer of any status. `body` is as it was sent, with no coding undone; `cut` when there was more of it."""
+    """An answer of any status. `body` is as sent, with no coding undone. `cut` when there was more of it."""
 
     status: int
     body: bytes

@@ -1,4 +1,4 @@
-"""Where an address may lead: what callers name stays on the public internet, what the operator names goes anywhere."""
+"""Where an address may lead: a caller's to the public internet alone, the operator's anywhere."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from service.egress.form import AddressRefused, Target
 
 HTTPS_PORT = 443
 FIRST_PORT = 1024
-"""The first port at which anybody may listen; the ones below belong to mail, files and shells."""
+"""The first port at which anybody may listen; those below belong to mail, files and shells."""
 CLOSED_PORTS = frozenset({3306, 5432, 6379, 9200, 11211, 27017})
-"""Ports of databases, some of which take what an HTTP client says for commands."""
+"""Ports of databases. Some of these take the lines of an HTTP request for commands."""
 
 
 class Reach(NamedTuple):
-    """What is lifted of the rules: which addresses and ports, and where http without TLS may lead."""
+    """The rules lifted for an address: on addresses, on ports, and on http without TLS."""
 
     any_address: bool = False
     any_port: bool = False
     plain: Literal["nowhere", "loopback", "anywhere"] = "nowhere"
 
     def check_form(self, target: Target) -> None:
-        """Check what an address shows without a look-up. Raises AddressRefused."""
+        """Check an address without a look-up. Raises AddressRefused."""
         if not target.secure and self.plain == "nowhere":
             raise AddressRefused("must begin with https://")
         port = target.port
@@ -33,7 +33,7 @@ class Reach(NamedTuple):
             self.check_addresses(target, (target.ip,))
 
     def check_addresses(self, target: Target, found: Iterable[Ip]) -> None:
-        """Check every address that a host leads to: one that may not be called is enough. Raises AddressRefused."""
+        """Check every address of a host. A single bad one is enough to raise AddressRefused."""
         addresses = tuple(found)
         if not target.secure and self.plain == "loopback" and not all(map(is_loopback, addresses)):
             raise AddressRefused("must begin with https://, unless it leads to loopback")
@@ -42,11 +42,11 @@ class Reach(NamedTuple):
 
 
 CALLERS = Reach()
-"""For whatever a caller names."""
+"""For addresses of callers."""
 DEVELOPMENT = Reach(any_address=True, any_port=True, plain="loopback")
 """For webhooks while the operator has set SERVICE_WEBHOOK_ALLOW_PRIVATE."""
 OPERATOR = Reach(any_address=True, any_port=True, plain="anywhere")
-"""For hosts that the operator has configured."""
+"""For hosts in the operator's settings."""
 
 
 def reach_of_webhooks(*, allow_private: bool) -> Reach:

@@ -8,7 +8,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +15,7 @@ from service.egress.exchange import MAX_BODY, MAX_HEAD, Request
 from service.egress.guard import Guard
 from service.egress.lookups import THREADS_OF_ACCOUNT, WAITING, Lookups
 from service.egress.outcomes import SENTENCES, NotReceived, Received
-from service.egress.reach import CALLERS, DEVELOPMENT, OPERATOR, Reach, reach_of_webhooks
+from service.egress.reach import CALLERS, DEVELOPMENT, Reach
 from tests.support.receiver import Behave, Receiver, Visit, answers, receiving, repeats
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi"
@@ -270,124 +269,6 @@ async def test_a_full_line_of_look_ups() -> None:
         await asyncio.gather(*waiting)
 
 
-async def test_one_look_up_an_attempt() -> None:
-    """A name that leads to a public address at first and inside at the second look never gets a second look."""
-    asked: list[str] = []
-
-    def rebinding(host: str) -> list[str]:
-        asked.append(host)
-        return ["127.0.0.1"] if len(asked) == 1 else ["10.0.0.1"]
-
-    async with receiving(answers(OK)) as receiver:
-        through = guard(rebinding)
-        assert await call(receiver, through=through) == Received(200, b"hi", cut=False)
-        assert asked == ["hook.example"]
-        assert await call(receiver, through=through) == NotReceived("refused"), "plain HTTP stays on loopback"
-        assert asked == ["hook.example"] * 2
-        assert receiver.connections == 1
-
-
-INSIDE = [
-    "127.0.0.1",
-    "127.1",
-    "2130706433",
-    "0x7f000001",
-    "0x7f.1",
-    "0177.0.0.1",
-    "127.0.0.1.",
-    "１２７.０.０.１",
-    "①②⑦.⓪.⓪.①",
-    "0.0.0.0",  # noqa: S104 - an address to refuse
-    "0",
-    "[::1]",
-    "[::]",
-    "[::127.0.0.1]",
-    "[::ffff:127.0.0.1]",
-    "[::ffff:7f00:1]",
-    "[64:ff9b::127.0.0.1]",
-    "[64:ff9b:1::7f00:1]",
-    "[2002:7f00:1::1]",
-    "[fec0::1]",
-    "localhost",
-    "user@127.0.0.1",
-    "example.com@127.0.0.1",
-    "127.0.0.1\\@example.com",
-    "127.0.0.1%00.example.com",
-    "hook.example",
-]
-
-
-@pytest.mark.parametrize("host", INSIDE)
-@pytest.mark.parametrize("scheme", ["https", "http"])
-async def test_a_listener_inside_sees_nothing(host: str, scheme: str) -> None:
-    """No way to write an address of this machine, and no name that leads there, makes a connection."""
-    with socket.create_server(("", 0)) as four, socket.create_server(("::", 0), family=socket.AF_INET6) as six:
-        through = guard(leading_to("127.0.0.1", "::1"))
-        for listener in (four, six):
-            listener.settimeout(0)
-            url = f"{scheme}://{host}:{listener.getsockname()[1]}/"
-            assert await through.call(url, POST, account="a", reach=CALLERS) == NotReceived("refused")
-            assert await through.refusal(url, "a", CALLERS) is not None
-            with pytest.raises(BlockingIOError):
-                listener.accept()
-
-
-@pytest.mark.parametrize(
-    "addresses",
-    [
-        ("8.8.8.8", "127.0.0.1"),
-        ("127.0.0.1", "8.8.8.8"),
-        ("2001:4860:4860::8888", "::1"),
-        ("8.8.8.8", "64:ff9b::7f00:1"),
-        ("8.8.8.8", "169.254.169.254"),
-        ("8.8.8.8", "fe80::1%1"),
-    ],
-)
-async def test_a_mix_is_refused(addresses: tuple[str, ...]) -> None:
-    """One address that may not be called is enough, wherever it stands among the others."""
-    async with receiving(answers(OK)) as receiver:
-        through = guard(leading_to(*addresses))
-        url = f"https://mixed.example:{receiver.port}/"
-        assert await through.call(url, POST, account="a", reach=CALLERS) == NotReceived("refused")
-        assert await through.refusal(url, "a", CALLERS) == "must lead to public addresses"
-        assert receiver.connections == 0
-
-
-async def test_what_may_be_registered() -> None:
-    """Public literals and names; a name that does not resolve, or whose server hangs, is judged when it is called."""
-    public, nowhere = guard(leading_to("8.8.8.8", "2001:4860:4860::8888")), guard(leading_to())
-    assert await public.refusal("https://hook.example/in", "a", CALLERS) is None
-    assert await nowhere.refusal("https://8.8.8.8/", "a", CALLERS) is None
-    assert await nowhere.refusal("https://hook.example/in", "a", CALLERS) is None
-    assert await nowhere.call("https://hook.example/in", POST, account="a", reach=CALLERS) == NotReceived(
-        "unknown_name"
-    )
-    assert await nowhere.refusal("https://u@hook.example/in", "a", CALLERS) == "must not hold user information"
-
-
-@pytest.mark.parametrize("url", ["http://hook.example", "https://hook.example:6379", "https://hook.example:22"])
-async def test_a_form_that_is_refused_is_not_looked_up(url: str) -> None:
-    """Neither when it is registered nor when it is called."""
-    asked: list[str] = []
-    through = guard(lambda host: asked.append(host) or ["8.8.8.8"])
-    assert await through.call(url, POST, account="a", reach=CALLERS) == NotReceived("refused")
-    assert await through.refusal(url, "a", CALLERS) is not None
-    assert asked == []
-
-
-async def test_development() -> None:
-    """Addresses and ports are lifted, and http for what leads to loopback alone."""
-    assert reach_of_webhooks(allow_private=False) is CALLERS
-    reach = reach_of_webhooks(allow_private=True)
-    home, lan = guard(leading_to("127.0.0.1", "::1")), guard(leading_to("127.0.0.1", "10.0.0.1"))
-    told = "must begin with https://, unless it leads to loopback"
-    assert await home.refusal("http://localhost:9/never", "a", reach) is None
-    assert await home.refusal("https://127.0.0.1:9", "a", reach) is None
-    assert await lan.refusal("https://lan.example:22", "a", reach) is None
-    assert await lan.refusal("http://lan.example", "a", reach) == told
-    assert await lan.call("http://lan.example", POST, account="a", reach=reach) == NotReceived("refused")
-
-
 async def test_the_next_address_is_tried() -> None:
     """An address at which nobody listens does not end the call while there are others; four are tried."""
     async with receiving(answers(OK)) as receiver:
@@ -409,23 +290,6 @@ async def test_an_address_that_does_not_answer_leaves_time_for_the_next() -> Non
                 assert await call(receiver, through=through, seconds=2) == Received(200, b"hi", cut=False)
                 alone = guard(leading_to("127.0.0.2"))
                 assert await call(receiver, through=alone, seconds=0.3) == NotReceived("timeout")
-
-
-async def test_nothing_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Neither a proxy nor the credentials of a netrc."""
-    netrc = tmp_path / ".netrc"
-    netrc.write_text("machine hook.example login me password hush\ndefault login me password hush\n")
-    netrc.chmod(0o600)
-    monkeypatch.setenv("NETRC", str(netrc))
-    monkeypatch.setenv("HOME", str(tmp_path))
-    async with receiving(answers(OK)) as proxy, receiving(answers(OK)) as receiver:
-        for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
-            monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
-            monkeypatch.setenv(name.lower(), f"http://127.0.0.1:{proxy.port}")
-        monkeypatch.delenv("NO_PROXY", raising=False)
-        assert await call(receiver, reach=OPERATOR) == Received(200, b"hi", cut=False)
-        assert proxy.connections == 0
-        assert b"authorization" not in receiver.requests[0].lower()
 
 
 async def test_a_connection_that_breaks() -> None:
