@@ -59,7 +59,7 @@ async def test_what_is_new_beyond_the_limit_is_one_case(database_url, sql):
     title, message, count, people = sql.execute(
         "select title, message, event_count, users_affected from case_stats where id = %s", (overflow_of(sql),)
     ).fetchone()
-    assert title.startswith("More kinds of errors were new in this hour")
+    assert title.startswith("The project reached its limit of new cases in this hour")
     assert "its own case" in message
     assert (count, people) == (14, 7)
     assert one(sql, "select opened from case_rates where project_id = %s", PROJECT) == 3

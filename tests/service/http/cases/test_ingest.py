@@ -434,7 +434,7 @@ async def test_errors_without_end_are_one_case_of_the_hour(adjusted: ServerHandl
         assert (beyond["status"], cases.count(beyond["id"])) == ("open", 10)
         page = ok(await owner.get(f"/v1/cases/{beyond['id']}"))
         assert page["overflow"]
-        assert "get cases of their own" in page["title"]
+        assert "reached its limit of new cases" in page["title"]
         assert "in the next hour" in page["next_action"]
         health = ok(await owner.get(f"{path}/health"))
         assert health["new_cases"] == {

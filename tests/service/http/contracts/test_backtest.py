@@ -82,7 +82,7 @@ def test_without_looks_it_says_so(world: World) -> None:
     told = world.call("POST", path_of(world), candidate()).json()
     assert (told["looks"], told["decisions"], told["receipts"]) == (0, [], [])
     assert told["unknown"] == [{"case_id": None, "missing": ["looks"]}]
-    assert "No look is recorded" in told["next_action"]
+    assert "The service did not look for work" in told["next_action"]
 
 
 @pytest.mark.parametrize(
