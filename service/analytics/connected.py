@@ -122,7 +122,7 @@ class ConnectedAnalytics:
         self._refreshing = refreshing
 
     async def proof_events(self, probe: EventProbe) -> Sequence[EventSighting] | ReadFailed:
-        """Find analytics events that carry a proof marker."""
+        """Find analytics events with a proof marker."""
         rows = await self._rows(list(dict.fromkeys(probe.events)), probe.since, probe.until)
         if isinstance(rows, ReadFailed):
             return rows
@@ -139,7 +139,7 @@ class ConnectedAnalytics:
         ]
 
     async def proof_errors(self, probe: ErrorProbe) -> Sequence[ErrorSighting] | ReadFailed:
-        """Find exceptions that carry a proof marker. A provider keeps tags and extra among an event's properties."""
+        """Find exceptions with a proof marker. A provider keeps tags and extra among an event's properties."""
         rows = await self._rows([_EXCEPTION], probe.since, probe.until)
         if isinstance(rows, ReadFailed):
             return rows
@@ -303,7 +303,7 @@ class ConnectedAnalytics:
 
 
 def _named_in(query: Bounded) -> dict[str, Any]:
-    """The values of the places that a query has."""
+    """The values of the places in a query."""
     assert query.connected is not None
     since, until = query.window.since, query.window.until
     values = {**query.values, "since": since, "until": until, "most": query.most + 1}

@@ -53,7 +53,7 @@ class LocalAnalytics:
         self._kept_seconds = kept_days * DAY
 
     async def proof_events(self, probe: EventProbe) -> Sequence[EventSighting] | ReadFailed:
-        """Find analytics events that carry a proof marker."""
+        """Find analytics events with a proof marker."""
         rows = await self._read(
             _EVENTS,
             events=list(dict.fromkeys(probe.events)),
@@ -69,7 +69,7 @@ class LocalAnalytics:
         return [EventSighting(event, at, (marker,), properties) for event, at, marker, properties in rows]
 
     async def proof_errors(self, probe: ErrorProbe) -> Sequence[ErrorSighting] | ReadFailed:
-        """Find errors that carry a proof marker and show the failure."""
+        """Find errors with a proof marker and the failure."""
         rows = await self._read(
             _ERRORS,
             names=[*probe.context, FAILURE_KEY],
@@ -93,7 +93,7 @@ class LocalAnalytics:
         return rows if isinstance(rows, ReadFailed) else int(rows[0][0])
 
     async def count_funnel(self, probe: FunnelProbe) -> list[int] | ReadFailed:
-        """Count the people who reached each step; what retention may have taken from the period is not guessed."""
+        """Count the people at each step. Rows removed by retention are not guessed."""
         rows = await self._read(
             _FUNNEL,
             events=list(probe.events),

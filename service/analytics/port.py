@@ -22,7 +22,7 @@ from service.settings import Settings
 
 
 class AnalyticsProviders:
-    """The adapters of one process. `oauth` is what makes connections."""
+    """The adapters of one process. `oauth` makes connections."""
 
     def __init__(self, settings: Settings, store: EventStore, guard: Guard) -> None:
         self._store = store
@@ -32,7 +32,7 @@ class AnalyticsProviders:
         self._refreshing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def for_project(self, project_id: str) -> AnalyticsProvider:
-        """Return the adapter that answers for a project now."""
+        """Return the adapter of a project now."""
         connection = await current_connection(self._store, project_id)
         if connection is None:
             return await self.own(project_id)

@@ -48,7 +48,7 @@ class QueryTime:
 
     @property
     def left(self) -> float:
-        """Seconds that are left; none if it is not positive."""
+        """Seconds left. None if it is not positive."""
         return self.at - asyncio.get_running_loop().time()
 
 
@@ -64,7 +64,7 @@ class BoundedQueries:
 
     @property
     def waiting(self) -> int:
-        """Questions that wait for their turn."""
+        """Questions waiting for their turn."""
         return self._own.waiting + self._provided.waiting
 
     async def now(self) -> int:

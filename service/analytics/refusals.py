@@ -1,4 +1,4 @@
-"""What a caller is told whose question could not be answered (G-006, G-151)."""
+"""Refusals of questions without an answer (G-006, G-151)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class BlueprintNotFound(Refusal):
 
 
 def unanswered(failed: ReadFailed) -> Refusal:
-    """The refusal of a request whose read failed: nothing is known, and that is no empty answer."""
+    """The refusal of a request after a failed read: nothing is known, so the answer is not empty."""
     if failed.cause == "too_much":
         return InvalidPayload(
             "The window holds more than one query reads.", invalid=[("from", "must be later, or the window shorter")]

@@ -1,1 +1,1 @@
-"""Bounded questions to telemetry: what is asked, what comes back, and the receipt of it."""
+"""Bounded questions to telemetry: the query, its rows, and the receipt."""

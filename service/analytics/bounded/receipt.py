@@ -1,4 +1,4 @@
-"""From rows that were read to the table that is shown, with the receipt of what was asked and answered (G-152)."""
+"""From the rows of reads to the shown table, with a receipt of question and answer (G-152)."""
 
 from __future__ import annotations
 

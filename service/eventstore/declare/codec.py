@@ -20,7 +20,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class EventEnvelope(msgspec.Struct, frozen=True):
-    """Everything about a stored event but its payload; its canonical form is what the leaf hashes."""
+    """Everything about a stored event but its payload. The leaf hashes its canonical form."""
 
     project_id: str
     stream_id: str

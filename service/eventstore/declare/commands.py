@@ -102,7 +102,7 @@ class Unit(Protocol):
         """A declared row, or the read-model row of a declared stream, as this unit has made it so far."""
 
     def put(self, stream: Stream, table: Table[R], row: R) -> None:
-        """Upsert a fact row that belongs to a declared stream (which is locked for writing)."""
+        """Upsert a fact row of a declared stream, locked for writing."""
 
 
 Decide = Callable[[Unit], Answer | Refused]

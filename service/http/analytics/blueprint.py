@@ -63,7 +63,7 @@ async def get_blueprint(call: Call[None, None]) -> Answer:
     errors=("blueprint_not_found", "upstream_error", "upstream_timeout"),
 )
 async def run_query_blueprint(call: Call[RunBlueprint, None]) -> Answer | Outcome:
-    """Count now, and answer with rows, evidence and freshness; nothing is changed."""
+    """Count now, and answer with rows, evidence and freshness. Nothing is changed."""
     return await answer_read(call, partial(_run, call))
 
 

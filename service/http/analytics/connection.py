@@ -64,7 +64,7 @@ async def _require_own(call: AnyCall, project_id: str) -> None:
 
 
 async def _find(call: Call[PollRequest, None]) -> ConnectionRow:
-    """Find the connection; one of a project that the caller cannot see is not found either."""
+    """Find the connection. One of a project hidden from the caller is not found either."""
     row = await reads.find_connection(call.services.store, call.body.connection_id)
     missing = ConnectionNotFound("There is no such connection.", next_action="Start one with POST /v1/auth/provider.")
     if row is None:

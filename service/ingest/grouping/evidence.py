@@ -107,7 +107,7 @@ def is_default(entry: str) -> bool:
 
 
 def _own(frames: Iterable[Any], see: Callable[[str], str]) -> tuple[str | None, DecidingFrame | None]:
-    """The first in-app frame as version 1 names it, and the first that decides; what follows is not looked at."""
+    """The first in-app frame as version 1 names it, and the first deciding one. Later frames are not read."""
     top: str | None = None
     deciding: DecidingFrame | None = None
     for frame in frames:
