@@ -150,7 +150,21 @@ async def rivals(attacker: Attacker) -> None:
 
 
 async def query(attacker: Attacker) -> None:
-    """The most expensive query of the interface: a look for work over all open cases."""
+    """Twelve of the most expensive reads at once: every event of the project, counted by name and by person."""
+    path = f"/v1/projects/{attacker.holdings.shop}/query-blueprints"
+    whole = {"params": {"days": 30, "limit": 200}, "limit": 10_000}
+    one = {"params": {"event": "made 7", "days": 90}}
+
+    def make(number: int) -> Request:
+        if number % 4:
+            return attacker.post(f"{path}/event-count/run", one)
+        return attacker.post(f"{path}/top-events/run", whole, accept="text/csv" if number % 8 else "application/json")
+
+    await attacker.repeat(make, 12)
+
+
+async def looks(attacker: Attacker) -> None:
+    """Twelve looks for work at once, each over all open cases."""
     path = f"/v1/projects/{attacker.holdings.shop}/automation-triggers/issue"
     await attacker.repeat(lambda _: attacker.post(path, {"automation_id": attacker.holdings.automation}), 12)
 
@@ -165,7 +179,7 @@ async def webhook(attacker: Attacker) -> None:
 SHAPES: dict[str, Callable[[Attacker], Awaitable[None]]] = {
     shape.__name__: shape
     for shape in (
-        *(history, query, fences, names, lists, bodies, errors, silent, strangers, keys, rivals, webhook),
+        *(history, query, looks, fences, names, lists, bodies, errors, silent, strangers, keys, rivals, webhook),
         *sdks.SHAPES,
         *strange.SHAPES,
     )

@@ -17,16 +17,17 @@ PLAN_PROJECTS = 8
 
 @dataclass(frozen=True)
 class Extent:
-    """How much the attacker has gathered: projects with long histories, versions in each, and cases."""
+    """How much the attacker has gathered: projects with long histories, versions in each, cases, and events."""
 
     histories: int
     versions: int
     contracts: int  # versions of the contract
     cases: int
+    events: int
 
 
-SHORT = Extent(histories=2, versions=8, contracts=10, cases=20_000)
-FULL = Extent(histories=4, versions=150, contracts=200, cases=300_000)
+SHORT = Extent(histories=2, versions=8, contracts=10, cases=20_000, events=100_000)
+FULL = Extent(histories=4, versions=150, contracts=200, cases=300_000, events=500_000)
 
 
 class Builder(worlds.Service):
@@ -66,7 +67,8 @@ class Builder(worlds.Service):
             self._lengthen(project, extent.versions)
         self.query(_CASES, shop.id, extent.cases)
         self.query(_STATS, shop.id)
-        for table in ("cases", "case_stats"):
+        self.query(_EVENTS, shop.id, extent.events)
+        for table in ("cases", "case_stats", "analytics_events"):
             self.query(f"analyze {table}")
         rival = self.create_project("rivals")["id"]
         self._lengthen(rival, 1, targets=1)
@@ -119,6 +121,11 @@ _CASES = """
 insert into cases (project_id, id, revision, case_revision, status, fingerprint, grouping_version, opened_at)
 select %s, 'case_made_' || md5(n::text), 1, 1, case n %% 10 when 0 then 'resolved' else 'open' end, md5(n::text), 1,
     1700000000 + n
+from generate_series(1, %s) n
+"""
+_EVENTS = """
+insert into analytics_events (project_id, received_at, id, event, distinct_id, properties)
+select %s, service_seconds() - n %% 80000, 'evt_made_' || n, 'made ' || n %% 2000, 'person ' || n %% 30011, '{}'
 from generate_series(1, %s) n
 """
 _STATS = """
