@@ -35,6 +35,7 @@ from statemachines.contracts.playbook import assemble_entry, find_template
 from tests.support import accounts
 from tests.support.playbook_samples import AUTO_MERGE, REVIEW, assertions_of, bindings_of
 from tests.support.server import ServerHandle
+from tests.support.tenants.asking import ask_questions
 from tests.support.weekly import gap, report_on
 
 HEAD, MERGED = "e" * 40, "f" * 40
@@ -106,6 +107,7 @@ def take_tour(tenant: Tenant) -> Shop:
     leave_under_way(tenant, shop, again=repair_by_host(tenant, shop))
     review_week(tenant)
     work_on_cases(tenant)
+    ask_questions(tenant)
     share(tenant)
     return shop
 

@@ -1,0 +1,26 @@
+"""The part of a tenant's tour that asks about a product: its events counted, and what is made of that."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.support.tenants.tour import Tenant
+
+
+def ask_questions(tenant: Tenant) -> None:
+    """Send events of a project of their own, and ask what blueprints know of them."""
+    project = tenant.create_project("questions")
+    path, owner = f"/v1/projects/{project['id']}", tenant.owner_key
+    event = {"event": "question asked", "distinct_id": f"{tenant.name}-asker"}
+    tenant.call("POST", "/v1/analytics/", event, project["dsn"])
+    run_blueprints(tenant, path, owner)
+
+
+def run_blueprints(tenant: Tenant, path: str, owner: str) -> None:
+    """Read the catalogue, and run two blueprints of it."""
+    tenant.call("GET", "/v1/query-blueprints", None, owner)
+    tenant.call("GET", "/v1/query-blueprints/top-events", None, owner)
+    told = tenant.call("POST", f"{path}/query-blueprints/top-events/run", {}, owner)
+    assert [row["event"] for row in told["rows"]] == ["question asked"]
+    tenant.call("POST", f"{path}/query-blueprints/errors-by-release/run", {}, owner, idempotency_key="errors")
