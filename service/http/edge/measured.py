@@ -47,6 +47,11 @@ GAUGES = (
     _Gauge("service_fences_waiting", "Fences in the queues of the lanes.", _waiting(FENCES)),
     _Gauge("service_reads_waiting", "Reads that wait for a turn.", _waiting(READS)),
     _Gauge(
+        "service_queries_waiting",
+        "Queries that wait for a turn.",
+        lambda pipeline: 0 if pipeline.services is None else pipeline.services.queries.waiting,
+    ),
+    _Gauge(
         "service_states_bytes",
         "Memory of the states that the loops keep.",
         lambda pipeline: 0 if pipeline.services is None else pipeline.services.store.kept_bytes,

@@ -143,6 +143,7 @@ async def test_an_absent_body_is_an_empty_one(shop: Shop) -> None:
         ({"params": {"event": "a"}, "from": 0, "to": 367 * DAY}, "from"),
         ({"params": {"event": "a"}, "from": 9_007_199_254_740_991}, "from"),
         ({"params": {"event": "a"}, "more": 1}, "more"),
+        ({"params": {"event": "a" * 201}}, "params.event"),
     ],
 )
 async def test_a_bad_body_is_named(shop: Shop, body: Any, member: str) -> None:
@@ -178,6 +179,36 @@ async def test_people_of_the_project_ask_and_nobody_else(shop: Shop) -> None:
     credential = await shop.owner.create_credential(shop.project_id, "k")
     refused(await shop.owner.having(credential["credential"]).post(shop.path(), body), 403, "principal_not_allowed")
     refused(await member.having(None).get(LIST), 401, "unauthenticated")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "'; drop table analytics_events; --",
+        "%(project_id)s",
+        "%s",
+        "{since}",
+        "\\",
+        '"',
+        "a\u2028b",
+        "😀" * 100,
+        "$pageview",
+        "' or project_id <> '",
+    ],
+)
+async def test_a_name_is_a_value_whatever_it_says(shop: Shop, name: str) -> None:
+    """SQL in a parameter counts the events that are called so, and nothing else."""
+    other = Shop(shop.world, shop.owner, await shop.owner.create_project("other"))
+    for sender in (shop, other):
+        await sender.send(name)
+        await sender.send("order_paid")
+    assert (await shop.run("event-count", {"params": {"event": name}}))["rows"] == [{"row_count": 1, "unique_users": 1}]
+    asked = await shop.run("errors-by-release", {"params": {"environment": name}})
+    assert asked["rows"] == []
+
+
+async def test_a_name_with_nul_is_refused(shop: Shop) -> None:
+    refused(await shop.owner.post(shop.path(), {"params": {"event": "a\x00"}}), 400, "invalid_payload")
 
 
 async def test_another_projects_rows_are_never_counted(shop: Shop) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 from typing import Any
 
 import httpx2
+import psycopg
 import pytest
 
 from tests.service.http.analytics.test_connection import connect
@@ -110,3 +113,43 @@ async def test_a_name_is_a_value_and_never_part_of_the_query(world: World, provi
     asked = [body["query"] for body in provider.calls(QUERY) if "uniqExact" in body["query"]["query"]]
     assert asked[0]["values"]["event"] == name
     assert name not in json.dumps([query["query"] for query in asked])
+
+
+async def test_a_repeat_is_answered_while_the_provider_is_away(world: World, provider: FakeProvider) -> None:
+    """What was answered under a key is looked up before anything is asked (G-008)."""
+    onb = await onboard(world)
+    await connect(onb, provider)
+    provider.tables[COUNT] = [[7, 3]]
+    path = f"/v1/projects/{onb.project_id}/query-blueprints/event-count/run"
+    body = {"params": {"event": "a"}}
+    first = await onb.owner.post(path, body, key="kept")
+    provider.fail[QUERY] = 500
+    asked = len(provider.calls(QUERY))
+    again = await onb.owner.post(path, body, key="kept")
+    assert again.headers["idempotent-replayed"] == "true"
+    assert ok(again) == ok(first)
+    assert len(provider.calls(QUERY)) == asked
+    assert (await ask(onb, "event-count", body)).status_code == 502
+
+
+async def test_what_hangs_is_given_up_in_time_and_holds_up_nobody(world: World, provider: FakeProvider) -> None:
+    """A provider that says nothing, and records that are locked: 504 after ten seconds, others at once (G-151)."""
+    connected, locked, modest = await onboard(world), await onboard(world), await onboard(world)
+    await connect(connected, provider)
+    done = threading.Event()
+    provider.fail[QUERY] = lambda _: done.wait(30)
+    body = {"params": {"event": "a"}}
+    async with await psycopg.AsyncConnection.connect(world.server.database_url) as holder:
+        await holder.execute("lock table analytics_events in access exclusive mode")
+        hanging = [asyncio.create_task(ask(onb, "event-count", body)) for onb in (connected, connected, locked, locked)]
+        while any(not task.done() for task in hanging):
+            answer = ok(await ask(modest, "errors-by-release", {}))
+            assert answer["rows"] == []
+            await asyncio.sleep(0.1)
+        await holder.rollback()
+    done.set()
+    told = sorted((task.result().status_code, task.result().json()["error"]["code"]) for task in hanging)
+    # The second of each account had no turn within its five seconds.
+    assert told == [(429, "rate_limited"), (429, "rate_limited"), (504, "upstream_timeout"), (504, "upstream_timeout")]
+    assert all(task.result().headers["retry-after"] for task in hanging)
+    assert ok(await ask(locked, "event-count", body))["rows"] == [{"row_count": 0, "unique_users": 0}]

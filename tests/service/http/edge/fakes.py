@@ -132,7 +132,7 @@ def fake_services(store: FakeStore | None = None, **settings: Any) -> Services:
         store=cast("Any", store or FakeStore()),
         intake=cast("Any", None),
         providers=cast("Any", None),
-        queries=cast("Any", None),
+        queries=cast("Any", SimpleNamespace(waiting=0)),
         authenticator=FakeAuthenticator(),
         notices=cast("Any", FakeNotices()),
         payments=cast("Any", None),
