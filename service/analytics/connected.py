@@ -20,7 +20,8 @@ import structlog
 
 from projections.analytics.connection import GRANTS, ConnectionRow, SealedGrantRow
 from schemas.onboarding.proof import PROOF_PROPERTY
-from service.analytics.bounded.answers import LONGEST_DAYS, Bounded, Rows
+from service.analytics.bounded.answers import LONGEST_DAYS, Bounded, Rows, Window
+from service.analytics.bounded.funnels import FUNNEL_HOGQL, MAX_STEPS, funnel_values, reached
 from service.analytics.commands import insist, keep_tokens
 from service.analytics.http import HttpAnswer, ProviderClient, cause_of, document, failure, parse
 from service.analytics.oauth import ProviderOAuth, SealedSecret
@@ -39,7 +40,6 @@ log = structlog.get_logger(__name__)
 
 MAX_QUERY_BYTES = 16 * 1024 * 1024
 MAX_ROWS = 2000
-MAX_STEPS = 20
 LATE_SECONDS = 86400  # the client's own time may differ this much from the time of receipt; it only narrows the scan
 EARLY_SECONDS = 60  # a token is replaced this long before it expires
 BROWSER_LIBRARIES = frozenset({"web", "js"})
@@ -59,16 +59,6 @@ where event = {event} and timestamp >= toDateTime({earliest})
   and created_at > toDateTime({since}) and created_at <= toDateTime({until})
 limit 1
 """
-
-# Whoever reached n steps is at level n. The window is the period itself: it takes nothing away.
-_FUNNEL = f"""
-select level, count() from (
-    select distinct_id, windowFunnel({{window}})(toUnixTimestamp(created_at), {{steps}}) as level from events
-    where event in {{events}} and timestamp >= toDateTime({{earliest}})
-      and created_at >= toDateTime({{since}}) and created_at < toDateTime({{until}})
-    group by distinct_id
-) where level > 0 group by level order by level limit {MAX_STEPS}
-"""  # noqa: S608 - put together from constants
 
 
 class _Rows(msgspec.Struct):
@@ -93,7 +83,7 @@ limit 1
 class _Levels(msgspec.Struct):
     """The provider's answer to a funnel: how many people came to each level and not further."""
 
-    results: Annotated[list[tuple[int, int]], msgspec.Meta(max_length=MAX_STEPS)]
+    results: list[tuple[int, int]]
 
 
 class _Table(msgspec.Struct):
@@ -164,18 +154,16 @@ class ConnectedAnalytics:
 
     async def count_funnel(self, probe: FunnelProbe) -> list[int] | ReadFailed:
         """Count the people who reached each step of an ordered funnel."""
-        steps = [f"event = {{step_{place}}}" for place in range(len(probe.events))]
-        values: dict[str, Any] = {f"step_{place}": event for place, event in enumerate(probe.events)}
-        values |= {"events": list(probe.events), "since": probe.since, "until": probe.until}
-        values |= {"earliest": max(0, probe.since - LATE_SECONDS), "window": probe.until - probe.since}
-        answer = await self._query(_FUNNEL.replace("{steps}", ", ".join(steps)), values, _Levels)
+        window = Window(probe.since, probe.until)
+        places = {"since": probe.since, "until": probe.until, "earliest": max(0, probe.since - LATE_SECONDS)}
+        values = {**funnel_values(probe.events, window), **places, "most": MAX_STEPS}
+        answer = await self._query(FUNNEL_HOGQL, values, _Levels)
         if isinstance(answer, ReadFailed):
             return answer
-        levels = dict(answer.results)
-        faulty = len(levels) < len(answer.results) or not levels.keys() <= set(range(1, len(steps) + 1))
-        if faulty or any(people < 0 for people in levels.values()):
+        try:
+            return reached(answer.results, len(probe.events))
+        except ValueError:
             return failure("malformed")
-        return [sum(people for level, people in levels.items() if level >= step) for step in range(1, len(steps) + 1)]
 
     async def ask(self, query: Bounded) -> Rows | ReadFailed:
         """Carry out a bounded query at the provider, and look beside it when its newest record of a year came in."""

@@ -146,14 +146,15 @@ def rows_of(steps: Sequence[FunnelStep]) -> list[FunnelRow]:
             step.event,
             step.prior_users,
             step.current_users,
-            _share(step.prior_users, prior),
-            _share(step.current_users, current),
+            share(step.prior_users, prior),
+            share(step.current_users, current),
         )
         for place, step in enumerate(steps, 1)
     ]
 
 
-def _share(part: int, whole: int) -> float | None:
+def share(part: int, whole: int) -> float | None:
+    """The part of a whole, rounded; None of nothing."""
     return round(part / whole, DECIMALS) if whole else None
 
 

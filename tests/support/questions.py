@@ -105,6 +105,14 @@ class Questions:
                 "event_count = excluded.event_count, last_seen_at = excluded.last_seen_at"
             )
 
+    def open_case(self, case_id: str, at: int, merged_into: str | None = None, project: str = PROJECT) -> None:
+        """Open a case at a second, perhaps merged into another one by now."""
+        self.connection.execute(
+            "insert into cases (project_id, id, revision, case_revision, status, fingerprint, grouping_version, "
+            "opened_at, merged_into) values (%s, %s, 1, 1, %s, 'f', 1, %s, %s)",
+            (project, case_id, "merged" if merged_into else "open", at, merged_into),
+        )
+
     def deploy(
         self, deploy_id: str, version: str, at: int, project: str = PROJECT, environment: str = "production"
     ) -> None:

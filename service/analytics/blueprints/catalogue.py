@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import chain
 from typing import Any, Final
 
 import msgspec
 
-from service.analytics.blueprints import errors, events
+from service.analytics.blueprints import deploys, errors, events, exposure, funnels
 from service.analytics.blueprints.declared import Blueprint
 from service.analytics.bounded.answers import DEFAULT_ROWS
 from service.analytics.refusals import BlueprintNotFound
@@ -20,7 +19,23 @@ DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 VERSION: Final = "1.0.0"
 
 CATALOGUE: Final[Mapping[str, Blueprint]] = {
-    blueprint.id: blueprint for blueprint in chain(events.BLUEPRINTS, errors.BLUEPRINTS)
+    blueprint.id: blueprint
+    for blueprint in (
+        events.EVENT_COUNT,
+        events.TOP_EVENTS,
+        events.ACTIVE_USERS,
+        events.EVENT_TREND,
+        funnels.ORDERED_FUNNEL,
+        funnels.PERIOD_COMPARE,
+        events.RETENTION,
+        events.BREAKDOWN,
+        errors.TOP_ERRORS,
+        exposure.ERROR_FREE_USERS,
+        errors.ERRORS_BY_RELEASE,
+        exposure.RELEASE_COMPARISON,
+        deploys.DEPLOY_IMPACT,
+        deploys.DEPLOY_RECURRENCE,
+    )
 }
 
 

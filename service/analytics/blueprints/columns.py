@@ -22,6 +22,11 @@ def share(name: str, description: str) -> Column:
     return Column(name, "number", "share", description)
 
 
+def rate(name: str, description: str) -> Column:
+    """How many errors there are for each thousand events."""
+    return Column(name, "number", "errors per 1000 events", description)
+
+
 def text(name: str, unit: str | None, description: str) -> Column:
     """A text."""
     return Column(name, "string", unit, description)

@@ -2,15 +2,100 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from msgspec import Meta
+
 from service.analytics.blueprints import columns
-from service.analytics.blueprints.declared import Blueprint, Read, one_read
-from service.analytics.blueprints.parameters import EventParams, TopParams
+from service.analytics.blueprints.declared import Ask, Blueprint, Counted, Read, one_read
+from service.analytics.blueprints.finishing import each_day, retained, with_share
+from service.analytics.blueprints.parameters import (
+    DEFAULT_TOP,
+    DaysParams,
+    EventName,
+    EventParams,
+    TopLimit,
+    TopParams,
+)
+from service.analytics.bounded.answers import Window
 from service.eventstore.declare.sqlfiles import load_sql
+from statemachines.kernel.readings import ReadFailed
 
 EVENT_COUNT_SQL = load_sql("analytics", "blueprints/event_count")
 EVENT_COUNT_HOGQL = load_sql("analytics", "connected/event_count")
 TOP_EVENTS_SQL = load_sql("analytics", "blueprints/top_events")
 TOP_EVENTS_HOGQL = load_sql("analytics", "connected/top_events")
+ACTIVE_USERS_SQL = load_sql("analytics", "blueprints/active_users")
+ACTIVE_USERS_HOGQL = load_sql("analytics", "connected/active_users")
+EVENT_TREND_SQL = load_sql("analytics", "blueprints/event_trend")
+EVENT_TREND_HOGQL = load_sql("analytics", "connected/event_trend")
+RETENTION_SQL = load_sql("analytics", "blueprints/retention")
+RETENTION_HOGQL = load_sql("analytics", "connected/retention")
+BREAKDOWN_SQL = load_sql("analytics", "blueprints/breakdown")
+BREAKDOWN_HOGQL = load_sql("analytics", "connected/breakdown")
+
+MOST_CHARACTERS = 200
+"""Of a value of a property that are shown."""
+
+PropertyName = Annotated[str, Meta(min_length=1, max_length=160, description="Name of a property, whatever is in it.")]
+
+
+class ReturnParams(DaysParams, frozen=True, kw_only=True):
+    """The event that puts a person into a cohort, the one that is a return, and a number of days."""
+
+    start_event: EventName
+    return_event: EventName
+
+
+class BreakdownParams(EventParams, frozen=True, kw_only=True):
+    """An event, one of its properties, and a number of days and rows."""
+
+    property: PropertyName
+    limit: TopLimit = DEFAULT_TOP
+
+
+def people_by_day() -> Read:
+    """Ask how many people had an event, by day."""
+    return Read(
+        source="events",
+        local=ACTIVE_USERS_SQL,
+        connected=ACTIVE_USERS_HOGQL,
+        row=tuple[columns.Count, columns.Count],
+    )
+
+
+def event_by_day(event: str) -> Read:
+    """Ask how often an event came and from how many people, by day."""
+    return Read(
+        source="events",
+        local=EVENT_TREND_SQL,
+        connected=EVENT_TREND_HOGQL,
+        row=tuple[columns.Count, columns.Count, columns.Count],
+        values={"event": event},
+    )
+
+
+async def _retention(ask: Ask, params: ReturnParams, window: Window) -> Counted | ReadFailed:
+    began = await ask(event_by_day(params.start_event))
+    if isinstance(began, ReadFailed):
+        return began
+    returned = await ask(
+        Read(
+            source="events",
+            local=RETENTION_SQL,
+            connected=RETENTION_HOGQL,
+            row=tuple[columns.Count, columns.Count, columns.Count],
+            values={
+                "start_event": params.start_event,
+                "return_event": params.return_event,
+                "events": sorted({params.start_event, params.return_event}),
+            },
+        )
+    )
+    if isinstance(returned, ReadFailed):
+        return returned
+    return Counted(retained(window, {day: people for day, _, people in began.rows}, returned.rows))
+
 
 EVENT_COUNT = Blueprint(
     id="event-count",
@@ -57,4 +142,76 @@ TOP_EVENTS = Blueprint(
     ),
 )
 
-BLUEPRINTS = (EVENT_COUNT, TOP_EVENTS)
+ACTIVE_USERS = Blueprint(
+    id="active-users",
+    title="Active people",
+    description="How many people had an event on each day.",
+    source="events",
+    params=DaysParams,
+    columns=(
+        columns.epoch("day", "UTC midnight of the day."),
+        columns.integer("unique_users", "people", "Different people with an event on the day."),
+    ),
+    answer=one_read(lambda _: people_by_day(), lambda _, window, rows: each_day(window, rows, 0)),
+)
+
+EVENT_TREND = Blueprint(
+    id="event-trend",
+    title="Trend of an event",
+    description="How often an event was received on each day, and from how many people.",
+    source="events",
+    params=EventParams,
+    event_params=("event",),
+    columns=(
+        columns.epoch("day", "UTC midnight of the day."),
+        columns.integer("row_count", "events", "Events of this name on the day."),
+        columns.integer("unique_users", "people", "Different people among them."),
+    ),
+    answer=one_read(lambda params: event_by_day(params.event), lambda _, window, rows: each_day(window, rows, 0, 0)),
+)
+
+RETENTION = Blueprint(
+    id="retention",
+    title="Retention by day",
+    description="Of the people who had the start event on a day, how many had the return event on each later day. A "
+    "person is in the cohort of each day with the start event.",
+    source="events",
+    params=ReturnParams,
+    event_params=("start_event", "return_event"),
+    columns=(
+        columns.epoch("day", "UTC midnight of the cohort's day."),
+        columns.integer("cohort_size", "people", "Different people with the start event on that day."),
+        columns.epoch("returned_on", "UTC midnight of the later day."),
+        columns.integer("users", "people", "People of the cohort with the return event on the later day."),
+        columns.share("share", "Of the cohort, the share that returned on that day; null without a cohort."),
+    ),
+    answer=_retention,
+)
+
+BREAKDOWN = Blueprint(
+    id="breakdown",
+    title="Values of a property",
+    description="The values that a property of an event had, the most frequent first.",
+    source="events",
+    params=BreakdownParams,
+    event_params=("event",),
+    columns=(
+        columns.text(
+            "value", None, "The value as a text of at most 200 characters; null where it is absent, null or no scalar."
+        ),
+        columns.integer("row_count", "events", "Events with this value."),
+        columns.integer("unique_users", "people", "Different people among them."),
+        columns.share("share", "Of all events of this name, the share with this value."),
+        columns.integer("sample_size", "events", "All events of this name."),
+    ),
+    answer=one_read(
+        lambda params: Read(
+            source="events",
+            local=BREAKDOWN_SQL,
+            connected=BREAKDOWN_HOGQL,
+            row=tuple[str | None, columns.Count, columns.Count, columns.Count],
+            values={"event": params.event, "property": params.property, "characters": MOST_CHARACTERS},
+        ),
+        lambda _, __, rows: with_share(rows),
+    ),
+)

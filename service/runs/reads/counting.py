@@ -17,7 +17,7 @@ from statemachines.kernel.readings import ReadFailed
 from statemachines.runs.run import Run
 from statemachines.runs.steps.verify_deploy import Counts, observation_end
 
-_RECURRENCES = load_sql("runs", "recurrences")
+_RECURRENCES = load_sql("analytics", "recurrences")
 _SETTLED = load_sql("runs", "settled_until")
 LAG_SECONDS = 2
 """How far behind now counting stays at least."""
@@ -46,8 +46,8 @@ async def count(store: EventStore, providers: AnalyticsProviders, project_id: st
         _RECURRENCES,
         project_id=project_id,
         case_id=run.case_id,
-        since=deploy.recorded_at,
-        until=until,
+        since=deploy.recorded_at + 1,
+        until=until + 1,
         environment=place,
         release=deploy.version,
     )

@@ -1,0 +1,161 @@
+"""Blueprints of ordered funnels: over one period, or over two of the same length, as reports compare them (G-112)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+from msgspec import Meta
+
+from schemas.analytics.answer import Column
+from service.analytics.blueprints import columns
+from service.analytics.blueprints.declared import Ask, Blueprint, Counted, Read
+from service.analytics.blueprints.finishing import funnel_rows
+from service.analytics.blueprints.parameters import DaysParams, EventName, checked
+from service.analytics.bounded.answers import Window
+from service.analytics.bounded.funnels import FUNNEL_HOGQL, MAX_STEPS, funnel_values, reached
+from service.auth.refusals import InvalidPayload
+from service.eventstore.connect.clock import DAY
+from service.eventstore.declare.sqlfiles import load_sql
+from statemachines.kernel.readings import ReadFailed
+from statemachines.reports import source as reports
+
+FUNNEL_SQL = load_sql("analytics", "blueprints/ordered_funnel")
+
+Steps = Annotated[
+    list[EventName],
+    Meta(
+        min_length=2,
+        max_length=MAX_STEPS,
+        description="Names of events, all different, in the order of the steps.",
+        extra_json_schema={"uniqueItems": True},
+    ),
+]
+PeriodDays = Annotated[int, Meta(ge=1, le=90, description="Days of 86,400 seconds that either period has.")]
+
+
+class FunnelParams(DaysParams, frozen=True, kw_only=True):
+    """The steps of a funnel, and a number of days."""
+
+    events: Steps
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a step that comes twice."""
+        all_different(self.events)
+
+
+class CompareParams(msgspec.Struct, frozen=True, kw_only=True):
+    """The steps of a funnel, and the length of either period."""
+
+    events: Steps
+    period_days: PeriodDays
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a step that comes twice."""
+        all_different(self.events)
+
+
+def all_different(events: list[str]) -> None:
+    """Raise ValueError for an event that comes twice."""
+    if len(set(events)) < len(events):
+        raise ValueError("The events must be all different.")
+
+
+class _Reached(NamedTuple):
+    """How many people reached each step, and whether all that was received in the window is still there."""
+
+    people: list[int]
+    whole: bool
+
+
+async def _read(ask: Ask, events: list[str], window: Window) -> _Reached | ReadFailed:
+    found = await ask(
+        Read(
+            source="events",
+            local=FUNNEL_SQL,
+            connected=FUNNEL_HOGQL,
+            row=tuple[columns.Count, columns.Count],
+            values=funnel_values(events, window),
+            window=window,
+        )
+    )
+    if isinstance(found, ReadFailed):
+        return found
+    try:
+        return _Reached(reached(found.rows, len(events)), found.complete)
+    except ValueError:
+        return ReadFailed("malformed")
+
+
+async def _ordered(ask: Ask, params: FunnelParams, window: Window) -> Counted | ReadFailed:
+    found = await _read(ask, params.events, window)
+    return found if isinstance(found, ReadFailed) else Counted(funnel_rows(params.events, found.people))
+
+
+async def _compared(ask: Ask, params: CompareParams, window: Window) -> Counted | ReadFailed:
+    length = params.period_days * DAY
+    middle = window.since + length
+    prior = await _read(ask, params.events, Window(window.since, min(middle, window.until)))
+    if isinstance(prior, ReadFailed):
+        return prior
+    current = await _read(ask, params.events, Window(middle, max(middle, window.until)))
+    if isinstance(current, ReadFailed):
+        return current
+    steps = [reports.FunnelStep(*step) for step in zip(params.events, prior.people, current.people, strict=True)]
+    was = prior.whole and middle <= window.until
+    now = current.whole and middle + length <= window.until
+    return Counted([_cells(row, was=was, now=now) for row in reports.rows_of(steps)])
+
+
+def _cells(row: reports.FunnelRow, *, was: bool, now: bool) -> tuple[Any, ...]:
+    """A row of the comparison, without the numbers of a period that is not whole (G-152)."""
+    return (
+        row.step,
+        row.event,
+        row.prior_users if was else None,
+        row.current_users if now else None,
+        row.prior_conversion if was else None,
+        row.current_conversion if now else None,
+    )
+
+
+def by_periods(params: CompareParams, since: int | None, until: int | None, as_of: int) -> Window:
+    """Both periods, the second of which ends with `to`, else with the time of the read. Raises InvalidPayload."""
+    if since is not None:
+        reason = "must be left out: period_days and to say where the periods begin"
+        raise InvalidPayload("The window is given twice.", invalid=[("from", reason)])
+    end = as_of + 1 if until is None else until
+    return checked(Window(end - 2 * params.period_days * DAY, end))
+
+
+ORDERED_FUNNEL = Blueprint(
+    id="ordered-funnel",
+    title="Ordered funnel",
+    description="How many people reached each step in order. Events of one second count as in order; a person has the "
+    "whole window for all steps.",
+    source="events",
+    params=FunnelParams,
+    event_params=("events",),
+    columns=(
+        columns.integer("step", "position", "Place of the step in the funnel, from 1."),
+        columns.text("event", "name", "Name of the step's event."),
+        columns.integer("users", "people", "People who reached the step."),
+        columns.share("conversion", "Of the people at the first step, the share that reached this one."),
+        columns.share("step_conversion", "Of the people at the step before, the share that reached this one."),
+        columns.integer("sample_size", "people", "People at the first step."),
+    ),
+    answer=_ordered,
+)
+
+PERIOD_COMPARE = Blueprint(
+    id=reports.BLUEPRINT,
+    title="Ordered funnel, two periods compared",
+    description="The same funnel over a period and the one before it, as weekly reports compare them. Numbers of a "
+    "period that is not kept or not over are null.",
+    source="events",
+    params=CompareParams,
+    event_params=("events",),
+    columns=tuple(Column(*column) for column in reports.COLUMNS),
+    answer=_compared,
+    span=by_periods,
+)

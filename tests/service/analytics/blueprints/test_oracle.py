@@ -1,0 +1,130 @@
+"""Each blueprint over products at random answers what one loop for each of its cells counts (G-153)."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from service.eventstore.connect.clock import DAY
+from tests.service.analytics.blueprints.test_events import cells, three_days
+from tests.support import answers_oracle as oracle
+from tests.support.answers_oracle import Product
+from tests.support.questions import OTHER, PROJECT, Error, Event, Questions
+from tests.support.questions import questions as questions  # noqa: PLC0414 (a fixture is found by name)
+
+MOMENTS = st.builds(
+    lambda day, second: day * DAY + second, st.integers(0, 2), st.sampled_from([0, 1, 2, 3600, DAY - 1])
+)
+"""Seconds after the first of three midnights, many of which are the same."""
+EVENTS = st.sampled_from("abc")
+PEOPLE = st.sampled_from(["ann", "bob", "cid"])
+ENVIRONMENTS = st.sampled_from(["production", "staging"])
+RELEASES = st.sampled_from(["1.0", "2.0"])
+CASES = ("c1", "c2", "c3")
+VALUES = st.sampled_from(["pro", "free", "7", 7, True, "true", "", None, [1], {"a": 1}, "x" * 205])
+SEEN = st.builds(
+    Event, EVENTS, PEOPLE, MOMENTS, st.fixed_dictionaries({}, optional={"plan": VALUES, "release": RELEASES})
+)
+MET = st.builds(
+    Error,
+    MOMENTS,
+    st.none() | RELEASES,
+    st.none() | PEOPLE,
+    st.sampled_from(CASES),
+    ENVIRONMENTS,
+    st.sampled_from(["error", "fatal"]),
+)
+
+
+@st.composite
+def windows(draw: st.DrawFn) -> tuple[int, int]:
+    """Two moments, the second at least a second later."""
+    first, second = draw(MOMENTS), draw(MOMENTS)
+    return min(first, second), max(first, second) + 1
+
+
+def fill(questions: Questions, product: Product, begin: int, deployed_at: int) -> None:
+    """Make a product all that there is of the project; another project has some of its rows, too."""
+    for table in ("analytics_events", "log_events", "case_stats", "cases", "deploys"):
+        questions.connection.execute(f"delete from {table} where project_id = any(%s)".encode(), ([PROJECT, OTHER],))
+    questions.receive(product.events)
+    questions.receive(product.events[:5], OTHER)
+    questions.meet(product.errors)
+    questions.meet(product.errors[:5], OTHER)
+    for case, (opened, into) in product.cases.items():
+        questions.open_case(case, opened, into)
+    questions.deploy("dep_1", "2.0", deployed_at)
+    questions.deploy("dep_2", "2.0", begin, OTHER)
+
+
+class Asked(NamedTuple):
+    """A product with its times in seconds after a midnight, and what is asked about it."""
+
+    seen: list[Event]
+    met: list[Error]
+    opened: dict[str, int]
+    merged: bool
+    window: tuple[int, int]
+    steps: list[str]
+    pair: tuple[str, str]
+    environment: str | None
+    limit: int
+    deployed: int
+    hours: int
+
+
+ASKED = st.builds(
+    Asked,
+    st.lists(SEEN, max_size=30),
+    st.lists(MET, max_size=20),
+    st.fixed_dictionaries(dict.fromkeys(CASES, MOMENTS)),
+    st.booleans(),
+    windows(),
+    st.permutations("abc").flatmap(lambda names: st.sampled_from([names[:2], names])),
+    st.tuples(EVENTS, EVENTS),
+    st.none() | ENVIRONMENTS,
+    st.integers(1, 4),
+    MOMENTS,
+    st.integers(1, 30),
+)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(asked=ASKED)
+async def test_every_blueprint_answers_as_the_slow_way_does(questions: Questions, asked: Asked) -> None:
+    begin = three_days(questions)
+    product = Product(
+        [event._replace(at=begin + event.at) for event in asked.seen],
+        [error._replace(at=begin + error.at) for error in asked.met],
+        {case: (begin + at, "c1" if asked.merged and case == "c2" else None) for case, at in asked.opened.items()},
+    )
+    at = begin + asked.deployed
+    fill(questions, product, begin, at)
+    since, until = begin + asked.window[0], begin + asked.window[1]
+    errors: dict[str, Any] = {} if asked.environment is None else {"environment": asked.environment}
+    for name, params, count in (
+        ("event-count", {"event": asked.pair[0]}, oracle.event_count),
+        ("top-events", {"limit": asked.limit}, oracle.top_events),
+        ("active-users", {}, oracle.active_users),
+        ("event-trend", {"event": asked.pair[0]}, oracle.event_trend),
+        ("ordered-funnel", {"events": asked.steps}, oracle.ordered_funnel),
+        ("retention", {"start_event": asked.pair[0], "return_event": asked.pair[1]}, oracle.retention),
+        ("breakdown", {"event": asked.pair[0], "property": "plan", "limit": asked.limit}, oracle.breakdown),
+        ("top-errors", {**errors, "limit": asked.limit}, oracle.top_errors),
+        ("error-free-users", errors, oracle.error_free_users),
+        ("errors-by-release", errors, oracle.errors_by_release),
+        ("release-comparison", {**errors, "release": "2.0", "base_release": "1.0"}, oracle.release_comparison),
+    ):
+        found = await questions.run(name, params, since=since, until=until)
+        assert cells(found) == count(product, params, since, until), name
+    compared = {"events": asked.steps, "period_days": 1}
+    found = await questions.run("ordered-funnel-period-compare", compared, until=until)
+    expected = oracle.ordered_funnel_period_compare(product, compared, until - 2 * DAY, until)
+    assert cells(found) == expected
+    impact = await questions.run("deploy-impact", {"deploy_id": "dep_1", "hours": asked.hours}, at=until - 1)
+    edge = max(at, min(at + asked.hours * 3600, until))
+    assert cells(impact) == oracle.deploy_impact(product, "production", at - asked.hours * 3600, at, edge)
+    again = await questions.run("deploy-recurrence", {"case_id": "c2", "deploy_id": "dep_1"}, at=max(at, until))
+    assert cells(again) == oracle.deploy_recurrence(product, "c2", ("2.0", "production", at), max(at, until))
