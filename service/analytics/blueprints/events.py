@@ -17,7 +17,7 @@ from service.analytics.blueprints.parameters import (
     TopLimit,
     TopParams,
 )
-from service.analytics.bounded.answers import Window
+from service.analytics.bounded.answers import MOST_ROWS, Window
 from service.eventstore.declare.sqlfiles import load_sql
 from statemachines.kernel.readings import ReadFailed
 
@@ -94,7 +94,8 @@ async def _retention(ask: Ask, params: ReturnParams, window: Window) -> Counted 
     )
     if isinstance(returned, ReadFailed):
         return returned
-    return Counted(retained(window, {day: people for day, _, people in began.rows}, returned.rows))
+    sizes = {day: people for day, _, people in began.rows}
+    return Counted(retained(window, sizes, returned.rows, MOST_ROWS + 1))
 
 
 EVENT_COUNT = Blueprint(

@@ -7,6 +7,7 @@ is pure. Days are epochs of UTC midnights; a share of nothing is None, and so is
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 
 from service.analytics.blueprints.declared import Row
 from service.analytics.bounded.answers import Window
@@ -34,16 +35,18 @@ def funnel_rows(events: Sequence[str], people: Sequence[int]) -> list[Row]:
     ]
 
 
-def retained(window: Window, sizes: Mapping[int, int], rows: Iterable[Row]) -> list[Row]:
-    """Each day's cohort on each later day of a window: its size, who returned, and their share of it."""
+def retained(window: Window, sizes: Mapping[int, int], rows: Iterable[Row], most: int) -> list[Row]:
+    """Each day's cohort on each later day of a window: its size, who returned, and their share of it.
+
+    A year has seven times as many pairs of days as an answer has rows: of them the first `most`.
+    """
     counted = {(day, returned_on): users for day, returned_on, users in rows}
     days = days_of(window)
+    pairs = ((day, later) for day in days for later in range(day + DAY, days.stop, DAY))
     return [
         (day, size, later, users, share(users, size))
-        for day in days
-        for size in [sizes.get(day, 0)]
-        for later in range(day + DAY, days.stop, DAY)
-        for users in [counted.get((day, later), 0)]
+        for day, later in islice(pairs, most)
+        for size, users in [(sizes.get(day, 0), counted.get((day, later), 0))]
     ]
 
 
