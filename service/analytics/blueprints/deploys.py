@@ -129,13 +129,15 @@ async def _recurrence(ask: Ask, params: RecurrenceParams, window: Window) -> Cou
     deploy = await _deployed(ask, params.deploy_id)
     if isinstance(deploy, ReadFailed):
         return deploy
-    case = await ask(Read(source="errors", local=CASE_SQL, row=tuple[bool], values={"case_id": params.case_id}))
+    # As verification counts: what was received in the second of the deploy may have come before it (G-111).
+    after = Window(deploy.at + 1, max(deploy.at + 1, min(window.until, deploy.at + 1 + LONGEST_DAYS * DAY)))
+    case = await ask(
+        Read(source="errors", local=CASE_SQL, row=tuple[bool], values={"case_id": params.case_id}, window=after)
+    )
     if isinstance(case, ReadFailed):
         return case
     if not case.rows:
         raise InvalidPayload("There is no such case.", invalid=[("params.case_id", "must be a case of the project")])
-    # As verification counts: what was received in the second of the deploy may have come before it (G-111).
-    after = Window(deploy.at + 1, max(deploy.at + 1, min(window.until, deploy.at + 1 + LONGEST_DAYS * DAY)))
     recurrences = await ask(
         Read(
             source="errors",

@@ -123,6 +123,7 @@ async def test_a_deploy_is_compared_with_what_was_before(questions: Questions) -
     found = await questions.run("deploy-impact", {"deploy_id": "dep_1", "hours": 1})
     assert cells(found) == [("before", 2, 1, 2, 1000.0), ("after", 2, 1, 3, 666.666667)]
     assert (found.evidence.since, found.evidence.until) == (at - HOUR, at + HOUR)
+    assert found.evidence.complete
     assert found.evidence.params == {"deploy_id": "dep_1", "hours": 1}
 
 
@@ -168,6 +169,7 @@ async def test_recurrence_counts_as_verification_does(questions: Questions) -> N
     found = await questions.run("deploy-recurrence", {"case_id": "c1", "deploy_id": "dep_1"})
     assert cells(found) == [(2, 3, at, found.freshness.as_of)]
     assert (found.evidence.since, found.evidence.until) == (at + 1, found.freshness.as_of + 1)
+    assert found.evidence.complete
     just_now = await questions.run("deploy-recurrence", {"case_id": "c1", "deploy_id": "dep_1"}, at=at)
     assert cells(just_now) == [(0, 0, at, at)]
 
