@@ -7,6 +7,7 @@ RUNTIME := $(VENV)/.installed-runtime
 CLIENTS := .clients
 BUGSINK := .bugsink
 SENTRY := .sentry
+CLICKHOUSE := .clickhouse
 SENTRY_PYTHON ?= python3.8
 PIN := $(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --allow-unsafe --strip-extras
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -54,8 +55,14 @@ $(CLIENTS)/.installed: requirements/clients.txt tests/clients/package.json tests
 	cd $(CLIENTS) && npm ci --no-fund --no-audit --ignore-scripts
 	@touch $@
 
-foreign: setup  ## compare cases with the groups of Sentry's own code, on public events
+foreign: setup $(CLICKHOUSE)/.installed  ## compare with the code of others: cases with Sentry's, answers with ClickHouse's
 	$(BIN)/pytest -m foreign -s tests/foreign
+
+# ClickHouse in process, 830 MB unpacked, which is asked what the blueprints are; it runs in an environment of its own.
+$(CLICKHOUSE)/.installed: requirements/chdb.txt
+	@test -x $(CLICKHOUSE)/venv/bin/python || $(BIN)/python -m venv $(CLICKHOUSE)/venv
+	$(CLICKHOUSE)/venv/bin/pip install --quiet --no-compile --require-hashes -r requirements/chdb.txt
+	@touch $@
 
 yardstick: setup $(SENTRY)/.installed  ## compute anew how Sentry's own code groups those events (needs Python 3.8)
 	$(BIN)/python -m scripts.foreign.reference
@@ -99,7 +106,8 @@ lock: setup  ## pin and hash the requirements again
 	$(PIN) --constraint requirements/lock.txt --output-file requirements/runtime.txt requirements/runtime.in requirements/build.in
 	$(PIN) --output-file requirements/clients.txt requirements/clients.in
 	$(PIN) --output-file requirements/bugsink.txt requirements/bugsink.in
+	$(PIN) --output-file requirements/chdb.txt requirements/chdb.in
 	cd tests/clients && npm install --package-lock-only --ignore-scripts
 
 clean:  ## remove the virtual environment and caches (never .data)
-	rm -rf $(VENV) $(CLIENTS) $(BUGSINK) $(SENTRY) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(CLIENTS) $(BUGSINK) $(SENTRY) $(CLICKHOUSE) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -171,7 +171,7 @@ class ConnectedAnalytics:
         began = perf_counter()
         earliest = max(0, query.as_of - LONGEST_DAYS * LATE_SECONDS)
         table, newest = await asyncio.gather(
-            self._query(query.connected, _named_in(query), _Table), self._query(_NEWEST, {"earliest": earliest}, _Total)
+            self._query(query.connected, named_in(query), _Table), self._query(_NEWEST, {"earliest": earliest}, _Total)
         )
         if isinstance(table, ReadFailed):
             return table
@@ -290,7 +290,7 @@ class ConnectedAnalytics:
             log.error("provider_tokens_not_kept")  # noqa: TRY400 - that the store was busy needs no stack
 
 
-def _named_in(query: Bounded) -> dict[str, Any]:
+def named_in(query: Bounded) -> dict[str, Any]:
     """The values of the places in a query."""
     assert query.connected is not None
     since, until = query.window.since, query.window.until
