@@ -154,7 +154,7 @@ def rows_of(steps: Sequence[FunnelStep]) -> list[FunnelRow]:
 
 
 def share(part: int, whole: int) -> float | None:
-    """The part of a whole, rounded; None of nothing."""
+    """The part of a whole, rounded. None of nothing."""
     return round(part / whole, DECIMALS) if whole else None
 
 

@@ -37,7 +37,7 @@ BREAKDOWN_HOGQL = load_sql("analytics", "connected/breakdown")
 MOST_CHARACTERS = 200
 """Of a value of a property that are shown."""
 
-PropertyName = Annotated[str, Meta(min_length=1, max_length=160, description="Name of a property, whatever is in it.")]
+PropertyName = Annotated[str, Meta(min_length=1, max_length=160, description="Name of a property.")]
 
 
 class ReturnParams(DaysParams, frozen=True, kw_only=True):

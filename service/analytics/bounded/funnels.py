@@ -1,4 +1,4 @@
-"""The ordered funnel of a connected provider: what it is asked, and what its levels say (G-112, G-153)."""
+"""The ordered funnel of a connected provider: its query, the values of that query, and its levels (G-112, G-153)."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ FUNNEL_HOGQL: Final = load_sql("analytics", "connected/ordered_funnel")
 
 
 def funnel_values(events: Sequence[str], window: Window) -> dict[str, Any]:
-    """The places of FUNNEL_HOGQL that a funnel fills; a step that it does not have is called by no name."""
+    """Values for FUNNEL_HOGQL. Steps after the last have the empty name."""
     names = [*events, *[""] * (MAX_STEPS - len(events))]
     steps = {f"step_{place}": name for place, name in enumerate(names, 1)}
     return {"events": list(events), "window": window.until - window.since, **steps}
 
 
 def reached(levels: Iterable[tuple[int, ...]], steps: int) -> list[int]:
-    """How many people reached each of so many steps, from how many came to each level and no further.
+    """Sum up the people at each step from pairs of a level and the people who stopped there.
 
-    Raises ValueError for what is no count of such a funnel.
+    Raises ValueError for a level outside the funnel, a repeated level or a negative number.
     """
     stopped: dict[int, int] = {}
     for level, people in levels:
