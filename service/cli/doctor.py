@@ -40,6 +40,7 @@ OK, WARNING, WRONG = "ok", "warning", "wrong"
 _SCHEMA_IS_THERE = load_sql("cli", "schema_is_there")
 _SERVER_SETTINGS = load_sql("cli", "server_settings")
 _CLOCK_OFFSET = load_sql("cli", "clock_offset")
+_QUERY_ROLE = load_sql("cli", "query_role")
 _UNNUMBERED = load_sql("cli", "unnumbered")
 _FAILED_TASKS = load_sql("cli", "failed_tasks")
 _LAST_EVENT_IF = load_sql("cli", "last_event_if")
@@ -174,6 +175,11 @@ def _role(connection: psycopg.Connection[Any], settings: Settings) -> Iterator[F
         yield Finding("role", result, f"{role.name} owns the tables, and can drop their guards{advice}")
     else:
         yield Finding("role", OK, f"{role.name} owns no table, and can append to the history alone")
+    if role.appends:
+        [[queries, there]] = connection.execute(_QUERY_ROLE.encode()).fetchall()
+        confined = f"callers' queries run as {queries}, which sees three views"
+        detail = confined if there else f"callers' queries run in read-only transactions: no role {queries} sees less"
+        yield Finding("queries", OK if there or role.owns else WARNING, detail)
 
 
 def _start(connection: psycopg.Connection[Any], settings: Settings) -> Iterator[Finding]:

@@ -68,7 +68,7 @@ def test_compose_accepts_its_file() -> None:
 def test_the_roles_of_the_database_are_made_and_serve(cluster: TestCluster, tmp_path: Path) -> None:
     """By psql on every word of the file, but for the names: a test server has a role and a database of the same."""
     text = (DEPLOY / "roles.sql").read_text()
-    text = re.sub(r"\b(role|to|owner|database) (service\w*)", r"\1 made_\2", text)
+    text = re.sub(r"\b(role|to|owner|database|grant) (service\w*)", r"\1 made_\2", text)
     (tmp_path / "roles.sql").write_text(text)
     for name in ("owner", "serving"):
         (tmp_path / name).write_text(f"it's the {name}'s \\ password\n")
@@ -90,7 +90,9 @@ def test_the_roles_of_the_database_are_made_and_serve(cluster: TestCluster, tmp_
         roles.bring_forward(serving, owner)
         with psycopg.connect(serving) as connection:
             assert list(check_guards(connection, parted=True)) == []
+            connection.execute("set role made_service_queries")
+            assert connection.execute("select count(*) from queried_events").fetchone() == (0,)
     finally:
         with psycopg.connect(admin, autocommit=True) as connection:
             connection.execute("drop database if exists made_service with (force)")
-            connection.execute("drop role if exists made_service, made_service_owner")
+            connection.execute("drop role if exists made_service, made_service_owner, made_service_queries")

@@ -1,4 +1,4 @@
-"""A database whose tables belong to one role, and in which another one serves and a third one reads."""
+"""A database whose tables belong to one role; in it another one serves, a third one reads and a fourth one queries."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from service.eventstore.schema import roles
 from tests.support.cluster import TestCluster
 
 OWNER, SERVING, AUDITOR = "parted_owner", "parted_serving", "parted_auditor"
+QUERIES = roles.QUERYING.format(SERVING)
 
 
 class Parted(NamedTuple):
@@ -33,6 +34,7 @@ def parted_database(cluster: TestCluster) -> Iterator[Parted]:
         try:
             for role in (OWNER, SERVING, AUDITOR):
                 admin.execute(f"create role {role} login".encode())
+            admin.execute(f"create role {QUERIES}; grant {QUERIES} to {SERVING}".encode())
             admin.execute(f'alter database "{name}" owner to {OWNER}'.encode())
             owner, serving, auditor = (cluster.url(str(name), role) for role in (OWNER, SERVING, AUDITOR))
             roles.bring_forward(serving, owner)
@@ -40,6 +42,6 @@ def parted_database(cluster: TestCluster) -> Iterator[Parted]:
                 granted = roles.let_read(connection, AUDITOR, reader())
             yield Parted(owner, serving, auditor, granted)
         finally:
-            admin.execute(f"drop owned by {OWNER}, {SERVING}, {AUDITOR} cascade".encode())
+            admin.execute(f"drop owned by {OWNER}, {SERVING}, {AUDITOR}, {QUERIES} cascade".encode())
             admin.execute(f'alter database "{name}" owner to service'.encode())
-            admin.execute(f"drop role if exists {OWNER}, {SERVING}, {AUDITOR}".encode())
+            admin.execute(f"drop role if exists {OWNER}, {SERVING}, {AUDITOR}, {QUERIES}".encode())

@@ -32,15 +32,22 @@ SERVING: Final[Mapping[str, str]] = {
     "invitation_standings": "select",
     "owned_projects": "select",
     "ownerships": "select",
+    "queried_deploys": "select",
+    "queried_errors": "select",
+    "queried_events": "select",
     "service_clock": "select, update",
     "schema_migrations": "select",
     "schema_functions": "select",
 }
 AS_OWNER: Final = (
-    "drop_empty_partition", "drop_ended_partition", "drop_rebuild_halves", "ensure_partition", "erase_events",
-    "erase_payloads",
+    "deploys_as_queried", "drop_empty_partition", "drop_ended_partition", "drop_rebuild_halves", "ensure_partition",
+    "erase_events", "erase_payloads",
 )  # fmt: skip
 """Functions that work with the rights of the tables' owner: nobody but the role that serves may call them."""
+QUERIED: Final = ("queried_deploys", "queried_errors", "queried_events")
+"""Views that callers' own queries read."""
+QUERYING: Final = "{}_queries"
+"""The role of callers' queries, by the role that serves: all that it sees is QUERIED."""
 READABLE: Final = (
     "checkpoints", "events", "installation", "log_index", "log_state", "rebuilds", "schema_functions",
     "schema_migrations", "service_clock", "snapshots", "stream_heads", "topics_met", "unsequenced",
@@ -149,6 +156,7 @@ def let_serve(owner: Connection, role: str) -> None:
         _close_functions(owner)
         for function in AS_OWNER:
             owner.execute(sql.SQL("grant execute on function {} to {}").format(sql.Identifier(function), name))
+        _let_query(owner, QUERYING.format(role), schema)
 
 
 def let_read(owner: Connection, role: str, reader: ReadingRole) -> list[str]:
@@ -179,6 +187,18 @@ def let_read(owner: Connection, role: str, reader: ReadingRole) -> list[str]:
         _close_functions(owner)
         granted = [line for (line,) in owner.execute(_GRANTED, (role,)).fetchall()]
     return [*granted, *(f"select on {table} ({', '.join(columns)})" for table, columns in reader.columns.items())]
+
+
+def _let_query(owner: Connection, role: str, schema: sql.Identifier) -> None:
+    """Let the role of callers' queries see their views and nothing else, where there is such a role."""
+    if not owner.execute("select from pg_roles where rolname = %s", (role,)).fetchall():
+        return
+    name = sql.Identifier(role)
+    owner.execute(sql.SQL("revoke all on all tables in schema {} from {}").format(schema, name))
+    owner.execute(sql.SQL("grant usage on schema {} to {}").format(schema, name))
+    for view in QUERIED:
+        owner.execute(sql.SQL("grant select on {} to {}").format(sql.Identifier(view), name))
+    owner.execute(sql.SQL("grant execute on function deploys_as_queried to {}").format(name))
 
 
 def copy_rights(connection: Connection, table: str, other: str) -> None:

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from service.cli import main
 from tests.support.cluster import TestCluster
-from tests.support.parted import parted_database
+from tests.support.parted import QUERIES, SERVING, parted_database
 from tests.support.server import ENCRYPTION_KEY, SIGNING_KEY
 
 SECRETS = {
@@ -62,6 +62,24 @@ def test_owner_and_serving_role_are_looked_at_as_by_a_start(cluster: TestCluster
         assert (twice["result"], "owns the tables" in twice["detail"]) == ("wrong", True)
         elsewhere = told(**{**env, "SERVICE_MIGRATION_DATABASE_URL": base["SERVICE_DATABASE_URL"]})["owner"]
         assert (elsewhere["result"], "different databases" in elsewhere["detail"]) == ("wrong", True)
+
+
+def test_it_says_as_whom_queries_of_callers_run(cluster: TestCluster, base: dict[str, str]) -> None:
+    """A role that may not be taken is none."""
+    found = told(**base)["queries"]
+    assert (found["result"], "read-only transactions: no role service_queries" in found["detail"]) == ("ok", True)
+    with parted_database(cluster) as parted:
+        env = {**base, "SERVICE_DATABASE_URL": parted.serving, "SERVICE_MIGRATION_DATABASE_URL": parted.owner}
+        found = told(**env)["queries"]
+        assert (found["result"], found["detail"]) == (
+            "ok",
+            f"callers' queries run as {QUERIES}, which sees three views",
+        )
+        superuser = cluster.admin_url(parted.serving).replace(f"//{SERVING}@", "//postgres@")
+        with psycopg.connect(superuser, autocommit=True) as admin:
+            admin.execute(f"revoke {QUERIES} from {SERVING}".encode())
+        found = told(**env)["queries"]
+        assert (found["result"], f"no role {QUERIES}" in found["detail"]) == ("warning", True)
 
 
 def test_a_ledger_that_cannot_be_written_is_found_and_left_as_it_is(base: dict[str, str], tmp_path: Path) -> None:
