@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from schemas.analytics.blueprint import MAX_LIMIT
+from schemas.analytics.query import MAX_BY, MAX_FILTERS, MAX_IN, MAX_QUERY, MAX_SELECT
 from schemas.cases.event import MAX_EVENTS as MAX_EVENTS_OF_PAGE
 from schemas.cases.event import MAX_PAGE_BYTES
 from schemas.cases.foreign.posthog import MAX_EVENTS, MAX_POSTHOG_BYTES
@@ -21,9 +22,10 @@ from schemas.kernel.batch import MAX_BATCH_BYTES, MAX_BATCH_ITEMS
 from schemas.kernel.errors import CATALOGUE
 from schemas.onboarding.plan import MAX_PLAN_BYTES
 from schemas.runs.backtest import MAX_DAYS
-from service.analytics.bounded.answers import LONGEST_DAYS
+from service.analytics.bounded.answers import DEFAULT_ROWS, LONGEST_DAYS
 from service.analytics.connected import MAX_QUERY_BYTES
 from service.analytics.queries import QUERY_SECONDS, WAIT_SECONDS
+from service.analytics.structured.dialects import MOST_BYTES
 from service.cases.sourcemaps.bundles import MOST_BUNDLE, MOST_ENTRIES, MOST_UNPACKED
 from service.cases.sourcemaps.lookup.deciding import PATIENCE
 from service.cli import main
@@ -62,6 +64,9 @@ LIMITS: Mapping[str, str] = {
     "Query": f"{QUERY_SECONDS:.0f} seconds, {WAIT_SECONDS:.0f} of them for its turn; one at a time an account",
     "Window of a query": f"{LONGEST_DAYS} days",
     "Rows of a query": f"{MAX_LIMIT:,}",
+    "Structured query": f"{MAX_SELECT} columns, {MAX_FILTERS} filters, {MAX_IN} values, {MAX_BY} fields to group by",
+    "Values of a structured query's rows": f"{MOST_BYTES:,} bytes",
+    "Query text": f"{MAX_QUERY:,} characters, {DEFAULT_ROWS:,} rows",
     "Answer of a query that is stored under its key": f"{MOST_KEPT:,} bytes",
     "JSON nesting": f"{MAX_DEPTH} levels",
     "JSON values of a record": f"{MAX_VALUES:,}",

@@ -90,6 +90,7 @@ class _Table(msgspec.Struct):
     """The provider's answer to a bounded query."""
 
     results: list[Any]
+    columns: list[str] = []
 
 
 class ConnectedAnalytics:
@@ -177,14 +178,17 @@ class ConnectedAnalytics:
             return table
         if isinstance(newest, ReadFailed):
             return newest
+        row = tuple[Any, ...] if query.row is None else query.row
         try:
-            rows = msgspec.convert(table.results, list[query.row])  # type: ignore[name-defined] # a type made of one
+            rows = msgspec.convert(table.results, list[row])  # type: ignore[valid-type] # a type made of one
         except msgspec.ValidationError:
             return failure("malformed")
-        if len(rows) > query.most + 1 or (query.single and len(rows) != 1):
+        unnamed = query.row is None and any(len(values) != len(table.columns) for values in rows)
+        if unnamed or len(rows) > query.most + 1 or (query.single and len(rows) != 1):
             return failure("malformed")
         return Rows(
             rows=rows,
+            names=[] if query.row is not None else table.columns,
             as_of=query.as_of,
             last_at=newest.results[0][0] or None,
             kept_from=None,

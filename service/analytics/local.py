@@ -17,6 +17,7 @@ from psycopg_pool import PoolTimeout
 from service.analytics.bounded.answers import Bounded, Rows, Source
 from service.analytics.probes import ROWS_PER_EVENT, STRAY_ROWS, ErrorProbe, EventProbe, FunnelProbe
 from service.eventstore.connect.clock import DAY
+from service.eventstore.connect.connection import ReadingConnection, Row
 from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.store import EventStore
 from service.fairness.not_done import CommandNotDone, ReadNotDone
@@ -28,6 +29,7 @@ log = structlog.get_logger(__name__)
 _EVENTS = load_sql("analytics", "proof_events")
 _ERRORS = load_sql("analytics", "proof_errors")
 
+_CONFINE = load_sql("analytics", "confine")
 _COUNT = load_sql("analytics", "event_count")
 _NEWEST: Mapping[Source, str] = {
     "events": load_sql("analytics", "newest_event"),
@@ -114,6 +116,7 @@ class LocalAnalytics:
 
         What is kept is looked at when all is counted: the purge of a midnight that came meanwhile may have taken rows.
         """
+        assert query.local is not None, "this is never asked of our own records"
         began = perf_counter()
         project = {"project_id": self._project_id}
         values = {"since": query.window.since, "until": query.window.until, "most": query.most + 1}
@@ -121,7 +124,8 @@ class LocalAnalytics:
             async with self._store.queries.connection() as connection:
                 [[last_at]] = await connection.fetch(_NEWEST[query.source], project, prepare=None)
                 # The best plan depends on the values: how frequent an event is, and how long the window.
-                rows = await connection.fetch(query.local, {**query.values, **values, **project}, prepare=False)
+                read = _fetch_confined if query.confined else _fetch
+                rows = await read(connection, query.local, {**query.values, **values, **project})
         except (psycopg.errors.QueryCanceled, ReadNotDone) as error:
             return failed(error)
         took = perf_counter() - began
@@ -146,6 +150,18 @@ class LocalAnalytics:
                 return await cursor.fetchall()
         except (psycopg.Error, CommandNotDone) as error:
             return failed(error)
+
+
+async def _fetch(connection: ReadingConnection, query: str, values: Mapping[str, Any]) -> list[Row]:
+    return await connection.fetch(query, values, prepare=False)
+
+
+async def _fetch_confined(connection: ReadingConnection, query: str, values: Mapping[str, Any]) -> list[Row]:
+    """Run a query of a caller's shape: read-only as all here, and in a transaction that sees one project's views."""
+    async with connection.transaction():
+        await connection.fetch(_CONFINE, {"project_id": values["project_id"]}, prepare=None)
+        cursor = await connection.execute(query.encode(), values, prepare=False)
+        return await cursor.fetchall()
 
 
 def failed(error: Exception) -> ReadFailed:

@@ -14,7 +14,7 @@ import msgspec
 
 from service.analytics.bounded.answers import Bounded, Rows
 from service.analytics.port import AnalyticsProviders
-from service.analytics.refusals import QueriesBusy
+from service.analytics.refusals import NoProvider, QueriesBusy
 from service.eventstore.read.reader import Caller, reading_for
 from service.eventstore.store import QUERY_CONNECTIONS, EventStore
 from service.fairness.aside import Aside
@@ -71,16 +71,24 @@ class BoundedQueries:
         """Return service_now() in epoch seconds. What was acknowledged before was received by then."""
         return await self._store.now()
 
+    async def need_provider(self, project_id: str) -> None:
+        """Raise NoProvider for a project that is not connected."""
+        if (await self._providers.for_project(project_id)).source == "local":
+            raise NoProvider
+
     async def ask(
         self, project_id: str, tenant: str, query: Bounded, deadline: QueryTime | None = None
     ) -> Rows | ReadFailed:
         """Ask one question in the name of a tenant; several of one request share a deadline.
 
-        Raises QueriesBusy when no turn came, and psycopg.OperationalError or CommandNotDone when our own database is
-        not there. A read that is not over in time has failed.
+        Raises QueriesBusy when no turn came, NoProvider when only a provider answers this and there is none, and
+        psycopg.OperationalError or CommandNotDone when our own database is not there. A read that is not over in time
+        has failed.
         """
         deadline = deadline or QueryTime()
         provider = await (self._providers.own if query.source != "events" else self._providers.for_project)(project_id)
+        if provider.source == "local" and query.local is None:
+            raise NoProvider
         turns = self._own if provider.source == "local" else self._provided
         began = asyncio.get_running_loop().time()
         wait = min(WAIT_SECONDS, deadline.left)

@@ -23,6 +23,16 @@ class QueriesBusy(Refusal):
         )
 
 
+class NoProvider(InvalidPayload):
+    """Only a connected provider answers this, and the project has none."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "A query text is answered by a connected provider, and this project has none.",
+            invalid=[("query", "must be left out: ask with source and select, or connect a provider")],
+        )
+
+
 class BlueprintNotFound(Refusal):
     """There is no query blueprint of this id."""
 

@@ -86,7 +86,8 @@ expected-statuses = {accepted_or_ruled_out}
 ACCEPTED = ["2xx", 401, 403, 404, 409, 412, 428, 429, 503]
 # These answer 400 by rules that no schema states: a code is live, a document was rendered here, a runner names its
 # automation or its lease, a status asks for certain members, a month has begun, an address is one
-# for browsers, a file is found by something, bytes are an envelope or an event, a window ends after it began.
+# for browsers, a file is found by something, bytes are an envelope or an event, a window ends after it began, and a
+# query has one of two forms.
 # `schema_and_decoder_agree` checks them all the same.
 RULED = [
     "assemble_bundle",
@@ -111,6 +112,7 @@ RULED = [
     "poll_device",
     "poll_provider",
     "put_automation_contract",
+    "query_analytics",
     "read_posthog_flags",
     "record_automation_usage",
     "record_sentry_envelope",

@@ -32,6 +32,7 @@ class FakeProvider:
     events: list[dict[str, Any]] = field(default_factory=list)
     fail: dict[str, Any] = field(default_factory=dict)
     tables: dict[str, list[Any]] = field(default_factory=dict)  # rows by a part of the query that they answer
+    columns: dict[str, list[str]] = field(default_factory=dict)  # their names, for those that are not known
     devices: dict[str, str] = field(default_factory=dict)  # device code -> pending, granted, denied, used
     access_tokens: set[str] = field(default_factory=set)
     refresh_tokens: set[str] = field(default_factory=set)
@@ -124,7 +125,7 @@ class FakeProvider:
         assert "limit" in query, "every query is bounded"
         for part, rows in self.tables.items():
             if part in query:
-                return 200, {"columns": [], "results": rows, "hasMore": False}
+                return 200, {"columns": self.columns.get(part, []), "results": rows, "hasMore": False}
         if "toUnixTimestamp(max(created_at)) from" in query:
             newest = max((int(event["created_at"]) for event in self.events), default=0)
             return 200, {"columns": ["max"], "results": [[newest]], "hasMore": False}

@@ -33,15 +33,17 @@ class Bounded(msgspec.Struct, frozen=True, kw_only=True):
     """One bounded query, ready to be asked.
 
     Errors and deploys are always our own; events are those of the project's provider. `local` is SQL with the places
-    %(name)s, and `connected` HogQL with the places {name}; None: the provider is never asked this. Both are given
+    %(name)s, and `connected` HogQL with the places {name}. None: this is never asked there. Both are given
     `values`, and project_id (local alone), since, until and most, of which they use what they name; `connected` is also
     given earliest, from which on the client's own time of an event is looked at. `row` is the type of a row, a tuple:
-    what a provider answers is checked against it, and that it is just one row where the query is `single`. At most
-    `most` rows are wanted, and one more is asked for, so that one sees whether there are more.
+    what a provider answers is checked against it, and that it is just one row where the query is `single`. It is None
+    where the provider names the columns itself. At most `most` rows are wanted, and one more is asked for, so that one
+    sees whether there are more. `confined`: the shape of `local` is a caller's, and it may see the views of the project
+    alone (G-154).
     """
 
     source: Source
-    local: str
+    local: str | None
     connected: str | None
     row: Any
     single: bool = False
@@ -49,13 +51,15 @@ class Bounded(msgspec.Struct, frozen=True, kw_only=True):
     window: Window
     as_of: int
     most: int = MOST_ROWS
+    confined: bool = False
 
 
 class Rows(msgspec.Struct, frozen=True, kw_only=True):
     """What a query brought back: at most one row more than it wanted.
 
     `last_at` is when the newest record of the source in the project was received; None without one. `kept_from` is the
-    first second that is kept; None where nothing is removed, or the provider decides. Times in milliseconds.
+    first second that is kept. It is None where nothing is removed, or the provider decides. `names` are the columns'
+    names where only the provider knows them. Times in milliseconds.
     """
 
     rows: list[tuple[Any, ...]]
@@ -64,6 +68,7 @@ class Rows(msgspec.Struct, frozen=True, kw_only=True):
     kept_from: int | None
     complete: bool
     source: EvidenceSource
+    names: list[str] = []
     waited_ms: float = 0.0
     database_ms: float = 0.0
 

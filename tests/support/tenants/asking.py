@@ -15,6 +15,7 @@ def ask_questions(tenant: Tenant) -> None:
     event = {"event": "question asked", "distinct_id": f"{tenant.name}-asker"}
     tenant.call("POST", "/v1/analytics/", event, project["dsn"])
     run_blueprints(tenant, path, owner)
+    put_queries_together(tenant, path, owner)
 
 
 def run_blueprints(tenant: Tenant, path: str, owner: str) -> None:
@@ -24,3 +25,13 @@ def run_blueprints(tenant: Tenant, path: str, owner: str) -> None:
     told = tenant.call("POST", f"{path}/query-blueprints/top-events/run", {}, owner)
     assert [row["event"] for row in told["rows"]] == ["question asked"]
     tenant.call("POST", f"{path}/query-blueprints/errors-by-release/run", {}, owner, idempotency_key="errors")
+
+
+def put_queries_together(tenant: Tenant, path: str, owner: str) -> None:
+    """Ask by fields and filters; a text needs a provider."""
+    people = {"fn": "unique", "field": "distinct_id", "as": "people"}
+    mine = {"field": "distinct_id", "op": "eq", "value": f"{tenant.name}-asker"}
+    query = {"source": "events", "select": [{"field": "event"}, people], "filters": [mine], "group_by": ["event"]}
+    told = tenant.call("POST", f"{path}/analytics/query", query, owner)
+    assert told["rows"] == [{"event": "question asked", "people": 1}]
+    tenant.call("POST", f"{path}/analytics/query", query | {"limit": 1}, owner, idempotency_key="query")

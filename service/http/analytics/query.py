@@ -1,0 +1,65 @@
+"""Analytics queries at the edge (R-QRY-06, G-066, G-151, G-152, G-154)."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import msgspec
+
+from schemas.analytics.query import QueryAnswer, QueryInput
+from schemas.kernel.published import body_schema
+from service.analytics.bounded.answers import Table
+from service.analytics.queries import QUERY_SECONDS
+from service.analytics.refusals import unanswered
+from service.analytics.structured import show
+from service.analytics.structured.asking import ask_structured, ask_text
+from service.analytics.structured.checking import check_form
+from service.auth.refusals import InvalidPayload
+from service.eventstore.declare.commands import Answer, Outcome
+from service.eventstore.read.reader import Caller, reading_for
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import KEY
+from service.http.edge.reading import answer_read, server_timing
+from statemachines.kernel.readings import ReadFailed
+
+
+@groups.ANALYTICS.operation(
+    method="POST",
+    path="/v1/projects/{project_id}/analytics/query",
+    operation_id="query_analytics",
+    summary="Run an analytics query in a project",
+    principals=KEY,
+    responses={200: QueryAnswer},
+    mutation=False,
+    idempotency="optional",
+    tables=True,
+    errors=("upstream_error", "upstream_timeout"),
+)
+async def query_analytics(call: Call[QueryInput, None]) -> Answer | Outcome:
+    """Answer with rows, evidence and freshness; nothing is changed."""
+    return await answer_read(call, partial(_query, call))
+
+
+async def _query(call: Call[QueryInput, None]) -> Answer:
+    with reading_for(Caller(call.principal.tenant, QUERY_SECONDS)):
+        try:
+            found = await _ask(call)
+        except InvalidPayload as refused:
+            refused.details["request_body_schema"] = body_schema(QueryInput)
+            raise
+    if isinstance(found, ReadFailed):
+        raise unanswered(found)
+    call.headers["server-timing"] = server_timing(found.timing.waited_ms, found.timing.database_ms)
+    return Answer(200, show.answer(call.project_id, found))
+
+
+async def _ask(call: Call[QueryInput, None]) -> Table | ReadFailed:
+    queries, tenant = call.services.queries, call.principal.tenant
+    asked = check_form(call.body)
+    if isinstance(asked, str):
+        return await ask_text(queries, call.project_id, tenant, asked)
+    return await ask_structured(queries, call.project_id, tenant, asked, msgspec.to_builtins(call.body))
+
+
+ENDPOINTS = [query_analytics]
