@@ -21,8 +21,8 @@ ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / ".clickhouse" / "venv" / "bin" / "python"
 PROGRAM = ROOT / "scripts" / "foreign" / "clickhouse_rows.py"
 _TABLE = """
-create table events (event String, distinct_id String, created_at DateTime('UTC'), timestamp DateTime('UTC'),
-    properties String) engine = Memory
+create table events (uuid String, event String, distinct_id String, created_at DateTime('UTC'),
+    timestamp DateTime('UTC'), properties String) engine = Memory
 """
 
 
@@ -46,11 +46,15 @@ class ClickHouse:
 
     def receive(self, events: Sequence[Event]) -> None:
         """Have these events and no others."""
+        self.hold([("", e.event, e.person, e.at, e.properties) for e in events])
+
+    def hold(self, events: Sequence[tuple[str, str, str, int, Any]]) -> None:
+        """Have these events and no others: id, name, person, second and properties of each."""
         self.ask("truncate table events")
         if events:
             rows = ", ".join(
-                f"({literal(e.event)}, {literal(e.person)}, {e.at}, {e.at}, {literal(json.dumps(e.properties))})"
-                for e in events
+                f"({literal(name)}, {literal(event)}, {literal(person)}, {at}, {at}, {literal(json.dumps(properties))})"
+                for name, event, person, at, properties in events
             )
             self.ask(f"insert into events values {rows}")
 

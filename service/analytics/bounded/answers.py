@@ -37,8 +37,8 @@ class Bounded(msgspec.Struct, frozen=True, kw_only=True):
     `values`, and project_id (local alone), since, until and most, of which they use what they name; `connected` is also
     given earliest, from which on the client's own time of an event is looked at. `row` is the type of a row, a tuple:
     what a provider answers is checked against it, and that it is just one row where the query is `single`. It is None
-    where the provider names the columns itself. At most `most` rows are wanted, and one more is asked for, so that one
-    sees whether there are more. `confined`: the shape of `local` is a caller's, and it may see the views of the project
+    where the provider names the columns itself. At most `most` rows are wanted, and one more is asked for, to see
+    whether there are more. `confined`: the shape of `local` is a caller's, and it may see the views of the project
     alone (G-154).
     """
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import Enum
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from service.analytics.structured.unfit import UnfitText
@@ -68,6 +69,8 @@ def _check_tokens(grammar: Grammar, tokens: list[Token]) -> None:
         reason = grammar.refused.get(token.token_type)
         if reason is not None:
             raise UnfitText(reason)
+    if any(token.text == "." and before.token_type in grammar.no_name for before, token in pairwise(tokens)):
+        raise UnfitText("must have a name before each dot")
 
 
 class _Judge:

@@ -74,6 +74,9 @@ class Grammar:
             "must write texts between single quotes, without a prefix",
         ),
     }
+    no_name: ClassVar[frozenset[TokenType]] = frozenset(
+        {TokenType.COMMA, TokenType.DOT, TokenType.FROM, TokenType.JOIN, TokenType.L_PAREN}
+    )
     known: ClassVar[tuple[type[exp.Expr], ...]] = (
         exp.Alias, exp.Aliases, exp.Between, exp.Binary, exp.Boolean, exp.Bracket, exp.Column, exp.Condition, exp.Cube,
         exp.DataType, exp.DataTypeParam, exp.Distinct, exp.Func, exp.Group, exp.Having, exp.Identifier, exp.In,
