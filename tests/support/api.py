@@ -86,7 +86,7 @@ class World(Api):
 
     async def telemetry(self, project_id: str) -> int:
         """Rows of everything that records of a project leave behind: themselves, cases, counts, keys."""
-        tables = ("log_events", "analytics_events", "cases", "case_stats", "case_users", "usage_days")
+        tables = ("log_events", "analytics_events", "cases", "case_stats", "case_users", "usage_days", "event_days")
         counts = [f"(select count(*) from {table} where project_id = p.id)" for table in tables]
         counts.append("(select count(*) from idempotency where project_id = p.id and principal = 'dsn:' || p.id)")
         counts.append("(select count(*) from events where project_id = p.id and actor_kind = 'dsn')")

@@ -28,7 +28,10 @@ AT_ONCE = 2  # documents in flight: as many as one key may have
 REST_SECONDS = 60
 CLIENTS = 8
 FEW = 50  # rows that any table may gain meanwhile, of whatever happens by the minute
-PRUNED = re.compile(r"log_events|analytics_events|case_users|idempotency|procrastinate_|usage_|task_runs|unsequenced")
+PRUNED = re.compile(
+    r"log_events|analytics_events|event_(name_|key_)?days|case_users|idempotency|procrastinate_|usage_|task_runs"
+    r"|unsequenced"
+)
 """What retention prunes: the records themselves, who was affected, answers to repeats, jobs, and counts by the day."""
 _TABLES = (
     "select c.relname::text from pg_class c join pg_namespace n on n.oid = c.relnamespace "

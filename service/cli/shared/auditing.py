@@ -13,7 +13,8 @@ COLUMNS = {
     "log_events": (
         "project_id", "received_at", "case_id", "environment", "release", "user_id", "marker_hash",
     ),
-    "analytics_events": ("project_id", "received_at"),
+    "analytics_events": ("project_id", "received_at", "event"),
+    "event_properties": ("project_id", "received_at", "event", "key", "type"),  # a view, which shows no value
     "procrastinate_jobs": ("id", "status", "task_name", "attempts", "scheduled_at"),
     "procrastinate_events": ("job_id", "at"),
 }  # fmt: skip

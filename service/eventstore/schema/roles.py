@@ -28,6 +28,7 @@ SERVING: Final[Mapping[str, str]] = {
     "log_state": "select, update",
     "unsequenced": "select, insert, delete",
     "installation": "select",
+    "event_properties": "select",
     "inventories": "select",
     "invitation_standings": "select",
     "owned_projects": "select",

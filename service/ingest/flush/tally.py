@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from service.eventstore.state.entry import RecordName
+from service.ingest.flush.naming import NamesTally
 from service.ingest.grouping.evidence import GroupingEvidence
 from service.ingest.grouping.fingerprint import Grouping, title
 from service.ingest.queue.items import STORED, AnalyticsRow, Item, LogRow, Part
@@ -116,6 +117,7 @@ class Tally:
         self._cases: dict[tuple[str, str], CaseTally] = {}
         self._users: dict[tuple[str, str, str], UserTally] = {}
         self._usage: dict[str, UsageTally] = {}
+        self._names = NamesTally()
 
     def add(self, item: Item, assigned: Assigned | None, account_id: str) -> bool:
         """Take a record in and count it; `assigned` for an error. Returns whether a rule keeps it out of attention."""
@@ -123,6 +125,7 @@ class Tally:
         suppressed = False
         if isinstance(row, AnalyticsRow):
             self.analytics.append(row)
+            self._names.add(row.project_id, row.event, row.properties)
         else:
             self.logs.append(row)
             if assigned is not None:
@@ -203,9 +206,13 @@ class Tally:
     def parameters(self) -> tuple[str | None, ...]:
         """Rows of the tables that a flush writes, each as one JSON array (None: no rows), as `ingest_flush` takes them.
 
-        Counter rows are locked as they are written; every batch anywhere writes them in the order of their keys.
+        Counter rows are locked as they are written; every batch anywhere writes them in the order of their keys. Behind
+        the rows of usage come the sums of names, if there are any.
         """
-        counters = (_in_order(self._cases), _in_order(self._users), _in_order(self._usage))
+        usage = _in_order(self._usage)
+        if (names := self._names.sums()) is not None:
+            usage.append(names)
+        counters = (_in_order(self._cases), _in_order(self._users), usage)
         return tuple(_encode(rows).decode() if rows else None for rows in (self.logs, self.analytics, *counters))
 
     def key_record_parameter(self) -> str | None:

@@ -2,8 +2,8 @@
 
 Decisions read these counters, no event holds them, and no projection folds them. Each is written in the transaction of
 its rows, so that one snapshot shows both. Retention deletes rows and keeps counters, oldest days first and never
-yesterday's: where it may have been, a counter has to be at least what is left. Projects that are being deleted are
-passed over.
+yesterday's: where it may have been, a counter has to be at least what is left. Counts by name go before their rows,
+by the day, and agree exactly until then. Projects under deletion are passed over.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ COUNTERS = {
     "case_rates": load_sql("ingest", "check_rates"),
     "usage_days": load_sql("ingest", "check_usage"),
     "usage_deploys": load_sql("ingest", "check_deploys"),
+    "event_days": load_sql("ingest", "check_event_days"),
+    "event_name_days": load_sql("ingest", "check_event_names"),
+    "event_key_days": load_sql("ingest", "check_event_keys"),
 }
 """The tables of counters by name, each with the query that finds the rows which do not agree."""
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +38,7 @@ FLUSHER_SECONDS = DAY
 
 _KEEP_SAMPLES = load_sql("ingest", "keep_samples")
 _HOLDERS = load_sql("ingest", "holders")
+_DELETE_NAMES = load_sql("ingest", "delete_names")
 # Rows are deleted oldest first, so the last sample that is taken is of the last error.
 _DELETE = {
     "log_events": load_sql("ingest", "delete_errors"),
@@ -68,6 +69,7 @@ async def purge(connection: Connection, kept: Retention) -> int:
         if not free:
             return 0
         today = await today_of(connection)
+        await _forget_names(connection, kept, today)
         dropped, lines = 0, dict[str, deque[_Piece]]()
         for telemetry in TELEMETRY:
             there = await partitions(connection, telemetry)
@@ -83,6 +85,31 @@ async def purge(connection: Connection, kept: Retention) -> int:
         if total or dropped:
             log.info("telemetry_purged", rows=total, partitions=dropped)
         return total
+
+
+async def _forget_names(connection: Connection, kept: Retention, today: int) -> None:
+    """Delete the counts by name of expired days. They go before their rows, and never tell of more."""
+    async for project_id in _holders(connection, "event_days"):
+        days = kept.days.get(project_id)
+        gone = days is not None
+        while gone:
+            began = time.monotonic()
+            values = {"project_id": project_id, "until": today - (days or 0) * DAY}
+            [[gone]] = await (await connection.execute(_DELETE_NAMES.encode(), values)).fetchall()
+            await leave_room(began)
+
+
+async def _holders(connection: Connection, table: str) -> AsyncIterator[str]:
+    """The projects with rows in a table, in order, some at a time."""
+    last, found = "", PROJECTS
+    while found == PROJECTS:
+        began = time.monotonic()
+        cursor = await connection.execute(on_table(_HOLDERS, table).encode(), {"after": last, "most": PROJECTS})
+        holders = [project_id for (project_id,) in await cursor.fetchall()]
+        await leave_room(began)
+        for project_id in holders:
+            yield project_id
+        last, found = holders[-1] if holders else "", len(holders)
 
 
 async def _drop(connection: Connection, partition: Partition, moment: int) -> bool:
@@ -112,20 +139,13 @@ async def _find(
     for partition in there:
         if partition.day is not None and not partition.ended_at(today - shortest * DAY):
             continue
-        last, found = "", PROJECTS
-        while found == PROJECTS:
-            began = time.monotonic()
-            cursor = await connection.execute(_of(_HOLDERS, partition), {"after": last, "most": PROJECTS})
-            holders = [project_id for (project_id,) in await cursor.fetchall()]
-            for project_id in holders:
-                days = kept.days.get(project_id)
-                if days is None:  # It is being deleted, by others.
-                    continue
-                until = today - days * DAY
-                if partition.day is None or partition.ended_at(until):
-                    lines.setdefault(kept.payers[project_id], deque()).append(_Piece(partition, project_id, until))
-            last, found = holders[-1] if holders else "", len(holders)
-            await leave_room(began)
+        async for project_id in _holders(connection, partition.name):
+            days = kept.days.get(project_id)
+            if days is None:  # It is being deleted, by others.
+                continue
+            until = today - days * DAY
+            if partition.day is None or partition.ended_at(until):
+                lines.setdefault(kept.payers[project_id], deque()).append(_Piece(partition, project_id, until))
 
 
 async def _delete(connection: Connection, lines: dict[str, deque[_Piece]]) -> int:

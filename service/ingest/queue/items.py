@@ -37,6 +37,7 @@ DEADLINE = 2.5  # seconds a record may wait for its commit
 OVERHEAD = 2048  # bytes of memory that a waiting record takes at least
 WEIGHT = 4  # bytes of memory for a byte of its body: a decoded object is larger than its text
 VALUE_WEIGHT = 64  # bytes of memory for each value in it, told by its commas
+KEY_WEIGHT = 256  # bytes for each property of an analytics event: what counting it takes, as memory stands for time
 DEFAULT_ENVIRONMENT = "production"
 DEFAULT_LEVEL = "error"
 _PROOF_BYTES = PROOF_PROPERTY.encode()
@@ -177,6 +178,8 @@ class Item:
 
     def __post_init__(self) -> None:
         self.size = OVERHEAD + WEIGHT * len(self.raw) + VALUE_WEIGHT * self.raw.count(b",")
+        if isinstance(self.body, AnalyticsEvent) and self.body.properties:
+            self.size += KEY_WEIGHT * len(self.body.properties)
         key, project_id = self.sender.key, self.sender.project_id
         if key is not None:
             self.key_record = (project_id, f"dsn:{project_id}", self.operation, key)

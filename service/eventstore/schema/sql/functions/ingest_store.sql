@@ -85,6 +85,10 @@ begin
         end if;
     end if;
 
+    if new_analytics is not null then
+        perform ingest_names(seconds => seconds, new_usage => new_usage, new_analytics => new_analytics);
+    end if;
+
     -- The release before names no kinds.
     insert into usage_days as t (project_id, account_id, day, errors, analytics, suppressed, scrubbed, scrubbed_kinds,
         last_received_at)
@@ -92,6 +96,7 @@ begin
         coalesce(u.scrubbed_kinds, '{}'), seconds
     from json_to_recordset(new_usage) as u(project_id text, account_id text, errors bigint, analytics bigint,
         suppressed bigint, scrubbed bigint, scrubbed_kinds jsonb)
+    where u.project_id is not null  -- One element holds what ingest_names counts.
     on conflict (project_id, account_id, day) do update set
         errors = t.errors + excluded.errors,
         analytics = t.analytics + excluded.analytics,

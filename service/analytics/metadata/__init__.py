@@ -1,0 +1,1 @@
+"""Metadata of events: which names and keys a project sends, never a value."""
