@@ -24,6 +24,7 @@ from schemas.onboarding.plan import MAX_PLAN_BYTES
 from schemas.runs.backtest import MAX_DAYS
 from service.analytics.bounded.answers import DEFAULT_ROWS, LONGEST_DAYS
 from service.analytics.connected import MAX_QUERY_BYTES
+from service.analytics.metadata.types import MAX_KEY, MOST_KEYS, MOST_NAMES
 from service.analytics.queries import QUERY_SECONDS, WAIT_SECONDS
 from service.analytics.structured.dialects import MOST_BYTES
 from service.cases.sourcemaps.bundles import MOST_BUNDLE, MOST_ENTRIES, MOST_UNPACKED
@@ -63,6 +64,8 @@ LIMITS: Mapping[str, str] = {
     "Call to your analytics provider": f"{SECONDS:g} seconds, {MAX_HEAD:,} bytes of head, {MAX_QUERY_BYTES:,} of body",
     "Query": f"{QUERY_SECONDS:.0f} seconds, {WAIT_SECONDS:.0f} of them for its turn; one at a time an account",
     "Window of a query": f"{LONGEST_DAYS} days",
+    "Names of events that are counted": f"{MOST_NAMES:,} a project and day",
+    "Keys of properties that are counted": f"{MOST_KEYS:,} a project and day, of up to {MAX_KEY} characters",
     "Rows of a query": f"{MAX_LIMIT:,}",
     "Structured query": f"{MAX_SELECT} columns, {MAX_FILTERS} filters, {MAX_IN} values, {MAX_BY} fields to group by",
     "Values of a structured query's rows": f"{MOST_BYTES:,} bytes",

@@ -24,10 +24,13 @@ from service.analytics.bounded.answers import LONGEST_DAYS, Bounded, Rows, Windo
 from service.analytics.bounded.funnels import FUNNEL_HOGQL, MAX_STEPS, funnel_values, reached
 from service.analytics.commands import insist, keep_tokens
 from service.analytics.http import HttpAnswer, ProviderClient, cause_of, document, failure, parse
+from service.analytics.metadata.found import KeysFound, NamesFound
+from service.analytics.metadata.provided import ALL_KEYS, KEYS, NAMES, KeyTable, NameTable, keys_of, names_of
 from service.analytics.oauth import ProviderOAuth, SealedSecret
 from service.analytics.probes import ErrorProbe, EventProbe, FunnelProbe
 from service.analytics.reads import account_of
 from service.auth.system import carry_out
+from service.eventstore.connect.clock import DAY
 from service.eventstore.store import EventStore
 from service.fairness.not_done import CommandNotDone
 from statemachines.analytics.connection import scope_fault
@@ -196,6 +199,30 @@ class ConnectedAnalytics:
             source=self.source,
             database_ms=(perf_counter() - began) * 1000,
         )
+
+    async def event_names(self, days: int, limit: int) -> NamesFound | ReadFailed:
+        """Tell the names of the events of the last `days`."""
+        window = await self._last(days)
+        answer = await self._query(NAMES, {**window, "limit": limit}, NameTable)
+        if isinstance(answer, ReadFailed):
+            return answer
+        return names_of(answer, window["since"]) if len(answer.results) <= limit else failure("malformed")
+
+    async def property_keys(self, events: Sequence[str] | None, days: int, limit: int) -> KeysFound | ReadFailed:
+        """Tell the keys of the properties of these events, or of all, of the last `days`."""
+        window = await self._last(days)
+        query, some = (ALL_KEYS, {}) if events is None else (KEYS, {"events": list(events)})
+        values = {**window, **some, "hidden": PROOF_PROPERTY, "limit": limit}
+        answer = await self._query(query, values, KeyTable)
+        if isinstance(answer, ReadFailed):
+            return answer
+        return keys_of(answer, window["since"]) if len(answer.results) <= limit else failure("malformed")
+
+    async def _last(self, days: int) -> dict[str, int]:
+        """The window of the last days, as the provider is asked for it."""
+        until = await self._store.now() + 1
+        since = until - days * DAY
+        return {"since": since, "until": until, "earliest": max(0, since - LATE_SECONDS)}
 
     async def _rows(
         self, events: list[str], since: int, until: int

@@ -15,6 +15,8 @@ import structlog
 from psycopg_pool import PoolTimeout
 
 from service.analytics.bounded.answers import Bounded, Rows, Source
+from service.analytics.metadata.found import KeysFound, NamesFound
+from service.analytics.metadata.own import read_keys, read_names
 from service.analytics.probes import ROWS_PER_EVENT, STRAY_ROWS, ErrorProbe, EventProbe, FunnelProbe
 from service.eventstore.connect.clock import DAY
 from service.eventstore.connect.connection import ReadingConnection, Row
@@ -139,6 +141,20 @@ class LocalAnalytics:
             source=self.source,
             database_ms=took * 1000,
         )
+
+    async def event_names(self, days: int, limit: int) -> NamesFound | ReadFailed:
+        """Tell the names of the events of the last `days`."""
+        try:
+            return await read_names(self._store, self._project_id, self._kept_seconds, days, limit)
+        except (psycopg.Error, CommandNotDone) as error:
+            return failed(error)
+
+    async def property_keys(self, events: Sequence[str] | None, days: int, limit: int) -> KeysFound | ReadFailed:
+        """Tell the keys of the properties of these events, or of all, of the last `days`."""
+        try:
+            return await read_keys(self._store, self._project_id, self._kept_seconds, events, days, limit)
+        except (psycopg.Error, CommandNotDone) as error:
+            return failed(error)
 
     def _kept_from(self, now: int) -> int:
         return now - now % DAY - self._kept_seconds

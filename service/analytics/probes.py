@@ -11,6 +11,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from service.analytics.bounded.answers import Bounded, Rows
+from service.analytics.metadata.found import KeysFound, NamesFound
 from statemachines.kernel.readings import ReadFailed
 from statemachines.onboarding.proof import ErrorSighting, EventSighting
 
@@ -77,3 +78,9 @@ class AnalyticsProvider(Protocol):
 
     async def ask(self, query: Bounded) -> Rows | ReadFailed:
         """Carry out a bounded query. Whoever asks has taken a turn and bounds the time: see BoundedQueries."""
+
+    async def event_names(self, days: int, limit: int) -> NamesFound | ReadFailed:
+        """Tell the names of the events of the last `days`, most rows first."""
+
+    async def property_keys(self, events: Sequence[str] | None, days: int, limit: int) -> KeysFound | ReadFailed:
+        """Tell the keys of the properties of these events, or of all, of the last `days`, most rows first."""

@@ -7,13 +7,14 @@ tenant has one. A provider that is slow takes none of them; questions to provide
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 import msgspec
 
 from service.analytics.bounded.answers import Bounded, Rows
 from service.analytics.port import AnalyticsProviders
+from service.analytics.probes import AnalyticsProvider
 from service.analytics.refusals import NoProvider, QueriesBusy
 from service.eventstore.read.reader import Caller, reading_for
 from service.eventstore.store import QUERY_CONNECTIONS, EventStore
@@ -113,6 +114,31 @@ class BoundedQueries:
         if isinstance(found, ReadFailed):
             return found
         return msgspec.structs.replace(found, waited_ms=(since - began) * 1000)
+
+    async def describe(
+        self, project_id: str, tenant: str, read: Callable[[AnalyticsProvider], Awaitable[T | ReadFailed]]
+    ) -> T | ReadFailed:
+        """Have what answers for a project tell of its names: a provider in turn, our own records among other reads.
+
+        Raises QueriesBusy as `ask` does. A read that is not over in time has failed.
+        """
+        provider = await self._providers.for_project(project_id)
+        if provider.source == "local":
+            return await read(provider)
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(WAIT_SECONDS):
+                await self._provided.enter(tenant)
+        except (TimeoutError, ReadNotDone):
+            raise QueriesBusy from None
+        since = loop.time()
+        try:
+            async with asyncio.timeout(QUERY_SECONDS - WAIT_SECONDS):
+                return await read(provider)
+        except TimeoutError:
+            return ReadFailed("timeout")
+        finally:
+            self._provided.leave(tenant, loop.time() - since)
 
     async def apart(self, tenant: str, rows: int, work: Callable[[], T]) -> T:
         """Carry out a pure piece of work on so many rows: in a thread when they are many. Raises what it raises."""

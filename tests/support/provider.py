@@ -116,7 +116,7 @@ class FakeProvider:
             answer["scoped_teams"] = self.teams  # type: ignore[assignment]
         return answer
 
-    def _query(self, body: Any, headers: dict[str, str]) -> tuple[int, Any]:
+    def _query(self, body: Any, headers: dict[str, str]) -> tuple[int, Any]:  # noqa: PLR0911 - one for each query
         if headers.get("authorization", "").removeprefix("Bearer ") not in self.access_tokens:
             return 401, {"detail": "invalid token"}
         query, values = body["query"]["query"], body["query"]["values"]
@@ -126,6 +126,8 @@ class FakeProvider:
         for part, rows in self.tables.items():
             if part in query:
                 return 200, {"columns": self.columns.get(part, []), "results": rows, "hasMore": False}
+        if "limit" in values:
+            return 200, {"results": self._keys(values) if "hidden" in values else self._names(values)}
         if "toUnixTimestamp(max(created_at)) from" in query:
             newest = max((int(event["created_at"]) for event in self.events), default=0)
             return 200, {"columns": ["max"], "results": [[newest]], "hasMore": False}
@@ -145,6 +147,35 @@ class FakeProvider:
             and event["properties"].get("service_onboarding_proof") is not None
         ]
         return 200, {"columns": ["event", "created_at", "properties"], "results": rows, "hasMore": False}
+
+    def _within(self, values: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        for event in self.events:
+            named = "events" not in values or event["event"] in values["events"]
+            if named and values["since"] <= event["created_at"] < values["until"]:
+                yield event
+
+    def _names(self, values: dict[str, Any]) -> list[list[Any]]:
+        """Rows, people, first and last time of each name, by hand."""
+        found: dict[str, list[dict[str, Any]]] = {}
+        for event in self._within(values):
+            found.setdefault(event["event"], []).append(event)
+        rows = []
+        for name, events in found.items():
+            people = {event["properties"].get("distinct_id", "") for event in events}
+            times = [int(event["created_at"]) for event in events]
+            rows.append([name, len(events), len(people), min(times), max(times)])
+        return sorted(rows, key=lambda row: (-row[1], row[0]))[: values["limit"]]
+
+    def _keys(self, values: dict[str, Any]) -> list[list[Any]]:
+        """Rows of each key, and the types of its values as the server calls them, by hand."""
+        kinds = {str: "String", int: "Int64", float: "Double", bool: "Bool", type(None): "Null", list: "Array"}
+        found: dict[tuple[str, str], list[str]] = {}
+        for event in self._within(values):
+            for key, value in event["properties"].items():
+                if key != values["hidden"]:
+                    found.setdefault((event["event"], key), []).append(kinds.get(type(value), "Object"))
+        rows = [[event, key, len(types), sorted(set(types))] for (event, key), types in found.items()]
+        return sorted(rows, key=lambda row: (-row[2], row[0], row[1]))[: values["limit"]]
 
     def _levels(self, values: dict[str, Any]) -> list[list[int]]:
         """How many people came to each level of an ordered funnel, and not further: windowFunnel, by hand."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -456,3 +458,36 @@ async def test_the_newest_connection_reads(world: World, provider: FakeProvider)
     paths = [path for path, _, _ in provider.requests if path.startswith("/api")]
     assert set(paths[:2]) == {"/api/projects/42/query/"}
     assert set(paths[2:]) == {"/api/projects/44/query/"}
+
+
+async def test_names_and_keys_are_asked_of_the_provider(world: World, provider: FakeProvider) -> None:
+    """They are what the provider says, whatever came in here; a failure is no empty answer (G-032, G-155)."""
+    onb = await onboard(world)
+    await connect(onb, provider, provider_project_id=42)
+    for person, amount in (("u1", 1), ("u2", 2.5), ("u1", None)):
+        provider.capture("paid", distinct_id=person, amount=amount, service_onboarding_proof="canary")
+    provider.capture("seen", distinct_id="u3")
+    provider.capture("seen", time.time() - 40 * 86400, distinct_id="u4")
+    names, keys = (f"/v1/projects/{onb.project_id}/{read}" for read in ("event-names", "event-property-keys"))
+    shown = ok(await onb.owner.get(names))
+    found = [(e["event"], e["row_count"], e["unique_users"]) for e in shown["analytics_events"]]
+    assert (found, shown["complete"]) == ([("paid", 3, 2), ("seen", 1, 1)], True)
+    told = ok(await onb.owner.get(keys, params={"events": "paid"}))
+    assert [(k["event"], k["key"], k["row_count"], k["types"]) for k in told["keys"]] == [
+        ("paid", "amount", 3, ["null", "number"]),
+        ("paid", "distinct_id", 3, ["string"]),
+    ]
+    assert [k["event"] for k in ok(await onb.owner.get(keys, params={"days": 90}))["keys"]] == ["paid", "paid", "seen"]
+    queries = [body["query"]["query"] for body in provider.calls("/api/projects/42/query/")][-3:]
+    assert ["in {events}" in query for query in queries] == [False, True, False]
+
+    async def fails(read: str, failing: Any) -> None:
+        provider.fail = {"/api/": failing}
+        answer = await world.client.get(read, headers={"authorization": f"Bearer {onb.owner.secret}"})
+        refused(answer, 502, "upstream_error")
+
+    for read in (names, keys):
+        await fails(read, 500)
+    for read, rows in ((names, [["paid", -1, 1, 0, 0]]), (keys, [["paid", "k", 1, ["Nonsense"]]])):
+        body = json.dumps({"results": rows}).encode()
+        await fails(read, lambda handler, body=body: handler.reply(200, body))

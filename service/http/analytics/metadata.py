@@ -1,0 +1,108 @@
+"""Names of a project's events and keys of their properties, at the edge (R-QRY-05, G-064, G-155)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from schemas.analytics.metadata import (
+    MAX_NAMES,
+    EventName,
+    EventNames,
+    EventNamesQuery,
+    PropertyKey,
+    PropertyKeys,
+    PropertyKeysQuery,
+)
+from service.analytics.refusals import unanswered
+from service.auth.refusals import InvalidPayload
+from service.eventstore.declare.commands import Answer
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import KEY
+from statemachines.kernel.readings import ReadFailed
+
+_AFTER_NAMES = "Read their keys with GET /v1/projects/{project_id}/event-property-keys?events=a,b."
+_AFTER_KEYS = "Run a query blueprint with the events and properties that you need."
+_NOTHING = "No such events came in within the window. Send events with POST /v1/analytics/, or ask for more days."
+_MORE = "There may be more: repeat with a larger `limit`."
+
+
+@groups.ANALYTICS.operation(
+    method="GET",
+    path="/v1/projects/{project_id}/event-names",
+    operation_id="list_event_names",
+    summary="List the names of a project's events",
+    principals=KEY,
+    responses={200: EventNames},
+    errors=("rate_limited", "upstream_error", "upstream_timeout"),
+)
+async def list_event_names(call: Call[None, EventNamesQuery]) -> Answer:
+    """List names with rows, people and times, most rows first."""
+    days, limit = call.query.days, call.query.limit
+    found = await call.services.queries.describe(
+        call.project_id, call.principal.tenant, lambda provider: provider.event_names(days, limit)
+    )
+    if isinstance(found, ReadFailed):
+        raise unanswered(found)
+    names = [msgspec.convert(name, EventName, from_attributes=True) for name in found.names]
+    body = EventNames(
+        project_id=call.project_id,
+        window_days=days,
+        analytics_events=names,
+        count=len(names),
+        counted_from=found.counted_from,
+        complete=found.complete,
+        next_action=_following(len(names), limit, _AFTER_NAMES),
+    )
+    return Answer(200, body)
+
+
+@groups.ANALYTICS.operation(
+    method="GET",
+    path="/v1/projects/{project_id}/event-property-keys",
+    operation_id="list_event_property_keys",
+    summary="List the keys of the properties of a project's events",
+    principals=KEY,
+    responses={200: PropertyKeys},
+    errors=("invalid_payload", "rate_limited", "upstream_error", "upstream_timeout"),
+)
+async def list_event_property_keys(call: Call[None, PropertyKeysQuery]) -> Answer:
+    """List keys with rows and types, most rows first, and never a value."""
+    days, limit = call.query.days, call.query.limit
+    events = None if call.query.events is None else _names(call.query.events)
+    queries, tenant = call.services.queries, call.principal.tenant
+    found = await queries.describe(
+        call.project_id, tenant, lambda provider: provider.property_keys(events, days, limit)
+    )
+    if isinstance(found, ReadFailed):
+        raise unanswered(found)
+    keys = [msgspec.convert(key, PropertyKey, from_attributes=True) for key in found.keys]
+    body = PropertyKeys(
+        project_id=call.project_id,
+        window_days=days,
+        events=events,
+        keys=keys,
+        count=len(keys),
+        counted_from=found.counted_from,
+        complete=found.complete,
+        next_action=_following(len(keys), limit, _AFTER_KEYS),
+    )
+    return Answer(200, body)
+
+
+def _names(text: str) -> list[str]:
+    """The names of a list with commas, each once. Raises InvalidPayload for too many, or an empty one."""
+    names = list(dict.fromkeys(text.split(",")))
+    if len(names) > MAX_NAMES or "" in names:
+        reason = f"must be 1 to {MAX_NAMES} names with one comma between them"
+        raise InvalidPayload("The names of the events cannot be read.", invalid=[("events", reason)])
+    return names
+
+
+def _following(count: int, limit: int, after: str) -> str:
+    if not count:
+        return _NOTHING
+    return _MORE if count == limit else after
+
+
+ENDPOINTS = [list_event_names, list_event_property_keys]
