@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from scripts.bench import commands, history, processes, readings, telemetry
 from scripts.bench.figures import Figures, console
+from scripts.bench.intake import namereads
 from scripts.load import worlds
 
 
@@ -34,6 +35,7 @@ PARTS = {
     "large": Part(lambda figures, world, asked: telemetry.measure_large_events(figures, world, asked.seconds)),
     "bugsink": Part(lambda figures, world, asked: telemetry.measure_trackers(figures, world, asked.seconds), "bugsink"),
     "batches": Part(lambda figures, world, asked: telemetry.measure_batches(figures, world, asked.seconds)),
+    "names": Part(lambda figures, world, asked: telemetry.measure_names(figures, world, asked.seconds), served=False),
     "scrubbing": Part(lambda figures, world, asked: telemetry.measure_scrubbing(figures, world, asked.seconds)),
     "chains": Part(
         lambda figures, world, asked: commands.measure_chains(figures, world, asked.seconds), "chains", served=False
@@ -49,6 +51,9 @@ PARTS = {
     "backtest": Part(lambda figures, world, _: readings.measure_backtest(figures, world), "backtest"),
     "deletion": Part(
         lambda figures, world, asked: readings.measure_deletion(figures, world, asked.deletion_rows), "deletion"
+    ),
+    "metadata": Part(
+        lambda figures, world, asked: readings.measure_names(figures, world, asked.named_events), "metadata"
     ),
     "lists": Part(lambda figures, world, asked: readings.measure_lists(figures, world, asked.lists_share), "caselists"),
     "unmangling": Part(
@@ -66,6 +71,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=8.0, help="length of each load")
     parser.add_argument("--growth-events", type=int, default=1_000_000)
     parser.add_argument("--lists-share", type=float, default=1.0, help="of the promised number of cases and errors")
+    parser.add_argument("--named-events", type=int, default=namereads.EVENTS)
     parser.add_argument("--deletion-rows", type=int, default=1_000_000)
     asked = parser.parse_args()
     if unknown := set(asked.parts) - PARTS.keys():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scripts.bench.figures import Figures, console
-from scripts.bench.intake import backtests, caselists
+from scripts.bench.intake import backtests, caselists, namereads
 from scripts.bench.work import controls, endings
 from scripts.load import worlds
 
@@ -50,3 +50,13 @@ def measure_lists(figures: Figures, world: worlds.World, share: float) -> None:
         promised=1,
         most=True,
     )
+
+
+def measure_names(figures: Figures, world: worlds.World, events: int) -> None:
+    """Read the names of events and the keys of their properties, in a project with very many events."""
+    found = namereads.measure(world, events)
+    for timed in found:
+        console.print(f"  {timed.name}: p95 {timed.p95:.1f} ms; {timed.told}")
+    slowest = max(found, key=lambda timed: timed.p95)
+    name = f"p95 of names and keys of {events:,} events ({slowest.name})"
+    figures.add(name, slowest.p95, "ms", yardstick=namereads.PROMISED, promised=1, most=True)

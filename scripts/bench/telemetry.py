@@ -6,11 +6,12 @@ from functools import partial
 from statistics import median
 
 from scripts.bench.figures import Figures, console
-from scripts.bench.intake import batches, bugsink, scrubcost, trackers, unmangling
+from scripts.bench.intake import batches, bugsink, namecost, scrubcost, trackers, unmangling
 from scripts.bench.work import largeevents
 from scripts.load import loadgen, worlds
 
 INGEST_TURNS = 16
+NAME_PAIRS = 5
 BATCHERS = 8  # connections that send batches
 LEAST_BATCHED = 15_000.0  # records a second
 LEFT_BY_GROUPING = 0.87  # of the rate, so that it adds at most 15 % to what a record takes
@@ -95,6 +96,17 @@ def measure_batches(figures: Figures, world: worlds.World, seconds: float) -> No
         [[kept]] = world.query("select count(*) from log_events where project_id = %s", project["id"])
         assert kept >= acknowledged, f"{acknowledged} acknowledged, {kept} stored"
         figures.add(name, stats.rate * batches.SIZE, "/s", yardstick=LEAST_BATCHED, promised=1)
+
+
+def measure_names(figures: Figures, world: worlds.World, seconds: float) -> None:
+    """Store analytics events, beside a service that does not count them by name and key."""
+    counted, uncounted = namecost.measure(world, NAME_PAIRS, 2 * seconds / NAME_PAIRS)
+    for name, cost in (("counted", counted), ("uncounted", uncounted)):
+        console.print(
+            f"  {name}: processor time of the API process {cost.api:.0f} us, of the database {cost.database:.0f}"
+        )
+    name = "analytics events of 300 B, counted by name and key, to uncounted ones"
+    figures.add(name, counted.rate, "/s", yardstick=uncounted.rate, promised=0.9)
 
 
 def measure_scrubbing(figures: Figures, world: worlds.World, seconds: float) -> None:

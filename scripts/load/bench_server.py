@@ -1,10 +1,12 @@
 """The service with one more route, for `make bench`: an echo behind the same gate, authentication and validation.
 
-`python -m scripts.load.bench_server` with the service's own environment; one API process, stopped by SIGTERM.
+`python -m scripts.load.bench_server` with the service's own environment; one API process, stopped by SIGTERM. With
+UNCOUNTED as its argument it sums no names of events: what counting them costs is told beside such a one.
 """
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 from granian.constants import HTTPModes, Interfaces, Loops
@@ -18,9 +20,12 @@ from service.http.edge.app import create_app
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.endpoint import Endpoint
 from service.http.edge.routes import all_endpoints
+from service.ingest.flush.naming import NamesTally
 from service.logs import configure
 from service.process.assembly import make_services
 from service.settings import load_settings
+
+UNCOUNTED = "--uncounted"
 
 
 async def echo(call: Call[LogEvent, None]) -> Answer:
@@ -45,6 +50,8 @@ ECHO = Endpoint(
 
 def main() -> None:
     """Serve until SIGTERM."""
+    if UNCOUNTED in sys.argv:
+        NamesTally.add = lambda *_: None  # type: ignore[method-assign]
     settings = load_settings()
     configure(settings.log_level, "api")
     app = create_app(lambda: make_services(settings), [*all_endpoints(), ECHO])

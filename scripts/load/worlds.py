@@ -179,10 +179,11 @@ class World(Service):
         migrations.migrate(self.database_url)
 
     @contextmanager
-    def api(self, *, test_clock: bool = False) -> Iterator[None]:
+    def api(self, *arguments: str, test_clock: bool = False) -> Iterator[None]:
         """Run one API process (with the echo route), and a worker with the sequencer beside it.
 
-        `test_clock` lets `advance` move the time of this database, which cannot be taken back.
+        `arguments` are those of the API process. `test_clock` lets `advance` move the time of this database, which
+        cannot be taken back.
         """
         self.port = free_port()
         secret = {name: secrets.token_hex(32) for name in ("SERVICE_ENCRYPTION_KEY", "SERVICE_SIGNING_KEY")}
@@ -194,7 +195,9 @@ class World(Service):
             **secret,
             **({"SERVICE_TEST_CLOCK": "1", "SERVICE_TEST_TOKEN": self.test_token} if test_clock else {}),
         )
-        api = subprocess.Popen([sys.executable, "-m", "scripts.load.bench_server"], env=environment, cwd=ROOT)
+        api = subprocess.Popen(
+            [sys.executable, "-m", "scripts.load.bench_server", *arguments], env=environment, cwd=ROOT
+        )
         worker = subprocess.Popen(
             [sys.executable, "-m", "service.process.worker", str(os.getpid())], env=environment, cwd=ROOT
         )

@@ -107,12 +107,12 @@ def sending(dsn: str, path: str, number: int, texts: list[bytes]) -> loadgen.Cli
 
 
 def spent(world: worlds.World) -> tuple[float, float]:
-    """Seconds of processor time that the API process has used so far, and the processes of its database."""
+    """Seconds of processor time that the API processes have used so far, and those of their database."""
     children = psutil.Process(os.getpid()).children()
-    [api] = [child for child in children if "scripts.load.bench_server" in " ".join(child.cmdline())]
+    apis = [child for child in children if "scripts.load.bench_server" in " ".join(child.cmdline())]
     pid_file = world.data_dir / "postgres" / "postmaster.pid"
     postmaster = psutil.Process(int(pid_file.read_text().splitlines()[0]))
-    return _sum([api, *api.children(recursive=True)]), _sum(postmaster.children())
+    return _sum(one for api in apis for one in (api, *api.children(recursive=True))), _sum(postmaster.children())
 
 
 def _sum(processes: Iterable[psutil.Process]) -> float:
