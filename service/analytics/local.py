@@ -131,7 +131,8 @@ class LocalAnalytics:
         except (psycopg.errors.QueryCanceled, ReadNotDone) as error:
             return failed(error)
         took = perf_counter() - began
-        kept_from = None if query.source == "deploys" else self._kept_from(query.as_of + math.ceil(took))
+        now = query.as_of if query.now is None else query.now
+        kept_from = None if query.source == "deploys" else self._kept_from(now + math.ceil(took))
         return Rows(
             rows=rows,
             as_of=query.as_of,

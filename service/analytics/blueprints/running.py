@@ -18,7 +18,7 @@ class _Run:
     """The reads of one run, and what each said beside its rows."""
 
     def __init__(
-        self, queries: BoundedQueries, project_id: str, tenant: str, asked: Asked, window: Window, as_of: int
+        self, queries: BoundedQueries, project_id: str, tenant: str, asked: Asked, window: Window, as_of: int, now: int
     ) -> None:
         self.reads: list[Rows] = []
         self.main: Rows | None = None
@@ -30,6 +30,7 @@ class _Run:
         self._most = asked.blueprint.max_rows
         self._window = window
         self._as_of = as_of
+        self._now = now
         self._deadline = QueryTime()
 
     async def ask(self, read: Read) -> Rows | ReadFailed:
@@ -43,6 +44,7 @@ class _Run:
             values=read.values,
             window=read.window or self._window,
             as_of=self._as_of,
+            now=self._now,
             most=self._most,
         )
         found = await self._queries.ask(self._project_id, self._tenant, query, self._deadline)
@@ -62,10 +64,11 @@ async def run_blueprint(
 
     Raises InvalidPayload for a window that cannot be, and as BoundedQueries.ask.
     """
-    as_of = await queries.now() if at is None else at
+    now = await queries.now()
+    as_of = now if at is None else at
     blueprint = asked.blueprint
     window = blueprint.span(asked.params, asked.since, asked.until, as_of)
-    run = _Run(queries, project_id, tenant, asked, window, as_of)
+    run = _Run(queries, project_id, tenant, asked, window, as_of, now)
     # Nothing is received later than now: the days that follow have not begun.
     present = Window(window.since, max(window.since, min(window.until, as_of + 1)))
     counted = await blueprint.answer(run.ask, asked.params, present)

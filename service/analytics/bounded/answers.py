@@ -39,7 +39,7 @@ class Bounded(msgspec.Struct, frozen=True, kw_only=True):
     what a provider answers is checked against it, and that it is just one row where the query is `single`. It is None
     where the provider names the columns itself. At most `most` rows are wanted, and one more is asked for, to see
     whether there are more. `confined`: the shape of `local` is a caller's, and it may see the views of the project
-    alone (G-154).
+    alone (G-154). Retention counts from `now`, the present. None: it is `as_of`.
     """
 
     source: Source
@@ -50,6 +50,7 @@ class Bounded(msgspec.Struct, frozen=True, kw_only=True):
     values: Mapping[str, Any]
     window: Window
     as_of: int
+    now: int | None = None
     most: int = MOST_ROWS
     confined: bool = False
 
