@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from schemas.alerts.alert import MOST_DAYS, MOST_LOOKS
 from schemas.analytics.blueprint import MAX_LIMIT
 from schemas.analytics.query import MAX_BY, MAX_FILTERS, MAX_IN, MAX_QUERY, MAX_SELECT
 from schemas.cases.event import MAX_EVENTS as MAX_EVENTS_OF_PAGE
@@ -40,6 +41,7 @@ from service.http.edge.reading import MOST_STORED as MOST_KEPT
 from service.ingest.grouping.evidence import MAX_ENTRIES, MAX_ENTRY
 from service.process.sockets import MAX_CONNECTIONS
 from service.settings import settings_table
+from statemachines.alerts.alert import ALERTS_LIMIT, EVERY_SECONDS
 from statemachines.kernel.canonical import MAX_INTEGER
 from statemachines.kernel.topics import EVENTS
 
@@ -71,6 +73,8 @@ LIMITS: Mapping[str, str] = {
     "Values of a structured query's rows": f"{MOST_BYTES:,} bytes",
     "Query text": f"{MAX_QUERY:,} characters, {DEFAULT_ROWS:,} rows",
     "Answer of a query that is stored under its key": f"{MOST_KEPT:,} bytes",
+    "Alerts": f"{ALERTS_LIMIT} a project, each evaluated every {EVERY_SECONDS} seconds",
+    "Preview of an alert": f"{MOST_DAYS} days, {MOST_LOOKS} looks, {QUERY_SECONDS:.0f} seconds",
     "JSON nesting": f"{MAX_DEPTH} levels",
     "JSON values of a record": f"{MAX_VALUES:,}",
     "JSON integer": f"{MAX_INTEGER:,}",

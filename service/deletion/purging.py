@@ -56,6 +56,7 @@ FACTS = (
     "trigger_evidence",
     "automation_decisions",
     "automation_looks",
+    "alert_looks",
     "sweep_turns",
     "idempotency",
     "source_maps",

@@ -42,6 +42,8 @@ DESCRIPTIONS: Mapping[str, str] = {
     "service_reader_lag_seconds": "Age of the oldest event that this reader has not read, in seconds.",
     "service_sweep_longest_wait_seconds": ("Longest wait of a due object for its turn in this step, in seconds."),
     "service_sweep_due": "Objects that wait for this step of the sweep.",
+    "service_alerts_due": "Alerts whose scheduled evaluation is due.",
+    "service_alerts_oldest_due_seconds": "Seconds since the one that is due longest was due.",
     "service_new_cases_most": "Most cases that one project has opened in this hour.",
     "service_deletions_open": "Deletions of projects and accounts that are under way.",
     "service_deletions_oldest_seconds": "Age of the oldest deletion under way, in seconds.",

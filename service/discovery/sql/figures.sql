@@ -56,6 +56,16 @@ from (
 cross join lateral (values
     ('service_deletions_open', w.number), ('service_deletions_oldest_seconds', greatest(w.age, 0))) f(name, value)
 union all
+select f.name, '{}', f.value
+from (
+    select count(*) as number, coalesce((select service_seconds()) - min(l.due_at), 0) as age
+    from alert_looks l
+    join projects p on p.project_id = l.project_id and p.id = l.project_id and p.status = 'active'
+    where l.due_at <= (select service_seconds())
+) w
+cross join lateral (values
+    ('service_alerts_due', w.number), ('service_alerts_oldest_due_seconds', w.age)) f(name, value)
+union all
 select f.name, jsonb_build_object('table', t.name), f.value
 from (
     select r.relname as name, sum(pg_total_relation_size(p.relid)) as bytes,

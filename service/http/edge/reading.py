@@ -37,14 +37,26 @@ async def answer_read(call: Call[Any, Any], read: Callable[[], Awaitable[Answer]
     What was answered under the request's key is answered again, whatever a read would find or fail with now. Raises
     what `read` and the store raise.
     """
-    return await _in_form(call, await (read() if call.key is None else _read_once(call, read)))
+    return await _in_form(call, await stored_answer(call) or await _read(call, read))
 
 
-async def _read_once(call: Call[Any, Any], read: Callable[[], Awaitable[Answer]]) -> Answer | Outcome:
+async def stored_answer(call: Call[Any, Any]) -> Outcome | None:
+    """The answer stored under the key of the request. None without one. Raises as the store.
+
+    For doors with a read before their command. The command itself finds the answer only after the read.
+    """
+    if call.key is None:
+        return None
     try:
         return await call.carry_out(Intent([], _nothing_stored), _as_it_is)
     except Moved:
-        answer = await read()
+        return None
+
+
+async def _read(call: Call[Any, Any], read: Callable[[], Awaitable[Answer]]) -> Answer | Outcome:
+    answer = await read()
+    if call.key is None:
+        return answer
     if len(msgspec.json.encode(answer.body)) <= MOST_STORED:
         return await call.carry_out(Intent([], lambda _: answer), _as_it_is)
     await call.carry_out(Intent([], lambda _: Answer(answer.status, None, pending=True)), _as_it_is)

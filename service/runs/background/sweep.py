@@ -69,7 +69,6 @@ _OVERDUE = load_sql("runs", "runs_in_turn")
 _GRANTS = load_sql("runs", "grants_in_turn")
 _APPROVALS = load_sql("runs", "approvals_in_turn")
 _ENABLED = "t.status = 'enabled' and t.project_id = any(%s)"
-_NOW = load_sql("runs", "now")
 
 
 class _Approval(msgspec.Struct, frozen=True):
@@ -103,14 +102,14 @@ class Sweep:
             Turn.VERIFYING: self._verification,
             Turn.ENABLED: self._issue,
         }
-        for turn in Turn:
-            await self._in_turn(turn, steps[turn])
+        for turn, step in steps.items():
+            await self._in_turn(turn, step)
         self.done["decisions"] += self._recorder.recorded
         return +self.done
 
     async def _in_turn(self, turn: Turn, step: Callable[[Sequence[Name]], Awaitable[list[Work]]]) -> None:
         """Process due work in order of waiting time, in batches, and record the progress after each."""
-        [[began]] = await self._store.fetch(_NOW)
+        began = await turns.moment(self._store)
         due = await turns.waiting(self._store, turn, AT_MOST)
         for first in range(0, len(due), TOGETHER):
             mine = await turns.take(self._store.facts, turn, due[first : first + TOGETHER], began)

@@ -27,7 +27,8 @@ Name = tuple[str, str]  # project_id, id
 class Turn(StrEnum):
     """What is taken up in turn, by the step of a sweep: first what has ended, then what can be verified and begin.
 
-    What is due in a step, and since when, is told by runs/sql/parts/due.sql.
+    Alerts are no step of it: their schedule takes up projects in the same way. What is due in a step, and since when,
+    is told by runs/sql/parts/due.sql.
     """
 
     RECEIPTS = "receipts"
@@ -37,11 +38,13 @@ class Turn(StrEnum):
     APPROVALS = "approvals"
     VERIFYING = "verification"
     ENABLED = "issue"
+    ALERTS = "alerts"
 
 
 _WAITING = load_sql("runs", "waiting")
 _TAKE = load_sql("runs", "take_turns")
 _WAITS = load_sql("runs", "waits")
+_NOW = load_sql("runs", "now")
 
 
 class Wait(NamedTuple):
@@ -70,6 +73,13 @@ def allowed_wait(count: int, bound: int) -> int:
     two of them.
     """
     return (-(-count // share_of_longest(bound)) + 2) * EVERY_SECONDS
+
+
+async def moment(store: EventStore) -> datetime:
+    """When a sweep begins, by service_now()."""
+    [[began]] = await store.fetch(_NOW)
+    assert isinstance(began, datetime)
+    return began
 
 
 async def waiting(store: EventStore, turn: Turn, bound: int) -> list[Name]:

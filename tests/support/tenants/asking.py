@@ -16,6 +16,7 @@ def ask_questions(tenant: Tenant) -> None:
     tenant.call("POST", "/v1/analytics/", event, project["dsn"])
     run_blueprints(tenant, path, owner)
     put_queries_together(tenant, path, owner)
+    watch(tenant, path, owner)
 
 
 def run_blueprints(tenant: Tenant, path: str, owner: str) -> None:
@@ -35,3 +36,15 @@ def put_queries_together(tenant: Tenant, path: str, owner: str) -> None:
     told = tenant.call("POST", f"{path}/analytics/query", query, owner)
     assert told["rows"] == [{"event": "question asked", "people": 1}]
     tenant.call("POST", f"{path}/analytics/query", query | {"limit": 1}, owner, idempotency_key="query")
+
+
+def watch(tenant: Tenant, path: str, owner: str) -> None:
+    """Make two alerts, look at one and delete the other."""
+    wish = {"blueprint_id": "top-events", "threshold_column": "row_count", "threshold_op": "gte", "threshold_value": 1}
+    tenant.call("POST", f"{path}/alerts/preview", wish | {"days": 1}, owner)
+    made = tenant.call("POST", f"{path}/alerts", wish, owner)["id"]
+    assert tenant.call("POST", f"{path}/alerts/{made}/evaluate", {}, owner)["triggered"]
+    tenant.call("GET", f"{path}/alerts/{made}", None, owner)
+    tenant.call("GET", f"{path}/alerts", None, owner)
+    again = tenant.call("POST", f"{path}/alerts", wish, owner)["id"]
+    tenant.call("DELETE", f"{path}/alerts/{again}", None, owner)

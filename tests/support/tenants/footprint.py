@@ -17,10 +17,11 @@ _TABLES = (
 )
 _BY_HAND = "select project_id || ' ' || stream_id, count(*) from events where actor_kind <> 'system' group by 1"
 
-# The sweep keeps its turns, looks and new verdicts by the minute: only what a request wrote tells of one.
+# Sweep and schedule keep turns, looks and new verdicts by the minute: only what a request wrote tells of one.
 _BY_REQUEST = {
     "sweep_turns": "false",
     "automation_looks": "look <> 'sweep'",
+    "alert_looks": "false",
     "automation_decisions": "look <> 'sweep'",
 }
 

@@ -25,6 +25,7 @@ from service.http.edge.declare.operations import Operation
 from tests.support.tenants.recording import ID, Exchange, Got, Place, Recorder, Sent
 
 ABSENT = {
+    "alert_not_found",
     "approval_not_found",
     "case_not_found",
     "claim_not_found",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from service.http.edge.declare.endpoint import Group
 
 ACCOUNT_DELETION = Group(name="deletion")
+ALERTS = Group(name="alerts")
 ANALYTICS = Group(name="analytics")
 AUTH = Group(name="auth")
 AUTOMATION = Group(name="automation", closed_errors=True, flows=frozenset({"automation"}))

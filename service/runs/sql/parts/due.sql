@@ -1,7 +1,7 @@
 -- What a sweep takes up, by step, each since when it has been due: receipts that may end before a run consumes them;
 -- claims whose lease has ended; runs whose deadline, lease or deploy has not been kept; grants that may lapse, and
 -- those whose effect no live run will settle; requests that nobody has answered; runs whose deploy is being verified;
--- projects with an enabled automation.
+-- projects with an enabled automation; projects with alerts whose evaluation is due.
 select 'receipts' as step, t.project_id, t.id, to_timestamp(t.issued_at) as since
 from trigger_receipts t
 where t.status in ('issued', 'claimed')
@@ -35,3 +35,8 @@ union all
 select 'issue', k.project_id, k.project_id, to_timestamp((k.enable_receipt ->> 'enabled_at')::bigint)
 from automation_contracts k
 where k.status = 'enabled'
+union all
+select 'alerts', l.project_id, l.project_id, to_timestamp(min(l.due_at))
+from alert_looks l
+where l.due_at <= (select service_seconds())
+group by l.project_id

@@ -1,0 +1,1 @@
+"""Alerts, as rows, and their latest looks."""

@@ -1,0 +1,1 @@
+"""Alerts: a threshold over a blueprint: commands, reads, the schedule, and their form on the wire."""

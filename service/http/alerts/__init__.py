@@ -1,0 +1,1 @@
+"""Alerts: a threshold over a blueprint: the operations."""

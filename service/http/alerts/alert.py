@@ -1,0 +1,162 @@
+"""Alerts at the edge: create, list, show, preview, evaluate, delete (R-ALR, G-092, G-162)."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from schemas.alerts.alert import (
+    AlertCreated,
+    AlertDeleted,
+    AlertEvaluated,
+    AlertList,
+    AlertPreview,
+    AlertShown,
+    CreateAlert,
+    EvaluateAlert,
+    PreviewAlert,
+)
+from schemas.kernel.published import body_schema
+from service.alerts import commands, looking, show
+from service.alerts.reads import StandingAlert, alerts_of
+from service.analytics.queries import QUERY_SECONDS
+from service.analytics.refusals import unanswered
+from service.auth.refusals import Refusal, refusal
+from service.eventstore.declare.commands import Answer, Outcome
+from service.eventstore.read.reader import Caller, reading_for
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import KEY
+from service.http.edge.reading import answer_read, stored_answer
+from statemachines.alerts.alert import no_alert
+from statemachines.kernel.readings import ReadFailed
+
+_PATH = "/v1/projects/{project_id}/alerts"
+_UNREAD = ("upstream_error", "upstream_timeout", "rate_limited")
+
+
+@groups.ALERTS.operation(
+    method="GET",
+    path=_PATH,
+    operation_id="list_alerts",
+    summary="List the alerts of a project",
+    principals=KEY,
+    responses={200: AlertList},
+    extension=True,
+)
+async def list_alerts(call: Call[None, None]) -> Answer:
+    """List all alerts with their latest verdicts, newest first."""
+    return Answer(200, show.listed(call.project_id, await alerts_of(call.services.store, call.project_id)))
+
+
+@groups.ALERTS.operation(
+    method="POST",
+    path=_PATH,
+    operation_id="create_alert",
+    summary="Create an alert",
+    principals=KEY,
+    responses={201: AlertCreated},
+    idempotency="optional",
+)
+async def create_alert(call: Call[CreateAlert, None]) -> Outcome:
+    """Make an alert over a column of a blueprint, with frozen parameters."""
+    wish = looking.wish_of(call.body, body_schema(CreateAlert))
+    return await call.carry_out(commands.create(call.project_id, wish), lambda made: Answer(201, show.created(made)))
+
+
+@groups.ALERTS.operation(
+    method="GET",
+    path=f"{_PATH}/{{id}}",
+    operation_id="get_alert",
+    summary="Show an alert",
+    principals=KEY,
+    responses={200: AlertShown},
+    extension=True,
+    errors=("alert_not_found",),
+)
+async def get_alert(call: Call[None, None]) -> Answer:
+    """Show an alert, its latest verdict and how late its evaluation is."""
+    return Answer(200, show.alert(await _alert(call)))
+
+
+@groups.ALERTS.operation(
+    method="POST",
+    path=f"{_PATH}/preview",
+    operation_id="preview_alert",
+    summary="Show when an alert would have triggered",
+    principals=KEY,
+    responses={200: AlertPreview},
+    mutation=False,
+    idempotency="optional",
+    extension=True,
+    errors=_UNREAD,
+)
+async def preview_alert(call: Call[PreviewAlert, None]) -> Answer | Outcome:
+    """Look back over some days without recording anything."""
+    return await answer_read(call, partial(_preview, call))
+
+
+async def _preview(call: Call[PreviewAlert, None]) -> Answer:
+    tenant = call.principal.tenant
+    wish = looking.wish_of(call.body, body_schema(PreviewAlert))
+    with reading_for(Caller(tenant, QUERY_SECONDS)):
+        past = await looking.look_back(call.services.queries, call.project_id, tenant, wish, call.body.days)
+    if isinstance(past, ReadFailed):
+        raise _unread(past)
+    return Answer(200, show.preview(call.project_id, wish, call.body.days, past))
+
+
+@groups.ALERTS.operation(
+    method="POST",
+    path=f"{_PATH}/{{id}}/evaluate",
+    operation_id="evaluate_alert",
+    summary="Evaluate an alert now",
+    principals=KEY,
+    responses={200: AlertEvaluated},
+    idempotency="optional",
+    errors=("alert_not_found", *_UNREAD),
+)
+async def evaluate_alert(call: Call[EvaluateAlert, None]) -> Outcome:
+    """Run the blueprint and record the verdict. A failed read records nothing."""
+    stored = await stored_answer(call)
+    if stored is not None:
+        return stored
+    row, tenant, services = (await _alert(call)).row, call.principal.tenant, call.services
+    with reading_for(Caller(tenant, QUERY_SECONDS)):
+        found = await looking.read(
+            services.store, services.queries, call.project_id, tenant, row.blueprint_id, row.params
+        )
+    if isinstance(found, ReadFailed):
+        raise _unread(found)
+    return await call.carry_out(commands.record_look(row, found), lambda look: Answer(200, show.evaluated(look)))
+
+
+@groups.ALERTS.operation(
+    method="DELETE",
+    path=f"{_PATH}/{{id}}",
+    operation_id="delete_alert",
+    summary="Delete an alert",
+    principals=KEY,
+    responses={200: AlertDeleted},
+    idempotency="optional",
+    errors=("alert_not_found",),
+)
+async def delete_alert(call: Call[None, None]) -> Outcome:
+    """Delete an alert and end its evaluation."""
+    intent = commands.delete(call.project_id, call.path["id"])
+    return await call.carry_out(intent, lambda ended: Answer(200, show.deleted(ended)))
+
+
+async def _alert(call: Call[EvaluateAlert, None] | Call[None, None]) -> StandingAlert:
+    """The alert of the path. Raises AlertNotFound."""
+    found = await alerts_of(call.services.store, call.project_id, call.path["id"])
+    if not found:
+        raise no_alert()
+    return found[0]
+
+
+def _unread(failed: ReadFailed) -> Refusal:
+    """The refusal after a failed read. The window of an alert cannot be made shorter."""
+    return refusal("upstream_error") if failed.cause == "too_much" else unanswered(failed)
+
+
+ENDPOINTS = [list_alerts, create_alert, preview_alert, get_alert, evaluate_alert, delete_alert]
