@@ -8,6 +8,7 @@ CLIENTS := .clients
 BUGSINK := .bugsink
 SENTRY := .sentry
 CLICKHOUSE := .clickhouse
+REDBOT := .redbot
 SENTRY_PYTHON ?= python3.8
 PIN := $(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --allow-unsafe --strip-extras
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -55,13 +56,19 @@ $(CLIENTS)/.installed: requirements/clients.txt tests/clients/package.json tests
 	cd $(CLIENTS) && npm ci --no-fund --no-audit --ignore-scripts
 	@touch $@
 
-foreign: setup $(CLICKHOUSE)/.installed  ## compare with the code of others: cases with Sentry's, answers with ClickHouse's
+foreign: setup $(CLICKHOUSE)/.installed $(REDBOT)/.installed  ## compare cases with Sentry's, answers with ClickHouse's; lint caching
 	$(BIN)/pytest -m foreign -s tests/foreign
 
 # ClickHouse in process, 830 MB unpacked, which is asked what the blueprints are; it runs in an environment of its own.
 $(CLICKHOUSE)/.installed: requirements/chdb.txt
 	@test -x $(CLICKHOUSE)/venv/bin/python || $(BIN)/python -m venv $(CLICKHOUSE)/venv
 	$(CLICKHOUSE)/venv/bin/pip install --quiet --no-compile --require-hashes -r requirements/chdb.txt
+	@touch $@
+
+# A lint of HTTP; it runs in an environment of its own.
+$(REDBOT)/.installed: requirements/redbot.txt
+	@test -x $(REDBOT)/venv/bin/python || $(BIN)/python -m venv $(REDBOT)/venv
+	$(REDBOT)/venv/bin/pip install --quiet --require-hashes -r requirements/redbot.txt
 	@touch $@
 
 yardstick: setup $(SENTRY)/.installed  ## compute anew how Sentry's own code groups those events (needs Python 3.8)
@@ -107,7 +114,8 @@ lock: setup  ## pin and hash the requirements again
 	$(PIN) --output-file requirements/clients.txt requirements/clients.in
 	$(PIN) --output-file requirements/bugsink.txt requirements/bugsink.in
 	$(PIN) --output-file requirements/chdb.txt requirements/chdb.in
+	$(PIN) --output-file requirements/redbot.txt requirements/redbot.in
 	cd tests/clients && npm install --package-lock-only --ignore-scripts
 
 clean:  ## remove the virtual environment and caches (never .data)
-	rm -rf $(VENV) $(CLIENTS) $(BUGSINK) $(SENTRY) $(CLICKHOUSE) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(CLIENTS) $(BUGSINK) $(SENTRY) $(CLICKHOUSE) $(REDBOT) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,4 +1,4 @@
-"""Ids of things: a prefix and a lowercase ULID (G-002)."""
+"""Ids of things: a prefix and a lowercase ULID (G-002), or as many random digits where the id is a secret."""
 
 from __future__ import annotations
 
@@ -36,6 +36,11 @@ def _random_part() -> str:
 def new_id(prefix: str) -> str:
     """Make a fresh id, `<prefix>_<26 characters>`, with 80 random bits. Clients never parse it."""
     return f"{prefix}_{_time_part(time.time_ns() // 1_000_000)}{_random_part()}"
+
+
+def random_id(prefix: str) -> str:
+    """Make an id beyond guessing: `<prefix>_<26 characters>`, with 130 random bits and no time (G-163)."""
+    return f"{prefix}_{os.urandom(_TIME_DIGITS + RANDOM_DIGITS).translate(_DIGIT_OF_BYTE).decode()}"
 
 
 def made_at(prefix: str, id: str) -> int | None:  # noqa: A002

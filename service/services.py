@@ -12,6 +12,7 @@ from service.billing.payments import Payments
 from service.cases.sourcemaps.lookup.unmangling import Unmangler
 from service.eventstore.store import EventStore
 from service.ingest.intake import Intake
+from service.publications.serving import PublicAnswers
 from service.settings import Settings
 
 
@@ -19,7 +20,7 @@ from service.settings import Settings
 class Services:
     """Settings, the event store (commands and reads), the intake, the providers and questions to them, and the rest.
 
-    The rest is who asks, who owes, and source maps.
+    The rest is who asks, who owes, public answers, and source maps.
     """
 
     settings: Settings
@@ -27,6 +28,7 @@ class Services:
     intake: Intake
     providers: AnalyticsProviders
     queries: BoundedQueries
+    public_answers: PublicAnswers
     authenticator: Authenticator
     notices: Notices
     payments: Payments

@@ -56,6 +56,9 @@ PARTS = {
         lambda figures, world, asked: readings.measure_names(figures, world, asked.named_events), "metadata"
     ),
     "lists": Part(lambda figures, world, asked: readings.measure_lists(figures, world, asked.lists_share), "caselists"),
+    "public": Part(
+        lambda figures, world, asked: readings.measure_public_query(figures, world, asked.seconds), "public"
+    ),
     "unmangling": Part(
         lambda figures, world, asked: telemetry.measure_unmangling(figures, world, asked.seconds), "unmangling"
     ),

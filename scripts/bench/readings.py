@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scripts.bench.figures import Figures, console
 from scripts.bench.intake import backtests, caselists, namereads
-from scripts.bench.work import controls, endings
+from scripts.bench.work import controls, endings, publicreads
 from scripts.load import worlds
 
 
@@ -60,3 +60,9 @@ def measure_names(figures: Figures, world: worlds.World, events: int) -> None:
     slowest = max(found, key=lambda timed: timed.p95)
     name = f"p95 of names and keys of {events:,} events ({slowest.name})"
     figures.add(name, slowest.p95, "ms", yardstick=namereads.PROMISED, promised=1, most=True)
+
+
+def measure_public_query(figures: Figures, world: worlds.World, seconds: float) -> None:
+    """Read a published query of ten rows that are kept, as anybody does."""
+    found = publicreads.measure(world, seconds)
+    figures.add("a kept public query of 10 rows, to an echo", found.public, "/s", yardstick=found.echo, promised=0.5)

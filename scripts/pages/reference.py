@@ -22,6 +22,7 @@ from schemas.contracts.contract import MAX_AUTOMATIONS, MAX_CONTRACT_BYTES
 from schemas.kernel.batch import MAX_BATCH_BYTES, MAX_BATCH_ITEMS
 from schemas.kernel.errors import CATALOGUE
 from schemas.onboarding.plan import MAX_PLAN_BYTES
+from schemas.publications.publication import MAX_CACHE_SECONDS, MAX_PUBLIC_ROWS
 from schemas.runs.backtest import MAX_DAYS
 from service.analytics.bounded.answers import DEFAULT_ROWS, LONGEST_DAYS
 from service.analytics.connected import MAX_QUERY_BYTES
@@ -40,10 +41,12 @@ from service.http.edge.body.gate import MAX_DEPTH, MAX_VALUES
 from service.http.edge.reading import MOST_STORED as MOST_KEPT
 from service.ingest.grouping.evidence import MAX_ENTRIES, MAX_ENTRY
 from service.process.sockets import MAX_CONNECTIONS
+from service.publications.kept import MOST_BYTES as MOST_PUBLIC_BYTES
 from service.settings import settings_table
 from statemachines.alerts.alert import ALERTS_LIMIT, EVERY_SECONDS
 from statemachines.kernel.canonical import MAX_INTEGER
 from statemachines.kernel.topics import EVENTS
+from statemachines.publications.publication import PUBLICATIONS_LIMIT
 
 DOCS = Path(__file__).parents[2] / "docs"
 WRITTEN = "`make generated` writes this page from the code.\n"
@@ -75,6 +78,9 @@ LIMITS: Mapping[str, str] = {
     "Answer of a query that is stored under its key": f"{MOST_KEPT:,} bytes",
     "Alerts": f"{ALERTS_LIMIT} a project, each evaluated every {EVERY_SECONDS} seconds",
     "Preview of an alert": f"{MOST_DAYS} days, {MOST_LOOKS} looks, {QUERY_SECONDS:.0f} seconds",
+    "Published queries": f"{PUBLICATIONS_LIMIT} a project",
+    "Public query": f"{MAX_PUBLIC_ROWS:,} rows, kept for at most {MAX_CACHE_SECONDS:,} seconds",
+    "Kept answers of public queries": f"{MOST_PUBLIC_BYTES:,} bytes an API process",
     "JSON nesting": f"{MAX_DEPTH} levels",
     "JSON values of a record": f"{MAX_VALUES:,}",
     "JSON integer": f"{MAX_INTEGER:,}",

@@ -20,6 +20,8 @@ ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
 RANDOM_LENGTH = 37
 CHECKSUM_LENGTH = 6
 PREFIX_LENGTH = 16  # characters of a secret that may be shown
+PUBLISHABLE = "agp_"
+PUBLISHABLE_BYTES = 24  # 192 random bits, 32 characters of base64url
 DSN_PREFIX_LENGTH = 20
 USER_CODE_ALPHABET = "BCDFGHJKLMNPQRSTVWXZ"  # 20 consonants: no word, no digit to mistake
 USER_CODE_LENGTH = 8
@@ -54,6 +56,12 @@ def make(kind: SecretKind) -> Secret:
     text = body + checksum(body)
     length = DSN_PREFIX_LENGTH if kind is SecretKind.DSN else PREFIX_LENGTH
     return Secret(text, digest(text), text[:length])
+
+
+def make_publishable() -> Secret:
+    """Make the key of a publication. It authenticates nobody, and matches one publication alone (G-093)."""
+    text = PUBLISHABLE + secrets.token_urlsafe(PUBLISHABLE_BYTES)
+    return Secret(text, digest(text), text[:PREFIX_LENGTH])
 
 
 def checksum(body: str) -> str:

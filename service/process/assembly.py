@@ -18,6 +18,7 @@ from service.eventstore.store import EventStore
 from service.ingest.intake import Intake
 from service.ingest.scrub.scrubbing import Scrubber
 from service.process.measures import DIRECTORY
+from service.publications.serving import PublicAnswers
 from service.registry import registry
 from service.services import Services
 from service.settings import Settings
@@ -30,6 +31,7 @@ def make_services(settings: Settings) -> Services:
     store = EventStore(settings.database_url, registry())
     unmangler = Unmangler(store)
     providers = AnalyticsProviders(settings, store, Guard())
+    queries = BoundedQueries(store, providers)
     return Services(
         settings=settings,
         store=store,
@@ -41,7 +43,8 @@ def make_services(settings: Settings) -> Services:
             frames=DecidingFrames(store, unmangler),
         ),
         providers=providers,
-        queries=BoundedQueries(store, providers),
+        queries=queries,
+        public_answers=PublicAnswers(store, queries),
         authenticator=Authenticator(settings, store),
         notices=Notices(store, settings.plans),
         payments=Payments(settings),

@@ -85,9 +85,9 @@ expected-statuses = {accepted_or_ruled_out}
 # Statuses of a request with a valid form: caller and state may still refuse it.
 ACCEPTED = ["2xx", 401, 403, 404, 409, 412, 428, 429, 503]
 # These answer 400 by rules that no schema states: a code is live, a document was rendered here, a runner names its
-# automation or its lease, a status asks for certain members, a month has begun, an address is one
-# for browsers, a file is found by something, bytes are an envelope or an event, a window ends after it began, and a
-# query has one of two forms.
+# automation or its lease, a status asks for certain members, a month has begun, an address is one for browsers, a file
+# is found by something, bytes are an envelope or an event, a window ends after it began, a query has one of two forms,
+# and a blueprint is publishable with the parameters of its own.
 # `schema_and_decoder_agree` checks them all the same.
 RULED = [
     "assemble_bundle",
@@ -99,6 +99,7 @@ RULED = [
     "capture_posthog_events",
     "create_alert",
     "create_credential",
+    "create_public_query",
     "create_suppression",
     "decide_posthog",
     "disable_automation",

@@ -40,7 +40,7 @@ GC_THRESHOLDS = (50_000, 20, 20)  # allocations before a young pass; passes of o
 SWITCH_SECONDS = 0.0005  # how long a busy thread may keep the interpreter from one that waits for it
 PREFLIGHT = {
     "access-control-allow-headers": (
-        "authorization, content-encoding, content-type, idempotency-key, x-sentry-auth, x-service-dsn, "
+        "authorization, content-encoding, content-type, idempotency-key, if-none-match, x-sentry-auth, x-service-dsn, "
         "x-service-request-id"
     ),
     "access-control-max-age": "86400",

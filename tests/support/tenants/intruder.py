@@ -34,6 +34,7 @@ ABSENT = {
     "grant_not_available",
     "not_found",
     "project_not_found",
+    "publication_not_found",
     "run_not_found",
     "trigger_receipt_not_found",
 }

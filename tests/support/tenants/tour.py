@@ -109,7 +109,17 @@ def take_tour(tenant: Tenant) -> Shop:
     work_on_cases(tenant)
     ask_questions(tenant)
     share(tenant)
+    publish(tenant)
     return shop
+
+
+def publish(tenant: Tenant) -> None:
+    """Publish two queries of a project of their own, and revoke one."""
+    project, owner = tenant.create_project("numbers"), tenant.owner_key
+    path = f"/v1/projects/{project['id']}/public-queries"
+    for title in ("One", "Other"):
+        made = tenant.call("POST", path, {"blueprint_id": "top-events", "title": f"{title} of {tenant.name}"}, owner)
+    tenant.call("DELETE", f"{path}/{made['publication_id']}", None, owner)
 
 
 def share(tenant: Tenant) -> None:

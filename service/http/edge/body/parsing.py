@@ -79,6 +79,8 @@ def parse_head(call: Call[Any, Any], head: Head) -> None:
     operation = call.operation
     call.key = idempotency_key(head, operation.idempotency)
     call.if_match, _ = conditional(head, operation.if_match)  # what is wrong with it comes after existence
+    if operation.reads_query:
+        return
     if not operation.as_of and AS_OF in query_for_credential(call.scope["query_string"]):
         raise InvalidPayload("A parameter is not acceptable.", invalid=[(AS_OF, "is not taken by this operation")])
     if operation.query is not None:

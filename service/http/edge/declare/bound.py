@@ -41,8 +41,8 @@ CORS_PATHS = frozenset(
 CORS = {
     "access-control-allow-origin": "*",
     "access-control-expose-headers": (
-        "x-service-request-id, retry-after, ratelimit-limit, ratelimit-remaining, ratelimit-reset, idempotent-replayed"
-        f", {IGNORED}, x-sentry-error, x-sentry-rate-limits"
+        "x-service-request-id, etag, retry-after, ratelimit-limit, ratelimit-remaining, ratelimit-reset, "
+        f"idempotent-replayed, {IGNORED}, x-sentry-error, x-sentry-rate-limits"
     ),
 }
 

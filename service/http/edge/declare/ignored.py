@@ -30,7 +30,9 @@ class Ignored(NamedTuple):
 
 def known_parameters(operation: Operation) -> frozenset[bytes]:
     """The parameters that an operation reads or refuses, as they are spelt."""
-    known = {AS_OF, *(() if operation.query is None else operation.query.__struct_encode_fields__)}
+    known = {*(() if operation.query is None else operation.query.__struct_encode_fields__)}
+    if not operation.reads_query:
+        known.add(AS_OF)
     if operation.path in QUERY_DSN_PATHS:
         known.add("dsn")
     if operation.protocol is not None:

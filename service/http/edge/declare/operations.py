@@ -48,7 +48,8 @@ class Operation(Access):
 
     `path` is the documented template (`/v1/projects/{project_id}/onboarding`). `responses` maps each success status to
     the body type (None: no body). `body` is the type of the request's body (None: it takes none; bytes: as it came),
-    `query` a struct of the known query parameters, all with defaults. `as_of`: the one object that it reads belongs to
+    `query` a struct of the known query parameters, all with defaults. With `reads_query` the handler takes them from
+    the request itself, and no query string is refused for its form. `as_of`: the one object that it reads belongs to
     one stream, and owners may ask for it as it was (the parameters are AsOfQuery then). `closed_errors` picks the
     closed error variant (R-ERR-02, G-018). `text_plain`: ingest also takes text/plain holding JSON (browser beacons).
     `adjusts`: what is odd in a body is adjusted, not refused (G-133). `forms` are those that a body may have beside
@@ -69,6 +70,7 @@ class Operation(Access):
     max_body: int = 1048576
     strict: bool = True
     query: type[msgspec.Struct] | None = None
+    reads_query: bool = False
     subject: Subject | None = None
     if_match: Presence = "none"
     idempotency: Presence = "none"

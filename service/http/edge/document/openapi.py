@@ -368,7 +368,7 @@ def _success(operation: Operation, status: int, schema_of: Mapping[int, Json]) -
         headers |= _refer(idempotent_replayed="Replayed")
     if operation.tables:
         headers |= _refer(Server_Timing="ServerTiming")
-    if operation.if_match != "none" or status == HTTPStatus.NOT_MODIFIED:
+    if operation.if_match != "none" or HTTPStatus.NOT_MODIFIED in operation.responses:
         headers |= _refer(ETag="ETag")
     described: Json = {"description": HTTPStatus(status).phrase, "headers": headers}
     body = operation.responses[status]
@@ -386,10 +386,11 @@ def error_codes(bound: Bound) -> list[str]:
     """The codes an operation answers with: what follows from its declaration, and what it names itself."""
     operation = bound.operation
     public = bound.public
+    reads_form = operation.query is not None and not operation.reads_query
     in_project = "{project_id}" in operation.path or operation.subject is not None
     rules: list[tuple[bool, tuple[str, ...]]] = [
         (True, ("rate_limited", "internal_error", "service_unavailable")),
-        (bound.takes_body or operation.query is not None or operation.idempotency != "none", ("invalid_payload",)),
+        (bound.takes_body or reads_form or operation.idempotency != "none", ("invalid_payload",)),
         (not public, ("unauthenticated", "principal_not_allowed")),
         (operation.mutation, ("stream_is_newer", "stream_damaged")),
         (operation.scope is not None, ("scope_missing",)),

@@ -133,6 +133,7 @@ def fake_services(store: FakeStore | None = None, **settings: Any) -> Services:
         intake=cast("Any", None),
         providers=cast("Any", None),
         queries=cast("Any", SimpleNamespace(waiting=0)),
+        public_answers=cast("Any", None),
         authenticator=FakeAuthenticator(),
         notices=cast("Any", FakeNotices()),
         payments=cast("Any", None),

@@ -1,0 +1,112 @@
+"""The answers of public queries: looked up for each request, read in the publisher's name, kept for a while (G-163).
+
+After each request has come, it is read whether its query is still published. So a revocation, a deletion and a fence
+count at once in every process, for kept rows too. Requests that come at once share that read (looks.py). The rows are
+read for the account that pays for the project, in its turns. Requests that miss at once wait for one read of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from functools import partial
+
+import msgspec
+
+from schemas.publications.publication import MAX_PUBLIC_ROWS, PublicAnswer
+from service.analytics.blueprints.catalogue import ask_for
+from service.analytics.blueprints.running import run_blueprint
+from service.analytics.queries import QUERY_SECONDS, BoundedQueries
+from service.analytics.refusals import unanswered
+from service.auth.refusals import InvalidPayload, Refusal
+from service.eventstore.read.reader import Caller, read_as, reading_for
+from service.eventstore.store import EventStore
+from service.publications import reads, show
+from service.publications.kept import KeptAnswer, KeptAnswers
+from service.publications.looks import Looks
+from service.publications.reads import PublicationStanding
+from statemachines.kernel.readings import ReadFailed
+from statemachines.publications.publication import is_publication_id, no_publication
+
+TAG_DIGITS = 32  # hexadecimal ones: 128 bits of the hash of an answer
+
+
+class Unanswerable(Refusal):
+    """A published query names a deploy or a case without a record. The reader has sent nothing wrong."""
+
+    code = "upstream_error"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The published query cannot be answered.", next_action="Ask the people who published it to publish another."
+        )
+
+
+class PublicAnswers:
+    """Answers public queries for one process."""
+
+    def __init__(self, store: EventStore, queries: BoundedQueries) -> None:
+        self._store = store
+        self._queries = queries
+        self._running: dict[str, asyncio.Task[KeptAnswer]] = {}
+        self._standings = Looks(partial(reads.find_standing, store))
+        self.kept = KeptAnswers()
+
+    async def find(self, publication_id: str) -> PublicationStanding:
+        """Find a publication in force. Raises PublicationNotFound."""
+        if not is_publication_id(publication_id):
+            raise no_publication()
+        standing = await self._standings.look(publication_id)
+        if standing is None:
+            self.kept.drop(publication_id)
+            raise no_publication()
+        return standing
+
+    async def answer(self, publication_id: str, standing: PublicationStanding) -> KeptAnswer:
+        """Return the kept answer while it is young enough, else a new one.
+
+        Raises PublicationNotFound when it was revoked meanwhile, QueriesBusy, and the refusal of a read that failed.
+        """
+        kept = self.kept.get(publication_id)
+        if kept is not None and 0 <= standing.now - kept.as_of < standing.cache_seconds:
+            return kept
+        task = self._running.get(publication_id)
+        if task is None:
+            task = asyncio.create_task(self._compute(publication_id, standing))
+            self._running[publication_id] = task
+            task.add_done_callback(partial(self._end, publication_id))
+        computed = await asyncio.shield(task)
+        await self.find(publication_id)
+        return computed
+
+    def _end(self, publication_id: str, task: asyncio.Task[KeptAnswer]) -> None:
+        del self._running[publication_id]
+        if not task.cancelled():
+            task.exception()  # Each request that waited has it; without any, nobody would have looked.
+
+    async def _compute(self, publication_id: str, standing: PublicationStanding) -> KeptAnswer:
+        with reading_for(Caller(standing.project_id, QUERY_SECONDS)):
+            question = await reads.find_question(self._store, standing.project_id, publication_id)
+            if question is None:
+                raise no_publication()
+            read_as(question.payer)
+            try:
+                params = msgspec.json.decode(question.params)
+                asked = ask_for(question.blueprint_id, params, limit=MAX_PUBLIC_ROWS)
+                found = await run_blueprint(self._queries, standing.project_id, question.payer, asked)
+                if isinstance(found, ReadFailed):
+                    raise unanswered(found)
+            except InvalidPayload:
+                raise Unanswerable from None
+            shown = show.answer(publication_id, question, found)
+            encode = partial(_encode, question.payer, shown, standing.cache_seconds)
+            kept = await self._queries.apart(question.payer, len(found.rows), encode)
+        if standing.cache_seconds:
+            self.kept.put(publication_id, kept)
+        return kept
+
+
+def _encode(payer: str, answer: PublicAnswer, seconds: int) -> KeptAnswer:
+    body = msgspec.json.encode(answer)
+    etag = f'"{hashlib.sha256(body).hexdigest()[:TAG_DIGITS]}"'
+    return KeptAnswer(payer, body, etag, answer.freshness.as_of, seconds)
