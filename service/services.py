@@ -10,17 +10,20 @@ from service.auth.authenticator import Authenticator
 from service.billing.notices import Notices
 from service.billing.payments import Payments
 from service.cases.sourcemaps.lookup.unmangling import Unmangler
+from service.egress.guard import Guard
 from service.eventstore.store import EventStore
 from service.ingest.intake import Intake
 from service.publications.serving import PublicAnswers
 from service.settings import Settings
+from service.webhooks.testing import WebhookTester
 
 
 @dataclass(slots=True)
 class Services:
     """Settings, the event store (commands and reads), the intake, the providers and questions to them, and the rest.
 
-    The rest is who asks, who owes, public answers, and source maps.
+    The rest is who asks, who owes, public answers, source maps, the one client for outside addresses, and tests of
+    webhooks.
     """
 
     settings: Settings
@@ -33,3 +36,5 @@ class Services:
     notices: Notices
     payments: Payments
     unmangler: Unmangler
+    guard: Guard
+    webhook_tester: WebhookTester

@@ -24,6 +24,8 @@ from schemas.kernel.errors import CATALOGUE
 from schemas.onboarding.plan import MAX_PLAN_BYTES
 from schemas.publications.publication import MAX_CACHE_SECONDS, MAX_PUBLIC_ROWS
 from schemas.runs.backtest import MAX_DAYS
+from schemas.webhooks.event import MAX_DELIVERY_BYTES
+from schemas.webhooks.webhook import MAX_NAMES
 from service.analytics.bounded.answers import DEFAULT_ROWS, LONGEST_DAYS
 from service.analytics.connected import MAX_QUERY_BYTES
 from service.analytics.metadata.types import MAX_KEY, MOST_KEYS, MOST_NAMES
@@ -43,10 +45,14 @@ from service.ingest.grouping.evidence import MAX_ENTRIES, MAX_ENTRY
 from service.process.sockets import MAX_CONNECTIONS
 from service.publications.kept import MOST_BYTES as MOST_PUBLIC_BYTES
 from service.settings import settings_table
+from service.webhooks.outbox.places import OF_ACCOUNT, OF_WEBHOOK
+from service.webhooks.testing import A_MINUTE
+from service.webhooks.tidying import KEPT_SECONDS
 from statemachines.alerts.alert import ALERTS_LIMIT, EVERY_SECONDS
 from statemachines.kernel.canonical import MAX_INTEGER
 from statemachines.kernel.topics import EVENTS
 from statemachines.publications.publication import PUBLICATIONS_LIMIT
+from statemachines.webhooks.webhook import WEBHOOKS_LIMIT
 
 DOCS = Path(__file__).parents[2] / "docs"
 WRITTEN = "`make generated` writes this page from the code.\n"
@@ -66,6 +72,11 @@ LIMITS: Mapping[str, str] = {
     "Onboarding plan": f"{MAX_PLAN_BYTES:,} bytes",
     "Automation contract": f"{MAX_CONTRACT_BYTES:,} bytes, {MAX_AUTOMATIONS} automations",
     "Back-test": f"{MAX_DAYS} days",
+    "Webhooks": f"{WEBHOOKS_LIMIT} a project, {MAX_NAMES} event names each",
+    "Body of a delivery": f"{MAX_DELIVERY_BYTES:,} bytes",
+    "Attempt to deliver": f"{SECONDS:g} seconds, {OF_WEBHOOK} at once a webhook, {OF_ACCOUNT} an account",
+    "Tests of a webhook": f"{A_MINUTE} a minute, one at a time",
+    "Deliveries": f"kept {KEPT_SECONDS // 86_400} days",
     "Call to your analytics provider": f"{SECONDS:g} seconds, {MAX_HEAD:,} bytes of head, {MAX_QUERY_BYTES:,} of body",
     "Query": f"{QUERY_SECONDS:.0f} seconds, {WAIT_SECONDS:.0f} of them for its turn; one at a time an account",
     "Window of a query": f"{LONGEST_DAYS} days",

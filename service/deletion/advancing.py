@@ -38,6 +38,11 @@ log = structlog.get_logger(__name__)
 TOGETHER = 50
 """Open objects that are ended, and memberships that are left, between two looks at the clock."""
 
+TELLING_SECONDS = 30
+"""How long a purge waits for the attempts to tell webhooks of the fence (G-160)."""
+WAIT_SECONDS = 3.0
+"""For how long of that one pass waits. The others come later."""
+
 ENDING_SECONDS = 600
 """How long the deletion of an account waits for its subscriptions to end at the payment provider."""
 
@@ -106,10 +111,23 @@ class Advancer:
         while not await end_open(self._store, row.scope_id, TOGETHER):
             if time.monotonic() >= until:
                 return False
+        if await self._untold(row, until):
+            return False
         follow_ups = await self._follow_ups(row)
         await self._remember(row)
         await self._send(row, "begin purging", commands.begin_purging_project(row, follow_ups))
         return True
+
+    async def _untold(self, row: DeletionRow, until: float) -> bool:
+        """Wait a moment for the attempts to tell webhooks of the fence. Whether some are left within their time."""
+        until = min(until, time.monotonic() + WAIT_SECONDS)
+        while await reads.is_untold(self._store, row.scope_id):
+            if await self._store.now() >= row.fenced_at + TELLING_SECONDS:
+                return False
+            if time.monotonic() >= until:
+                return True
+            await asyncio.sleep(0.1)
+        return False
 
     async def _drain_account(self, row: DeletionRow, until: float) -> bool:
         while rows := await reads.memberships_of(self._store, row.scope_id, TOGETHER):

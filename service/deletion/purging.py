@@ -64,6 +64,10 @@ FACTS = (
     "source_map_blobs",  # before the pieces: what is written meanwhile holds the blob
     "source_map_pieces",
     "upload_chunks",
+    "webhook_targets",
+    "webhook_standings",
+    "webhook_subscriptions",
+    "webhook_deliveries",
 )
 """Tables outside of the log that hold rows of a scope under its name."""
 KEPT = ("events", "stream_heads", "snapshots", "usage_days", "usage_deploys", "rebuilds", DELETIONS.name)

@@ -27,6 +27,7 @@ _SHOWN = f"(t.deleted_at is null or t.deleted_at > {NOW_SECONDS} - {KEPT_SECONDS
 _LATEST = "t.fenced_at desc, t.revision desc"
 MOST_COUNTED = 10_000
 _LEFT = load_sql("deletion", "left")
+_UNTOLD = load_sql("deletion", "untold")
 _LAPSED = f"t.phase = 'deleted' and t.deleted_at <= {NOW_SECONDS} - {KEPT_SECONDS}"
 
 
@@ -34,6 +35,12 @@ async def find_deletion(store: EventStore, scope_id: str) -> DeletionRow | None:
     """Find the latest deletion of a project or an account whose receipt can still be read."""
     rows = await store.find(DELETIONS, f"t.scope_id = %s and {_SHOWN}", scope_id, order_by=_LATEST, limit=1)
     return rows[0] if rows else None
+
+
+async def is_untold(store: EventStore, project_id: str) -> bool:
+    """Whether a webhook of a fenced project has still to be told of the fence."""
+    [[untold]] = await store.fetch(_UNTOLD, project_id=project_id)
+    return bool(untold)
 
 
 async def get_deletion(store: EventStore, deletion_id: str) -> DeletionRow | None:

@@ -22,6 +22,7 @@ from service.publications.serving import PublicAnswers
 from service.registry import registry
 from service.services import Services
 from service.settings import Settings
+from service.webhooks.testing import WebhookTester
 
 
 def make_services(settings: Settings) -> Services:
@@ -30,7 +31,8 @@ def make_services(settings: Settings) -> Services:
         FULL_DISK.share(Path(shared))
     store = EventStore(settings.database_url, registry())
     unmangler = Unmangler(store)
-    providers = AnalyticsProviders(settings, store, Guard())
+    guard = Guard()
+    providers = AnalyticsProviders(settings, store, guard)
     queries = BoundedQueries(store, providers)
     return Services(
         settings=settings,
@@ -49,4 +51,6 @@ def make_services(settings: Settings) -> Services:
         notices=Notices(store, settings.plans),
         payments=Payments(settings),
         unmangler=unmangler,
+        guard=guard,
+        webhook_tester=WebhookTester(settings, store, guard),
     )

@@ -1,4 +1,6 @@
-"""The worker: numbers the log, reacts to it, and runs jobs (`python -m service.process.worker <parent pid>`).
+"""The worker: numbers the log, reacts to it, runs jobs, and delivers to webhooks.
+
+It is started as `python -m service.process.worker <parent pid>`.
 
 Any number may run: the sequencer and the reactor take turns, jobs are fetched one by one, and scheduled ones are
 deferred once. It may be killed at any time; what it had begun is done again by the next one.
@@ -28,6 +30,8 @@ from service.process.children import die_with_parent, leave, wait_for_start
 from service.process.jobs import job_app
 from service.services import Services
 from service.settings import Settings, load_settings
+from service.webhooks.outbox.delivering import Deliverer
+from service.webhooks.outbox.queueing import OutboxReader
 
 log = structlog.get_logger()
 
@@ -47,9 +51,12 @@ async def run(settings: Settings) -> None:
         if services is None:
             return
         stack.push_async_callback(_close, services)
-        for thread in (Sequencer(settings.database_url), Reactor(settings.database_url, reactions)):
+        url = settings.database_url
+        for thread in (Sequencer(url), Reactor(url, reactions), OutboxReader(url)):
             thread.start()
             stack.callback(thread.stop)
+        deliveries = asyncio.create_task(Deliverer(settings, services.store, services.guard).run())
+        stack.push_async_callback(_end, deliveries)
         log.info("working", tasks=len(tasks), reactions=len(reactions))
         while not stopping.is_set():
             jobs = asyncio.create_task(_run_jobs(job_app(services, tasks)))
@@ -63,7 +70,7 @@ async def run(settings: Settings) -> None:
 
 
 async def _end(jobs: asyncio.Task[None]) -> None:
-    """Cancel the jobs until they stop: a task that is opening its connections can swallow a cancellation."""
+    """Cancel jobs or deliveries until they stop: a task that opens its connections can swallow a cancellation."""
     while not jobs.done():
         jobs.cancel()
         await asyncio.wait({jobs}, timeout=STOP_SECONDS + 0.5)

@@ -17,6 +17,7 @@ from service.eventstore.store import EventStore
 _LIST = load_sql("cases", "list")
 _LIST_WALKED = load_sql("cases", "list_walked")
 _LIST_FOUND = load_sql("cases", "list_found")
+_LIST_ONE = load_sql("cases", "list_one")
 _COUNT_AMONG = load_sql("cases", "count_among")
 _WALKED, _WALKED_FOR_WORDS = 300, 200  # of the newest; to take the words of a case apart costs as much as ten others
 
@@ -80,6 +81,12 @@ async def list_cases(
         return page
     marks = [f"{project_id} {name} {value}" for name, value in named.items() if value is not None]
     return await _page(store, _LIST_FOUND, **among, **counted, marks=marks or None, text=wanted.text)
+
+
+async def listed_case(store: EventStore, project_id: str, case_id: str) -> ListedCase | None:
+    """Read one case as the list shows it."""
+    rows = await store.fetch(_LIST_ONE, project_id=project_id, id=case_id)
+    return ListedCase(*rows[0]) if rows else None
 
 
 async def _page(store: EventStore, query: str, **values: Any) -> list[ListedCase]:

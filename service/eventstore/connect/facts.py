@@ -26,18 +26,31 @@ _SETTINGS = (
     "statement_timeout = '2s'",
     "lock_timeout = '500ms'",
     "idle_in_transaction_session_timeout = '1s'",
-    # What a crash takes is worked out again like anything else that is missing; nobody waits for the disk meanwhile.
-    "synchronous_commit = off",
 )
+# What a crash takes is worked out again like anything else that is missing; nobody waits for the disk meanwhile.
+_NOT_DURABLE = "synchronous_commit = off"
 NOT_WRITTEN = (psycopg.Error, PoolTimeout, TooManyRequests, OSError)
 """What `connection` and statements on it may raise when the database cannot take the note now."""
 
 
 class Facts:
-    """The connections of one process, opened when they are needed."""
+    """The connections of one process, opened when they are needed.
 
-    def __init__(self, conninfo: str) -> None:
+    With `durable`, a crash of the database takes nothing.
+    """
+
+    def __init__(
+        self,
+        conninfo: str,
+        application: str = "service-facts",
+        *,
+        connections: int = CONNECTIONS,
+        durable: bool = False,
+    ) -> None:
         self._conninfo = conninfo
+        self._application = application
+        self._connections = connections
+        self._settings = _SETTINGS if durable else (*_SETTINGS, _NOT_DURABLE)
         self._pool: AsyncConnectionPool[AsyncConnection] | None = None
 
     async def start(self) -> None:
@@ -46,17 +59,17 @@ class Facts:
             self._conninfo,
             connection_class=ReadingConnection,
             min_size=0,
-            max_size=CONNECTIONS,
+            max_size=self._connections,
             max_waiting=WAITING,
             timeout=WAIT_SECONDS,
             num_workers=1,
             kwargs={
                 "autocommit": True,
-                "application_name": "service-facts",
+                "application_name": self._application,
                 "connect_timeout": CONNECT_SECONDS,
                 **NOTICE_SILENCE,
             },
-            configure=_configure,
+            configure=self._configure,
             open=False,
         )
         await self._pool.open()
@@ -73,7 +86,6 @@ class Facts:
         async with asyncio.timeout(MOST_SECONDS), self._pool.connection() as connection:
             yield connection
 
-
-async def _configure(connection: AsyncConnection) -> None:
-    for setting in _SETTINGS:
-        await connection.execute(f"set {setting}".encode())
+    async def _configure(self, connection: AsyncConnection) -> None:
+        for setting in self._settings:
+            await connection.execute(f"set {setting}".encode())

@@ -9,6 +9,8 @@ from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY
 from service.projects.reads.health import health_of
 from service.projects.show.health import project_health
+from service.webhooks.reads import webhooks_of
+from service.webhooks.show import health as show_webhooks
 
 
 @groups.PROJECTS.operation(
@@ -22,7 +24,8 @@ from service.projects.show.health import project_health
 async def get_project_health(call: Call[None, None]) -> Answer:
     """Show when data last arrived, how much of it, and what waits for attention."""
     health = await health_of(call.services.store, call.project_id)
-    return Answer(200, project_health(call.project_id, health, call.services.settings.new_cases_per_hour))
+    webhooks = show_webhooks(await webhooks_of(call.services.store, call.project_id))
+    return Answer(200, project_health(call.project_id, health, call.services.settings.new_cases_per_hour, webhooks))
 
 
 ENDPOINTS = [get_project_health]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from schemas.projects.health import NewCases, ProjectHealth, UsageThisMonth
+from schemas.projects.health import NewCases, ProjectHealth, UsageThisMonth, WebhookHealth
 from service.projects.reads.health import Health
 from service.projects.show.next_steps import BEING_DELETED
 
 
-def project_health(project_id: str, health: Health, new_cases_per_hour: int) -> ProjectHealth:
-    """The last arrival and amount of data, and the conditions that need attention."""
+def project_health(
+    project_id: str, health: Health, new_cases_per_hour: int, webhooks: list[WebhookHealth]
+) -> ProjectHealth:
+    """The last arrival and amount of data, the webhooks, and the conditions that need attention."""
     last = health.last_event_at
     return ProjectHealth(
         project_id=project_id,
@@ -24,7 +26,7 @@ def project_health(project_id: str, health: Health, new_cases_per_hour: int) -> 
             limit=new_cases_per_hour,
             overflow_case_id=health.overflow_case_id,
         ),
-        webhooks=[],
+        webhooks=webhooks,
         next_action=_advice(health),
     )
 

@@ -17,12 +17,16 @@ _TABLES = (
 )
 _BY_HAND = "select project_id || ' ' || stream_id, count(*) from events where actor_kind <> 'system' group by 1"
 
+_STANDS = "exists (select from webhooks w where w.project_id = t.project_id and w.id = t.{})"
 # Sweep and schedule keep turns, looks and new verdicts by the minute: only what a request wrote tells of one.
 _BY_REQUEST = {
     "sweep_turns": "false",
     "automation_looks": "look <> 'sweep'",
     "alert_looks": "false",
     "automation_decisions": "look <> 'sweep'",
+    # A job takes away what deleted webhooks have left.
+    **dict.fromkeys(("webhook_standings", "webhook_targets"), _STANDS.format("id")),
+    "webhook_deliveries": _STANDS.format("webhook_id"),
 }
 
 Rows = dict[str, list[str]]

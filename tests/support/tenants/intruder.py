@@ -30,6 +30,7 @@ ABSENT = {
     "case_not_found",
     "claim_not_found",
     "credential_not_found",
+    "delivery_not_found",
     "event_not_found",
     "grant_not_available",
     "not_found",
@@ -37,6 +38,7 @@ ABSENT = {
     "publication_not_found",
     "run_not_found",
     "trigger_receipt_not_found",
+    "webhook_not_found",
 }
 WRONG_KIND = {"principal_not_allowed"}
 TENANT_KINDS = frozenset({Kind.KEY, Kind.RUNNER, Kind.CI, Kind.DSN})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from typing import Any, Self
 
 import httpx2
@@ -110,6 +111,7 @@ def take_tour(tenant: Tenant) -> Shop:
     ask_questions(tenant)
     share(tenant)
     publish(tenant)
+    be_told(tenant)
     return shop
 
 
@@ -120,6 +122,28 @@ def publish(tenant: Tenant) -> None:
     for title in ("One", "Other"):
         made = tenant.call("POST", path, {"blueprint_id": "top-events", "title": f"{title} of {tenant.name}"}, owner)
     tenant.call("DELETE", f"{path}/{made['publication_id']}", None, owner)
+
+
+def be_told(tenant: Tenant) -> None:
+    """Register webhooks that nobody answers at, use one, and take it away."""
+    project, owner = tenant.create_project("told"), tenant.owner_key
+    path = f"/v1/projects/{project['id']}/webhooks"
+    wish = {"url": f"https://127.0.0.1:9/{tenant.name}"}
+    first, _ = (
+        tenant.call("POST", path, wish | {"events": [name]}, owner)["id"]
+        for name in ("deploy.recorded", "case.created")
+    )
+    tenant.call("POST", "/v1/deploys/", {"version": "1", "environment": "production"}, project["dsn"])
+    while not (told := tenant.call("GET", f"{path}/{first}/deliveries", None, owner)["deliveries"]):
+        time.sleep(0.1)
+    tenant.call("POST", f"{path}/{first}/deliveries/{told[0]['delivery_id']}/resend", {}, owner)
+    tenant.call("POST", f"{path}/{first}/replay", {"after": 0, "until": told[0]["position"]}, owner)
+    tenant.call("POST", f"{path}/{first}/rotate-secret", {}, owner)
+    tenant.call("GET", path, None, owner)
+    tenant.call("GET", f"{path}/{first}", None, owner)
+    tenant.call("PATCH", f"{path}/{first}", {"events": ["case.created"]}, owner)
+    tenant.call("POST", f"{path}/{first}/test", {}, owner)
+    tenant.call("DELETE", f"{path}/{first}", None, owner)
 
 
 def share(tenant: Tenant) -> None:

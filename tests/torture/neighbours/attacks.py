@@ -30,6 +30,7 @@ MOST_PLAN = 480 * 1024
 MOST_TARGETS = MOST_PLAN // 37
 MOST_RECORD = 256 * 1024 - 512
 BEGUN = "begun"
+MOST_WEBHOOKS = 20
 STALE = 412
 
 
@@ -170,10 +171,28 @@ async def looks(attacker: Attacker) -> None:
 
 
 async def webhook(attacker: Attacker) -> None:
-    """A receiver of webhooks that never answers; answered 501 as long as there are no webhooks."""
+    """As many receivers of webhooks as a project may have that never answer, and a deploy for each to be told of."""
+    standing: list[asyncio.StreamWriter] = []
+
+    async def listen(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        standing.append(writer)  # and not a byte in return
+
+    receiver = await asyncio.start_server(listen, "127.0.0.1", 0)
+    port = receiver.sockets[0].getsockname()[1]
     path = f"/v1/projects/{attacker.holdings.shop}/webhooks"
-    wish = {"url": "http://127.0.0.1:9/never", "events": ["case.created"]}
-    await attacker.repeat(lambda _: attacker.post(path, wish), 1)
+    wish = {"url": f"http://127.0.0.1:{port}/never", "events": ["*"]}
+
+    def make(number: int) -> Request:
+        if number < MOST_WEBHOOKS:
+            return attacker.post(path, wish)
+        deploy = {"version": str(number), "environment": "production"}
+        return attacker.post("/v1/deploys/", deploy, attacker.holdings.dsn)
+
+    await attacker.repeat(make, 4)
+    attacker.tally.opened = len(standing)
+    receiver.close()
+    for writer in standing:
+        writer.close()
 
 
 SHAPES: dict[str, Callable[[Attacker], Awaitable[None]]] = {

@@ -138,4 +138,6 @@ def fake_services(store: FakeStore | None = None, **settings: Any) -> Services:
         notices=cast("Any", FakeNotices()),
         payments=cast("Any", None),
         unmangler=cast("Any", None),
+        guard=cast("Any", None),
+        webhook_tester=cast("Any", None),
     )

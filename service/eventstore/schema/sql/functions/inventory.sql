@@ -71,7 +71,7 @@ begin
 
     select
     jsonb_build_object(
-        'webhooks', 0,
+        'webhooks', (select count(*) from webhooks t where t.project_id = scope),
         'projects', (select count(*) from projects t where t.project_id = scope),
         'api_keys', (select count(*) from api_keys t where t.project_id = scope),
         'credentials', (select count(*) from credentials t where t.project_id = scope),

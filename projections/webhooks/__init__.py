@@ -1,0 +1,1 @@
+"""Webhooks as rows, and the facts beside them."""

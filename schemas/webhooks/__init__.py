@@ -1,0 +1,1 @@
+"""Wire contracts of webhooks and of what is delivered to them."""

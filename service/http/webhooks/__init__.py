@@ -1,0 +1,1 @@
+"""Webhooks: the operations."""

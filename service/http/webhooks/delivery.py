@@ -1,0 +1,101 @@
+"""The log of deliveries at the edge: read, resent, replayed (G-161)."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from schemas.kernel.published import body_schema
+from schemas.webhooks.delivery import (
+    MAX_RANGE,
+    DeliveryList,
+    DeliveryQuery,
+    DeliveryResent,
+    ReplayWebhook,
+    WebhookReplayed,
+)
+from service.auth.refusals import InvalidPayload, refusal
+from service.eventstore.declare.commands import Answer, Outcome
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import KEY
+from service.http.webhooks.webhook import NOT_FOUND, ONE, find
+from service.webhooks import commands, reads, redelivering, show
+from service.webhooks.reads import LoggedDelivery, StandingWebhook
+
+
+@groups.WEBHOOKS.operation(
+    method="GET",
+    path=ONE + "/deliveries",
+    operation_id="list_webhook_deliveries",
+    summary="List the deliveries of a webhook in the order of the log",
+    principals=KEY,
+    responses={200: DeliveryList},
+    extension=True,
+    errors=NOT_FOUND,
+)
+async def list_webhook_deliveries(call: Call[None, DeliveryQuery]) -> Answer:
+    """List deliveries after a position, without their bodies."""
+    found, query = await find(call), call.query
+    page = await reads.deliveries_of(
+        call.services.store, call.project_id, found.row.id, query.after, query.status, query.limit
+    )
+    return Answer(200, show.delivery_list(*page))
+
+
+@groups.WEBHOOKS.operation(
+    method="POST",
+    path=ONE + "/deliveries/{delivery_id}/resend",
+    operation_id="resend_webhook_delivery",
+    summary="Send a delivery again, with the same id and body",
+    principals=KEY,
+    responses={200: DeliveryResent},
+    idempotency="optional",
+    extension=True,
+    errors=(*NOT_FOUND, "delivery_not_found"),
+)
+async def resend_webhook_delivery(call: Call[None, None]) -> Outcome:
+    """Queue a delivery again, and show it as it is then."""
+    found, store, delivery = await find(call), call.services.store, call.path["delivery_id"]
+    if await reads.find_delivery(store, call.project_id, found.row.id, delivery) is None:
+        raise refusal("delivery_not_found")
+    await redelivering.resend(store, call.project_id, found.row.id, delivery)
+    again = await reads.find_delivery(store, call.project_id, found.row.id, delivery)
+    if again is None:
+        raise refusal("delivery_not_found")
+    return await call.carry_out(commands.look_at(call.project_id, found.row.id), partial(_resent, again))
+
+
+def _resent(delivery: LoggedDelivery, _: None) -> Answer:
+    return Answer(200, show.resent(delivery))
+
+
+@groups.WEBHOOKS.operation(
+    method="POST",
+    path=ONE + "/replay",
+    operation_id="replay_webhook",
+    summary="Send the events of a range of the log again",
+    principals=KEY,
+    responses={200: WebhookReplayed},
+    idempotency="optional",
+    extension=True,
+    errors=NOT_FOUND,
+)
+async def replay_webhook(call: Call[ReplayWebhook, None]) -> Outcome:
+    """Queue what the webhook is subscribed to, from its registration on. Ids are those of the first time."""
+    body = call.body
+    if not 0 < body.until - body.after <= MAX_RANGE:
+        raise InvalidPayload(
+            "The range cannot be replayed.",
+            invalid=[("until", f"must be 1 to {MAX_RANGE} positions after after")],
+            schema=body_schema(ReplayWebhook),
+        )
+    found = await find(call)
+    queued = await redelivering.replay(call.services.store, found, body.after, body.until)
+    return await call.carry_out(commands.look_at(call.project_id, found.row.id), partial(_replayed, found, queued))
+
+
+def _replayed(webhook: StandingWebhook, queued: int, _: None) -> Answer:
+    return Answer(200, show.replayed(webhook, queued))
+
+
+ENDPOINTS = [list_webhook_deliveries, resend_webhook_delivery, replay_webhook]

@@ -1,0 +1,268 @@
+"""Webhooks at the edge: registered, listed, changed, tested, deleted (R-WEB, G-090)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from schemas.kernel.published import body_schema
+from schemas.webhooks.webhook import (
+    STAR,
+    ChangeWebhook,
+    CreateWebhook,
+    WebhookCreated,
+    WebhookDeletedBody,
+    WebhookDetail,
+    WebhookList,
+    WebhookRecord,
+    WebhookSecret,
+    WebhookTested,
+)
+from service.auth.refusals import InvalidPayload, ServiceUnavailable
+from service.egress.form import take_apart
+from service.egress.reach import reach_of_webhooks
+from service.eventstore.declare.commands import Answer, Outcome
+from service.http.edge.body.validation import text_of
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import KEY
+from service.ids import new_id
+from service.webhooks import commands, reads, show
+from service.webhooks.commands import AddressChange, ChangedWebhook, EndedWebhook, NewWebhook, RotatedSecret
+from service.webhooks.reads import StandingWebhook
+from service.webhooks.sending import AttemptOutcome
+from service.webhooks.testing import too_many_tests
+from statemachines.kernel.machine import derived_id
+from statemachines.webhooks.webhook import WebhookChange, no_webhook
+
+PATH = "/v1/projects/{project_id}/webhooks"
+ONE = PATH + "/{id}"
+NOT_FOUND = ("webhook_not_found",)
+RECENT = 20
+
+
+@groups.WEBHOOKS.operation(
+    method="POST",
+    path=PATH,
+    operation_id="create_webhook",
+    summary="Register a webhook and receive its secret once",
+    principals=KEY,
+    responses={201: WebhookCreated},
+    idempotency="optional",
+    errors=("service_unavailable",),
+)
+async def create_webhook(call: Call[CreateWebhook, None]) -> Outcome:
+    """Register an address. A repeat of the request shows no secret (G-008)."""
+    body, key = call.body, call.services.settings.encryption_key
+    if key is None:
+        raise no_key()
+    events = _names(call, body.events)
+    address = await _address(call, body.url)
+    intent = commands.register(call.project_id, address, events, text_of(body.description), key)
+    return await call.carry_out(intent, _created)
+
+
+def _created(made: NewWebhook) -> Answer:
+    return Answer(201, show.created(made, raw=True), stored=show.created(made, raw=False))
+
+
+@groups.WEBHOOKS.operation(
+    method="GET",
+    path=PATH,
+    operation_id="list_webhooks",
+    summary="List a project's webhooks with their latest outcomes",
+    principals=KEY,
+    responses={200: WebhookList},
+)
+async def list_webhooks(call: Call[None, None]) -> Answer:
+    """List all webhooks of the project, newest first."""
+    found = await reads.webhooks_of(call.services.store, call.project_id)
+    return Answer(200, show.listed(call.project_id, found, call.services.settings.encryption_key))
+
+
+@groups.WEBHOOKS.operation(
+    method="GET",
+    path=ONE,
+    operation_id="get_webhook",
+    summary="Read a webhook",
+    principals=KEY,
+    responses={200: WebhookDetail},
+    errors=NOT_FOUND,
+)
+async def get_webhook(call: Call[None, None]) -> Answer:
+    """Show one webhook with its newest deliveries."""
+    found = await find(call)
+    recent = await reads.recent_deliveries(call.services.store, call.project_id, found.row.id, RECENT)
+    return Answer(200, show.detail(found, recent, call.services.settings.encryption_key))
+
+
+@groups.WEBHOOKS.operation(
+    method="PATCH",
+    path=ONE,
+    operation_id="change_webhook",
+    summary="Change a webhook's address, events or description, or stop and start it",
+    principals=KEY,
+    responses={200: WebhookRecord},
+    idempotency="optional",
+    extension=True,
+    errors=NOT_FOUND,
+)
+async def change_webhook(call: Call[ChangeWebhook, None]) -> Outcome:
+    """Change what the body names."""
+    body = call.body
+    address = None if body.url is msgspec.UNSET else await _address(call, body.url)
+    events = None if body.events is msgspec.UNSET else _names(call, body.events)
+    found = await reads.find_webhook(call.services.store, call.project_id, call.path["id"])
+    key = call.services.settings.encryption_key
+    wish = WebhookChange(
+        origin=None if address is None else address.origin,
+        events=events,
+        enabled=None if body.enabled is msgspec.UNSET else body.enabled,
+        readdressed=address is not None,
+        described=body.description is not msgspec.UNSET,
+    )
+    intent = commands.change(
+        call.project_id,
+        call.path["id"],
+        wish,
+        address=address,
+        description=body.description or None if wish.described else None,
+        key=key,
+    )
+    return await call.carry_out(intent, partial(_changed, found, key))
+
+
+def _changed(found: StandingWebhook | None, key: bytes | None, changed: ChangedWebhook) -> Answer:
+    facts = reads.WebhookFacts() if found is None else found.facts
+    return Answer(200, show.record(StandingWebhook(changed.row, changed.target, facts), key))
+
+
+@groups.WEBHOOKS.operation(
+    method="DELETE",
+    path=ONE,
+    operation_id="delete_webhook",
+    summary="Delete a webhook and what is queued for it",
+    principals=KEY,
+    responses={200: WebhookDeletedBody},
+    idempotency="optional",
+    errors=NOT_FOUND,
+)
+async def delete_webhook(call: Call[None, None]) -> Outcome:
+    """Delete a webhook: no attempt begins after the answer (R-WEB-09)."""
+    return await call.carry_out(commands.delete(call.project_id, call.path["id"]), _ended)
+
+
+def _ended(webhook: EndedWebhook) -> Answer:
+    return Answer(200, show.ended(webhook))
+
+
+@groups.WEBHOOKS.operation(
+    method="POST",
+    path=ONE + "/test",
+    operation_id="test_webhook",
+    summary="Send a test delivery to a webhook",
+    principals=KEY,
+    responses={200: WebhookTested},
+    idempotency="optional",
+    errors=NOT_FOUND,
+)
+async def test_webhook(call: Call[None, None]) -> Outcome:
+    """Send a test and tell its outcome, also when the receiver fails. One key names one delivery."""
+    found = await find(call)
+    who = f"{call.principal.kind.value}:{call.principal.id}"
+    delivery = new_id("whd") if call.key is None else derived_id("whd", found.row.id, who, call.key)
+    attempt = await call.services.webhook_tester.test(found, delivery, call.principal.tenant)
+    intent = commands.tested(call.project_id, found.row.id, delivered=attempt is not None and attempt.delivered)
+    return await call.carry_out(intent, partial(_tested, found.row.id, delivery, attempt))
+
+
+def _tested(webhook_id: str, delivery: str, attempt: AttemptOutcome | None, _: None) -> Answer:
+    """Show an outcome. Without one the unit has refused before, unless a command was just looking at the webhook."""
+    if attempt is None:
+        raise too_many_tests(1)
+    return Answer(200, show.tested(webhook_id, delivery, attempt))
+
+
+@groups.WEBHOOKS.operation(
+    method="POST",
+    path=ONE + "/rotate-secret",
+    operation_id="rotate_webhook_secret",
+    summary="Replace a webhook's secret and receive the new one once",
+    principals=KEY,
+    responses={200: WebhookSecret},
+    idempotency="optional",
+    extension=True,
+    errors=(*NOT_FOUND, "service_unavailable"),
+)
+async def rotate_webhook_secret(call: Call[None, None]) -> Outcome:
+    """Replace the secret. The one before signs beside it for a day (G-161)."""
+    key = call.services.settings.encryption_key
+    if key is None:
+        raise no_key()
+    found = await reads.find_webhook(call.services.store, call.project_id, call.path["id"])
+    facts = reads.WebhookFacts() if found is None else found.facts
+    intent = commands.rotate_secret(call.project_id, call.path["id"], key)
+    return await call.carry_out(intent, partial(_rotated, facts, key))
+
+
+def _rotated(facts: reads.WebhookFacts, key: bytes, done: RotatedSecret) -> Answer:
+    shown, stored = (show.rotated(done, facts, key, raw=raw) for raw in (True, False))
+    return Answer(200, shown, stored=stored)
+
+
+def no_key() -> ServiceUnavailable:
+    """The refusal of an installation that could not keep a secret."""
+    return ServiceUnavailable(
+        "Secrets of webhooks cannot be kept: no encryption key is configured.",
+        next_action="Ask the operator to set SERVICE_ENCRYPTION_KEY.",
+    )
+
+
+async def find(call: Call[Any, Any]) -> StandingWebhook:
+    """Read the webhook of the path. Raises WebhookNotFound."""
+    found = await reads.find_webhook(call.services.store, call.project_id, call.path["id"])
+    if found is None:
+        raise no_webhook()
+    return found
+
+
+async def _address(call: Call[Any, Any], url: str) -> AddressChange:
+    """Judge an address by the guard's rules. Raises InvalidPayload."""
+    services = call.services
+    reach = reach_of_webhooks(allow_private=services.settings.webhook_allow_private)
+    reason = await services.guard.refusal(url, call.principal.tenant, reach)
+    if reason is not None:
+        raise InvalidPayload(
+            "The address cannot be called.",
+            invalid=[("url", reason)],
+            schema=body_schema(call.operation.body),
+        )
+    target = take_apart(url)
+    return AddressChange(url, f"{'https' if target.secure else 'http'}://{target.authority}")
+
+
+def _names(call: Call[Any, Any], events: Sequence[str]) -> tuple[str, ...]:
+    """Check the rule between the names. Raises InvalidPayload."""
+    if len(set(events)) < len(events):
+        reason = "must be unique"
+    elif STAR in events and len(events) > 1:
+        reason = f"must hold {STAR} alone or not at all"
+    else:
+        return tuple(events)
+    raise InvalidPayload(
+        "The events cannot be subscribed to.", invalid=[("events", reason)], schema=body_schema(call.operation.body)
+    )
+
+
+ENDPOINTS = [
+    create_webhook,
+    list_webhooks,
+    get_webhook,
+    change_webhook,
+    delete_webhook,
+    test_webhook,
+    rotate_webhook_secret,
+]

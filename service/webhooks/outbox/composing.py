@@ -1,0 +1,137 @@
+"""Bodies of deliveries, made before the first attempt and never again (G-091, G-160).
+
+Of a case, status and revision are those after the event, from its own history. The rest is as at the first attempt.
+Further names carry ids, states and revisions alone: no text of telemetry, of reports or of people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from projections.alerts.alert import ALERTS
+from projections.cases.case import PROJECTION as CASES
+from projections.deploys.deploy import DEPLOY_NOTES
+from projections.deploys.deploy import PROJECTION as DEPLOYS
+from projections.onboarding.lifecycle import PROJECTION as ONBOARDING
+from projections.runs.approval import PROJECTION as APPROVALS
+from projections.runs.run import PROJECTION as RUNS
+from schemas.webhooks.event import DeliveryBody
+from service.cases.reads.listing import listed_case
+from service.cases.show import case as case_show
+from service.deploys import show as deploy_show
+from service.deploys.reads import Noted
+from service.eventstore.history.as_of import Mark, Past
+from service.eventstore.store import EventStore
+from service.webhooks.catalogue import DOCUMENTED
+
+
+class ToldEvent(NamedTuple):
+    """An event to tell of: `revision` is that of its stream right after it."""
+
+    project_id: str
+    id: str
+    event: str
+    subject_id: str
+    revision: int
+    created_at: int
+
+
+Data = dict[str, Any]
+
+
+async def compose(store: EventStore, told: ToldEvent) -> bytes | None:
+    """Make the body of a delivery. None when its subject is gone. Raises as reading does."""
+    data = await data_of(store, told)
+    if data is None:
+        return None
+    body = DeliveryBody(id=told.id, event=told.event, project_id=told.project_id, created_at=told.created_at, data=data)
+    return msgspec.json.encode(body)
+
+
+async def data_of(store: EventStore, told: ToldEvent) -> Data | None:
+    """Read the data of an event. None when its subject is gone. Raises as reading does."""
+    kind, _, _ = told.event.partition(".")
+    return await _MAKERS[kind](store, told)
+
+
+async def _of_case(store: EventStore, told: ToldEvent) -> Data | None:
+    row = await _past(store, told).get(CASES.table, told.project_id, told.subject_id)
+    if row is None:
+        return None
+    after = {"status": case_show.status_of(row.status), "revision": row.case_revision}
+    if told.event not in DOCUMENTED:
+        more = {"case.merged": {"merged_into": row.merged_into}, "case.assigned": {"assignee": row.assignee}}
+        return {"case_id": row.id, **after, **more.get(told.event, {})}
+    listed = await listed_case(store, told.project_id, told.subject_id)
+    return None if listed is None else {**_plain(case_show.item(told.project_id, listed)), **after}
+
+
+async def _of_deploy(store: EventStore, told: ToldEvent) -> Data | None:
+    row = await store.get(DEPLOYS.table, told.project_id, told.subject_id)
+    if row is None:
+        return None
+    note = await store.get(DEPLOY_NOTES, told.project_id, told.subject_id)
+    return _plain(deploy_show.record(Noted(row, None if note is None else note.message)))
+
+
+async def _of_onboarding(store: EventStore, told: ToldEvent) -> Data | None:
+    row = await _past(store, told).get(ONBOARDING.table, told.project_id, told.subject_id)
+    return None if row is None else {"onboarding_id": row.id, "status": row.status, "revision": row.state_revision}
+
+
+async def _of_run(store: EventStore, told: ToldEvent) -> Data | None:
+    row = await _past(store, told).get(RUNS.table, told.project_id, told.subject_id)
+    if row is None:
+        return None
+    return {
+        "run_id": row.id,
+        "automation_id": row.automation_id,
+        "case_id": row.case_id,
+        "status": row.outcome or row.phase,
+        "revision": row.revision,
+    }
+
+
+async def _of_approval(store: EventStore, told: ToldEvent) -> Data | None:
+    row = await _past(store, told).get(APPROVALS.table, told.project_id, told.subject_id)
+    if row is None:
+        return None
+    return {
+        "approval_id": row.id,
+        "run_id": row.run_id,
+        "automation_id": row.automation_id,
+        "status": row.status,
+        "revision": row.revision,
+    }
+
+
+async def _of_alert(store: EventStore, told: ToldEvent) -> Data | None:
+    row = await _past(store, told).get(ALERTS, told.project_id, told.subject_id)
+    return None if row is None else {"alert_id": row.id, "status": row.status, "revision": row.revision}
+
+
+async def _of_project(_: EventStore, told: ToldEvent) -> Data:
+    return {"project_id": told.project_id, "status": "fenced", "revision": told.revision}
+
+
+def _past(store: EventStore, told: ToldEvent) -> Past:
+    return Past(store, Mark("r", told.revision))
+
+
+def _plain(shown: msgspec.Struct) -> Data:
+    plain: Data = msgspec.to_builtins(shown)
+    return plain
+
+
+_MAKERS: dict[str, Callable[[EventStore, ToldEvent], Awaitable[Data | None]]] = {
+    "case": _of_case,
+    "deploy": _of_deploy,
+    "onboarding": _of_onboarding,
+    "run": _of_run,
+    "approval": _of_approval,
+    "alert": _of_alert,
+    "project": _of_project,
+}

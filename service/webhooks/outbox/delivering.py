@@ -1,0 +1,278 @@
+"""The sending half of the outbox, a loop of the worker (R-WEB-07, G-091, G-159).
+
+A look finds webhooks with something due, places are given in turn, and deliveries are taken with an epoch. A task of
+its own attempts each: it makes the body, fixes it by the statement with the look at the webhook under its row, and
+begins the call only then. The deliveries of a worker killed at any line are due again after LEASE_MS. An outcome
+counts by the latest epoch only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import Counter as Counted
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import structlog
+from prometheus_client import Counter, Histogram
+
+from schemas.webhooks.event import FENCED
+from service.auth.system import carry_out
+from service.egress.guard import Guard
+from service.egress.reach import reach_of_webhooks
+from service.eventstore.connect.facts import NOT_WRITTEN, Facts
+from service.eventstore.connect.fulldisk import FULL_DISK
+from service.eventstore.connect.outage import OUTAGE
+from service.eventstore.declare.sqlfiles import load_sql
+from service.eventstore.read.reader import Caller, reading_for
+from service.eventstore.store import EventStore
+from service.fairness.not_done import CommandNotDone
+from service.settings import Settings
+from service.webhooks.commands import stop
+from service.webhooks.outbox.composing import ToldEvent, compose
+from service.webhooks.outbox.places import AttemptPlaces, DueWebhook
+from service.webhooks.sending import AttemptOutcome, Outgoing, open_target, scope_of, send
+from statemachines.kernel.machine import Rejection
+from statemachines.webhooks.webhook import StopReason
+
+log = structlog.get_logger()
+
+OUTCOMES = DELIVERED, FAILED = "delivered", "failed"
+ATTEMPTS = Counter("service_webhook_attempts", "Attempts to deliver to webhooks, by outcome.", ["outcome"])
+SECONDS = Histogram(
+    "service_webhook_attempt_seconds", "Seconds of an attempt to deliver.", buckets=(0.01, 0.1, 0.5, 1, 5, 10)
+)
+for _outcome in OUTCOMES:
+    ATTEMPTS.labels(_outcome)  # from 0 on: an increase is seen only in a counter that was there before
+
+SCHEDULE = (5, 300, 1800, 7200, 18000, 36000, 36000)
+"""Seconds from a failed attempt to the next. Then a delivery is exhausted."""
+JITTER = 0.1
+"""The longest addition to a step, as a part of it."""
+FAILING_SECONDS = 5 * 86_400
+"""Of failures only, before a webhook is stopped."""
+LEASE_MS = 20_000
+"""Longer than an attempt with all around it takes."""
+REST_MS = 500
+"""Before the next look at a delivery, after a begin in vain."""
+LOOKED_AT = 500
+"""Webhooks of one look."""
+POLL = 0.2  # seconds between looks while nothing ends
+BUSY = 0.01  # seconds between looks at least
+AGAIN_SECONDS = 1.0
+CONNECTIONS = 4
+COMPOSE_SECONDS = 3.0
+
+_LOOK = load_sql("webhooks", "outbox/look")
+_TAKE = load_sql("webhooks", "outbox/take")
+_BEGIN = load_sql("webhooks", "outbox/begin")
+_GIVE_BACK = load_sql("webhooks", "outbox/give_back")
+_DROP = load_sql("webhooks", "outbox/drop")
+_FINISH = load_sql("webhooks", "outbox/finish")
+
+
+class TakenDelivery(NamedTuple):
+    """A claimed delivery. `revision` is that of the subject's stream after the event."""
+
+    project_id: str
+    webhook_id: str
+    position: int
+    id: str
+    event: str
+    subject_id: str
+    revision: int
+    created_at: int
+    step: int
+    epoch: int
+    body: str | None
+
+    @property
+    def claim(self) -> dict[str, Any]:
+        """How statements name the delivery as it was taken."""
+        return {
+            "project_id": self.project_id,
+            "webhook_id": self.webhook_id,
+            "position": self.position,
+            "epoch": self.epoch,
+        }
+
+    @property
+    def told(self) -> ToldEvent:
+        """The event to tell of."""
+        return ToldEvent(self.project_id, self.id, self.event, self.subject_id, self.revision, self.created_at)
+
+
+def next_step(step: int, outcome: AttemptOutcome, jitter: float) -> tuple[str, int | None]:
+    """The state after an attempt, and in how many milliseconds the next one is due. None: there is none.
+
+    `step` attempts were made before this one. `jitter` is from 0 to 1.
+    """
+    if outcome.delivered:
+        return "delivered", None
+    if outcome.gone:
+        return "stopped", None
+    if step >= len(SCHEDULE):
+        return "exhausted", None
+    step_ms = SCHEDULE[step] * 1000
+    return "open", step_ms + int(step_ms * JITTER * jitter)
+
+
+class Deliverer:
+    """The sending half of the outbox, one per worker."""
+
+    def __init__(self, settings: Settings, store: EventStore, guard: Guard) -> None:
+        self._settings = settings
+        self._store = store
+        self._guard = guard
+        self._reach = reach_of_webhooks(allow_private=settings.webhook_allow_private)
+        self._places = AttemptPlaces()
+        self._facts = Facts(settings.database_url, "service-deliveries", connections=CONNECTIONS, durable=True)
+        self._tasks: dict[str, asyncio.Task[None]] = {}  # by delivery
+        self._ended = asyncio.Event()
+        self._from = ("", "")  # the webhook behind which the next look begins
+
+    async def run(self) -> None:
+        """Send until cancelled. Attempts under way are given up then, and made again by the next worker."""
+        await self._facts.start()
+        try:
+            while True:
+                self._ended.clear()
+                try:
+                    await self._turn()
+                except NOT_WRITTEN as error:
+                    _met(error)
+                    await asyncio.sleep(AGAIN_SECONDS)
+                except Exception as error:
+                    log.exception("look_failed", cause=type(error).__name__)
+                    await asyncio.sleep(AGAIN_SECONDS)
+                await self._rest()
+        finally:
+            for task in self._tasks.values():
+                task.cancel()
+            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+            await self._facts.stop()
+
+    async def _rest(self) -> None:
+        """Wait until an attempt has ended, or for a while."""
+        await asyncio.sleep(BUSY)
+        try:
+            async with asyncio.timeout(POLL):
+                await self._ended.wait()
+        except TimeoutError:
+            pass
+
+    async def _turn(self) -> None:
+        """Look for due deliveries, and begin as many as there is room for."""
+        project_id, webhook_id = self._from
+        looked = {"project_id": project_id, "webhook_id": webhook_id, "most": LOOKED_AT}
+        async with self._facts.connection() as connection:
+            found = await (await connection.execute(_LOOK.encode(), looked)).fetchall()
+        self._from = (found[-1][0], found[-1][1]) if len(found) == LOOKED_AT else ("", "")
+        due = [
+            DueWebhook(project, webhook, account, proven)
+            for project, webhook, is_due, account, proven in found
+            if is_due
+        ]
+        chosen = self._places.choose(due)
+        if chosen:
+            await self._take(chosen)
+
+    async def _take(self, chosen: Sequence[DueWebhook]) -> None:
+        """Take deliveries of webhooks that have a place. AttemptPlaces without one are given back."""
+        numbers = Counted(chosen)
+        values = {
+            "projects": [webhook.project_id for webhook in numbers],
+            "webhooks": [webhook.webhook_id for webhook in numbers],
+            "numbers": list(numbers.values()),
+            "busy": list(self._tasks),
+            "lease_ms": LEASE_MS,
+        }
+        by_name = {webhook[:2]: webhook for webhook in numbers}
+        try:
+            async with self._facts.connection() as connection:
+                taken = [
+                    TakenDelivery(*row) for row in await (await connection.execute(_TAKE.encode(), values)).fetchall()
+                ]
+            for delivery in taken:
+                webhook = by_name[delivery.project_id, delivery.webhook_id]
+                numbers[webhook] -= 1
+                self._tasks[delivery.id] = asyncio.create_task(self._deliver(delivery, webhook))
+        finally:
+            for webhook in numbers.elements():
+                self._places.leave(webhook)
+
+    async def _deliver(self, delivery: TakenDelivery, webhook: DueWebhook) -> None:
+        """Attempt one delivery. After an error, it is due again once its claim has lapsed."""
+        try:
+            await self._attempt(delivery, webhook.account)
+        except (*NOT_WRITTEN, CommandNotDone) as error:
+            _met(error)
+        except Exception as error:
+            log.exception("delivery_failed", delivery=delivery.id, cause=type(error).__name__)
+        finally:
+            self._places.leave(webhook)
+            del self._tasks[delivery.id]
+            self._ended.set()
+
+    async def _attempt(self, delivery: TakenDelivery, account: str) -> None:
+        body = None if delivery.body is None else delivery.body.encode()
+        if body is None:
+            with reading_for(Caller(account, COMPOSE_SECONDS)):
+                body = await compose(self._store, delivery.told)
+            if body is None:
+                await self._note(_DROP, delivery.claim)
+                return
+        status = "fenced" if delivery.event == FENCED else "active"
+        begun = await self._note(_BEGIN, {**delivery.claim, "body": body.decode(), "project_status": status})
+        if begun is None:
+            await self._note(_GIVE_BACK, {**delivery.claim, "rest_ms": REST_MS})
+            return
+        fixed, *sealed = begun
+        scope = scope_of(delivery.project_id, delivery.webhook_id)
+        target = open_target(self._settings.encryption_key, scope, *sealed)
+        outgoing = Outgoing(delivery.id, delivery.event, fixed.encode())
+        began = time.monotonic()
+        outcome = await send(self._guard, self._reach, account, target, outgoing)
+        SECONDS.observe(time.monotonic() - began)
+        ATTEMPTS.labels(DELIVERED if outcome.delivered else FAILED).inc()
+        await self._settle(delivery, outcome)
+
+    async def _settle(self, delivery: TakenDelivery, outcome: AttemptOutcome) -> None:
+        """Note an outcome, and stop the webhook when its receiver is gone or has failed for too long."""
+        if outcome.gone:
+            await self._stop(delivery, "gone")  # before it is noted: a crash between has it answer 410 again
+        step = len(SCHEDULE) if delivery.event == FENCED else delivery.step  # The purge waits for one attempt.
+        state, after_ms = next_step(step, outcome, random.random())  # noqa: S311 - jitter
+        noted = await self._note(
+            _FINISH,
+            {
+                **delivery.claim,
+                "state": state,
+                "after_ms": after_ms,
+                "status": outcome.status,
+                "error": outcome.error,
+            },
+        )
+        if noted is not None and noted[0] is not None and noted[0] >= FAILING_SECONDS:
+            await self._stop(delivery, "failing")
+
+    async def _stop(self, delivery: TakenDelivery, reason: StopReason) -> None:
+        intent = stop(delivery.project_id, delivery.webhook_id, reason)
+        try:
+            await carry_out(self._store, "webhooks", "stop webhook", intent, project=delivery.project_id)
+        except Rejection as rejection:  # The project is gone, or on its way.
+            log.info("webhook_not_stopped", webhook=delivery.webhook_id, cause=rejection.code)
+
+    async def _note(self, query: str, values: dict[str, Any]) -> tuple[Any, ...] | None:
+        """Run a statement in a transaction of its own, and return its row, if any."""
+        async with self._facts.connection() as connection:
+            cursor = await connection.execute(query.encode(), values)
+            return await cursor.fetchone() if cursor.description else None
+
+
+def _met(error: Exception) -> None:
+    """Say that the database went away or refused, without a stack."""
+    if not FULL_DISK.met(error):
+        OUTAGE.began(error)

@@ -1,0 +1,2 @@
+-- Move the checkpoint of the reader.
+update checkpoints set position = %(position)s where name = %(name)s

@@ -1,0 +1,14 @@
+-- The deliverable events of a project after a position of the log, ascending, among so many positions; and the last
+-- position looked at.
+with looked as (
+    select i.position, i.seq from log_index i where i.position > %(after)s order by i.position limit %(looked)s
+)
+select (select max(a.position) from looked a), f.position, f.event_id, f.topic, f.stream_id, f.revision, f.at
+from (select) one left join lateral (
+    select l.position, e.event_id, e.topic, e.stream_id, e.revision,
+        floor(extract(epoch from e.recorded_at))::bigint as at
+    from looked l join events e on e.seq = l.seq
+    where e.project_id = %(project_id)s and e.topic = any(%(topics)s::text[]) and e.payload is not null
+    order by l.position limit %(limit)s
+) f on true
+order by f.position

@@ -1,0 +1,1 @@
+"""Webhooks: addresses that are told of what happens in a project."""
