@@ -126,6 +126,8 @@ class Past:
         projection, stream = self._owner(table, project_id, id)
         [[end, first_after]] = await self._store.fetch(BOUND[self._mark.unit], *bounds(self._mark, project_id, id))
         require_reached(self._mark, end)
+        if self._mark.unit == "r":
+            first_after = self._mark.at + 1  # There may be none yet, and one before the read.
         row, revision = None, 0
         while page := await self._store.fetch(_READ, project_id, id, revision, first_after, PAGE):
             events = decode_events([stored[1] for stored in page], [stored[2] for stored in page])
