@@ -24,7 +24,7 @@ from hypothesis.stateful import (
 from schemas.onboarding.lifecycle import OnboardingState
 from tests.statemachines.onboarding.test_lifecycle import SITUATIONS
 from tests.support import onboarding_model as model
-from tests.support import refusals
+from tests.support import seen
 from tests.support.api import World
 from tests.support.onboarding import Onboarding, onboard
 from tests.support.plans import plan_body, snapshot_body
@@ -129,7 +129,7 @@ def run(server: ServerHandle) -> Iterator[Callable[[Callable[[World], Awaitable[
 
 
 async def _client(server: ServerHandle) -> httpx2.AsyncClient:
-    hooks = {"response": [refusals.see_later]}
+    hooks = {"response": [seen.see_later]}
     return httpx2.AsyncClient(base_url=server.base_url, timeout=30, event_hooks=hooks)
 
 

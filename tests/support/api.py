@@ -11,7 +11,7 @@ import httpx2
 import psycopg
 import pytest_asyncio
 
-from tests.support import refusals
+from tests.support import seen
 
 _numbers = itertools.count(1)
 
@@ -154,6 +154,6 @@ async def at_once(number: int, work: Callable[[int], Awaitable[Any]]) -> list[An
 async def world(server: Any) -> AsyncIterator[World]:
     """A running service, seen from outside."""
     limits = httpx2.Limits(max_connections=64)
-    hooks = {"response": [refusals.see_later]}
+    hooks = {"response": [seen.see_later]}
     async with httpx2.AsyncClient(base_url=server.base_url, timeout=30, limits=limits, event_hooks=hooks) as client:
         yield World(client, server)

@@ -1,7 +1,7 @@
 """What every 409 must say of the steps that are left, whichever test provoked it (G-178).
 
-`allowed_next` stands where the state of the thing that was asked of decides, and nowhere else. The clients of the
-tests carry these hooks, so that the rule is tried on every refusal that any of them sees.
+`allowed_next` stands where the state of the thing that was asked of decides, and nowhere else. The rule is tried on
+every refusal that a client of the tests sees (`tests/support/seen.py`).
 """
 
 from __future__ import annotations
@@ -83,22 +83,9 @@ def judge(status: int, error: Mapping[str, Any]) -> None:
         assert told == (error["code"] in STATE_DECIDES), error
 
 
-def see(answer: httpx2.Response) -> None:
-    """Hook of a client: judge the answer, unless it is written in the form of a foreign protocol."""
-    if answer.status_code == 409:
-        answer.read()
-        _judge_body(answer)
-
-
-async def see_later(answer: httpx2.Response) -> None:
-    """Hook of an asynchronous client: the same."""
-    if answer.status_code == 409:
-        await answer.aread()
-        _judge_body(answer)
-
-
-def _judge_body(answer: httpx2.Response) -> None:
-    if not answer.headers.get("content-type", "").startswith("application/json"):
+def see_body(answer: httpx2.Response) -> None:
+    """Judge the error in a JSON answer, unless it is written in the form of a foreign protocol."""
+    if answer.status_code != 409:
         return
     body = answer.json()
     error = body.get("error") if isinstance(body, dict) else None

@@ -124,14 +124,8 @@ async def change_webhook(call: Call[ChangeWebhook, None]) -> Outcome:
         readdressed=address is not None,
         described=body.description is not msgspec.UNSET,
     )
-    intent = commands.change(
-        call.project_id,
-        call.path["id"],
-        wish,
-        address=address,
-        description=body.description or None if wish.described else None,
-        key=key,
-    )
+    text = body.description or None if wish.described else None
+    intent = commands.change(call.project_id, call.path["id"], wish, address=address, description=text, key=key)
     return await call.carry_out(intent, partial(_changed, found, key))
 
 

@@ -22,7 +22,7 @@ import psycopg
 
 from service.registry import registry
 from statemachines.kernel.topics import decode_event
-from tests.support import refusals
+from tests.support import seen
 from tests.support.cluster import TestCluster
 from tests.support.history import check_read_models, check_rebuild
 from tests.support.loop.http_scene import RUNNER, HttpScene, contract_of
@@ -314,7 +314,7 @@ def problems_of(url: str) -> list[str]:
 async def open_arena(scene: HttpScene, servers: Sequence[ServerHandle]) -> AsyncIterator[Arena]:
     """Connect callers to both processes."""
     limits = httpx2.Limits(max_connections=64, max_keepalive_connections=64)
-    hooks = {"response": [refusals.see_later]}
+    hooks = {"response": [seen.see_later]}
     async with (
         httpx2.AsyncClient(base_url=servers[0].base_url, timeout=15, limits=limits, event_hooks=hooks) as first,
         httpx2.AsyncClient(base_url=servers[1].base_url, timeout=15, limits=limits, event_hooks=hooks) as second,

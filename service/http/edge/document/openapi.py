@@ -32,6 +32,8 @@ OPENAPI_VERSION = "3.1.0"
 SCHEMA_VERSION = "2026-05-20"
 TITLE = "Telemetry, case, onboarding and automation service"
 EXTENSION_TAG = "extension"
+MACHINES = frozenset({PrincipalKind.DSN, PrincipalKind.CI, PrincipalKind.RUNNER})
+"""Callers to whom a fence closes reads as well (G-131)."""
 HIDDEN_PATHS = frozenset({TEST_CLOCK_PATH})  # served for tests, never documented (G-120)
 
 Json = dict[str, Any]
@@ -391,6 +393,7 @@ def error_codes(bound: Bound) -> list[str]:
     rules: list[tuple[bool, tuple[str, ...]]] = [
         (True, ("rate_limited", "internal_error", "service_unavailable")),
         (bound.takes_body or reads_form or operation.idempotency != "none", ("invalid_payload",)),
+        (operation.method == "GET" and not operation.reads_query, ("invalid_payload",)),  # for a past that it lacks
         (not public, ("unauthenticated", "principal_not_allowed")),
         (operation.mutation, ("stream_is_newer", "stream_damaged")),
         (operation.scope is not None, ("scope_missing",)),
@@ -398,6 +401,7 @@ def error_codes(bound: Bound) -> list[str]:
         ("{project_id}" in operation.path, ("project_not_found",)),
         ("{alias}" in operation.path or "{organization}" in operation.path, ("not_found",)),
         (in_project and operation.mutation, ("project_deletion_in_progress",)),
+        (bool(operation.principals & MACHINES), ("project_deletion_in_progress",)),
         (bound.reads_body, ("payload_too_large",)),
         (bound.takes_body, ("unsupported_media_type",)),
         (operation.idempotency != "none", ("idempotency_key_reused", "idempotency_in_progress")),

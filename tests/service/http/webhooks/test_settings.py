@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.support import refusals
+from tests.support import seen
 from tests.support.api import World, ok, refused
 from tests.support.listening import listening
 
@@ -18,7 +18,7 @@ from tests.support.listening import listening
 async def world_with(server_factory: Any, **env: str) -> AsyncIterator[World]:
     """A running service with other settings."""
     server = server_factory(env=env)
-    hooks = {"response": [refusals.see_later]}
+    hooks = {"response": [seen.see_later]}
     async with httpx2.AsyncClient(base_url=server.base_url, timeout=30, event_hooks=hooks) as client:
         yield World(client, server)
 

@@ -1,0 +1,102 @@
+"""The two rules of every answer that a client of the tests sees, whichever test provoked it.
+
+A JSON answer fits the served schema of its operation and status, and a 409 tells the steps that are left (G-178). The
+clients of the tests carry these hooks.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+
+import httpx2
+import jsonschema_rs
+import msgspec
+
+from service.http.edge.declare.bound import TEST_CLOCK_PATH
+from service.http.edge.document.openapi import build_document
+from service.http.edge.routes import all_endpoints, bind
+from tests.support import refusals
+
+Json = dict[str, Any]
+
+METHODS = ("get", "put", "post", "patch", "delete")
+NOBODY_HAS = 404, 405
+"""Statuses of the router itself, where no operation stands behind the path or the method."""
+OUTSIDE = {TEST_CLOCK_PATH}
+"""Paths that the document leaves out."""
+
+
+def see(answer: httpx2.Response) -> None:
+    """Hook of a client. Reads the answer, and fails the test if it breaks a rule."""
+    if _is_judged(answer):
+        answer.read()
+        judge(answer)
+
+
+async def see_later(answer: httpx2.Response) -> None:
+    """Hook of an asynchronous client: the same."""
+    if _is_judged(answer):
+        await answer.aread()
+        judge(answer)
+
+
+def judge(answer: httpx2.Response) -> None:
+    """Fail on a JSON body outside of its schema, on an undeclared status, and on wrong advice in a 409."""
+    refusals.see_body(answer)
+    template = _template_of(answer.request.method, answer.request.url.path)
+    if template is None:
+        if answer.request.url.path in OUTSIDE:
+            return
+        assert answer.status_code in NOBODY_HAS, f"{answer.request.url.path} answers and is not in the document"
+        return
+    body = msgspec.json.decode(answer.content)
+    if answer.is_error and isinstance(body, dict) and isinstance(body.get("code"), int):
+        return  # the form in which OpenTelemetry refuses an export
+    validator = _validator(template, answer.request.method.lower(), answer.status_code)
+    where = f"{answer.request.method} {template} {answer.status_code}"
+    assert validator is not None, f"{where} is not in the document"
+    fault = next(validator.iter_errors(body), None)
+    assert fault is None, f"{where} does not fit its schema: {fault}"
+
+
+def _is_judged(answer: httpx2.Response) -> bool:
+    """Whether it has a body in our form: foreign protocols and texts have their own tests."""
+    whole = answer.request.method != "HEAD" and answer.request.method.lower() in METHODS
+    return whole and answer.headers.get("content-type", "").startswith("application/json")
+
+
+@cache
+def _document() -> Json:
+    served = msgspec.json.encode(build_document(bind(all_endpoints()), "http://localhost"))
+    return msgspec.json.decode(served, type=Json)
+
+
+@cache
+def _templates() -> list[tuple[re.Pattern[str], str]]:
+    """Each path of the document with its pattern; a literal path comes before those with parameters."""
+    paths = sorted(_document()["paths"], key=lambda path: (path.count("{"), path))
+    return [(re.compile(re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(path.rstrip("/")))), path) for path in paths]
+
+
+@cache
+def _template_of(method: str, path: str) -> str | None:
+    for pattern, template in _templates():
+        if pattern.fullmatch(path.rstrip("/")) and method.lower() in _document()["paths"][template]:
+            return template
+    return None
+
+
+@cache
+def _validator(template: str, method: str, status: int) -> Any:
+    document = _document()
+    response = document["paths"][template][method]["responses"].get(str(status))
+    if response is None:
+        return None
+    if "$ref" in response:
+        response = document["components"]["responses"][response["$ref"].rsplit("/", 1)[1]]
+    schema = response.get("content", {}).get("application/json", {}).get("schema")
+    if schema is None:
+        return None
+    return jsonschema_rs.Draft202012Validator({**schema, "components": document["components"]})
