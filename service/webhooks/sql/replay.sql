@@ -5,7 +5,7 @@ with standing as (
     where w.project_id = %(project_id)s and w.id = %(webhook_id)s and w.status = 'active'
     for share of w, p skip locked
 ), clock as (
-    select floor(extract(epoch from service_now()) * 1000)::bigint as now_ms
+    select floor(extract(epoch from (select service_now())) * 1000)::bigint as now_ms
 )
 insert into webhook_deliveries as d
     (project_id, webhook_id, position, id, event, subject_id, stream_revision, created_at, queued_at, due_ms)

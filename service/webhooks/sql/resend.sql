@@ -7,7 +7,7 @@ with standing as (
     for share of w, p skip locked
 )
 update webhook_deliveries d set state = 'open', step = 0, epoch = d.epoch + 1,
-    due_ms = (select floor(extract(epoch from service_now()) * 1000)::bigint),
+    due_ms = (select floor(extract(epoch from (select service_now())) * 1000)::bigint),
     queued_at = (select c.position + 1 from checkpoints c where c.name = 'outbox')
 from standing s
 where d.project_id = s.project_id and d.webhook_id = s.id and d.id = %(id)s

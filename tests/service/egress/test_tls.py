@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
+import subprocess
+import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,7 @@ import pytest
 import trustme
 import uvloop
 
-from service.egress.guard import Guard, trust
+from service.egress.guard import Guard
 from service.egress.lookups import Lookups
 from service.egress.outcomes import NotReceived, Received
 from service.egress.reach import DEVELOPMENT
@@ -156,12 +159,20 @@ def test_secure_answers_are_bounded_too(run: Any, authority: trustme.CA) -> None
     run(scenario())
 
 
-def test_what_the_machine_trusts(monkeypatch: pytest.MonkeyPatch, authority: trustme.CA, tmp_path: Path) -> None:
-    """By default certificates are verified; SSL_CERT_FILE names the operator's own authorities."""
+def test_what_the_machine_trusts(authority: trustme.CA, tmp_path: Path) -> None:
+    """By default certificates are verified; SSL_CERT_FILE names the operator's own authorities.
+
+    In a process of its own, as libraries of other tests change what a process trusts.
+    """
     bundle = tmp_path / "authority.pem"
     authority.cert_pem.write_to_path(str(bundle))
-    monkeypatch.setenv("SSL_CERT_FILE", str(bundle))
-    context = trust()
-    assert context.check_hostname
-    assert context.verify_mode is ssl.CERT_REQUIRED
-    assert len(context.get_ca_certs()) == 1
+    shown = "c.check_hostname, c.verify_mode, len(c.get_ca_certs())"
+    told = f"from service.egress.guard import trust; c = trust(); print({shown})"
+    done = subprocess.run(
+        [sys.executable, "-c", told],
+        env={**os.environ, "SSL_CERT_FILE": str(bundle)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["True", str(ssl.CERT_REQUIRED), "1"]

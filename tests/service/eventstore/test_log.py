@@ -264,7 +264,7 @@ def test_each_event_has_its_job_once_it_has_its_position(reacting: Bench, sql: S
     assert react_once(reacting.connection, REACTIONS) == 2
     assert react_once(reacting.connection, REACTIONS) == 0
     assert Counter(job["event_id"] for job in jobs(sql, "bumped")) == expected_jobs(sql)
-    assert sql.execute("select position from checkpoints").fetchall() == [(2,)]
+    assert sql.execute("select position from checkpoints where name = %s", (NAME,)).fetchall() == [(2,)]
 
 
 def test_of_a_job_that_waits_there_is_one(reacting: Bench, sql: Sql):
@@ -361,7 +361,9 @@ async def test_jobs_are_exactly_those_of_committed_events_though_reactors_die(
     reactor.start()
     total = count(sql, "events")
     await asyncio.to_thread(
-        wait_until, lambda: sql.execute("select position from checkpoints").fetchone() == (total,), 30
+        wait_until,
+        lambda: sql.execute("select position from checkpoints where name = %s", (NAME,)).fetchone() == (total,),
+        30,
     )
     await asyncio.to_thread(reactor.stop)
     assert Counter(job["event_id"] for job in jobs(sql, "bumped")) == expected_jobs(sql)

@@ -1,7 +1,7 @@
 -- Note the outcome of an attempt, unless somebody has taken the delivery over: it is due again after some time, or has
 -- ended in a state. Returns for how many seconds every attempt of the webhook has failed.
 with clock as (
-    select floor(extract(epoch from service_now()) * 1000)::bigint as now_ms
+    select floor(extract(epoch from (select service_now())) * 1000)::bigint as now_ms
 ), done as (
     update webhook_deliveries d set attempts = d.attempts + 1, step = d.step + 1, state = %(state)s,
         due_ms = (select now_ms from clock) + %(after_ms)s::bigint,

@@ -15,7 +15,7 @@ with recursive left_to_do as (
     where l.number < %(most)s
 )
 select l.project_id, l.webhook_id,
-    l.due_ms <= (select floor(extract(epoch from service_now()) * 1000)::bigint)
+    l.due_ms <= (select floor(extract(epoch from (select service_now())) * 1000)::bigint)
         and (coalesce(s.active, false) or p.status = 'fenced'),
     coalesce(paying_account(project => l.project_id, maker => p.created_by), l.project_id),
     t.last_status is not null and t.last_error is null

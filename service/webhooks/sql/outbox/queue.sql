@@ -4,7 +4,7 @@ with queued as (
         (project_id, webhook_id, position, id, event, subject_id, stream_revision, created_at,
         queued_at, due_ms)
     select r.project_id, r.webhook_id, r.position, r.id, r.event, r.subject_id, r.stream_revision, r.created_at,
-        r.position, (select floor(extract(epoch from service_now()) * 1000)::bigint)
+        r.position, (select floor(extract(epoch from (select service_now())) * 1000)::bigint)
     from json_to_recordset(%(rows)s::json) r(project_id text, webhook_id text, position bigint, id text, event text,
         subject_id text, stream_revision bigint, created_at bigint)
     on conflict do nothing

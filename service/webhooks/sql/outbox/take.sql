@@ -1,7 +1,7 @@
 -- Take deliveries of some webhooks, so many of each, for some time. The first attempts for one subject are made in the
 -- order of its events: a later one waits until the earlier one was made. A fence drops all but what tells of itself.
 with clock as (
-    select floor(extract(epoch from service_now()) * 1000)::bigint as now_ms
+    select floor(extract(epoch from (select service_now())) * 1000)::bigint as now_ms
 ), wanted as (
     select * from unnest(%(projects)s::text[], %(webhooks)s::text[], %(numbers)s::int[])
         w(project_id, webhook_id, number)
