@@ -83,6 +83,13 @@ def judge(status: int, error: Mapping[str, Any]) -> None:
         assert told == (error["code"] in STATE_DECIDES), error
 
 
+def see(answer: httpx2.Response) -> None:
+    """Hook of a client: judge a refusal with a JSON body."""
+    if answer.headers.get("content-type", "").startswith("application/json"):
+        answer.read()
+        see_body(answer)
+
+
 def see_body(answer: httpx2.Response) -> None:
     """Judge the error in a JSON answer, unless it is written in the form of a foreign protocol."""
     if answer.status_code != 409:

@@ -1,4 +1,4 @@
-"""The two rules of every answer that a client of the tests sees, whichever test provoked it.
+"""The two rules of every answer that the tests of the interface see, whichever test provoked it.
 
 A JSON answer fits the served schema of its operation and status, and a 409 tells the steps that are left (G-178). The
 clients of the tests carry these hooks.
@@ -26,15 +26,8 @@ OUTSIDE = {TEST_CLOCK_PATH}
 """Paths that the document leaves out."""
 
 
-def see(answer: httpx2.Response) -> None:
-    """Hook of a client. Reads the answer, and fails the test if it breaks a rule."""
-    if _is_judged(answer):
-        answer.read()
-        judge(answer)
-
-
 async def see_later(answer: httpx2.Response) -> None:
-    """Hook of an asynchronous client: the same."""
+    """Hook of a client. Reads the answer, and fails the test if it breaks a rule."""
     if _is_judged(answer):
         await answer.aread()
         judge(answer)

@@ -7,7 +7,8 @@ with standing as (
     for share of w, p skip locked
 ), begun as (
     insert into webhook_standings as s (project_id, id, testing_until, test_minute, tests)
-    select t.project_id, t.id, (select service_seconds()) + %(longest)s, (select service_seconds()) / 60, 1 from standing t
+    select t.project_id, t.id, (select service_seconds()) + %(longest)s, (select service_seconds()) / 60, 1
+    from standing t
     on conflict (project_id, id) do update set
         testing_until = excluded.testing_until, test_minute = excluded.test_minute,
         tests = case when s.test_minute = excluded.test_minute then s.tests + 1 else 1 end
