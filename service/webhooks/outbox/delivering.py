@@ -273,7 +273,7 @@ class Deliverer:
 
 
 def _met(error: Exception) -> None:
-    """Say that the database did not take a statement, without a stack. Connections made for others tell of an outage."""
+    """Say that the database did not take a statement. Connections made for others tell of an outage."""
     if not FULL_DISK.met(error):
         say = log.debug if OUTAGE.lasts else log.info
         say("deliveries_wait", cause=type(error).__name__)
