@@ -91,3 +91,28 @@ async def test_too_many_events_are_not_counted_in_part(telemetry: Telemetry, mon
     for most, expected in ((11, [11, 0, 0, 0]), (10, ReadFailed("too_much"))):
         monkeypatch.setattr(local, "MOST_FUNNEL_ROWS", most)
         assert await telemetry.analytics.count_funnel(probe) == expected
+
+
+async def test_a_session_that_counts_again_and_again_never_reads_a_whole_project(telemetry: Telemetry) -> None:
+    """From its sixth call on, a session would plan the events of a funnel for any number of rows: by people, all."""
+    begin = today(telemetry) - DAY
+    sql = telemetry.connection
+    sql.execute(
+        "insert into analytics_events (project_id, received_at, id, event, distinct_id, properties) "
+        "select %s, %s + n, 'evt_' || n, case when n %% 10 = 0 then %s else 'other' end, 'p' || n %% 300, '{}' "
+        "from generate_series(1, 20000) n",
+        (PROJECT, begin, STEPS[0]),
+    )
+    sql.execute("analyze analytics_events")
+    for _ in range(8):
+        counted = sql.execute(
+            "select ordered_funnel(project => %s, steps => %s, since => %s, until => %s, most_rows => 1000000)",
+            (PROJECT, list(STEPS), begin, begin + DAY),
+        ).fetchone()
+        assert counted == ([30, 0, 0, 0],)
+    sql.execute("select pg_stat_force_next_flush()")
+    by_people = (
+        "select coalesce(sum(s.idx_scan), 0)::bigint from pg_stat_user_indexes s join pg_index i using (indexrelid) "
+        "where s.relname like 'analytics_events%' and pg_get_indexdef(i.indexrelid) like '%(project_id, distinct_id,%'"
+    )
+    assert sql.execute(by_people).fetchone() == (0,)

@@ -4,9 +4,14 @@
 --
 -- One person's events follow one another, so that one pass is enough: whoever is at step n moves on at the first event
 -- of step n + 1, and no other choice of events leads further.
+--
+-- Planned anew for each call: a plan for any number of rows, which a session would keep from its sixth call on, takes
+-- `most_rows` for few and reads all events of the project in the order of its people.
 create or replace function ordered_funnel(
     project text, steps text[], since bigint, until bigint, most_rows bigint
-) returns bigint[] language plpgsql stable as $body$
+) returns bigint[] language plpgsql stable
+set plan_cache_mode = force_custom_plan
+as $body$
 declare
     reached  bigint[] := array_fill(0::bigint, array[cardinality(steps)]);
     person   text;
