@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from scripts.bench import commands, history, processes, readings, telemetry
 from scripts.bench.figures import Figures, console
-from scripts.bench.intake import namereads
+from scripts.bench.intake import answers, namereads
 from scripts.load import worlds
 
 
@@ -55,6 +55,9 @@ PARTS = {
     "metadata": Part(
         lambda figures, world, asked: readings.measure_names(figures, world, asked.named_events), "metadata"
     ),
+    "answers": Part(
+        lambda figures, world, asked: readings.measure_answers(figures, world, asked.answered_events), "answers"
+    ),
     "lists": Part(lambda figures, world, asked: readings.measure_lists(figures, world, asked.lists_share), "caselists"),
     "public": Part(
         lambda figures, world, asked: readings.measure_public_query(figures, world, asked.seconds), "public"
@@ -75,6 +78,7 @@ def main() -> int:
     parser.add_argument("--growth-events", type=int, default=1_000_000)
     parser.add_argument("--lists-share", type=float, default=1.0, help="of the promised number of cases and errors")
     parser.add_argument("--named-events", type=int, default=namereads.EVENTS)
+    parser.add_argument("--answered-events", type=int, default=answers.EVENTS)
     parser.add_argument("--deletion-rows", type=int, default=1_000_000)
     asked = parser.parse_args()
     if unknown := set(asked.parts) - PARTS.keys():

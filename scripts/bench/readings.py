@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scripts.bench.figures import Figures, console
-from scripts.bench.intake import backtests, caselists, namereads
+from scripts.bench.intake import answers, backtests, caselists, namereads
 from scripts.bench.work import controls, endings, publicreads
 from scripts.load import worlds
 
@@ -60,6 +60,15 @@ def measure_names(figures: Figures, world: worlds.World, events: int) -> None:
     slowest = max(found, key=lambda timed: timed.p95)
     name = f"p95 of names and keys of {events:,} events ({slowest.name})"
     figures.add(name, slowest.p95, "ms", yardstick=namereads.PROMISED, promised=1, most=True)
+
+
+def measure_answers(figures: Figures, world: worlds.World, events: int) -> None:
+    """Ask for a trend and for a funnel in a project with very many events, and by hand."""
+    for sides in answers.measure(world, events):
+        name = f"p95 of {sides.question} over {sides.matching:,} of {events:,} events"
+        figures.add(name, sides.http, "ms", yardstick=answers.PROMISED, promised=1, most=True)
+        name = f"{sides.question} over HTTP, to SQL by hand"
+        figures.add(name, sides.http, "ms", yardstick=sides.hand, promised=answers.TO_HAND, most=True)
 
 
 def measure_public_query(figures: Figures, world: worlds.World, seconds: float) -> None:
