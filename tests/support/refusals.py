@@ -84,15 +84,15 @@ def judge(status: int, error: Mapping[str, Any]) -> None:
 
 
 def see(answer: httpx2.Response) -> None:
-    """Hook of a client: judge a refusal with a JSON body."""
-    if answer.headers.get("content-type", "").startswith("application/json"):
+    """Hook of a client: judge the answer, unless it is written in the form of a foreign protocol."""
+    if answer.status_code == 409:
         answer.read()
         see_body(answer)
 
 
 def see_body(answer: httpx2.Response) -> None:
-    """Judge the error in a JSON answer, unless it is written in the form of a foreign protocol."""
-    if answer.status_code != 409:
+    """Judge the error of a 409 that has been read, unless it is written in the form of a foreign protocol."""
+    if answer.status_code != 409 or not answer.headers.get("content-type", "").startswith("application/json"):
         return
     body = answer.json()
     error = body.get("error") if isinstance(body, dict) else None
