@@ -209,3 +209,19 @@ def test_a_resource_keeps_its_name_across_rooms() -> None:
         if other != one and other.startswith(one) and other[len(one)] != "_"
     }
     assert twice == set()
+
+
+UNJUDGED = {
+    "tests/support/seen.py",
+    "tests/deploy/test_monitoring.py",  # speaks to Prometheus
+    "tests/clients/test_payments.py",  # to a stand-in for the payment provider
+    "tests/service/http/edge/test_pipeline.py",  # to operations of its own, which no document has
+    "tests/service/eventstore/test_upgrades.py",  # to an old database, with answers that an old release stored
+}
+
+
+def test_every_client_judges_what_it_is_answered() -> None:
+    """The served schemas are held by all answers of the suite, so clients come from `tests/support/seen.py`."""
+    made = re.compile(r"\bhttpx2\.(Async)?Client\(")
+    makers = {str(file.relative_to(ROOT)) for file in (ROOT / "tests").rglob("*.py") if made.search(file.read_text())}
+    assert makers == UNJUDGED

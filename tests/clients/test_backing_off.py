@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import psycopg
 import pytest
 
 from service.eventstore.declare import names
 from tests.clients.test_generators import HERE, MODULES, SCRIPTS, pytestmark, run
+from tests.support import seen
 from tests.support.accounts import create_project, sign_in
 from tests.support.cluster import TestCluster
 from tests.support.rounds import wait_until
@@ -74,7 +74,7 @@ def exhausted(
     def use_up() -> None:
         head, filler = {"authorization": f"Bearer {project['dsn']}"}, {"event": "$filler", "distinct_id": "x"}
         until = time.monotonic() + SECONDS
-        with httpx2.Client(base_url=server.base_url, headers=head) as client:
+        with seen.client(server.base_url, headers=head) as client:
             while not stop.is_set() and not enough() and time.monotonic() < until:
                 if client.post("/v1/analytics/", json=filler).status_code == 429:
                     began.set()

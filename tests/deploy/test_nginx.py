@@ -21,6 +21,7 @@ from cryptography.x509.oid import NameOID
 
 from service.http.edge.routes import all_endpoints, bind
 from tests.deploy.programs import program
+from tests.support import seen
 from tests.support.accounts import create_project, sign_in
 from tests.support.server import ServerHandle, free_port
 
@@ -71,7 +72,7 @@ def proxied(server: ServerHandle, tmp_path_factory: pytest.TempPathFactory) -> I
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
-    with httpx2.Client(base_url=f"https://127.0.0.1:{secure}", verify=context, timeout=20) as client:
+    with seen.client(f"https://127.0.0.1:{secure}", verify=context, timeout=20) as client:
         for _ in range(200):
             with suppress(httpx2.HTTPError):
                 client.get("/health/live")

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-import httpx2
-
 from service.auth.principals import PrincipalKind as Kind
 from service.auth.secrets import alias_of
 from service.http.edge.declare.operations import Operation
+from tests.support import seen
 from tests.support.accounts import create_credential, create_project, sign_in
 from tests.support.server import ServerHandle
 
@@ -58,7 +57,7 @@ STRONGEST = (
 
 def make_callers(server: ServerHandle) -> Callers:
     """Sign two people in, create a project for each, and credentials for the first project."""
-    with httpx2.Client(base_url=server.base_url, timeout=20) as client:
+    with seen.client(server.base_url, timeout=20) as client:
         owner, stranger = (sign_in(client, server.internal_token) for _ in range(2))
         project, foreign = create_project(client, owner), create_project(client, stranger)
         runner = create_credential(client, owner, project["id"], "automation_runner", automation_id=AUTOMATION)

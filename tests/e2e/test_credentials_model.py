@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import httpx2
 import psycopg
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule, run_state_machine_as_test
 
+from tests.support import seen
 from tests.support.server import ServerHandle
 
 LIFETIMES = [300, 900, 86_400]
@@ -46,7 +46,7 @@ class Credentials(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.client = httpx2.Client(base_url=self.server.base_url, timeout=20)
+        self.client = seen.client(self.server.base_url, timeout=20)
         self.database = psycopg.connect(self.server.database_url or "", autocommit=True)
         started = self.call("POST", "/v1/auth/device", None, {})
         identity = {"provider": "email", "subject": started["user_code"], "email": "model@example.com"}

@@ -129,8 +129,7 @@ def run(server: ServerHandle) -> Iterator[Callable[[Callable[[World], Awaitable[
 
 
 async def _client(server: ServerHandle) -> httpx2.AsyncClient:
-    hooks = {"response": [seen.see_later]}
-    return httpx2.AsyncClient(base_url=server.base_url, timeout=30, event_hooks=hooks)
+    return seen.async_client(server.base_url, timeout=30)
 
 
 async def reach(world: World, situation: str) -> tuple[HttpDriver, model.Model]:

@@ -13,6 +13,7 @@ import httpx2
 import pytest
 import pytest_asyncio
 
+from tests.support import seen
 from tests.support.api import World, ok
 from tests.support.cluster import TestCluster
 from tests.support.onboarding import Onboarding, onboard
@@ -39,7 +40,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory, cluster: TestCluster) -> I
 
 @pytest_asyncio.fixture
 async def worlds(servers: list[ServerHandle]) -> AsyncIterator[list[World]]:
-    clients = [httpx2.AsyncClient(base_url=server.base_url, timeout=30) for server in servers]
+    clients = [seen.async_client(server.base_url, timeout=30) for server in servers]
     yield [World(client, server) for client, server in zip(clients, servers, strict=True)]
     for client in clients:
         await client.aclose()

@@ -14,6 +14,7 @@ import httpx2
 import psutil
 import psycopg
 
+from tests.support import seen
 from tests.support.accounts import bearer, create_project, sign_in
 from tests.support.ingest import check_books
 from tests.support.server import ServerHandle
@@ -30,7 +31,7 @@ class Client:
 
     def __init__(self, number: int, base_url: str, dsn: str) -> None:
         self.number = number
-        self.http = httpx2.AsyncClient(base_url=base_url, headers=bearer(dsn), timeout=8)
+        self.http = seen.async_client(base_url, headers=bearer(dsn), timeout=8)
         self.acknowledged: dict[str, str] = {}  # the record's own name -> the id it was given
         self.unknown: list[str] = []
         self.refused = 0
@@ -66,7 +67,7 @@ class Exporter:
 
     def __init__(self, number: int, base_url: str, dsn: str) -> None:
         self.number = number
-        self.http = httpx2.AsyncClient(base_url=base_url, headers=bearer(dsn), timeout=8)
+        self.http = seen.async_client(base_url, headers=bearer(dsn), timeout=8)
         self.acknowledged: list[str] = []
         self.repeats = 0
 

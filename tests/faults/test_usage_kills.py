@@ -20,6 +20,7 @@ import psycopg
 from service.ingest.kept.checks import COUNTERS, check_counters
 from tests.faults.test_ingest_kills import kill_api
 from tests.service.http.cases.test_otlp import AS_PROTOBUF, export
+from tests.support import seen
 from tests.support.accounts import bearer, create_project, sign_in
 from tests.support.posthog import CAPTURED, EXCEPTION, batch, event
 from tests.support.sentry import PYTHON_EVENT, of_event
@@ -119,7 +120,7 @@ class Client:
 
     def __init__(self, base_url: str, door: str, made: Made) -> None:
         self.door, self.made = door, made
-        self.http = httpx2.AsyncClient(base_url=base_url, timeout=8)
+        self.http = seen.async_client(base_url, timeout=8)
         self.names: list[str] = []
         self.lost = 0
 

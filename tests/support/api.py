@@ -154,6 +154,5 @@ async def at_once(number: int, work: Callable[[int], Awaitable[Any]]) -> list[An
 async def world(server: Any) -> AsyncIterator[World]:
     """A running service, seen from outside."""
     limits = httpx2.Limits(max_connections=64)
-    hooks = {"response": [seen.see_later]}
-    async with httpx2.AsyncClient(base_url=server.base_url, timeout=30, limits=limits, event_hooks=hooks) as client:
+    async with seen.async_client(server.base_url, timeout=30, limits=limits) as client:
         yield World(client, server)

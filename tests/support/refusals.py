@@ -83,13 +83,6 @@ def judge(status: int, error: Mapping[str, Any]) -> None:
         assert told == (error["code"] in STATE_DECIDES), error
 
 
-def see(answer: httpx2.Response) -> None:
-    """Hook of a client: judge the answer, unless it is written in the form of a foreign protocol."""
-    if answer.status_code == 409:
-        answer.read()
-        see_body(answer)
-
-
 def see_body(answer: httpx2.Response) -> None:
     """Judge the error of a 409 that has been read, unless it is written in the form of a foreign protocol."""
     if answer.status_code != 409 or not answer.headers.get("content-type", "").startswith("application/json"):

@@ -1,7 +1,7 @@
 """The two rules of every answer that the tests of the interface see, whichever test provoked it.
 
-A JSON answer fits the served schema of its operation and status, and a 409 tells the steps that are left (G-178). The
-clients of the tests carry these hooks.
+A JSON answer fits the served schema of its operation and status, and a 409 tells the steps that are left (G-178). Every
+client that speaks to a service of ours is made here (`tests/test_rooms.py` holds that), so nobody has to ask for it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,23 @@ OUTSIDE = {TEST_CLOCK_PATH}
 """Paths that the document leaves out."""
 
 
-async def see_later(answer: httpx2.Response) -> None:
-    """Hook of a client. Reads the answer, and fails the test if it breaks a rule."""
+def client(base_url: str, **more: Any) -> httpx2.Client:
+    """A client of a service of ours that judges its answers, with what httpx2 takes else."""
+    return httpx2.Client(base_url=base_url, event_hooks={"response": [_see]}, **more)
+
+
+def async_client(base_url: str, **more: Any) -> httpx2.AsyncClient:
+    """The same for coroutines."""
+    return httpx2.AsyncClient(base_url=base_url, event_hooks={"response": [_see_later]}, **more)
+
+
+def _see(answer: httpx2.Response) -> None:
+    if _is_judged(answer):
+        answer.read()
+        judge(answer)
+
+
+async def _see_later(answer: httpx2.Response) -> None:
     if _is_judged(answer):
         await answer.aread()
         judge(answer)

@@ -17,7 +17,7 @@ import httpx2
 import psutil
 import pytest
 
-from tests.support import refusals
+from tests.support import seen
 from tests.support.cluster import TestCluster
 
 START_SECONDS = 30.0
@@ -116,9 +116,7 @@ class ServerHandle:
     def client(self, key: str | None = None) -> httpx2.Client:
         """A client of this server, with an API key or other bearer secret when given."""
         headers = {"authorization": f"Bearer {key}"} if key else {}
-        return httpx2.Client(
-            base_url=self.base_url, headers=headers, timeout=20, event_hooks={"response": [refusals.see]}
-        )
+        return seen.client(self.base_url, headers=headers, timeout=20)
 
     def advance(self, seconds: int) -> None:
         """Move the test clock forward."""

@@ -12,6 +12,7 @@ import psycopg
 
 from service.accounts.commands import operator as admin
 from statemachines.accounts.membership import Role
+from tests.support import seen
 from tests.support.api import Person
 from tests.support.history import Op
 from tests.support.plans import plan_body
@@ -59,7 +60,7 @@ async def twins(stage: Stage, *, keys: int, gaps: tuple[float, float], kills: in
 
     limits = httpx2.Limits(max_connections=64, max_keepalive_connections=64)
     async with (
-        httpx2.AsyncClient(base_url=stage.base_url, timeout=TIMEOUT, limits=limits) as client,
+        seen.async_client(stage.base_url, timeout=TIMEOUT, limits=limits) as client,
         stage.struck(lambda: stage.kill_api(everyone=random.random() < 0.3), gaps),
     ):
         writer = stage.writer(client)

@@ -26,7 +26,7 @@ import psycopg
 from scripts.load.worlds import plan
 from service.eventstore.history.audit import check_history, check_projection
 from service.registry import read_models
-from tests.support import nextrelease
+from tests.support import nextrelease, seen
 from tests.support.accounts import bearer, create_project, sign_in
 from tests.support.server import ServerHandle
 from tests.torture.runs import Size, Theatre
@@ -122,7 +122,7 @@ class SideBySide:
 
     async def _report(self, release: Release) -> None:
         """Report errors, some of which the clients of the other release report too."""
-        async with httpx2.AsyncClient(base_url=release.server.base_url, timeout=10) as client:
+        async with seen.async_client(release.server.base_url, timeout=10) as client:
             while True:
                 name, project = self._name(), random.choice(self.projects)
                 word = random.choice("abcdefgh")
@@ -133,7 +133,7 @@ class SideBySide:
 
     async def _replan(self, release: Release) -> None:
         """Replace the plan of any project, whoever planned it last, in turns with the other release."""
-        async with httpx2.AsyncClient(base_url=release.server.base_url, headers=bearer(self.key), timeout=10) as client:
+        async with seen.async_client(release.server.base_url, headers=bearer(self.key), timeout=10) as client:
             while True:
                 name, project = self._name(), random.choice(self.projects)
                 path = f"/v1/projects/{project['id']}/onboarding"

@@ -16,6 +16,7 @@ import psutil
 import psycopg
 
 from service.registry import registry
+from tests.support import seen
 from tests.support.api import World
 from tests.support.history import Journal, check_all
 from tests.support.server import ServerHandle
@@ -123,7 +124,7 @@ class Stage:
             return passed >= longest(seconds) or (passed >= seconds and enough())
 
         limits = httpx2.Limits(max_connections=clients, max_keepalive_connections=clients)
-        async with httpx2.AsyncClient(base_url=self.base_url, timeout=TIMEOUT, limits=limits) as client:
+        async with seen.async_client(self.base_url, timeout=TIMEOUT, limits=limits) as client:
             writer = self.writer(client)
 
             async def take_turns(number: int) -> None:
@@ -167,7 +168,7 @@ class Stage:
 @asynccontextmanager
 async def stage(server: ServerHandle, url: str, *, registers: int, base_url: str | None = None) -> AsyncIterator[Stage]:
     """Prepare the storm on a running service."""
-    async with httpx2.AsyncClient(base_url=server.base_url, timeout=30) as client:
+    async with seen.async_client(server.base_url, timeout=30) as client:
         server_url, server.database_url = server.database_url, url
         world = World(client, server)
         yield Stage(server, url, world, await make_registers(world, registers), base_url or server.base_url)

@@ -20,6 +20,7 @@ from service.process.assembly import make_services
 from service.registry import read_models
 from service.settings import Settings, load_settings
 from tests.service.http.edge.toy_api import running
+from tests.support import seen
 from tests.support.accounts import bearer, identity
 from tests.support.cluster import TestCluster
 from tests.support.server import ENCRYPTION_KEY, SIGNING_KEY
@@ -47,7 +48,7 @@ async def service_on(settings: Settings) -> AsyncIterator[httpx2.AsyncClient]:
     """The whole API in this process."""
     edge = create_app(lambda: make_services(settings))
     transport = httpx2.ASGITransport(edge)
-    async with running(edge), httpx2.AsyncClient(transport=transport, base_url="http://service") as client:
+    async with running(edge), seen.async_client("http://service", transport=transport) as client:
         yield client
 
 

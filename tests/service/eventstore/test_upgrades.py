@@ -89,7 +89,8 @@ class Old:
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         if secret is not None:
             sent |= bearer(secret)
-        with self.server.client() as client:
+        # A stored answer has the form of the release that gave it, so the served schema does not judge here.
+        with httpx2.Client(base_url=self.server.base_url, timeout=20) as client:
             return checked(client.request(method, path, json=body, headers=sent))
 
 

@@ -314,9 +314,8 @@ def problems_of(url: str) -> list[str]:
 async def open_arena(scene: HttpScene, servers: Sequence[ServerHandle]) -> AsyncIterator[Arena]:
     """Connect callers to both processes."""
     limits = httpx2.Limits(max_connections=64, max_keepalive_connections=64)
-    hooks = {"response": [seen.see_later]}
     async with (
-        httpx2.AsyncClient(base_url=servers[0].base_url, timeout=15, limits=limits, event_hooks=hooks) as first,
-        httpx2.AsyncClient(base_url=servers[1].base_url, timeout=15, limits=limits, event_hooks=hooks) as second,
+        seen.async_client(servers[0].base_url, timeout=15, limits=limits) as first,
+        seen.async_client(servers[1].base_url, timeout=15, limits=limits) as second,
     ):
         yield Arena(scene, servers, [first, second])

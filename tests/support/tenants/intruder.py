@@ -22,6 +22,7 @@ from service.auth import secrets as auth_secrets
 from service.auth.principals import PrincipalKind as Kind
 from service.auth.secrets import SecretKind
 from service.http.edge.declare.operations import Operation
+from tests.support import seen
 from tests.support.tenants.recording import ID, Exchange, Got, Place, Recorder, Sent
 
 ABSENT = {
@@ -128,7 +129,7 @@ class Intruder(Recorder):
         self.attempts: list[Attempt] = []
         self.harm: list[str] = []
         self._grown = grown
-        self._client = httpx2.Client(base_url="http://unused")
+        self._client = seen.client("http://unused")
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         """Try all variants of the request at this place of the tour, then send the intruder's own."""

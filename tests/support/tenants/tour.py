@@ -33,7 +33,7 @@ from scripts.load.automation_world import (
 from service.auth.principals import PrincipalKind
 from service.http.edge.routes import built_endpoints
 from statemachines.contracts.playbook import assemble_entry, find_template
-from tests.support import accounts
+from tests.support import accounts, seen
 from tests.support.playbook_samples import AUTO_MERGE, REVIEW, assertions_of, bindings_of
 from tests.support.server import ServerHandle
 from tests.support.tenants.asking import ask_questions
@@ -50,7 +50,7 @@ class Tenant(worlds.Service):
     def __init__(self, server: ServerHandle, transport: httpx2.BaseTransport, name: str) -> None:
         assert server.database_url is not None
         super().__init__(server.port, server.database_url, server.internal_token, server.test_token)
-        self.client = httpx2.Client(base_url=server.base_url, transport=transport, timeout=20)
+        self.client = seen.client(server.base_url, transport=transport, timeout=20)
         self.name = name
         self.secrets: dict[str, str] = {}
         self._operator = server

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import httpx2
@@ -50,3 +51,19 @@ async def test_a_failed_read_records_nothing(world: World, provider: FakeProvide
     provider.tables[COUNT] = [[1, 1]]
     assert not ok(await send(onb, f"{path}/{made['id']}/evaluate", None, "k"))["triggered"]
     assert ok(await send(onb, f"{path}/preview", BODY | {"days": 1}, "k"))["triggered_count"] == 0
+
+
+async def test_a_silent_provider_is_504_and_records_nothing(world: World, provider: FakeProvider) -> None:
+    """Given up after ten seconds (G-151), with the verdict as it was."""
+    onb = await onboard(world)
+    await connect(onb, provider)
+    path = f"/v1/projects/{onb.project_id}/alerts"
+    made = ok(await onb.owner.post(path, BODY), 201)
+    done = threading.Event()
+    provider.fail[QUERY] = lambda _: done.wait(30)
+    answer = await send(onb, f"{path}/{made['id']}/evaluate")
+    done.set()
+    assert answer.status_code == 504, answer.text
+    assert answer.json()["error"]["code"] == "upstream_timeout"
+    assert ok(await onb.owner.get(f"{path}/{made['id']}"))["status"] == "created"
+    assert await world.sql("select topic from events where stream_id = %s", made["id"]) == [("alert.created.v1",)]

@@ -7,10 +7,10 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-import httpx2
 import pytest
 import pytest_asyncio
 
+from tests.support import seen
 from tests.support.api import World, at_once, ok, refused
 from tests.support.cluster import TestCluster
 from tests.support.onboarding import Onboarding, onboard
@@ -57,7 +57,7 @@ def bare(server: ServerHandle, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 @pytest_asyncio.fixture
 async def world(server: ServerHandle) -> Any:
-    async with httpx2.AsyncClient(base_url=server.base_url, timeout=30) as client:
+    async with seen.async_client(server.base_url, timeout=30) as client:
         yield World(client, server)
 
 
@@ -297,7 +297,7 @@ async def test_a_provider_that_fails(world: World, provider: FakeProvider) -> No
 async def test_without_configuration(world: World, bare: ServerHandle) -> None:
     """An operator who has configured no provider: 503, and what to set (G-022)."""
     onb = await onboard(world)
-    async with httpx2.AsyncClient(base_url=bare.base_url, timeout=30) as client:
+    async with seen.async_client(bare.base_url, timeout=30) as client:
         headers = {"authorization": f"Bearer {onb.owner.secret}"}
         answer = await client.post(START, json={"project_id": onb.project_id}, headers=headers)
         error = refused(answer, 503, "service_unavailable")
@@ -441,7 +441,7 @@ async def test_a_connection_outlives_its_configuration_as_a_failure(
     """With the adapter's settings gone, reads of a connected project fail; they never turn into local ones."""
     onb, begun = await proving(world, provider)
     await onb.exercise(begun)
-    async with httpx2.AsyncClient(base_url=bare.base_url, timeout=30) as client:
+    async with seen.async_client(bare.base_url, timeout=30) as client:
         headers = {"authorization": f"Bearer {onb.owner.secret}", "if-match": begun["state"]["etag"]}
         owed = ok(await client.post(f"{onb.path}/verify", headers=headers))["remaining"]
     assert owed["analytics"]["blockers"] == ["analytics_read_failed"]

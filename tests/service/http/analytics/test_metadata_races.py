@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-import httpx2
 import pytest
 import pytest_asyncio
 
 from service.analytics.metadata.types import MOST_KEYS, MOST_NAMES
+from tests.support import seen
 from tests.support.api import Api, World, ok
 from tests.support.server import ServerHandle
 
@@ -29,8 +29,8 @@ def second(server: ServerHandle, tmp_path_factory: pytest.TempPathFactory) -> It
 @pytest_asyncio.fixture
 async def worlds(server: ServerHandle, second: ServerHandle) -> AsyncIterator[list[World]]:
     async with (
-        httpx2.AsyncClient(base_url=server.base_url, timeout=30) as one,
-        httpx2.AsyncClient(base_url=second.base_url, timeout=30) as other,
+        seen.async_client(server.base_url, timeout=30) as one,
+        seen.async_client(second.base_url, timeout=30) as other,
     ):
         yield [World(one, server), World(other, second)]
 

@@ -19,6 +19,7 @@ from service.billing.payments import Payments
 from service.billing.reconciling import reconcile
 from service.eventstore.history.rebuild import rebuild
 from service.settingvalues import PLANS, plans
+from tests.support import seen
 from tests.support.api import Person, World, at_once, ok, refused
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
 from tests.support.cluster import TestCluster
@@ -68,7 +69,7 @@ def provider(running: FakePayments) -> FakePayments:
 @pytest_asyncio.fixture
 async def bare(shared_server: ServerHandle) -> Any:
     """A service in whose settings there is no provider."""
-    async with httpx2.AsyncClient(base_url=shared_server.base_url, timeout=30) as client:
+    async with seen.async_client(shared_server.base_url, timeout=30) as client:
         yield World(client, shared_server)
 
 

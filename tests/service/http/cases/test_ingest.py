@@ -11,6 +11,7 @@ import httpx2
 import pytest
 
 from service.packing import unpack
+from tests.support import seen
 from tests.support.api import World, at_once, ok, refused, without_request_id
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
 from tests.support.cluster import TestCluster
@@ -306,7 +307,7 @@ def adjusted(cluster: TestCluster, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 async def test_an_operator_may_hide_more_names(adjusted: ServerHandle):
-    async with httpx2.AsyncClient(base_url=adjusted.base_url, timeout=30) as client:
+    async with seen.async_client(adjusted.base_url, timeout=30) as client:
         world = World(client, adjusted)
         made = await (await world.sign_in()).create_project()
         body = {**EVENT, "properties": {"cardNumber": "4111", "number": 1, "License_Plate": "B"}}
@@ -418,7 +419,7 @@ async def test_deploys_stay_strict(world: World, project):
 
 async def test_errors_without_end_are_one_case_of_the_hour(adjusted: ServerHandle):
     """The limit is a setting; the list, the page and the project's health show what it came to (G-136)."""
-    async with httpx2.AsyncClient(base_url=adjusted.base_url, timeout=30) as client:
+    async with seen.async_client(adjusted.base_url, timeout=30) as client:
         world = World(client, adjusted)
         owner = await world.sign_in()
         made = await owner.create_project()
@@ -504,7 +505,7 @@ async def test_two_processes_open_one_case(world: World, project, server_factory
     _, made, dsn = project
     right = server_factory(database_url=world.server.database_url)
     limits = httpx2.Limits(max_connections=64)
-    async with httpx2.AsyncClient(base_url=right.base_url, timeout=30, limits=limits) as other:
+    async with seen.async_client(right.base_url, timeout=30, limits=limits) as other:
         sides = [dsn, World(other, right).having(made["dsn"])]
         for turn in range(12):
             body = {"message": f"race {'abcdefghijkl'[turn]} happened"}

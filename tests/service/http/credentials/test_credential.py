@@ -6,13 +6,13 @@ import asyncio
 from collections import Counter
 from typing import Any
 
-import httpx2
 import pytest
 
 from service.accounts.commands import operator as admin
 from service.ids import new_id
 from statemachines.accounts.membership import Role
 from statemachines.credentials.credential import SCOPES
+from tests.support import seen
 from tests.support.api import World, at_once, ok, refused, without_request_id
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
 
@@ -301,7 +301,7 @@ async def test_a_credential_opens_its_own_project_only(world: World):
 async def test_an_end_in_one_process_holds_in_the_others(server_factory: Any):
     """Two processes serve; whichever answers next, what has ended is nobody's, to reads and to commands."""
     server = server_factory(env={"SERVICE_WORKERS": "2"})
-    async with httpx2.AsyncClient(base_url=server.base_url, timeout=30) as client:
+    async with seen.async_client(server.base_url, timeout=30) as client:
         world = World(client, server)
         for turn in range(5):
             owner, helper = await world.sign_in(f"owner-{turn}"), await world.sign_in(f"owner-{turn}")

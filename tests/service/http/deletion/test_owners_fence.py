@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 
-import httpx2
 import pytest
 import pytest_asyncio
 
 from service.accounts.commands import operator as admin
 from statemachines.accounts.membership import Role
+from tests.support import seen
 from tests.support.api import Person, World, ok, refused
 from tests.support.cluster import TestCluster
 from tests.support.ending import problems
@@ -40,7 +40,7 @@ def idle(cluster: TestCluster, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 @pytest_asyncio.fixture
 async def world(idle: ServerHandle) -> AsyncIterator[World]:
-    async with httpx2.AsyncClient(base_url=idle.base_url, timeout=30) as client:
+    async with seen.async_client(idle.base_url, timeout=30) as client:
         yield World(client, idle)
 
 

@@ -16,6 +16,7 @@ from service.http.edge.admission.in_flight import InFlight
 from service.http.edge.answer.errors import RateLimited
 from tests.service.http.edge.fakes import PROJECT
 from tests.service.http.edge.toy_api import THING, Toy, serving
+from tests.support import seen
 from tests.support.accounts import bearer, create_project, sign_in
 from tests.support.server import ServerFactory
 
@@ -132,7 +133,7 @@ async def test_requests_that_wait_for_the_database(server_factory: ServerFactory
         busy, other = (sign_in(setup, server.internal_token, name) for name in ("busy", "other"))
         dsn = create_project(setup, other)["dsn"]
         cases = f"/v1/projects/{create_project(setup, busy)['id']}/cases"
-    async with httpx2.AsyncClient(base_url=server.base_url, timeout=20) as client:
+    async with seen.async_client(server.base_url, timeout=20) as client:
 
         async def ask(secret: str, path: str = cases) -> Any:
             return await client.get(path, headers=bearer(secret))

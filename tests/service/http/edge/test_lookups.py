@@ -25,6 +25,7 @@ from service.process.assembly import make_services
 from service.settings import load_settings
 from statemachines.credentials.credential import RUNNER
 from tests.service.http.edge.toy_api import running
+from tests.support import seen
 from tests.support.api import Api, World, ok, without_request_id
 
 OPERATIONS = [
@@ -78,7 +79,7 @@ async def asked(database_url: str) -> AsyncIterator[Asked]:
     services = make_services(load_settings(env))
     edge = create_app(lambda: services)
     transport = httpx2.ASGITransport(edge)
-    async with running(edge), httpx2.AsyncClient(transport=transport, base_url="http://here") as client:
+    async with running(edge), seen.async_client("http://here", transport=transport) as client:
         world = World(client, SimpleNamespace(internal_token=token, test_token=None, database_url=database_url))
         person = await world.sign_in()
         mine = await person.create_project()

@@ -26,6 +26,7 @@ from service.http.edge.document.schema_filters import operations, select
 from service.http.edge.routes import all_endpoints, bind
 from tests.service.http.edge.fakes import fake_services
 from tests.service.http.edge.toy_api import running
+from tests.support import seen
 
 ROOT = Path(__file__).parents[4]
 BASE = "https://service.example"
@@ -38,7 +39,7 @@ OPERATIONS = {(method.upper(), path): operation for path, method, operation in o
 async def api() -> AsyncIterator[httpx2.AsyncClient]:
     """The whole route table without a database: enough for what is public."""
     edge = create_app(lambda: fake_services(base_url=BASE, deploy_sha=SHA, test_clock=False))
-    async with running(edge), httpx2.AsyncClient(transport=httpx2.ASGITransport(edge), base_url=BASE) as client:
+    async with running(edge), seen.async_client(BASE, transport=httpx2.ASGITransport(edge)) as client:
         yield client
 
 
@@ -480,7 +481,7 @@ async def test_root(api: httpx2.AsyncClient) -> None:
 
 async def test_a_commit_that_nobody_named_is_unknown() -> None:
     edge = create_app(lambda: fake_services(base_url=BASE, deploy_sha=None, test_clock=False))
-    async with running(edge), httpx2.AsyncClient(transport=httpx2.ASGITransport(edge), base_url=BASE) as client:
+    async with running(edge), seen.async_client(BASE, transport=httpx2.ASGITransport(edge)) as client:
         assert (await client.get("/")).json()["deploy_sha"] == "unknown"
 
 

@@ -22,6 +22,7 @@ from service.process.assembly import make_services
 from service.settings import load_settings
 from statemachines.accounts.membership import Role
 from tests.service.http.edge.toy_api import running
+from tests.support import seen
 from tests.support.api import World, ok
 from tests.support.cluster import TestCluster
 from tests.support.ending import held_at_the_fence
@@ -73,14 +74,14 @@ def server(
 
 @pytest_asyncio.fixture
 async def equipped(server: ServerHandle) -> AsyncIterator[World]:
-    async with httpx2.AsyncClient(base_url=server.base_url, timeout=30) as client:
+    async with seen.async_client(server.base_url, timeout=30) as client:
         yield World(client, server)
 
 
 @pytest_asyncio.fixture
 async def bare(shared_server: ServerHandle) -> AsyncIterator[World]:
     """An installation that sells nothing and can be connected to no provider."""
-    async with httpx2.AsyncClient(base_url=shared_server.base_url, timeout=30) as client:
+    async with seen.async_client(shared_server.base_url, timeout=30) as client:
         yield World(client, shared_server)
 
 
@@ -194,7 +195,7 @@ async def test_a_provider_is_named_only_where_its_tokens_can_be_sealed(database_
     services = make_services(load_settings(env))
     edge = create_app(lambda: services)
     transport = httpx2.ASGITransport(edge)
-    async with running(edge), httpx2.AsyncClient(transport=transport, base_url="http://here") as client:
+    async with running(edge), seen.async_client("http://here", transport=transport) as client:
         told = {"internal_token": env["SERVICE_INTERNAL_TOKEN"], "test_token": None, "database_url": database_url}
         at = await begin(World(client, SimpleNamespace(**told)))
         steps = ok(await at.reader.get(f"{at.path}/next-steps"))["next_steps"]

@@ -14,6 +14,7 @@ from service.ids import new_id
 from statemachines.accounts.membership import Role
 from statemachines.projects import project
 from statemachines.projects.project import ProjectDeletionInProgress, decide_fence
+from tests.support import seen
 from tests.support.api import Person, World, at_once, ok, refused, without_request_id
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
 
@@ -342,10 +343,9 @@ async def test_a_test_run_makes_synthetic_projects(world: World):
 
 
 async def test_without_an_encryption_key_no_copy_is_kept(server_factory: Any):
-    import httpx2
 
     server = server_factory(env={"SERVICE_ENCRYPTION_KEY": "none"})
-    async with httpx2.AsyncClient(base_url=server.base_url, timeout=30) as client:
+    async with seen.async_client(server.base_url, timeout=30) as client:
         person = await World(client, server).sign_in()
         made = await person.create_project()
         path = f"/v1/projects/{made['id']}/dsn"

@@ -19,6 +19,7 @@ from tests.service.http.analytics.test_connection import provider as provider  #
 from tests.service.http.analytics.test_connection import running as running  # noqa: PLC0414
 from tests.service.http.analytics.test_connection import server as server  # noqa: PLC0414
 from tests.service.http.analytics.test_connection import world as world  # noqa: PLC0414
+from tests.support import seen
 from tests.support.api import Person, World, ok
 from tests.support.onboarding import Onboarding, onboard
 from tests.support.provider import FakeProvider
@@ -90,7 +91,7 @@ async def test_no_process_serves_what_has_ended(world: World, second: ServerHand
     project_id = (await owner.create_project())["id"]
     path = await publish(owner, project_id, cache_seconds=86_400)
     limits = httpx2.Limits(max_connections=16)
-    async with httpx2.AsyncClient(base_url=second.base_url, timeout=30, limits=limits) as other:
+    async with seen.async_client(second.base_url, timeout=30, limits=limits) as other:
         readers = [Reader(client, path) for client in (world.client, other) for _ in range(4)]
         for reader in readers:
             await asyncio.wait_for(reader.served.wait(), 10)
@@ -105,9 +106,9 @@ async def test_no_process_serves_what_has_ended(world: World, second: ServerHand
         assert ended is None or ended.status_code in {200, 202}
         for reader in readers:
             await reader.ended()
-    seen = [found for reader in readers for found in reader.seen]
-    assert {status for _, status in seen} == {200, 404}
-    assert [began - at for began, status in seen if status == 200 and began >= at] == []
+    found = [answer for reader in readers for answer in reader.seen]
+    assert {status for _, status in found} == {200, 404}
+    assert [began - at for began, status in found if status == 200 and began >= at] == []
 
 
 async def until_gauge(world: World, name: str, least: int) -> None:

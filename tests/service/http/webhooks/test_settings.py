@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import httpx2
 import pytest
 
 from tests.support import seen
@@ -18,8 +17,7 @@ from tests.support.listening import listening
 async def world_with(server_factory: Any, **env: str) -> AsyncIterator[World]:
     """A running service with other settings."""
     server = server_factory(env=env)
-    hooks = {"response": [seen.see_later]}
-    async with httpx2.AsyncClient(base_url=server.base_url, timeout=30, event_hooks=hooks) as client:
+    async with seen.async_client(server.base_url, timeout=30) as client:
         yield World(client, server)
 
 
