@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,10 +90,31 @@ def edges(machine: StateMachine[Any]) -> list[Edge]:
     return sorted(rows, key=lambda row: (order[row[0]], order[row[2]], row[1]))
 
 
-def mermaid(machine: StateMachine[Any]) -> str:
-    """A Mermaid state diagram; events between the same two statuses share an arrow."""
+def mermaid(machine: StateMachine[Any], path: Sequence[Edge] = ()) -> str:
+    """A Mermaid state diagram; events between the same two statuses share an arrow.
+
+    `path` is what each event of a stream did, from its first revision on. The statuses on it are drawn filled, the
+    last one strongly, and each topic carries the revisions at which it took an arrow.
+    """
+    taken: dict[Edge, list[str]] = {}
+    for revision, edge in enumerate(path, 1):
+        taken.setdefault(edge, []).append(f"r{revision}")
+
+    def label(source: str, topic: str, dest: str) -> str:
+        return " ".join([topic, *taken.get((source, topic, dest), ())])
+
     lines = ["stateDiagram-v2", f"    [*] --> {machine.initial.status.name}"]
-    lines += [f"    {source} --> {dest}: {'<br/>'.join(topics)}" for (source, dest), topics in _joined(machine).items()]
+    lines += [
+        f"    {source} --> {dest}: {'<br/>'.join(label(source, topic, dest) for topic in topics)}"
+        for (source, dest), topics in _joined(machine).items()
+    ]
+    if path:
+        on_path = {status for source, _, dest in path for status in (source, dest)}
+        now = path[-1][2]
+        passed = [name for name in machine.table.states if name in on_path and name != now]
+        lines += ["    classDef passed fill:#d6e4ff", "    classDef now fill:#2f6fed,color:#fff,stroke-width:3px"]
+        lines += [f"    class {','.join(passed)} passed"] if passed else []
+        lines += [f"    class {now} now"]
     return "\n".join(lines) + "\n"
 
 

@@ -12,7 +12,7 @@ import pytest_asyncio
 from eventsourcing.persistence import EventStore as LibraryStore
 
 from projections.kernel.projection import projection
-from service.cli.events import envelope
+from service.cli.events.printing import envelope
 from service.eventstore.declare.commands import Answer, Unit
 from service.eventstore.history.as_of import Mark, Past
 from service.eventstore.history.audit import check_history, check_projection

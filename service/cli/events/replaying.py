@@ -1,0 +1,253 @@
+"""Commands that fold streams: one to a moment, step by step or as a drawing, two moments compared, and all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+import msgspec
+
+from service.cli.events.group import events
+from service.cli.events.printing import print_event
+from service.cli.shared.common import MOST, connection, json_option, looking, print_json, progress, say, show
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from service.eventstore.history.as_of import Mark
+    from service.eventstore.history.stored import StoredEvent
+    from statemachines.kernel.machine import StateMachine
+
+CHANGED = ("member", "before", "after")
+FOUND = ("what", "project_id", "stream_id", "revision", "topic")
+ABSENT = "-"
+
+
+class Step(NamedTuple):
+    """An event of a stream, and the states before and after it."""
+
+    event: StoredEvent
+    before: Any
+    state: Any
+
+    @property
+    def edge(self) -> tuple[str, str, str]:
+        """The arrow that it took in the machine's diagram: source, topic and destination."""
+        return self.before.status.name, self.event.topic, self.state.status.name
+
+
+@events.command()
+@click.argument("stream_id")
+@click.option("--revision", type=click.IntRange(min=1, max=MOST), help="Stop after this revision.")
+@click.option("--as-of", metavar="MARK", help="State at revision r:12, position p:345 or time t:1700000000.")
+@click.option("--each", is_flag=True, help="Print the state after each event, one line each.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["json", "text", "mermaid"]),
+    default="json",
+    show_default=True,
+    help="JSON, the members that each event changed, or the machine's diagram with the path.",
+)
+def replay(stream_id: str, revision: int | None, as_of: str | None, each: bool, form: str) -> None:
+    """Fold a stream into its state and print it.
+
+    With --format text you see what each event changed, with --format mermaid the way through the machine's diagram.
+    """
+    if revision is not None and as_of is not None:
+        raise click.UsageError("--revision and --as-of exclude each other. Give one of them")
+    if each and form != "json":
+        raise click.UsageError(f"--each prints JSON. Leave out --format {form}, or --each")
+    mark = None if as_of is None else _mark(as_of, "--as-of")
+    with connection() as opened:
+        found = [event for event in _read(opened, stream_id) if revision is None or event.revision <= revision]
+        found = found if mark is None else _until(opened, mark, found)
+    if revision is not None and revision > found[-1].revision:
+        raise click.ClickException(f"The stream ends at revision {found[-1].revision}.")
+    machine = _machine_of(found[0])
+    if form == "mermaid":
+        from service.cli.machines import mermaid
+
+        say(mermaid(machine, [step.edge for step in _steps(machine, found)]))
+    elif form == "text":
+        for step in _steps(machine, found):
+            print_event(step.event, as_json=False)
+            for member, (before, after) in _changed(step.before, step.state).items():
+                say(f"    {member}: {_told(before)} -> {_told(after)}")
+    elif each:
+        for step in _steps(machine, found):
+            print_json({"topic": step.event.topic, **_document(step)})
+    else:
+        *_, last = _steps(machine, found)
+        print_json({"stream_id": stream_id, **_document(last)})
+
+
+@events.command()
+@click.argument("stream_id")
+@click.argument("from_mark", metavar="FROM")
+@click.argument("to_mark", metavar="TO")
+@json_option
+def diff(stream_id: str, from_mark: str, to_mark: str, as_json: bool) -> None:
+    """Compare the state of a stream at two moments.
+
+    FROM and TO are revisions r:12, positions p:345 or times t:1700000000. Prints each member that differs.
+    """
+    marks = [_mark(from_mark, "FROM"), _mark(to_mark, "TO")]
+    with connection() as opened:
+        found = _read(opened, stream_id)
+        sides = [_until(opened, mark, found) for mark in marks]
+    machine = _machine_of(found[0])
+    before, after = ([step.state for step in _steps(machine, side)][-1] for side in sides)
+    rows = [
+        {"member": member, "before": _told(old), "after": _told(new)}
+        for member, (old, new) in _changed(before, after).items()
+    ]
+    show(rows, CHANGED, as_json=as_json, empty="Nothing differs.")
+
+
+@events.command("replay-all")
+@json_option
+def replay_all(as_json: bool) -> None:
+    """Fold every stored stream with the code of this release: run it on a copy before you upgrade.
+
+    Exits with 0 without findings, 1 with findings, 4 when it could not look. `unreadable` is an event that this code
+    cannot fold, `not_allowed` one that the machine would refuse at its place today. Erased streams and those with
+    events of a later release are counted and passed over.
+    """
+    from service.eventstore.history.folding import fold_history
+    from service.registry import machines
+
+    streams = folded = later = erased = 0
+    findings: list[dict[str, Any]] = []
+    with looking(), connection() as opened, progress("Machines") as report:
+        for done, machine in enumerate(machines().values(), 1):
+            for stream in fold_history(opened, _checked(machine), tolerant=True):
+                streams += 1
+                folded += stream.events
+                later += stream.newer
+                erased += stream.row is None and not stream.newer and not stream.broken
+                if stream.broken:
+                    findings.append(_first_fault(opened, machine, *stream.name))
+            report(done, len(machines()))
+    if as_json:
+        print_json(
+            {"streams": streams, "events": folded, "of_later_releases": later, "erased": erased, "findings": findings}
+        )
+    else:
+        show(findings, FOUND, as_json=False, empty=f"Each of {streams} streams folds ({folded} events).")
+        if later or erased:
+            say(f"Passed over: {later} streams with events of a later release, {erased} that were erased.")
+    if findings:
+        raise SystemExit(1)
+
+
+def _mark(text: str, name: str) -> Mark:
+    from service.eventstore.history.as_of import parse_mark
+
+    try:
+        return parse_mark(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint=name) from None
+
+
+def _read(opened: psycopg.Connection[Any], stream_id: str) -> list[StoredEvent]:
+    """The events of a stream that is there and was not erased."""
+    from service.eventstore.history.stored import read_stream
+
+    found = read_stream(opened, stream_id)
+    if not found:
+        raise click.ClickException("There is no such stream.")
+    if any(event.payload is None for event in found):
+        raise click.ClickException("The payloads of this stream were erased with its project.")
+    return found
+
+
+def _until(opened: psycopg.Connection[Any], mark: Mark, found: list[StoredEvent]) -> list[StoredEvent]:
+    """The events that had happened at a mark: at least one."""
+    from service.eventstore.history.as_of import MarkAhead, until
+
+    try:
+        reached = until(opened, mark, found)
+    except MarkAhead as ahead:
+        raise click.ClickException(ahead.reason) from None
+    if not reached:
+        raise click.ClickException(f"The stream began after {mark.unit}:{mark.at}.")
+    return reached
+
+
+def _machine_of(event: StoredEvent) -> StateMachine[Any]:
+    from service.registry import machines
+
+    return machines()[event.kind]
+
+
+def _steps(machine: StateMachine[Any], found: list[StoredEvent]) -> Iterator[Step]:
+    """Fold events one by one."""
+    state = machine.initial
+    for event in found:
+        before, state = state, machine.evolve(state, event.recorded().event)
+        yield Step(event, before, state)
+
+
+def _document(step: Step) -> dict[str, Any]:
+    """A step for programs."""
+    return {"revision": step.event.revision, "state": msgspec.to_builtins(step.state)}
+
+
+def _changed(before: Any, after: Any) -> dict[str, tuple[Any, Any]]:
+    """Members of two states that differ; those of nested structs by their path. Lists count whole."""
+    old, new = _flat(msgspec.to_builtins(before)), _flat(msgspec.to_builtins(after))
+    names = [*new, *(name for name in old if name not in new)]
+    return {
+        name: (old.get(name, ABSENT), new.get(name, ABSENT))
+        for name in names
+        if old.get(name, ABSENT) != new.get(name, ABSENT)
+    }
+
+
+def _flat(value: dict[str, Any], path: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, inner in value.items():
+        flat |= _flat(inner, f"{path}{name}.") if isinstance(inner, dict) and inner else {path + name: inner}
+    return flat
+
+
+def _told(value: Any) -> str:
+    """A value on one line."""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _checked(machine: StateMachine[Any]) -> Any:
+    """A fold of a machine's streams that refuses what the machine would refuse today."""
+    from projections.kernel.projection import Projection, Table
+    from statemachines.kernel.machine import Recorded, apply
+
+    def fold(state: Any, recorded: Recorded) -> Any:
+        return apply(machine, machine.initial if state is None else state, recorded.event)
+
+    return Projection(Table(machine.kind, machine.state_type, ()), (machine.kind,), fold)
+
+
+def _first_fault(
+    opened: psycopg.Connection[Any], machine: StateMachine[Any], project_id: str, stream_id: str
+) -> dict[str, Any]:
+    """The first event of a stream that cannot be folded, or is not allowed."""
+    from service.eventstore.history.stored import read_stream
+    from statemachines.kernel.machine import permits
+
+    state, what = machine.initial, "unreadable"
+    event = None
+    for event in read_stream(opened, stream_id):
+        if event.project_id != project_id or event.payload is None:
+            continue
+        try:
+            decoded = event.recorded().event
+            if not permits(machine, state, decoded):
+                what = "not_allowed"
+                break
+            state = machine.evolve(state, decoded)
+        except Exception:  # noqa: BLE001 - whatever a payload that no release wrote makes of it
+            break
+    assert event is not None
+    return dict(zip(FOUND, (what, project_id, stream_id, event.revision, event.topic), strict=True))
