@@ -2,6 +2,10 @@
 
 A test makes the service call an address of somebody else's choice. So a process carries out few at a time, and a
 webhook one at a time and ten a minute, by whichever process. No connection to the database waits for the receiver.
+
+A keyed request names its delivery. While its test is under way, a twin is told that the key is in use, and for a
+minute after it, the twin is given its outcome. A request whose process died during the call is sent anew by a repeat,
+with the same delivery id: whether the receiver has taken the first one, nobody knows.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from schemas.webhooks.event import TEST, DeliveryBody
 from service.auth.refusals import Refusal
 from service.egress.guard import Guard
 from service.egress.reach import reach_of_webhooks
+from service.eventstore.declare.commands import KeyInProgress
 from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.store import EventStore
 from service.settings import Settings
@@ -25,8 +30,11 @@ A_MINUTE = 10
 LONGEST = 12
 """Seconds after which a test that was not ended, for its process died, keeps no other waiting."""
 UNLIMITED = 1_000_000
+KEPT = 60
+"""Seconds for which a twin is given the outcome of a test that has ended."""
 
 _BEGIN = load_sql("webhooks", "begin_test")
+_FIND = load_sql("webhooks", "find_test")
 _END = load_sql("webhooks", "end_test")
 
 
@@ -48,9 +56,10 @@ class WebhookTester:
         self._running = 0
 
     async def test(self, webhook: StandingWebhook, delivery: str, account: str) -> AttemptOutcome | None:
-        """Send a test and note its outcome. None when the webhook or its project has ended meanwhile.
+        """Send a test and note its outcome, or find the outcome that a twin has noted.
 
-        Raises TooManyTests, and what writing facts raises.
+        None when the webhook or its project has ended meanwhile. Raises TooManyTests, KeyInProgress while a twin is
+        sending it, and what writing facts raises.
         """
         if self._running >= AT_ONCE:
             raise too_many_tests(1)
@@ -62,14 +71,14 @@ class WebhookTester:
 
     async def _test(self, webhook: StandingWebhook, delivery: str, account: str) -> AttemptOutcome | None:
         row, target = webhook.row, webhook.target
-        about = {"project_id": row.project_id, "id": row.id}
+        about = {"project_id": row.project_id, "id": row.id, "delivery": delivery}
         async with self._store.facts.connection() as connection:
-            asked = await connection.execute(_BEGIN.encode(), {**about, "longest": LONGEST, "most": self._most})
-            [[stands, begun]] = await asked.fetchall()
+            values = {**about, "longest": LONGEST, "most": self._most, "kept": KEPT}
+            [[stands, begun]] = await (await connection.execute(_BEGIN.encode(), values)).fetchall()
         if not stands:
             return None
         if not begun:
-            raise too_many_tests(LONGEST)
+            return await self._of_twin(about)
         now = await self._store.now()
         former = target.former_secret if (target.former_until or 0) > now else None
         body = DeliveryBody(
@@ -87,6 +96,17 @@ class WebhookTester:
         async with self._store.facts.connection() as connection:
             await connection.execute(_END.encode(), {**about, "status": attempt.status, "error": attempt.error})
         return attempt
+
+    async def _of_twin(self, about: dict[str, str]) -> AttemptOutcome:
+        """The outcome of the same test, sent by another. Raises KeyInProgress, and TooManyTests if there is none."""
+        async with self._store.facts.connection() as connection:
+            found = await (await connection.execute(_FIND.encode(), {**about, "kept": KEPT})).fetchall()
+        for runs, ended, status, error in found:
+            if runs:
+                raise KeyInProgress
+            if ended:
+                return AttemptOutcome(status, error)
+        raise too_many_tests(LONGEST)
 
 
 def too_many_tests(seconds: int) -> TooManyTests:

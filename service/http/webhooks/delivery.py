@@ -18,6 +18,7 @@ from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY
+from service.http.webhooks.keyed import answered, mark
 from service.http.webhooks.webhook import NOT_FOUND, ONE, find
 from service.webhooks import commands, reads, redelivering, show
 from service.webhooks.reads import LoggedDelivery, StandingWebhook
@@ -54,11 +55,14 @@ async def list_webhook_deliveries(call: Call[None, DeliveryQuery]) -> Answer:
     errors=(*NOT_FOUND, "delivery_not_found"),
 )
 async def resend_webhook_delivery(call: Call[None, None]) -> Outcome:
-    """Queue a delivery again, and show it as it is then."""
+    """Queue a delivery again, once for a key, and show it as it is then."""
+    stored = await answered(call)
+    if stored is not None:
+        return stored
     found, store, delivery = await find(call), call.services.store, call.path["delivery_id"]
     if await reads.find_delivery(store, call.project_id, found.row.id, delivery) is None:
         raise refusal("delivery_not_found")
-    await redelivering.resend(store, call.project_id, found.row.id, delivery)
+    await redelivering.resend(store, call.project_id, found.row.id, delivery, mark(call, "ask"))
     again = await reads.find_delivery(store, call.project_id, found.row.id, delivery)
     if again is None:
         raise refusal("delivery_not_found")
@@ -81,7 +85,7 @@ def _resent(delivery: LoggedDelivery, _: None) -> Answer:
     errors=NOT_FOUND,
 )
 async def replay_webhook(call: Call[ReplayWebhook, None]) -> Outcome:
-    """Queue what the webhook is subscribed to, from its registration on. Ids are those of the first time."""
+    """Queue what the webhook is subscribed to, from its registration on, once for a key. Ids are as before."""
     body = call.body
     if not 0 < body.until - body.after <= MAX_RANGE:
         raise InvalidPayload(
@@ -89,8 +93,11 @@ async def replay_webhook(call: Call[ReplayWebhook, None]) -> Outcome:
             invalid=[("until", f"must be 1 to {MAX_RANGE} positions after after")],
             schema=body_schema(ReplayWebhook),
         )
+    stored = await answered(call)
+    if stored is not None:
+        return stored
     found = await find(call)
-    queued = await redelivering.replay(call.services.store, found, body.after, body.until)
+    queued = await redelivering.replay(call.services.store, found, body.after, body.until, mark(call, "ask"))
     return await call.carry_out(commands.look_at(call.project_id, found.row.id), partial(_replayed, found, queued))
 
 

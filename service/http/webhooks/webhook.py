@@ -29,13 +29,13 @@ from service.http.edge.body.validation import text_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY
+from service.http.webhooks.keyed import answered, mark
 from service.ids import new_id
 from service.webhooks import commands, reads, show
 from service.webhooks.commands import AddressChange, ChangedWebhook, EndedWebhook, NewWebhook, RotatedSecret
 from service.webhooks.reads import StandingWebhook
 from service.webhooks.sending import AttemptOutcome
 from service.webhooks.testing import too_many_tests
-from statemachines.kernel.machine import derived_id
 from statemachines.webhooks.webhook import WebhookChange, no_webhook
 
 PATH = "/v1/projects/{project_id}/webhooks"
@@ -165,9 +165,11 @@ def _ended(webhook: EndedWebhook) -> Answer:
 )
 async def test_webhook(call: Call[None, None]) -> Outcome:
     """Send a test and tell its outcome, also when the receiver fails. One key names one delivery."""
+    stored = await answered(call)
+    if stored is not None:
+        return stored
     found = await find(call)
-    who = f"{call.principal.kind.value}:{call.principal.id}"
-    delivery = new_id("whd") if call.key is None else derived_id("whd", found.row.id, who, call.key)
+    delivery = mark(call, "whd") or new_id("whd")
     attempt = await call.services.webhook_tester.test(found, delivery, call.principal.tenant)
     intent = commands.tested(call.project_id, found.row.id, delivered=attempt is not None and attempt.delivered)
     return await call.carry_out(intent, partial(_tested, found.row.id, delivery, attempt))
