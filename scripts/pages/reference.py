@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import click
+import msgspec
 
 from schemas.alerts.alert import MOST_DAYS, MOST_LOOKS
 from schemas.analytics.blueprint import MAX_LIMIT
@@ -45,6 +46,7 @@ from service.ingest.grouping.evidence import MAX_ENTRIES, MAX_ENTRY
 from service.process.sockets import MAX_CONNECTIONS
 from service.publications.kept import MOST_BYTES as MOST_PUBLIC_BYTES
 from service.settings import settings_table
+from service.webhooks.describing import catalogue
 from service.webhooks.outbox.places import OF_ACCOUNT, OF_WEBHOOK
 from service.webhooks.testing import A_MINUTE
 from service.webhooks.tidying import KEPT_SECONDS
@@ -98,6 +100,8 @@ LIMITS: Mapping[str, str] = {
     "Connections of an API process": f"{MAX_CONNECTIONS:,}",
 }
 """What is bounded, and how; rates and other bounds that an operator sets are settings."""
+SHOWN = ("case.created", "deploy.recorded", "run.ended")
+"""Events of webhooks whose examples the page shows."""
 
 
 def settings() -> str:
@@ -149,6 +153,23 @@ def limits() -> str:
     )
 
 
+def webhook_events() -> str:
+    """The kinds of deliveries."""
+    rows, examples = "", ""
+    for one in catalogue().events:
+        members = ", ".join(f"`{name}`" for name in one.example.data)
+        rows += f"| `{one.event}` | {'yes' if one.in_star else 'no'} | {_cell(one.description)} | {members} |\n"
+        if one.event in SHOWN:
+            text = msgspec.json.format(msgspec.json.encode(one.example), indent=2).decode()
+            examples += f"\n## `{one.event}`\n\n```json\n{text}\n```\n"
+    return (
+        f"# Events of webhooks\n\n{WRITTEN}\nA webhook gets the events that it lists, and `webhook.test` when you test "
+        "it. `*` stands for those marked so.\n`GET /v1/webhook-events` shows the JSON Schema and an example of each. A "
+        "later version may add members, so\naccept members that you do not know.\n\n"
+        "| Event | In `*` | Delivered when | `data` |\n| --- | --- | --- | --- |\n" + rows + examples
+    )
+
+
 def command_line() -> str:
     """The commands, with their options."""
     page = f"# Command line\n\n{WRITTEN}\nEvery command prints its help with `--help`.\n"
@@ -188,6 +209,7 @@ PAGES = {
     "reference/errors.md": errors,
     "reference/events.md": events,
     "reference/limits.md": limits,
+    "reference/webhook-events.md": webhook_events,
     "reference/command-line.md": command_line,
 }
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import msgspec
 
 from schemas.webhooks.event import TEST, DeliveryBody
+from schemas.webhooks.told import WebhookTold
 from service.auth.refusals import Refusal
 from service.egress.guard import Guard
 from service.egress.reach import reach_of_webhooks
@@ -86,7 +87,7 @@ class WebhookTester:
             event=TEST,
             project_id=row.project_id,
             created_at=now,
-            data={"webhook_id": row.id},
+            data=msgspec.to_builtins(WebhookTold(webhook_id=row.id)),
         )
         opened = open_target(
             self._settings.encryption_key, scope_of(row.project_id, row.id), target.url, target.secret, former

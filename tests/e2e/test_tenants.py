@@ -12,11 +12,18 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import msgspec
 import pytest
 
+from schemas.webhooks.event import DeliveryBody
+from service.eventstore.store import EventStore
 from service.http.edge.routes import built_endpoints
+from service.registry import registry
+from service.webhooks.catalogue import TOPICS
+from service.webhooks.outbox.following import events_of
 from tests.support import accounts
 from tests.support.cluster import TestCluster
+from tests.support.listening import faults_of_body
 from tests.support.payments import KEY, running_payments
 from tests.support.provider import running_provider
 from tests.support.server import ServerHandle
@@ -52,6 +59,9 @@ NAMES_NOTHING = {
     "upload_chunks",
 }
 """Operations of tenants that name nothing: whose things they are about follows from the secret alone."""
+
+NOT_ON_THE_TOUR = {"alert.cleared", "case.assigned"}
+"""Events that tests/service/webhooks/test_outbox.py has delivered."""
 
 ENDS = {"delete_account", "delete_project"}
 """Operations that end what they name, for whoever may: whose is deleted, tests/service/http/deletion looks at."""
@@ -172,3 +182,32 @@ def test_nothing_of_another_tenant_moves(walked: Walked) -> None:
     """No row of the first tenant has changed, and no refused attempt has added an event."""
     assert walked.moved == []
     assert walked.intruder.harm == []
+
+
+async def test_what_happened_is_told_in_the_forms_of_the_catalogue(walked: Walked, server: ServerHandle) -> None:
+    """All names but of ends, with data of the type that is published for them (G-160)."""
+    assert walked.trail is not None
+    assert server.database_url is not None
+    store = EventStore(server.database_url, registry())
+    await store.start()
+    try:
+        told: set[str] = set()
+        for (project_id,) in await store.fetch("select id from projects"):
+            after, before = 0, -1
+            while after != before:
+                before = after
+                found, after = await events_of(store, project_id, list(TOPICS), after, 50)
+                for one in found:
+                    event = one.told.event
+                    body = DeliveryBody(
+                        id=one.told.id,
+                        event=event,
+                        project_id=project_id,
+                        created_at=one.told.created_at,
+                        data=one.data,
+                    )
+                    assert faults_of_body(event, msgspec.to_builtins(body)) == []
+                    told.add(event)
+    finally:
+        await store.stop()
+    assert told == set(TOPICS) - NOT_ON_THE_TOUR

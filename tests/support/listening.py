@@ -6,11 +6,15 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import cache
 from typing import NamedTuple
 
 import h11
+import jsonschema_rs
 import msgspec
 from standardwebhooks.webhooks import Webhook
+
+from service.webhooks.describing import delivery_schema
 
 
 class Arrived(NamedTuple):
@@ -59,6 +63,7 @@ class Listener:
         self.status = 204
         self.answering: Answering | None = None
         self.port = 0
+        self.faults: list[str] = []
 
     @property
     def url(self) -> str:
@@ -99,6 +104,7 @@ class Listener:
                     return
             arrived = Arrived(headers, body, time.monotonic())
             self.arrived.append(arrived)
+            self.faults += faults_of(arrived)
             if self.answering is None:
                 await respond(writer, self.status)
             else:
@@ -119,6 +125,24 @@ async def listening() -> AsyncIterator[Listener]:
         yield listener
     finally:
         server.close()
+    assert listener.faults == []
+
+
+def faults_of(arrived: Arrived) -> list[str]:
+    """What of a delivery the published catalogue does not tell (G-160)."""
+    return faults_of_body(arrived.event, arrived.document)
+
+
+def faults_of_body(event: str, document: object) -> list[str]:
+    """What of a body the catalogue's schema of an event does not tell, members beyond it included."""
+    return [f"{event}: {fault}" for fault in _validator(event).iter_errors(document)]
+
+
+@cache
+def _validator(event: str) -> jsonschema_rs.Draft202012Validator:
+    schema = delivery_schema(event)
+    schema["properties"]["data"]["additionalProperties"] = False
+    return jsonschema_rs.Draft202012Validator({**schema, "additionalProperties": False})
 
 
 async def never(_: Arrived, __: asyncio.StreamWriter) -> None:

@@ -7,9 +7,10 @@ Further names carry ids, states and revisions alone: no text of telemetry, of re
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from projections.alerts.alert import ALERTS
 from projections.cases.case import PROJECTION as CASES
@@ -19,6 +20,16 @@ from projections.onboarding.lifecycle import PROJECTION as ONBOARDING
 from projections.runs.approval import PROJECTION as APPROVALS
 from projections.runs.run import PROJECTION as RUNS
 from schemas.webhooks.event import DeliveryBody
+from schemas.webhooks.told import (
+    AlertTold,
+    ApprovalTold,
+    CaseAssignedTold,
+    CaseMergedTold,
+    CaseTold,
+    OnboardingTold,
+    ProjectTold,
+    RunTold,
+)
 from service.cases.reads.listing import listed_case
 from service.cases.show import case as case_show
 from service.deploys import show as deploy_show
@@ -54,79 +65,83 @@ async def compose(store: EventStore, told: ToldEvent) -> bytes | None:
 async def data_of(store: EventStore, told: ToldEvent) -> Data | None:
     """Read the data of an event. None when its subject is gone. Raises as reading does."""
     kind, _, _ = told.event.partition(".")
-    return await _MAKERS[kind](store, told)
+    made = await _MAKERS[kind](store, told)
+    return None if made is None else cast("Data", msgspec.to_builtins(made))
 
 
-async def _of_case(store: EventStore, told: ToldEvent) -> Data | None:
+async def _of_case(store: EventStore, told: ToldEvent) -> msgspec.Struct | None:
     row = await _past(store, told).get(CASES.table, told.project_id, told.subject_id)
     if row is None:
         return None
-    after = {"status": case_show.status_of(row.status), "revision": row.case_revision}
+    status, revision = case_show.status_of(row.status), row.case_revision
+    if told.event == "case.merged":
+        assert row.merged_into is not None, "the event says so"
+        return CaseMergedTold(case_id=row.id, status=status, revision=revision, merged_into=row.merged_into)
+    if told.event == "case.assigned":
+        return CaseAssignedTold(case_id=row.id, status=status, revision=revision, assignee=row.assignee)
     if told.event not in DOCUMENTED:
-        more = {"case.merged": {"merged_into": row.merged_into}, "case.assigned": {"assignee": row.assignee}}
-        return {"case_id": row.id, **after, **more.get(told.event, {})}
+        return CaseTold(case_id=row.id, status=status, revision=revision)
     listed = await listed_case(store, told.project_id, told.subject_id)
-    return None if listed is None else {**_plain(case_show.item(told.project_id, listed)), **after}
+    if listed is None:
+        return None
+    return replace(case_show.item(told.project_id, listed), status=status, revision=revision)
 
 
-async def _of_deploy(store: EventStore, told: ToldEvent) -> Data | None:
+async def _of_deploy(store: EventStore, told: ToldEvent) -> msgspec.Struct | None:
     row = await store.get(DEPLOYS.table, told.project_id, told.subject_id)
     if row is None:
         return None
     note = await store.get(DEPLOY_NOTES, told.project_id, told.subject_id)
-    return _plain(deploy_show.record(Noted(row, None if note is None else note.message)))
+    return deploy_show.record(Noted(row, None if note is None else note.message))
 
 
-async def _of_onboarding(store: EventStore, told: ToldEvent) -> Data | None:
+async def _of_onboarding(store: EventStore, told: ToldEvent) -> msgspec.Struct | None:
     row = await _past(store, told).get(ONBOARDING.table, told.project_id, told.subject_id)
-    return None if row is None else {"onboarding_id": row.id, "status": row.status, "revision": row.state_revision}
+    if row is None:
+        return None
+    return OnboardingTold(onboarding_id=row.id, status=cast("Any", row.status), revision=row.state_revision)
 
 
-async def _of_run(store: EventStore, told: ToldEvent) -> Data | None:
+async def _of_run(store: EventStore, told: ToldEvent) -> msgspec.Struct | None:
     row = await _past(store, told).get(RUNS.table, told.project_id, told.subject_id)
     if row is None:
         return None
-    return {
-        "run_id": row.id,
-        "automation_id": row.automation_id,
-        "case_id": row.case_id,
-        "status": row.outcome or row.phase,
-        "revision": row.revision,
-    }
+    return RunTold(
+        run_id=row.id,
+        automation_id=row.automation_id,
+        case_id=row.case_id,
+        status=cast("Any", row.outcome or row.phase),
+        revision=row.revision,
+    )
 
 
-async def _of_approval(store: EventStore, told: ToldEvent) -> Data | None:
+async def _of_approval(store: EventStore, told: ToldEvent) -> msgspec.Struct | None:
     row = await _past(store, told).get(APPROVALS.table, told.project_id, told.subject_id)
     if row is None:
         return None
-    return {
-        "approval_id": row.id,
-        "run_id": row.run_id,
-        "automation_id": row.automation_id,
-        "status": row.status,
-        "revision": row.revision,
-    }
+    return ApprovalTold(
+        approval_id=row.id,
+        run_id=row.run_id,
+        automation_id=row.automation_id,
+        status=cast("Any", row.status),
+        revision=row.revision,
+    )
 
 
-async def _of_alert(store: EventStore, told: ToldEvent) -> Data | None:
+async def _of_alert(store: EventStore, told: ToldEvent) -> msgspec.Struct | None:
     row = await _past(store, told).get(ALERTS, told.project_id, told.subject_id)
-    return None if row is None else {"alert_id": row.id, "status": row.status, "revision": row.revision}
+    return None if row is None else AlertTold(alert_id=row.id, status=cast("Any", row.status), revision=row.revision)
 
 
-async def _of_project(_: EventStore, told: ToldEvent) -> Data:
-    return {"project_id": told.project_id, "status": "fenced", "revision": told.revision}
+async def _of_project(_: EventStore, told: ToldEvent) -> msgspec.Struct:
+    return ProjectTold(project_id=told.project_id, status="fenced", revision=told.revision)
 
 
 def _past(store: EventStore, told: ToldEvent) -> Past:
     return Past(store, Mark("r", told.revision))
 
 
-def _plain(shown: msgspec.Struct) -> Data:
-    plain: Data = msgspec.to_builtins(shown)
-    return plain
-
-
-_MAKERS: dict[str, Callable[[EventStore, ToldEvent], Awaitable[Data | None]]] = {
+_MAKERS: dict[str, Callable[[EventStore, ToldEvent], Awaitable[msgspec.Struct | None]]] = {
     "case": _of_case,
     "deploy": _of_deploy,
     "onboarding": _of_onboarding,

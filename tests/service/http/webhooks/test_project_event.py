@@ -13,7 +13,7 @@ from tests.service.webhooks.test_outbox import register
 from tests.service.webhooks.test_outbox import shop as shop  # noqa: PLC0414
 from tests.support.api import World, ok, refused
 from tests.support.api import world as world  # noqa: PLC0414
-from tests.support.listening import Listener
+from tests.support.listening import Listener, faults_of_body
 
 
 async def poll(owner: Any, project_id: str, number: int, **query: Any) -> tuple[list[dict[str, Any]], int]:
@@ -43,6 +43,12 @@ async def test_events_are_polled_as_they_are_delivered(shop, listener: Listener)
     told = {arrived.event: arrived.document for arrived in listener.arrived}
     for one in found:
         assert (one["created_at"], one["data"]) == (told[one["event"]]["created_at"], told[one["event"]]["data"])
+        assert (
+            faults_of_body(
+                one["event"], {name: one[name] for name in one if name != "position"} | {"project_id": project_id}
+            )
+            == []
+        )
     assert after >= found[-1]["position"]
     assert (await poll(owner, project_id, 3))[0] == found
     [assigned], _ = await poll(owner, project_id, 1, names="case.assigned,run.started")
