@@ -29,6 +29,7 @@ from schemas.webhooks.event import MAX_DELIVERY_BYTES
 from schemas.webhooks.webhook import MAX_NAMES
 from service.analytics.bounded.answers import DEFAULT_ROWS, LONGEST_DAYS
 from service.analytics.connected import MAX_QUERY_BYTES
+from service.analytics.http import READ_SECONDS
 from service.analytics.metadata.types import MAX_KEY, MOST_KEYS, MOST_NAMES
 from service.analytics.queries import QUERY_SECONDS, WAIT_SECONDS
 from service.analytics.structured.dialects import MOST_BYTES
@@ -79,7 +80,9 @@ LIMITS: Mapping[str, str] = {
     "Attempt to deliver": f"{SECONDS:g} seconds, {OF_WEBHOOK} at once a webhook, {OF_ACCOUNT} an account",
     "Tests of a webhook": f"{A_MINUTE} a minute, one at a time",
     "Deliveries": f"kept {KEPT_SECONDS // 86_400} days",
-    "Call to your analytics provider": f"{SECONDS:g} seconds, {MAX_HEAD:,} bytes of head, {MAX_QUERY_BYTES:,} of body",
+    "Call to your analytics provider": (
+        f"{READ_SECONDS:g} seconds, {MAX_HEAD:,} bytes of head, {MAX_QUERY_BYTES:,} of body"
+    ),
     "Query": f"{QUERY_SECONDS:.0f} seconds, {WAIT_SECONDS:.0f} of them for its turn; one at a time an account",
     "Window of a query": f"{LONGEST_DAYS} days",
     "Names of events that are counted": f"{MOST_NAMES:,} a project and day",

@@ -23,7 +23,7 @@ from schemas.onboarding.proof import PROOF_PROPERTY
 from service.analytics.bounded.answers import LONGEST_DAYS, Bounded, Rows, Window
 from service.analytics.bounded.funnels import FUNNEL_HOGQL, MAX_STEPS, funnel_values, reached
 from service.analytics.commands import insist, keep_tokens
-from service.analytics.http import HttpAnswer, ProviderClient, cause_of, document, failure, parse
+from service.analytics.http import Content, HttpAnswer, ProviderClient, document, failed, failure, parse
 from service.analytics.metadata.found import KeysFound, NamesFound
 from service.analytics.metadata.provided import ALL_KEYS, KEYS, NAMES, KeyTable, NameTable, keys_of, names_of
 from service.analytics.oauth import ProviderOAuth, SealedSecret
@@ -153,7 +153,7 @@ class ConnectedAnalytics:
     async def count_events(self, event: str, since: int, until: int) -> int | ReadFailed:
         """Count the events of a name received after `since` and not after `until`."""
         values = {"event": event, "since": since, "until": until, "earliest": max(0, since - LATE_SECONDS)}
-        answer = await self._query(_COUNT, values, _Total)
+        answer = await self._query(_COUNT, values, _Total, first=True)
         return answer if isinstance(answer, ReadFailed) else answer.results[0][0]
 
     async def count_funnel(self, probe: FunnelProbe) -> list[int] | ReadFailed:
@@ -228,7 +228,7 @@ class ConnectedAnalytics:
         self, events: list[str], since: int, until: int
     ) -> list[tuple[str, int, dict[str, Any]]] | ReadFailed:
         values = {"events": events, "since": since, "until": until, "earliest": max(0, since - LATE_SECONDS)}
-        answer = await self._query(_QUERY, values, _Rows)
+        answer = await self._query(_QUERY, values, _Rows, first=True)
         if isinstance(answer, ReadFailed):
             return answer
         rows = []
@@ -243,28 +243,56 @@ class ConnectedAnalytics:
             rows.append((event, at, properties))
         return rows
 
-    async def _query(self, query: str, values: Mapping[str, Any], shape: type[T]) -> T | ReadFailed:
-        """Query with the stored token, and retry once with a fresh one when it is rejected."""
-        answer = await self._ask(query, values, token := await self._token(None))
-        if isinstance(answer, HttpAnswer) and answer.status == HTTPStatus.UNAUTHORIZED and isinstance(token, str):
-            answer = await self._ask(query, values, await self._token(token))
+    async def _query(
+        self, query: str, values: Mapping[str, Any], shape: type[T], *, first: bool = False
+    ) -> T | ReadFailed:
+        """Query with the stored token. `first`: before what else is asked of the connection."""
+        asked = {"kind": "HogQLQuery", "query": query, "values": values}
+        return await self.post("query/", document({"query": asked, "refresh": "force_blocking"}), shape, first=first)
+
+    async def post(self, path: str, content: Content, shape: type[T], *, first: bool = False) -> T | ReadFailed:
+        """Post below the connected project, and read the answer in the agreed form."""
+        return self._read(await self._send("POST", path, content, max_bytes=MAX_QUERY_BYTES, first=first), shape)
+
+    async def get(self, path: str, shape: type[T], *, max_bytes: int) -> T | ReadFailed:
+        """Get something below the connected project, up to `max_bytes`, and read it in the agreed form."""
+        return self._read(await self._send("GET", path, None, max_bytes=max_bytes), shape)
+
+    def _read(self, answer: HttpAnswer | ReadFailed, shape: type[T]) -> T | ReadFailed:
         if isinstance(answer, ReadFailed):
             return answer
         if answer.status != HTTPStatus.OK:
-            return failure(cause_of(answer.status))
+            return failed(answer)
         parsed: T | ReadFailed = parse(answer.body, shape)
         return parsed
 
-    async def _ask(self, query: str, values: Mapping[str, Any], token: str | ReadFailed) -> HttpAnswer | ReadFailed:
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        content: Content | None,
+        *,
+        max_bytes: int,
+        first: bool = False,  # noqa: ARG002 - one pace for all requests of a connection will go by it
+    ) -> HttpAnswer | ReadFailed:
+        """Send a request below the connected project, and once more with a fresh token when its own is rejected."""
+        answer = await self._ask(method, path, content, max_bytes, token := await self._token(None))
+        if isinstance(answer, HttpAnswer) and answer.status == HTTPStatus.UNAUTHORIZED and isinstance(token, str):
+            answer = await self._ask(method, path, content, max_bytes, await self._token(token))
+        return answer
+
+    async def _ask(
+        self, method: str, path: str, content: Content | None, max_bytes: int, token: str | ReadFailed
+    ) -> HttpAnswer | ReadFailed:
         if isinstance(token, ReadFailed):
             return token
-        asked = {"kind": "HogQLQuery", "query": query, "values": values}
-        return await self._client.post(
+        return await self._client.call(
+            method,
             self._connection.host,
-            f"/api/projects/{self._connection.provider_project_id or '@current'}/query/",
-            document({"query": asked, "refresh": "force_blocking"}),
+            f"/api/projects/{self._connection.provider_project_id or '@current'}/{path}",
+            content,
             account=account_of(self._store, self._connection.project_id),
-            max_bytes=MAX_QUERY_BYTES,
+            max_bytes=max_bytes,
             token=token,
         )
 

@@ -11,12 +11,19 @@ import structlog
 
 from service.egress.exchange import Request
 from service.egress.guard import Guard
-from service.egress.outcomes import NotReceived, Reason
+from service.egress.outcomes import NotReceived, Reason, Received
 from service.egress.reach import CALLERS, OPERATOR
 from service.settings import Settings
 from statemachines.kernel.readings import Cause, ReadFailed
 
 log = structlog.get_logger(__name__)
+
+READ_SECONDS = 8.0
+"""For one exchange with a provider, look-up of its name included."""
+LONGEST_WAIT = 3600
+"""Seconds of a provider's Retry-After at most."""
+SHORT_WAIT = 5
+"""Seconds to wait after a 429 that names none."""
 
 _CAUSES: dict[Reason, Cause] = {
     "refused": "refused",
@@ -28,10 +35,17 @@ _CAUSES: dict[Reason, Cause] = {
 
 
 class HttpAnswer(NamedTuple):
-    """A complete answer, of whatever status."""
+    """A complete answer, of whatever status. `retry_after` is in seconds, None when the provider names none."""
 
     status: int
     body: bytes
+    retry_after: int | None = None
+
+
+class Throttled(ReadFailed, frozen=True, kw_only=True):
+    """The provider takes no requests for `retry_after` seconds."""
+
+    retry_after: int
 
 
 class Misdirected(ReadFailed, frozen=True):
@@ -67,26 +81,69 @@ class ProviderClient:
         return host in self._configured
 
     async def post(
-        self, host: str, path: str, content: Content, *, account: str, max_bytes: int, token: str | None = None
+        self,
+        host: str,
+        path: str,
+        content: Content,
+        *,
+        account: str,
+        max_bytes: int,
+        token: str | None = None,
+        seconds: float = READ_SECONDS,
     ) -> HttpAnswer | ReadFailed:
-        """Post to a provider, with a bearer token if given, and read the answer up to `max_bytes`.
+        """Post to a provider. For the parameters see `call`."""
+        return await self.call(
+            "POST", host, path, content, account=account, max_bytes=max_bytes, token=token, seconds=seconds
+        )
 
-        `account` is the one whose share of look-ups the host's name takes.
+    async def call(
+        self,
+        method: str,
+        host: str,
+        path: str,
+        content: Content | None = None,
+        *,
+        account: str,
+        max_bytes: int,
+        token: str | None = None,
+        seconds: float = READ_SECONDS,
+    ) -> HttpAnswer | ReadFailed:
+        """Send a request to a provider, with a bearer token if given, and read the answer up to `max_bytes`.
+
+        `account` is the one whose share of look-ups the host's name takes. All of it takes `seconds` at most.
         """
-        headers = {"accept": "application/json", "content-type": content.media_type}
+        headers = {"accept": "application/json"}
+        if content is not None:
+            headers["content-type"] = content.media_type
         if token is not None:
             headers["authorization"] = f"Bearer {token}"
         received = await self._guard.call(
             host + path,
-            Request("POST", headers, content.body),
+            Request(method, headers, b"" if content is None else content.body),
             account=account,
             reach=OPERATOR if self.is_configured_host(host) else CALLERS,
             max_body=max_bytes,
+            seconds=seconds,
         )
         if isinstance(received, NotReceived):
             failed = failure(_CAUSES.get(received.reason, "unreachable"))
             return Misdirected(failed.cause) if failed.cause == "refused" else failed
-        return failure("too_much") if received.cut else HttpAnswer(received.status, received.body)
+        return failure("too_much") if received.cut else _answer(received)
+
+
+def _answer(received: Received) -> HttpAnswer:
+    """A complete answer, with the seconds of its Retry-After. A date there counts as unsaid."""
+    text = (received.retry_after or "").strip()
+    wait = min(int(text), LONGEST_WAIT) if text.isascii() and text.isdigit() and len(text) < len("1000000000") else None
+    return HttpAnswer(received.status, received.body, wait)
+
+
+def failed(answer: HttpAnswer) -> ReadFailed:
+    """The failed read for an answer that is no success: Throttled after a 429."""
+    if answer.status == HTTPStatus.TOO_MANY_REQUESTS:
+        log.warning("provider_read_failed", cause="throttled")
+        return Throttled("unreachable", retry_after=answer.retry_after or SHORT_WAIT)
+    return failure(cause_of(answer.status))
 
 
 def failure(cause: Cause) -> ReadFailed:

@@ -168,7 +168,8 @@ class ProviderOAuth:
         fields["client_id"] = self._settings.provider_client_id
         if self._settings.provider_client_secret is not None and self._client.is_configured_host(host):
             fields["client_secret"] = self._settings.provider_client_secret
-        return await self._client.post(host, path, form(**fields), account=account, max_bytes=MAX_BYTES)
+        answer = await self._client.post(host, path, form(**fields), account=account, max_bytes=MAX_BYTES)
+        return answer if isinstance(answer, ReadFailed) else (answer.status, answer.body)
 
 
 def _tokens(body: bytes, former_refresh: str | None) -> Tokens | ReadFailed:

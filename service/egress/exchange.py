@@ -21,6 +21,7 @@ MAX_BODY = 64 * 1024
 """Bytes read of a body, unless a call says otherwise."""
 AT_ONCE = 64 * 1024
 USER_AGENT = "service/3"
+RETRY_AFTER = b"retry-after"
 
 
 class Request(NamedTuple):
@@ -66,6 +67,7 @@ class _Answer:
         self._connection = connection
         self._max_body = max_body
         self._status: int | None = None
+        self._retry_after: str | None = None
         self._body = bytearray()
         self._head_left = MAX_HEAD
         # Chunks have sizes and extensions, which count as well: half of what comes may be those.
@@ -84,8 +86,9 @@ class _Answer:
                     return self._received(cut=True) if self._status is not None else NotReceived("head")
                 continue
             match event:
-                case h11.Response(status_code=status):
+                case h11.Response(status_code=status, headers=headers):
                     self._status = status
+                    self._retry_after = next((v.decode("latin-1") for name, v in headers if name == RETRY_AFTER), None)
                 case h11.Data(data=data):
                     self._body += data
                     if len(self._body) > self._max_body:
@@ -113,4 +116,4 @@ class _Answer:
 
     def _received(self, *, cut: bool) -> Received:
         assert self._status is not None, "a body follows its head"
-        return Received(self._status, bytes(self._body[: self._max_body]), cut)
+        return Received(self._status, bytes(self._body[: self._max_body]), cut, self._retry_after)

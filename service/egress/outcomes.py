@@ -26,11 +26,15 @@ SENTENCES: dict[Reason, str] = {
 
 
 class Received(NamedTuple):
-    """An answer of any status. `body` is as sent, with no coding undone. `cut` when there was more of it."""
+    """An answer of any status. `body` is as sent, with no coding undone. `cut` when there was more of it.
+
+    `retry_after` is that header, as it was sent.
+    """
 
     status: int
     body: bytes
     cut: bool
+    retry_after: str | None = None
 
 
 class NotReceived(NamedTuple):

@@ -7,7 +7,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from service.analytics.http import Content, HttpAnswer, Misdirected, ProviderClient, document, form
+from service.analytics.http import (
+    SHORT_WAIT,
+    Content,
+    HttpAnswer,
+    Misdirected,
+    ProviderClient,
+    Throttled,
+    document,
+    failed,
+    form,
+)
 from service.analytics.oauth import ProviderOAuth
 from service.egress.exchange import Request
 from service.egress.guard import Guard
@@ -95,6 +105,39 @@ async def test_a_call_without_an_answer(reason: Reason, cause: Cause) -> None:
     """Each reason is a failed read, none of them a misdirected one."""
     client = ProviderClient(settings(), Recording(NotReceived(reason)))
     assert await post(client, FOREIGN, document({})) == ReadFailed(cause)
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        (None, None),
+        ("7", 7),
+        (" 7 ", 7),
+        ("0", 0),
+        ("999999", 3600),
+        ("9" * 400, None),
+        ("-1", None),
+        ("1.5", None),
+        ("\u0663", None),
+        ("Wed, 25 Nov 2026 18:00:00 GMT", None),
+    ],
+)
+async def test_the_seconds_of_a_retry_after(header: str | None, seconds: int | None) -> None:
+    """Whole seconds count, up to an hour; a date or anything else counts as unsaid."""
+    client = ProviderClient(settings(), Recording(Received(429, b"", False, header)))
+    assert await post(client, FOREIGN, document({})) == HttpAnswer(429, b"", seconds)
+
+
+def test_a_429_is_a_wait_and_any_other_failure_is_none() -> None:
+    """What waits is told for how long, also when the provider says nothing or zero."""
+    assert failed(HttpAnswer(429, b"", 7)) == Throttled("unreachable", retry_after=7)
+    assert (
+        failed(HttpAnswer(429, b"", 0))
+        == failed(HttpAnswer(429, b""))
+        == Throttled("unreachable", retry_after=SHORT_WAIT)
+    )
+    assert failed(HttpAnswer(503, b"", 7)) == ReadFailed("unreachable")
+    assert failed(HttpAnswer(403, b"")) == ReadFailed("unauthorized")
 
 
 async def test_a_name_that_does_not_resolve_is_misdirected() -> None:

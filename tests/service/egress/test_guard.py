@@ -94,6 +94,7 @@ async def test_any_status_is_an_answer() -> None:
         (b"HTTP/1.1 204 No Content\r\n\r\n", Received(204, b"", cut=False)),
         (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nlink: x\r\n\r\n" + OK, Received(200, b"hi", cut=False)),
         (b"HTTP/1.0 500 Oops\r\n\r\nhi", Received(500, b"hi", cut=False)),
+        (b"HTTP/1.0 429 No\r\nRetry-After: \xb2 7\r\n\r\n", Received(429, b"", cut=False, retry_after="\xb2 7")),
         (
             b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\nh\r\n1;x=y\r\ni\r\n0\r\na: b\r\n\r\n",
             Received(200, b"hi", cut=False),

@@ -173,7 +173,7 @@ async def test_a_failed_read_is_no_empty_answer(world: World, provider: FakeProv
     assert "rows" not in answer.json()
 
 
-async def test_a_provider_that_does_not_answer_is_waited_for_ten_seconds(world: World, provider: FakeProvider) -> None:
+async def test_a_provider_that_does_not_answer_is_given_up_in_time(world: World, provider: FakeProvider) -> None:
     onb = await connected(world, provider)
     over = threading.Event()
     provider.fail[QUERY] = lambda _: over.wait(30)
