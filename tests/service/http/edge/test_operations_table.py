@@ -16,7 +16,7 @@ from service.http.edge.declare import unbuilt
 from service.http.edge.declare.bound import Bound, Undeclared
 from service.http.edge.declare.endpoint import Endpoint
 from service.http.edge.declare.operations import Operation
-from service.http.edge.document.openapi import error_codes
+from service.http.edge.document.responses import error_codes
 from service.http.edge.routes import all_endpoints, bind
 
 SPEC = Path(__file__).parents[5] / "shared" / "spec" / "operations.json"

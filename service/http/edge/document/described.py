@@ -1,0 +1,140 @@
+"""One operation of the schema document, made of its declaration and of the words about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from schemas.kernel.batch import MAX_BATCH_BYTES, MAX_BATCH_ITEMS
+from schemas.kernel.words import Words
+from service.http.edge.answer.reply import JSON
+from service.http.edge.body.unpacking import CODINGS
+from service.http.edge.declare.bound import Bound
+from service.http.edge.declare.forms import BATCHES
+from service.http.edge.declare.operations import Operation
+from service.http.edge.declare.unbuilt import is_unbuilt
+from service.http.edge.document.parameters import parameters_of
+from service.http.edge.document.responses import error_codes, errors, exported, exports, success
+from service.http.edge.document.security import callers, security
+
+Json = dict[str, Any]
+
+EXTENSION_TAG = "extension"
+
+
+class Sources(NamedTuple):
+    """What an operation is described from: the words, each type's schema by its identity, and all components."""
+
+    words: Words
+    schema_of: Mapping[int, Json]
+    components: Json
+
+
+def area_of(bound: Bound) -> str:
+    """The area whose words describe an operation: that of its handler."""
+    return bound.handler.__module__.split(".")[2]
+
+
+def describe_operation(bound: Bound, sources: Sources) -> Json:
+    """Describe one operation whole, by references to the components."""
+    operation = bound.operation
+    codes = error_codes(bound)
+    described: Json = {
+        "operationId": operation.operation_id,
+        "summary": operation.summary,
+        "description": _description(operation, sources.words),
+        "tags": [operation.group, EXTENSION_TAG] if operation.extension else [operation.group],
+        "security": security(operation),
+        "parameters": parameters_of(bound, area_of(bound), sources.words, _queries(operation, sources)),
+        "responses": {**_successes(operation, sources), **errors(operation, codes)},
+        "x-error-codes": codes,
+        "x-max-body-bytes": operation.max_body if bound.reads_body else 0,
+    }
+    if bound.takes_body:
+        described["requestBody"] = _request_body(bound, sources)
+        described["x-strict-body"] = operation.strict
+    if is_unbuilt(bound.handler):
+        described["x-not-built"] = True
+    return {**described, **_extensions(operation)}
+
+
+def _description(operation: Operation, words: Words) -> str:
+    """The paragraphs of the operation's page, and what follows from its declaration."""
+    facts = [callers(operation)]
+    if operation.quota_locked:
+        facts.append("Answers 402 while the account is over its quota.")
+    return "\n\n".join([*words.paragraphs(operation.operation_id), " ".join(facts)])
+
+
+def _queries(operation: Operation, sources: Sources) -> dict[int, Json]:
+    """The published struct of the query by the identity of its type."""
+    if operation.query is None:
+        return {}
+    return {id(operation.query): sources.components[_name_of(sources.schema_of[id(operation.query)])]}
+
+
+def _successes(operation: Operation, sources: Sources) -> Json:
+    answers: Json = {}
+    for status, body in operation.responses.items():
+        schema = None if body is None else sources.schema_of[id(body)]
+        said = sources.components.get(_name_of(schema), {}).get("description", "") if schema else ""
+        answers[str(status)] = success(operation, status, schema, said.partition("\n\n")[0].replace("\n", " "))
+    exports_of = (export for _, export in exports(operation))
+    return answers | {code: answer for export in exports_of for code, answer in exported(export).items()}
+
+
+def _name_of(schema: Json) -> str:
+    """The component that a schema refers to; "" when it is none."""
+    return str(schema.get("$ref", "")).rpartition("/")[2]
+
+
+def _extensions(operation: Operation) -> Json:
+    """What the standard has no word for, as members of our own."""
+    described: Json = {}
+    if operation.text_plain:
+        described["x-also-takes"] = ["text/plain"]  # JSON all the same; generators refuse to send it by that name
+    if operation.forms:
+        described["x-batch"] = _batch()
+    for form, export in exports(operation):
+        described["x-otlp"] = {
+            EXTENSION_TAG: True,
+            "media": list(export.media),
+            "max_bytes": form.max_body,
+            "answer": {"$ref": f"#/components/schemas/{export.answer.__name__}"},
+            "error": {"$ref": f"#/components/schemas/{export.error.__name__}"},
+        }
+    if operation.unpacked:
+        described["x-content-codings"] = list(CODINGS)
+        described["x-max-unpacked-bytes"] = operation.unpacked
+    if operation.owner:
+        described["x-owner-only"] = True
+    if operation.scope is not None:
+        described["x-credential-scope"] = operation.scope
+    if operation.flows:
+        described["x-flows"] = sorted(operation.flows)
+    if operation.as_of:
+        described["x-as-of"] = "owner"
+    if operation.extension:
+        described["x-extension"] = True
+    return described
+
+
+def _batch() -> Json:
+    """How many records one body may hold, and what is answered to them (G-143)."""
+    media = ["application/json", *sorted({media for form in BATCHES for media in form.media})]
+    return {
+        EXTENSION_TAG: True,
+        "media": media,
+        "max_items": MAX_BATCH_ITEMS,
+        "max_bytes": MAX_BATCH_BYTES,
+        "answer": {"$ref": "#/components/schemas/BatchAccepted"},
+    }
+
+
+def _request_body(bound: Bound, sources: Sources) -> Json:
+    """The body as JSON; optional where an absent one, which equals `{}`, is acceptable (G-003)."""
+    media_type = bound.operation.media_type
+    if media_type != JSON:
+        return {"required": True, "content": {media_type: {"schema": {"type": "string", "format": "binary"}}}}
+    schema = {} if bound.raw_body else sources.schema_of[id(bound.body_type)]
+    return {"required": bound.needs_body, "content": {media_type: {"schema": schema}}}

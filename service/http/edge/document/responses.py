@@ -1,0 +1,156 @@
+"""What an operation answers, in the schema document: successes, errors with their codes, and the headers of both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+from schemas.kernel.errors import CATALOGUE
+from service.auth.principals import PrincipalKind
+from service.http.edge.answer.csv_text import MEDIA as CSV
+from service.http.edge.answer.reply import REQUEST_ID_HEADER
+from service.http.edge.declare.bound import Bound
+from service.http.edge.declare.forms import Export, Form
+from service.http.edge.declare.operations import Operation
+from service.http.edge.declare.unbuilt import is_unbuilt
+
+Json = dict[str, Any]
+
+MACHINES = frozenset({PrincipalKind.DSN, PrincipalKind.CI, PrincipalKind.RUNNER})
+"""Callers to whom a fence closes reads as well (G-131)."""
+
+HEADERS: Mapping[str, Json] = {
+    "RequestId": {"description": "The id of the request, sent or made.", "schema": {"type": "string"}},
+    "ETag": {"description": "The tag for If-Match or If-None-Match.", "schema": {"type": "string"}},
+    "Ignored": {
+        "description": (
+            "Present when the operation ignored query parameters it does not know: their number, and "
+            "their names if they are few and plain."
+        ),
+        "schema": {"type": "string", "examples": ['2;names="limitt sort"']},
+    },
+    "Replayed": {
+        "description": "Present when this is the stored answer to an earlier request.",
+        "schema": {"type": "string", "const": "true"},
+    },
+    "RetryAfter": {"description": "Seconds to wait.", "schema": {"type": "string"}},
+    "RateLimitLimit": {"description": "Requests per minute.", "schema": {"type": "string"}},
+    "RateLimitRemaining": {"description": "Requests left in the current burst.", "schema": {"type": "string"}},
+    "RateLimitReset": {"description": "Seconds until the bucket is full.", "schema": {"type": "string"}},
+    "ServerTiming": {
+        "description": "Times of the read, in milliseconds: waiting for its turn, and reading.",
+        "schema": {"type": "string", "examples": ['wait;desc="waiting for a turn";dur=0.1, db;desc="reading";dur=3.2']},
+    },
+    "Allow": {"description": "The methods of the path.", "schema": {"type": "string"}},
+    "Authenticate": {"description": "Bearer.", "schema": {"type": "string"}},
+}
+
+
+def _refer(**headers: str) -> Json:
+    return {name.replace("_", "-"): {"$ref": f"#/components/headers/{ref}"} for name, ref in headers.items()}
+
+
+def exports(operation: Operation) -> list[tuple[Form, Export]]:
+    """The forms of an operation that are answered as a protocol of others has it."""
+    return [(form, form.export) for form in operation.forms if form.export is not None]
+
+
+def exported(export: Export) -> Json:
+    """The answer to an OpenTelemetry export, in the encoding of the request (G-142)."""
+    schema = {"$ref": f"#/components/schemas/{export.answer.__name__}"}
+    in_json, in_bytes = export.media
+    return {
+        str(HTTPStatus.OK.value): {
+            "description": "Result of an OpenTelemetry export, as ExportLogsServiceResponse.",
+            "headers": {REQUEST_ID_HEADER: {"$ref": "#/components/headers/RequestId"}},
+            "content": {
+                in_json: {"schema": schema},
+                in_bytes: {"schema": {"type": "string", "format": "binary"}},
+            },
+        }
+    }
+
+
+def success(operation: Operation, status: int, schema: Json | None, said: str) -> Json:
+    """A success answer: its body by its published schema, and in words."""
+    headers = _refer(x_service_request_id="RequestId", x_service_ignored="Ignored")
+    if operation.idempotency != "none":
+        headers |= _refer(idempotent_replayed="Replayed")
+    if operation.tables:
+        headers |= _refer(Server_Timing="ServerTiming")
+    if operation.if_match != "none" or HTTPStatus.NOT_MODIFIED in operation.responses:
+        headers |= _refer(ETag="ETag")
+    described: Json = {"description": said or HTTPStatus(status).phrase, "headers": headers}
+    if schema is not None:
+        if operation.forms:
+            schema = {"anyOf": [schema, {"$ref": "#/components/schemas/BatchAccepted"}]}
+        described["content"] = {operation.content_type: {"schema": schema}}
+        if operation.tables:
+            described["content"][CSV] = {"schema": {"type": "string"}}
+    return described
+
+
+def error_codes(bound: Bound) -> list[str]:
+    """The codes an operation answers with: what follows from its declaration, and what it names itself."""
+    operation = bound.operation
+    public = bound.public
+    reads_form = operation.query is not None and not operation.reads_query
+    in_project = "{project_id}" in operation.path or operation.subject is not None
+    rules: list[tuple[bool, tuple[str, ...]]] = [
+        (True, ("rate_limited", "internal_error", "service_unavailable")),
+        (bound.takes_body or reads_form or operation.idempotency != "none", ("invalid_payload",)),
+        (operation.method == "GET" and not operation.reads_query, ("invalid_payload",)),  # for a past that it lacks
+        (not public, ("unauthenticated", "principal_not_allowed")),
+        (operation.mutation, ("stream_is_newer", "stream_damaged")),
+        (operation.scope is not None, ("scope_missing",)),
+        (operation.owner, ("owner_required",)),
+        ("{project_id}" in operation.path, ("project_not_found",)),
+        ("{alias}" in operation.path or "{organization}" in operation.path, ("not_found",)),
+        (in_project and operation.mutation, ("project_deletion_in_progress",)),
+        (bool(operation.principals & MACHINES), ("project_deletion_in_progress",)),
+        (bound.reads_body, ("payload_too_large",)),
+        (bound.takes_body, ("unsupported_media_type",)),
+        (operation.idempotency != "none", ("idempotency_key_reused", "idempotency_in_progress")),
+        (operation.idempotency == "required", ("idempotency_key_required",)),
+        (operation.if_match != "none", ("invalid_if_match", "if_match_required", "precondition_failed")),
+        (operation.quota_locked, ("quota_exceeded",)),
+        (is_unbuilt(bound.handler), ("not_built_yet",)),
+    ]
+    found = {code for holds, codes in rules if holds for code in codes} | set(operation.errors)
+    if operation.subject is not None:
+        found.add(operation.subject.not_found)
+    return sorted(found, key=lambda code: (CATALOGUE[code].status, code))
+
+
+def errors(operation: Operation, codes: Sequence[str]) -> Json:
+    """The shared response of each error status."""
+    variant = "Closed" if operation.closed_errors else ""
+    statuses = sorted({CATALOGUE[code].status for code in codes})
+    return {str(status): {"$ref": f"#/components/responses/{variant}Error{status}"} for status in statuses}
+
+
+def error_responses() -> Json:
+    """One response for each error status and envelope."""
+    return {
+        f"{variant}Error{status}": {
+            "description": HTTPStatus(status).phrase,
+            "headers": _error_headers(status),
+            "content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{variant}ErrorEnvelope"}}},
+        }
+        for status in sorted({code.status for code in CATALOGUE.values()})
+        for variant in ("", "Closed")
+    }
+
+
+def _error_headers(status: int) -> Json:
+    headers = _refer(x_service_request_id="RequestId", x_service_ignored="Ignored")
+    if status == HTTPStatus.UNAUTHORIZED:
+        headers |= {"WWW-Authenticate": {"$ref": "#/components/headers/Authenticate"}}
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
+        headers |= _refer(
+            RateLimit_Limit="RateLimitLimit", RateLimit_Remaining="RateLimitRemaining", RateLimit_Reset="RateLimitReset"
+        )
+    if status == HTTPStatus.TOO_MANY_REQUESTS or status in {500, 502, 503, 504}:
+        headers |= _refer(Retry_After="RetryAfter")
+    return headers
