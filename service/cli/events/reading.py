@@ -124,14 +124,14 @@ def schemas_(topics: tuple[str, ...], as_json: bool) -> None:
 
 
 def _members(schema: Mapping[str, Any]) -> str:
-    """The members of a payload; those that may be absent with a question mark."""
+    """The members of a payload, optional ones with a question mark."""
     shape = schema["$defs"][schema["$ref"].rpartition("/")[2]]
     required = set(shape.get("required", ()))
     return " ".join(name if name in required else f"{name}?" for name in shape["properties"])
 
 
 def _number(opened: psycopg.Connection[Any]) -> None:
-    """Give events their places while no worker does; a role that only reads sees those that have one."""
+    """Give events their places while no worker does. A role without writes sees those with a place."""
     from service.eventstore.log.sequencer import sequence_all
     from service.eventstore.schema.guards import serving_role
 

@@ -25,7 +25,7 @@ ABSENT = "-"
 
 
 class Step(NamedTuple):
-    """An event of a stream, and the states before and after it."""
+    """An event of a stream, with the states before and after it."""
 
     event: StoredEvent
     before: Any
@@ -53,7 +53,7 @@ class Step(NamedTuple):
 def replay(stream_id: str, revision: int | None, as_of: str | None, each: bool, form: str) -> None:
     """Fold a stream into its state and print it.
 
-    With --format text you see what each event changed, with --format mermaid the way through the machine's diagram.
+    With --format text you see the changes of each event, with --format mermaid the way through the machine's diagram.
     """
     if revision is not None and as_of is not None:
         raise click.UsageError("--revision and --as-of exclude each other. Give one of them")
@@ -109,11 +109,11 @@ def diff(stream_id: str, from_mark: str, to_mark: str, as_json: bool) -> None:
 @events.command("replay-all")
 @json_option
 def replay_all(as_json: bool) -> None:
-    """Fold every stored stream with the code of this release: run it on a copy before you upgrade.
+    """Fold every stored stream with the code of this release. Run it on a copy before you upgrade.
 
-    Exits with 0 without findings, 1 with findings, 4 when it could not look. `unreadable` is an event that this code
-    cannot fold, `not_allowed` one that the machine would refuse at its place today. Erased streams and those with
-    events of a later release are counted and passed over.
+    Exits with 0 without findings, 1 with findings, 4 when it could not look. `unreadable`: this code cannot fold the
+    event. `not_allowed`: the machine would refuse it at its place today. Erased streams and those with events of a
+    later release are counted and passed over.
     """
     from service.eventstore.history.folding import fold_history
     from service.registry import machines
@@ -152,7 +152,7 @@ def _mark(text: str, name: str) -> Mark:
 
 
 def _read(opened: psycopg.Connection[Any], stream_id: str) -> list[StoredEvent]:
-    """The events of a stream that is there and was not erased."""
+    """The events of a stream, which must be there and not erased."""
     from service.eventstore.history.stored import read_stream
 
     found = read_stream(opened, stream_id)
@@ -164,7 +164,7 @@ def _read(opened: psycopg.Connection[Any], stream_id: str) -> list[StoredEvent]:
 
 
 def _until(opened: psycopg.Connection[Any], mark: Mark, found: list[StoredEvent]) -> list[StoredEvent]:
-    """The events that had happened at a mark: at least one."""
+    """The events up to a mark, at least one."""
     from service.eventstore.history.as_of import MarkAhead, until
 
     try:
@@ -196,7 +196,7 @@ def _document(step: Step) -> dict[str, Any]:
 
 
 def _changed(before: Any, after: Any) -> dict[str, tuple[Any, Any]]:
-    """Members of two states that differ; those of nested structs by their path. Lists count whole."""
+    """The different members of two states, those of nested structs by their path. Lists count whole."""
     old, new = _flat(msgspec.to_builtins(before)), _flat(msgspec.to_builtins(after))
     names = [*new, *(name for name in old if name not in new)]
     return {
@@ -219,7 +219,7 @@ def _told(value: Any) -> str:
 
 
 def _checked(machine: StateMachine[Any]) -> Any:
-    """A fold of a machine's streams that refuses what the machine would refuse today."""
+    """A fold of a machine's streams. It refuses every event that the machine would refuse today."""
     from projections.kernel.projection import Projection, Table
     from statemachines.kernel.machine import Recorded, apply
 
@@ -232,7 +232,7 @@ def _checked(machine: StateMachine[Any]) -> Any:
 def _first_fault(
     opened: psycopg.Connection[Any], machine: StateMachine[Any], project_id: str, stream_id: str
 ) -> dict[str, Any]:
-    """The first event of a stream that cannot be folded, or is not allowed."""
+    """Where a stream stops to fold: its first event that is unreadable or not allowed."""
     from service.eventstore.history.stored import read_stream
     from statemachines.kernel.machine import permits
 

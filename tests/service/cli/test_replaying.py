@@ -124,7 +124,7 @@ def test_what_no_longer_folds_is_named(cluster: TestCluster) -> None:
     with cluster.database("template0") as url:
         bring_back(url, NAMES[-1])
         migrations.migrate(url)
-        (broken, last), (strange, second) = longest(url, "run"), longest(url, "dev")
+        (broken, last), (strange, second) = longest(url, "run"), longest(url, "trc")
         topics: list[Any] = []
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute("alter table events disable trigger all")

@@ -78,9 +78,7 @@ async def doors_of(server: Any, stack: AsyncExitStack, secret: str) -> tuple[Api
     """A caller for each of two processes, which keeps its connections there."""
     found: dict[int, Api] = {}
     for _ in range(200):
-        client = await stack.enter_async_context(
-            httpx2.AsyncClient(base_url=server.base_url, timeout=30, event_hooks={"response": [seen.see_later]})
-        )
+        client = await stack.enter_async_context(seen.async_client(server.base_url, timeout=30))
         found.setdefault(process_of(server, await client.get("/health/live")), Api(client, secret))
         if len(found) == 2:
             return found.popitem()[1], found.popitem()[1]
@@ -91,10 +89,7 @@ async def doors_of(server: Any, stack: AsyncExitStack, secret: str) -> tuple[Api
 async def shop(server_factory: Any, listener: Listener) -> AsyncIterator[Shop]:
     server = server_factory(env={"SERVICE_WORKERS": "2"})
     async with AsyncExitStack() as stack:
-        hooks = {"response": [seen.see_later]}
-        client = await stack.enter_async_context(
-            httpx2.AsyncClient(base_url=server.base_url, timeout=30, event_hooks=hooks)
-        )
+        client = await stack.enter_async_context(seen.async_client(server.base_url, timeout=30))
         world = World(client, server)
         owner = await world.sign_in()
         made = await owner.create_project()
@@ -208,7 +203,7 @@ async def test_a_test_whose_process_died_is_sent_again_under_its_id(shop: Shop, 
         await asked
     shop.world.server.wait_until_ready()
     go_on.set()
-    async with httpx2.AsyncClient(base_url=shop.world.server.base_url, timeout=30) as client:
+    async with seen.async_client(shop.world.server.base_url, timeout=30) as client:
         again = Api(client, shop.owner.secret)
         refused(await again.post(f"{shop.one}/test", key="k"), 409, "idempotency_in_progress")
         await shop.world.wait(13)
