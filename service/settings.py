@@ -74,6 +74,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     signing_key: bytes | None
     provider_client_id: str | None
     provider_client_secret: str | None
+    provider_oauth_url: str
     provider_us_url: str
     provider_eu_url: str
     payment_api_key: str | None
@@ -208,7 +209,9 @@ VARIABLES: tuple[Variable, ...] = (
         "provider_client_id",
         text,
         None,
-        "OAuth client at the analytics provider. Without it, connecting answers 503.",
+        "OAuth client at the analytics provider. Without it, the client is the service's own document at "
+        "`<base URL>/.well-known/oauth-client`, which needs a public https address in `SERVICE_BASE_URL`. Without "
+        "both, connecting answers 503.",
     ),
     Variable(
         "SERVICE_PROVIDER_CLIENT_SECRET",
@@ -217,6 +220,14 @@ VARIABLES: tuple[Variable, ...] = (
         None,
         "Secret of that client, if it has one.",
         secret=True,
+    ),
+    Variable(
+        "SERVICE_PROVIDER_OAUTH_URL",
+        "provider_oauth_url",
+        http_url,
+        "https://oauth.posthog.com",
+        "Address where people of both regions sign in to the provider. With a provider of your own, its address. It "
+        "may be private, and use http.",
     ),
     Variable(
         "SERVICE_PROVIDER_US_URL",

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 from msgspec.structs import replace
 
 from projections.kernel.projection import Row, Table, projection
 from statemachines.analytics.connection import (
     ConnectionDenied,
+    ConnectionExchangeStarted,
     ConnectionExpired,
     ConnectionGranted,
+    ConnectionReturned,
     ConnectionStarted,
     Status,
 )
-from statemachines.kernel.machine import Recorded
+from statemachines.kernel.machine import Event, Recorded
 
 
 class ConnectionRow(Row, frozen=True, kw_only=True):
@@ -38,6 +42,13 @@ class SealedGrantRow(msgspec.Struct, frozen=True, kw_only=True):
     sealed: str | None
 
 
+_STATUS: Mapping[type[Event], Status] = {
+    ConnectionReturned: Status.RETURNED,
+    ConnectionExchangeStarted: Status.EXCHANGING,
+    ConnectionExpired: Status.EXPIRED,
+}
+
+
 def fold(row: ConnectionRow | None, recorded: Recorded) -> ConnectionRow | None:
     """Fold an event of a connection into its row."""
     match recorded.event:
@@ -53,19 +64,20 @@ def fold(row: ConnectionRow | None, recorded: Recorded) -> ConnectionRow | None:
                 started_at=event.started_at,
                 expires_at=event.expires_at,
             )
+        case ConnectionReturned() | ConnectionExchangeStarted() | ConnectionExpired() as event if row:
+            return replace(row, revision=recorded.revision, status=_STATUS[type(event)].value)
         case ConnectionGranted() as event if row:
             return replace(
                 row,
                 revision=recorded.revision,
                 status=Status.CONNECTED.value,
+                host=event.host or row.host,
                 provider_project_id=event.provider_project_id,
                 scopes=event.scopes,
                 connected_at=event.connected_at,
             )
         case ConnectionDenied() as event if row:
             return replace(row, revision=recorded.revision, status=Status.DENIED.value, reason=event.reason.value)
-        case ConnectionExpired() if row:
-            return replace(row, revision=recorded.revision, status=Status.EXPIRED.value)
     return row
 
 

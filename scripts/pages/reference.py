@@ -29,7 +29,7 @@ from schemas.webhooks.event import MAX_DELIVERY_BYTES
 from schemas.webhooks.webhook import MAX_NAMES
 from service.analytics.bounded.answers import DEFAULT_ROWS, LONGEST_DAYS
 from service.analytics.connected import MAX_QUERY_BYTES
-from service.analytics.http import READ_SECONDS
+from service.analytics.connecting.http import READ_SECONDS
 from service.analytics.metadata.types import MAX_KEY, MOST_KEYS, MOST_NAMES
 from service.analytics.queries import QUERY_SECONDS, WAIT_SECONDS
 from service.analytics.structured.dialects import MOST_BYTES

@@ -1,13 +1,12 @@
-"""What may be done with a connection to the customer's analytics provider (R-AUTH-21, R-AUTH-22, G-022).
+"""What may be done with a connection to the customer's analytics provider (R-AUTH-21, R-AUTH-22, G-022, G-164).
 
-The exchange with the provider comes before the unit of work, which gets its outcome as an argument. A lost race
-between two polls costs nothing: the provider gives a grant to one of them, and the other keeps waiting for an answer
-that is then already recorded.
+The exchange with the provider stands between two units: one records its beginning, the other its outcome. After a
+crash in between the connection expires, and no code is exchanged twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -15,10 +14,10 @@ import msgspec
 from projections.analytics.connection import CONNECTIONS, GRANTS, ConnectionRow, SealedGrantRow
 from schemas.analytics.connection import ConnectRequest
 from schemas.kernel.published import body_schema
-from service.analytics.http import Misdirected
-from service.analytics.oauth import DeviceAuthorization, ProviderOAuth, SealedSecret, Tokens
+from service.analytics.connecting.oauth import ProviderOAuth
+from service.analytics.connecting.sealed import begin
 from service.analytics.reads import account_of
-from service.auth.refusals import InvalidPayload, Refusal, ServiceUnavailable, refusal
+from service.auth.refusals import InvalidPayload, ServiceUnavailable
 from service.eventstore.declare.commands import Lookup, Unit
 from service.eventstore.declare.intents import Intent
 from service.eventstore.store import EventStore
@@ -26,16 +25,16 @@ from service.fairness.not_done import CommandNotDone
 from service.ids import new_id
 from statemachines.analytics import connection as connections
 from statemachines.analytics.connection import (
+    Connection,
     ConnectionGranted,
     ConnectWish,
-    Granted,
     Reply,
-    Waiting,
     decide_connect,
+    decide_exchange,
+    decide_overdue,
     decide_reply,
 )
-from statemachines.kernel.machine import Stream
-from statemachines.kernel.readings import ReadFailed
+from statemachines.kernel.machine import Event, Stream
 
 T = TypeVar("T")
 
@@ -43,71 +42,120 @@ ATTEMPTS = 3
 
 
 class PendingConnection(NamedTuple):
-    """A connection that waits for its human, and where that human goes."""
+    """A connection waiting for its human: where that human goes, and the code to compare there."""
 
     row: ConnectionRow
-    device: DeviceAuthorization
+    authorization_url: str
+    user_code: str
 
 
 async def connect(store: EventStore, oauth: ProviderOAuth, wish: ConnectRequest) -> Intent[PendingConnection]:
-    """Get a code for the human from the provider, and remember what it will be exchanged for.
+    """Begin a sign-in. Nobody is asked yet: the human's browser does that.
 
-    Raises ServiceUnavailable without a configuration, InvalidPayload for an address that is not public, and
-    `upstream_timeout` or `upstream_error` for a provider that does not answer as agreed.
+    Raises ServiceUnavailable without a configuration, and InvalidPayload for an address that may not be called.
     """
-    _require_configured(oauth)
+    require_configured(oauth)
     host = oauth.host_of(wish)
-    device = await oauth.start(host, account_of(store, wish.project_id))
-    if isinstance(device, Misdirected):
+    fault = await oauth.fault_of(host, account_of(store, wish.project_id))
+    if fault is not None:
         raise InvalidPayload(
-            "The provider's address cannot be used.",
-            invalid=[("host", "must lead to public addresses")],
-            schema=body_schema(ConnectRequest),
+            "The provider's address cannot be used.", invalid=[("host", fault)], schema=body_schema(ConnectRequest)
         )
-    if isinstance(device, ReadFailed):
-        raise _upstream(device)
     project_id, connection_id = wish.project_id, new_id("conn")
     stream = connections.stream(project_id, connection_id)
-    sealed = oauth.seal(project_id, connection_id, SealedSecret(device_code=device.device_code))
-    asked = ConnectWish(host, wish.provider_project_id, device.lifetime)
+    begun = begin(connection_id, wish.region)
+    url = oauth.registration.authorization_url(host, begun.state, begun.challenge)
+    sealed = oauth.sealer.close(project_id, connection_id, begun.secrets)
+    asked = ConnectWish(host, wish.provider_project_id)
 
     def decide(unit: Unit) -> PendingConnection:
         unit.append(stream, decide_connect(unit.state(stream), asked, unit.now))
         unit.put(stream, GRANTS, SealedGrantRow(project_id=project_id, id=connection_id, generation=1, sealed=sealed))
-        return PendingConnection(_row(unit, stream), device)
+        return PendingConnection(_row(unit, stream), url, begun.secrets.user_code or "")
 
     return Intent([stream], decide)
 
 
 async def settle(store: EventStore, oauth: ProviderOAuth, row: ConnectionRow) -> Intent[ConnectionRow]:
-    """Ask the provider how the human has decided about a pending connection, and record that.
+    """Let a connection expire after its time, or one begun in the former flow or sealed under another key.
 
-    A grant is given once: carry the intent out with `insist`. Raises ServiceUnavailable, `upstream_timeout` and
-    `upstream_error` as `connect` does.
+    Raises ServiceUnavailable without a configuration.
     """
-    reply, sealed = await _ask(store, oauth, row)
+    require_configured(oauth)
+    grant = await store.get(GRANTS, row.project_id, row.id)
+    secrets = oauth.sealer.open(row.project_id, row.id, grant.sealed) if grant is not None else None
+    ended = secrets is None or secrets.verifier is None
     stream = connections.stream(row.project_id, row.id)
 
     def decide(unit: Unit) -> ConnectionRow:
-        events = decide_reply(unit.state(stream), reply, unit.now)
+        # Read before the lock, the secrets may be those of a sign-in that has its answer by now.
+        current = unit.row(GRANTS, row.project_id, row.id)
+        gone = ended and current == grant
+        events = decide_overdue(unit.state(stream), unit.now, ended=gone)
         unit.append(stream, events)
-        grant = unit.row(GRANTS, row.project_id, row.id)
-        if events and grant is not None:
-            granted = any(isinstance(event, ConnectionGranted) for event in events)
-            _replace(unit, stream, grant, sealed if granted else None)
+        if events and current is not None:
+            _replace(unit, stream, current, None)
         return _row(unit, stream)
 
     return Intent([stream], decide, lookups=[Lookup(GRANTS, row.project_id, row.id)])
 
 
-def keep_tokens(before: SealedGrantRow, sealed: str | None) -> Intent[None]:
-    """Store the fresh tokens of a grant, sealed, unless somebody has stored others since `before` was read."""
+def step(
+    before: SealedGrantRow, sealed: str | None, decide_step: Callable[[Connection, int], list[Event]]
+) -> Intent[Sequence[Event]]:
+    """Take a step of the sign-in, and keep `sealed` with it. Returns the events recorded: none if it is too late.
+
+    An expiry instead of the step is recorded too, and drops the secrets.
+    """
     stream = connections.stream(before.project_id, before.id)
 
-    def decide(unit: Unit) -> None:
+    def decide(unit: Unit) -> Sequence[Event]:
         grant = unit.row(GRANTS, before.project_id, before.id)
-        if grant is not None and grant.generation == before.generation:
-            _replace(unit, stream, grant, sealed)
+        if grant is None or grant.generation != before.generation:
+            return []
+        events = decide_step(unit.state(stream), unit.now)
+        unit.append(stream, events)
+        if events:
+            lasting = any(event.TOPIC in _LASTING for event in events)
+            _replace(unit, stream, grant, sealed if lasting else None)
+        return events
+
+    return Intent([stream], decide, lookups=[Lookup(GRANTS, before.project_id, before.id)])
+
+
+def begin_exchange(before: SealedGrantRow) -> Intent[Sequence[Event]]:
+    """Record that the exchange begins. The secrets stay as they are."""
+    return step(before, before.sealed, decide_exchange)
+
+
+def record_reply(row: ConnectionRow, reply: Reply, sealed: str | None) -> Intent[bool]:
+    """Record the outcome of the exchange, and keep its tokens if they are accepted. Returns whether they are.
+
+    The provider gives tokens once: carry the intent out with `insist`.
+    """
+    stream = connections.stream(row.project_id, row.id)
+
+    def decide(unit: Unit) -> bool:
+        events = decide_reply(unit.state(stream), reply, unit.now)
+        unit.append(stream, events)
+        granted = any(isinstance(event, ConnectionGranted) for event in events)
+        grant = unit.row(GRANTS, row.project_id, row.id)
+        if events and grant is not None:
+            _replace(unit, stream, grant, sealed if granted else None)
+        return granted
+
+    return Intent([stream], decide, lookups=[Lookup(GRANTS, row.project_id, row.id)])
+
+
+def keep_tokens(before: SealedGrantRow, sealed: str | None) -> Intent[SealedGrantRow | None]:
+    """Store the secrets of a grant. Returns None if another process has stored some since `before` was read."""
+    stream = connections.stream(before.project_id, before.id)
+
+    def decide(unit: Unit) -> SealedGrantRow | None:
+        grant = unit.row(GRANTS, before.project_id, before.id)
+        if grant is None or grant.generation != before.generation:
+            return None
+        return _replace(unit, stream, grant, sealed)
 
     return Intent([stream], decide, lookups=[Lookup(GRANTS, before.project_id, before.id)])
 
@@ -125,50 +173,29 @@ async def insist(attempt: Callable[[], Awaitable[T]]) -> T:
     return await attempt()
 
 
-async def _ask(store: EventStore, oauth: ProviderOAuth, row: ConnectionRow) -> tuple[Reply, str | None]:
-    """Ask the provider. Returns its reply, and the sealed tokens if there are any."""
-    _require_configured(oauth)
-    grant = await store.get(GRANTS, row.project_id, row.id)
-    secret = oauth.unseal(row.project_id, row.id, grant.sealed) if grant is not None else None
-    if secret is None or secret.device_code is None or await store.now() >= row.expires_at:
-        return Waiting(), None
-    polled = await oauth.poll(row.host, account_of(store, row.project_id), secret.device_code)
-    if isinstance(polled, ReadFailed):
-        raise _upstream(polled)
-    if not isinstance(polled, Tokens):
-        return polled, None
-    return _granted(polled, row.provider_project_id), oauth.seal(row.project_id, row.id, polled.secret)
+def require_configured(oauth: ProviderOAuth) -> None:
+    """Raise ServiceUnavailable where no connection can be made."""
+    if not oauth.configured:
+        raise ServiceUnavailable(
+            "No analytics provider is configured on this service.",
+            next_action=(
+                "The operator sets SERVICE_ENCRYPTION_KEY, and a public https address in SERVICE_BASE_URL or "
+                "SERVICE_PROVIDER_CLIENT_ID. Without a connection, records sent with the DSN are read."
+            ),
+        )
 
 
-def _granted(tokens: Tokens, asked_for: int | None) -> Granted:
-    """Say what was granted: the project asked for if the grant covers it, else the only one that it covers."""
-    if tokens.projects is None:
-        return Granted(tokens.scopes, asked_for)
-    if asked_for is None:
-        return Granted(tokens.scopes, tokens.projects[0] if len(tokens.projects) == 1 else None)
-    return Granted(tokens.scopes, asked_for, covers_project=asked_for in tokens.projects)
+_LASTING = frozenset({connections.ConnectionReturned.TOPIC, connections.ConnectionExchangeStarted.TOPIC})
+"""The steps after which the secrets of a sign-in are needed further."""
 
 
-def _replace(unit: Unit, stream: Stream, grant: SealedGrantRow, sealed: str | None) -> None:
-    unit.put(stream, GRANTS, msgspec.structs.replace(grant, generation=grant.generation + 1, sealed=sealed))
+def _replace(unit: Unit, stream: Stream, grant: SealedGrantRow, sealed: str | None) -> SealedGrantRow:
+    replaced = msgspec.structs.replace(grant, generation=grant.generation + 1, sealed=sealed)
+    unit.put(stream, GRANTS, replaced)
+    return replaced
 
 
 def _row(unit: Unit, stream: Stream) -> ConnectionRow:
     row = unit.row(CONNECTIONS, stream.project_id, stream.id)
     assert row is not None, "a connection that was started has a row"
     return row
-
-
-def _require_configured(oauth: ProviderOAuth) -> None:
-    if not oauth.configured:
-        raise ServiceUnavailable(
-            "No analytics provider is configured on this service.",
-            next_action=(
-                "The operator sets SERVICE_PROVIDER_CLIENT_ID and SERVICE_ENCRYPTION_KEY. Without a connection, "
-                "records sent with the DSN are read."
-            ),
-        )
-
-
-def _upstream(failed: ReadFailed) -> Refusal:
-    return refusal("upstream_timeout" if failed.cause == "timeout" else "upstream_error")

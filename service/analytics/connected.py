@@ -8,43 +8,33 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import Mapping, Sequence
-from functools import partial
 from http import HTTPStatus
 from time import perf_counter
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
-import structlog
 
-from projections.analytics.connection import GRANTS, ConnectionRow, SealedGrantRow
+from projections.analytics.connection import ConnectionRow
 from schemas.onboarding.proof import PROOF_PROPERTY
 from service.analytics.bounded.answers import LONGEST_DAYS, Bounded, Rows, Window
 from service.analytics.bounded.funnels import FUNNEL_HOGQL, MAX_STEPS, funnel_values, reached
-from service.analytics.commands import insist, keep_tokens
-from service.analytics.http import Content, HttpAnswer, ProviderClient, document, failed, failure, parse
+from service.analytics.connecting.http import Content, HttpAnswer, ProviderClient, document, failed, failure, parse
 from service.analytics.metadata.found import KeysFound, NamesFound
 from service.analytics.metadata.provided import ALL_KEYS, KEYS, NAMES, KeyTable, NameTable, keys_of, names_of
-from service.analytics.oauth import ProviderOAuth, SealedSecret
 from service.analytics.probes import ErrorProbe, EventProbe, FunnelProbe
 from service.analytics.reads import account_of
-from service.auth.system import carry_out
+from service.analytics.tokens import TokenKeeper
 from service.eventstore.connect.clock import DAY
 from service.eventstore.store import EventStore
-from service.fairness.not_done import CommandNotDone
-from statemachines.analytics.connection import scope_fault
 from statemachines.kernel.readings import ReadFailed
 from statemachines.onboarding.proof import ErrorSighting, EventSighting, carried_markers
 
 T = TypeVar("T", bound=msgspec.Struct)
 
-log = structlog.get_logger(__name__)
-
 MAX_QUERY_BYTES = 16 * 1024 * 1024
 MAX_ROWS = 2000
 LATE_SECONDS = 86400  # the client's own time may differ this much from the time of receipt; it only narrows the scan
-EARLY_SECONDS = 60  # a token is replaced this long before it expires
 BROWSER_LIBRARIES = frozenset({"web", "js"})
 _EXCEPTION = "$exception"
 
@@ -105,15 +95,13 @@ class ConnectedAnalytics:
         self,
         store: EventStore,
         client: ProviderClient,
-        oauth: ProviderOAuth,
+        tokens: TokenKeeper,
         connection: ConnectionRow,
-        refreshing: asyncio.Lock,
     ) -> None:
         self._store = store
         self._client = client
-        self._oauth = oauth
+        self._tokens = tokens
         self._connection = connection
-        self._refreshing = refreshing
 
     async def proof_events(self, probe: EventProbe) -> Sequence[EventSighting] | ReadFailed:
         """Find analytics events with a proof marker."""
@@ -276,9 +264,11 @@ class ConnectedAnalytics:
         first: bool = False,  # noqa: ARG002 - one pace for all requests of a connection will go by it
     ) -> HttpAnswer | ReadFailed:
         """Send a request below the connected project, and once more with a fresh token when its own is rejected."""
-        answer = await self._ask(method, path, content, max_bytes, token := await self._token(None))
+        answer = await self._ask(method, path, content, max_bytes, token := await self._tokens.access(self._connection))
         if isinstance(answer, HttpAnswer) and answer.status == HTTPStatus.UNAUTHORIZED and isinstance(token, str):
-            answer = await self._ask(method, path, content, max_bytes, await self._token(token))
+            answer = await self._ask(
+                method, path, content, max_bytes, await self._tokens.access(self._connection, token)
+            )
         return answer
 
     async def _ask(
@@ -295,58 +285,6 @@ class ConnectedAnalytics:
             max_bytes=max_bytes,
             token=token,
         )
-
-    async def _token(self, rejected: str | None) -> str | ReadFailed:
-        """Return an access token that is neither about to end nor the one that the provider just rejected."""
-        if not self._oauth.configured:
-            return failure("unconfigured")
-        async with self._refreshing:
-            grant = await self._grant()
-            if grant is None:
-                return failure("unauthorized")
-            _, secret = grant
-            if secret.access_token not in {None, rejected} and secret.expires_at - EARLY_SECONDS > time.time():
-                return secret.access_token or failure("unauthorized")
-            return await self._refresh(*grant)
-
-    async def _refresh(self, row: SealedGrantRow, secret: SealedSecret) -> str | ReadFailed:
-        if secret.refresh_token is None:
-            return failure("unauthorized")
-        tokens = await self._oauth.refresh(
-            self._connection.host, account_of(self._store, self._connection.project_id), secret.refresh_token
-        )
-        if isinstance(tokens, ReadFailed):
-            # Another process may have used the refresh token first: then its tokens are stored by now.
-            now = await self._grant()
-            return tokens if now is None or now[0].generation == row.generation else now[1].access_token or tokens
-        if scope_fault(tokens.scopes) is not None:
-            return failure("refused")
-        await self._keep(row, tokens.secret)
-        return tokens.secret.access_token or failure("malformed")
-
-    async def _grant(self) -> tuple[SealedGrantRow, SealedSecret] | None:
-        """Return the stored grant, opened; None when there is none or its key is gone."""
-        row = await self._store.get(GRANTS, self._connection.project_id, self._connection.id)
-        if row is None:
-            return None
-        secret = self._oauth.unseal(self._connection.project_id, self._connection.id, row.sealed)
-        return None if secret is None else (row, secret)
-
-    async def _keep(self, before: SealedGrantRow, secret: SealedSecret) -> None:
-        """Store fresh tokens, unless another process has stored others meanwhile."""
-        sealed = self._oauth.seal(before.project_id, before.id, secret)
-        keep = partial(
-            carry_out,
-            self._store,
-            "provider",
-            "refresh of a provider grant",
-            keep_tokens(before, sealed),
-            project=before.project_id,
-        )
-        try:
-            await insist(keep)
-        except CommandNotDone:
-            log.error("provider_tokens_not_kept")  # noqa: TRY400 - that the store was busy needs no stack
 
 
 def named_in(query: Bounded) -> dict[str, Any]:

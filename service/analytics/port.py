@@ -6,15 +6,13 @@ its reads then fail. They never fall back to local records, which would be anoth
 
 from __future__ import annotations
 
-import asyncio
-from weakref import WeakValueDictionary
-
 from service.analytics.connected import ConnectedAnalytics
-from service.analytics.http import ProviderClient
+from service.analytics.connecting.http import ProviderClient
+from service.analytics.connecting.oauth import ProviderOAuth
 from service.analytics.local import LocalAnalytics
-from service.analytics.oauth import ProviderOAuth
 from service.analytics.probes import AnalyticsProvider
 from service.analytics.reads import current_connection
+from service.analytics.tokens import TokenKeeper
 from service.billing.plans import days_kept
 from service.egress.guard import Guard
 from service.eventstore.store import EventStore
@@ -29,15 +27,14 @@ class AnalyticsProviders:
         self._client = ProviderClient(settings, guard)
         self.oauth = ProviderOAuth(settings, self._client)
         self._plans = settings.plans
-        self._refreshing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._tokens = TokenKeeper(store, self.oauth)
 
     async def for_project(self, project_id: str) -> AnalyticsProvider:
         """Return the adapter of a project now."""
         connection = await current_connection(self._store, project_id)
         if connection is None:
             return await self.own(project_id)
-        lock = self._refreshing.setdefault(connection.id, asyncio.Lock())
-        return ConnectedAnalytics(self._store, self._client, self.oauth, connection, lock)
+        return ConnectedAnalytics(self._store, self._client, self._tokens, connection)
 
     async def own(self, project_id: str) -> LocalAnalytics:
         """Return what reads our own records of a project, which the plan of its account keeps so long."""

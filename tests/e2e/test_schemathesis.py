@@ -63,7 +63,7 @@ include-operation-id = "test_authorize_device"
 headers = {{ Authorization = "Bearer {test}" }}
 
 [[operations]]
-include-path = "/v1/auth/provider"
+include-path-regex = "^/v1/auth/provider$|^/.well-known/oauth-client$"
 [operations.checks.not_a_server_error]
 expected-statuses = ["2xx", "4xx", 503]  # no provider is configured here
 
@@ -83,13 +83,14 @@ include-operation-id = {ruled}
 expected-statuses = {accepted_or_ruled_out}
 """
 # Statuses of a request with a valid form: caller and state may still refuse it.
-ACCEPTED = ["2xx", 401, 403, 404, 409, 412, 428, 429, 503]
+ACCEPTED = ["2xx", 401, 403, 404, 409, 410, 412, 428, 429, 503]
 # These answer 400 by rules that no schema states: a code is live, a document was rendered here, a runner names its
 # automation or its lease, a status asks for certain members, a month has begun, an address is one for browsers, a file
-# is found by something, bytes are an envelope or an event, a window ends after it began, a query has one of two forms,
-# and a blueprint is publishable with the parameters of its own.
+# is found by something, bytes are an envelope, an event or a form, a provider sends a code or an error, a window ends
+# after it began, a query has one of two forms, and a blueprint is publishable with the parameters of its own.
 # `schema_and_decoder_agree` checks them all the same.
 RULED = [
+    "answer_provider_page",
     "assemble_bundle",
     "assemble_project_bundle",
     "assign_case",
@@ -125,6 +126,7 @@ RULED = [
     "record_sentry_event",
     "release_claim",
     "replay_webhook",
+    "return_from_provider",
     "review_onboarding",
     "run_query_blueprint",
     "start_billing_checkout",

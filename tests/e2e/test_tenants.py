@@ -88,11 +88,9 @@ def server(tmp_path_factory: pytest.TempPathFactory, cluster: TestCluster) -> It
     """A server with an analytics provider on which no person ever decides, and one that takes payments."""
     with running_provider() as provider, running_payments() as payments, cluster.database() as url:
         env = {
-            "SERVICE_PROVIDER_CLIENT_ID": provider.client_id,
-            "SERVICE_PROVIDER_US_URL": provider.url,
+            **provider.env,
             "SERVICE_PAYMENT_API_KEY": KEY,
             "SERVICE_PAYMENT_API_BASE": payments.url,
-            "NO_PROXY": "127.0.0.1",
         }
         handle = ServerHandle(tmp_path_factory.mktemp("tenants"), database_url=url, env=env)
         try:

@@ -9,6 +9,7 @@ from typing import Any
 import httpx2
 
 from tests.support.api import Api, Person, World, ok
+from tests.support.connecting import grant
 from tests.support.onboarding import Onboarding
 from tests.support.plans import plan_body, snapshot_body
 from tests.support.playbook_samples import CASE, put, render_request
@@ -106,7 +107,7 @@ class Walker:
 
     async def _connect_provider(self) -> None:
         started = ok(await self.reader.post("/v1/auth/provider", {"project_id": self.project_id}))
-        self.provider.decide("granted")
+        grant(started)
         polled = ok(await self.reader.post("/v1/auth/provider/poll", {"connection_id": started["connection_id"]}))
         assert polled["status"] == "connected"
 

@@ -7,32 +7,15 @@ token; seeing the page gives neither.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
-from collections.abc import Mapping
 
 from service.auth.secrets import USER_CODE_ALPHABET
+from service.http.edge.answer.page import frame
 from statemachines.accounts.sign_in import normal_user_code
 
 _CODE = re.compile(rf"[{USER_CODE_ALPHABET}]{{8}}")
 
-_STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 44rem; margin: 4rem auto; padding: 0 1rem; color: #1a1a1a; }
-code, pre { font: 14px/1.5 ui-monospace, monospace; background: #f3f3f3; border-radius: 4px; }
-code { padding: 0.1rem 0.3rem; } pre { padding: 0.8rem; overflow-x: auto; }
-.code { font-size: 2rem; letter-spacing: 0.15em; }
-"""
-
-_FRAME = """<!doctype html>
-<html lang="en">
-<head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Authorise a device</title>
-<style>{style}</style></head>
-<body>
-<h1>Authorise a device</h1>
-{content}</body>
-</html>
-"""
+TITLE = "Authorise a device"
 
 _QUESTION = """<form method="get" action="/device">
 <p><label for="user_code">The code that your device shows:</label></p>
@@ -59,17 +42,6 @@ _INSTRUCTIONS = """<p>A device asks to sign in with this code:</p>
 <p>The device notices by itself and receives its key. The code lives for 15 minutes.</p>
 """
 
-_STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
-HEADERS: Mapping[str, str] = {
-    "content-security-policy": (
-        f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'; form-action 'self'; "
-        "frame-ancestors 'none'"
-    ),
-    "referrer-policy": "no-referrer",
-    "x-content-type-options": "nosniff",
-    "x-frame-options": "DENY",
-}
-
 
 def render(base_url: str, user_code: str | None) -> bytes:
     """Write the page: what to do about a code, or the question for one; a text that cannot be a code is not shown."""
@@ -78,4 +50,4 @@ def render(base_url: str, user_code: str | None) -> bytes:
         content = _INSTRUCTIONS.format(code=f"{letters[:4]}-{letters[4:]}", base_url=base_url)
     else:
         content = (_NO_SUCH_CODE if user_code else "") + _QUESTION
-    return _FRAME.format(style=_STYLE, content=content).encode()
+    return frame(TITLE, content)

@@ -26,6 +26,7 @@ from service.accounts.show import person as show
 from service.auth.principals import PrincipalKind
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.accounts import device_page
+from service.http.edge.answer.page import HEADERS, HTML
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from statemachines.accounts.person import Identity, synthetic_identity
@@ -150,11 +151,11 @@ async def resolve_identity(call: Call[ResolveIdentity, None]) -> Outcome:
     responses={200: str},
     rate="none",
     extension=True,
-    content_type="text/html; charset=utf-8",
+    content_type=HTML,
 )
 async def show_device_page(call: Call[None, DevicePageQuery]) -> Outcome:
     """Show the code of the link and the commands that authorise it."""
-    return Outcome(200, device_page.render(call.services.settings.base_url, call.query.user_code), device_page.HEADERS)
+    return Outcome(200, device_page.render(call.services.settings.base_url, call.query.user_code), HEADERS)
 
 
 def _identity(body: IdentityBody) -> Identity:

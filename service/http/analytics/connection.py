@@ -9,7 +9,7 @@ from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import OWNER
-from statemachines.analytics.connection import ConnectionNotFound, Status
+from statemachines.analytics.connection import PENDING, ConnectionNotFound, Status
 from statemachines.projects.project import ProjectNotFound
 
 FLOW = frozenset({"onboarding", "provider"})
@@ -27,10 +27,10 @@ AnyCall = Call[ConnectRequest, None] | Call[PollRequest, None]
     responses={200: ConnectionStarted},
     idempotency="optional",
     flows=FLOW,
-    errors=("project_not_found", "service_unavailable", "upstream_error", "upstream_timeout"),
+    errors=("project_not_found", "service_unavailable"),
 )
 async def connect_provider(call: Call[ConnectRequest, None]) -> Outcome:
-    """Get a code for the human from the provider, and remember what it will be exchanged for."""
+    """Begin a sign-in of the human who owns the provider project."""
     await _require_own(call, call.body.project_id)
     intent = await commands.connect(call.services.store, call.services.providers.oauth, call.body)
     return await call.carry_out(intent, _started)
@@ -46,15 +46,15 @@ async def connect_provider(call: Call[ConnectRequest, None]) -> Outcome:
     responses={200: ConnectionStatus},
     idempotency="optional",
     flows=FLOW,
-    errors=("not_found", "service_unavailable", "upstream_error", "upstream_timeout"),
+    errors=("not_found", "service_unavailable"),
 )
 async def poll_provider(call: Call[PollRequest, None]) -> Outcome | Answer:
-    """Show how a connection stands, after asking the provider while it is pending."""
+    """Show how a connection stands. One whose time is over expires."""
     row = await _find(call)
-    if row.status != Status.PENDING.value:
+    if Status(row.status) not in PENDING:
         return _standing(row)
     intent = await commands.settle(call.services.store, call.services.providers.oauth, row)
-    return await commands.insist(lambda: call.carry_out(intent, _standing))
+    return await call.carry_out(intent, _standing)
 
 
 async def _require_own(call: AnyCall, project_id: str) -> None:
@@ -82,7 +82,7 @@ def _started(asked: commands.PendingConnection) -> Answer:
 
 def _standing(row: ConnectionRow) -> Answer:
     """An answer that can still change is not stored: a repeat with the same key asks again (G-008)."""
-    return Answer(200, show.status(row), pending=row.status == Status.PENDING.value)
+    return Answer(200, show.status(row), pending=Status(row.status) in PENDING)
 
 
 ENDPOINTS = [connect_provider, poll_provider]

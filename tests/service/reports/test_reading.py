@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.automation_world import EVENTS, closed
 from tests.support.cluster import TestCluster
+from tests.support.connecting import grant
 from tests.support.loop.http_scene import open_scene
 from tests.support.provider import FakeProvider, running_provider
 from tests.support.server import ServerHandle, running_server
@@ -24,12 +25,7 @@ def provider() -> Iterator[FakeProvider]:
 def connected(
     tmp_path_factory: pytest.TempPathFactory, cluster: TestCluster, provider: FakeProvider
 ) -> Iterator[ServerHandle]:
-    env = {
-        "SERVICE_PROVIDER_CLIENT_ID": provider.client_id,
-        "SERVICE_PROVIDER_CLIENT_SECRET": "client-secret",
-        "SERVICE_PROVIDER_US_URL": provider.url,
-    }
-    with running_server(tmp_path_factory.mktemp("connected"), cluster, env) as handle:
+    with running_server(tmp_path_factory.mktemp("connected"), cluster, provider.env) as handle:
         yield handle
 
 
@@ -39,7 +35,7 @@ def weekly(connected: ServerHandle, provider: FakeProvider) -> Iterator[Weekly]:
     with open_scene(connected) as at:
         made = Weekly(at)
         asked = at.must(at.call("POST", "/v1/auth/provider", {"project_id": at.world.project_id}, who="owner"), 200)
-        provider.decide("granted")
+        grant(asked)
         poll = {"connection_id": asked["connection_id"]}
         assert at.must(at.call("POST", "/v1/auth/provider/poll", poll, who="owner"), 200)["status"] == "connected"
         provider.fail.clear()

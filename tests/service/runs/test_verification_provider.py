@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.automation_world import closed
 from tests.support.cluster import TestCluster
+from tests.support.connecting import grant
 from tests.support.loop.http_scene import HttpScene, open_scene
 from tests.support.provider import FakeProvider, running_provider
 from tests.support.server import running_server
@@ -22,12 +23,7 @@ def provider() -> Iterator[FakeProvider]:
 
 @pytest.fixture
 def at(tmp_path: Path, cluster: TestCluster, provider: FakeProvider) -> Iterator[HttpScene]:
-    env = {
-        "SERVICE_PROVIDER_CLIENT_ID": provider.client_id,
-        "SERVICE_PROVIDER_CLIENT_SECRET": "client-secret",
-        "SERVICE_PROVIDER_US_URL": provider.url,
-    }
-    with running_server(tmp_path, cluster, env) as server, open_scene(server) as scene:
+    with running_server(tmp_path, cluster, provider.env) as server, open_scene(server) as scene:
         yield scene
 
 
@@ -37,7 +33,7 @@ def test_the_provider_counts_and_a_failed_read_is_not_silence(at: HttpScene, pro
     assert at.deploy() == at.run_id
     deployed = at.run()["deploy"]["recorded_at"]
     started = at.must(at.call("POST", "/v1/auth/provider", {"project_id": at.world.project_id}, who="owner"), 200)
-    provider.decide("granted")
+    grant(started)
     poll = {"connection_id": started["connection_id"]}
     assert at.must(at.call("POST", "/v1/auth/provider/poll", poll, who="owner"), 200)["status"] == "connected"
     at.traffic(5)

@@ -20,7 +20,7 @@ from tests.support.api import World, ok
 from tests.support.onboarding import Onboarding, onboard
 from tests.support.provider import FakeProvider
 
-QUERY = "/api/projects/@current/query/"
+QUERY = "/api/projects/42/query/"
 COUNT, TOP = "uniqExact(distinct_id) from events where event =", "group by event"
 
 

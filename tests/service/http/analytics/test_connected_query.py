@@ -17,7 +17,7 @@ from tests.support.api import World, ok
 from tests.support.onboarding import Onboarding, onboard
 from tests.support.provider import FakeProvider
 
-QUERY = "/api/projects/@current/query/"
+QUERY = "/api/projects/42/query/"
 STRUCTURED, TEXT = "toUnixTimestamp(created_at) as received_at", "select * from ("
 
 

@@ -1,4 +1,4 @@
-"""Connecting an analytics provider over HTTP, and verifying through it (G-022, G-032, R-AUTH-21, R-ONB-62)."""
+"""Connecting an analytics provider over HTTP, and verifying through it (G-022, G-032, G-164, R-AUTH-21, R-ONB-62)."""
 
 from __future__ import annotations
 
@@ -6,19 +6,22 @@ import json
 import time
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 import pytest_asyncio
 
+from schemas.analytics.connection import READ_SCOPES
 from tests.support import seen
-from tests.support.api import World, at_once, ok, refused
+from tests.support.api import World, ok, refused
 from tests.support.cluster import TestCluster
+from tests.support.connecting import CALLBACK, POLL, START, connect, grant, poll, press, sent_back, start, visit
 from tests.support.onboarding import Onboarding, onboard
 from tests.support.plans import history_body, plan_body
 from tests.support.provider import FakeProvider, running_provider
 from tests.support.server import ServerHandle, running_server
 
-START, POLL = "/v1/auth/provider", "/v1/auth/provider/poll"
+ASKED = list(READ_SCOPES)
 
 
 @pytest.fixture(scope="module")
@@ -33,10 +36,8 @@ def server(
 ) -> Iterator[ServerHandle]:
     """A server whose regions both lead to the fake provider, in an environment whose proxy nobody answers at."""
     env = {
-        "SERVICE_PROVIDER_CLIENT_ID": running.client_id,
+        **running.env,
         "SERVICE_PROVIDER_CLIENT_SECRET": "client-secret",
-        "SERVICE_PROVIDER_US_URL": running.url,
-        "SERVICE_PROVIDER_EU_URL": running.url + "/eu",
         "HTTP_PROXY": "http://127.0.0.1:9",
         "NO_PROXY": "",
     }
@@ -64,96 +65,124 @@ async def world(server: ServerHandle) -> Any:
 @pytest.fixture
 def provider(running: FakeProvider) -> FakeProvider:
     """The provider, forgetful between tests."""
-    running.scope, running.teams, running.token_seconds = "project:read query:read", None, 3600
-    for part in (running.events, running.fail, running.tables, running.devices, running.requests, running.issued):
-        part.clear()
-    running.access_tokens.clear()
-    running.refresh_tokens.clear()
+    running.forget()
+    running.client_secret = "client-secret"
     return running
 
 
-async def connect(onb: Onboarding, provider: FakeProvider, **members: Any) -> dict[str, Any]:
-    """Connect a project; returns the connection as polled."""
-    started = ok(await onb.owner.post(START, {"project_id": onb.project_id, **members}))
-    provider.decide("granted")
-    return ok(await onb.owner.post(POLL, {"connection_id": started["connection_id"]}))
-
-
 async def test_a_human_grants_read_access(world: World, provider: FakeProvider) -> None:
-    """Pending with an address for the human, then connected; tokens are nowhere to be seen (G-022)."""
+    """Pending with an address for the human, then connected. Secrets are nowhere to be seen (G-022, G-164)."""
     onb = await onboard(world)
-    started = ok(await onb.owner.post(START, {"project_id": onb.project_id, "provider_project_id": 42}))
-    assert {**started, "connection_id": "", "next_action": ""} == {
-        "connection_id": "",
-        "status": "pending",
-        "authorization_url": f"{provider.url}/device?user_code=WXYZ-1234",
-        "user_code": "WXYZ-1234",
-        "scopes": ["project:read", "query:read"],
-        "expires_in": 900,
-        "interval": 5,
-        "next_action": "",
-    }
+    started = await start(onb, provider_project_id=42)
+    expected = {"status": "pending", "scopes": ASKED, "expires_in": 900, "interval": 5}
+    assert {name: started[name] for name in expected} == expected
     assert started["connection_id"].startswith("conn_")
-    [asked] = provider.calls("/oauth/device_authorization/")
-    assert asked["scope"] == "project:read query:read"
-    assert asked["client_secret"] == "client-secret"
-    poll = {"connection_id": started["connection_id"]}
-    pending = ok(await onb.owner.post(POLL, poll))
+    address, asked = _taken_apart(started)
+    assert address == f"{provider.url}/oauth/authorize/"
+    challenge, state = asked.pop("code_challenge"), asked.pop("state")
+    assert len(challenge) == 43
+    assert len(state) > 60
+    assert asked == {
+        "response_type": "code",
+        "client_id": "client-1",
+        "redirect_uri": f"{world.server.base_url}{CALLBACK}",
+        "scope": "project:read query:read session_recording:read feature_flag:read survey:read experiment:read",
+        "code_challenge_method": "S256",
+        "required_access_level": "project",
+    }
+    pending = await poll(onb, started)
     expected = {
         "status": "pending",
         "connection_id": started["connection_id"],
         "project_id": onb.project_id,
         "provider": "provider_cloud",
         "provider_project_id": 42,
-        "scopes": ["project:read", "query:read"],
+        "scopes": ASKED,
         "connected_at": None,
     }
     assert {name: pending[name] for name in expected} == expected
-    provider.decide("granted")
-    connected = ok(await onb.owner.post(POLL, poll))
+    page = visit(sent_back(started))
+    assert started["user_code"] in page.text
+    assert (await poll(onb, started))["status"] == "pending"
+    assert provider.calls("/oauth/token/") == [], "nothing is exchanged before the human agrees"
+    done = press(page)
+    assert (done.status_code, "Connected." in done.text) == (200, True)
+    connected = await poll(onb, started)
     assert connected["status"] == "connected"
     assert connected["connected_at"] > 0
-    assert ok(await onb.owner.post(POLL, poll)) == connected, "a second poll is told the same"
-    for table in ("events", "provider_connections", "provider_grants", "idempotency"):
-        for secret in (*provider.issued, *provider.devices):
+    assert await poll(onb, started) == connected, "a second poll is told the same"
+    [redeemed] = provider.calls("/oauth/token/")
+    assert redeemed["client_secret"] == "client-secret"
+    secrets = [*provider.issued, redeemed["code_verifier"]]
+    assert len(secrets) == 4
+    for secret in secrets:
+        for table in ("events", "provider_connections", "provider_grants", "idempotency"):
             [[found]] = await world.sql(
                 f"select count(*) from {table} t where to_jsonb(t)::text like %s", f"%{secret}%"
             )
             assert found == 0, table
-    assert not any(secret in world.server.log() for secret in (*provider.issued, *provider.devices))
+        assert secret not in page.text + done.text
+        assert secret not in world.server.log()
+    assert state not in world.server.log()
+
+
+def _taken_apart(started: dict[str, Any]) -> tuple[str, dict[str, str]]:
+    """The authorization address, and its parameters."""
+    address, _, query = started["authorization_url"].partition("?")
+    return address, dict(parse_qsl(query, strict_parsing=True))
 
 
 async def test_a_human_says_no(world: World, provider: FakeProvider) -> None:
-    """A denial is final for its connection; another one can be started."""
+    """A denial at the provider or on our page is final for its connection. Another one can be started."""
     onb = await onboard(world)
-    started = ok(await onb.owner.post(START, {"project_id": onb.project_id}))
-    provider.decide("denied")
-    poll = {"connection_id": started["connection_id"]}
-    assert ok(await onb.owner.post(POLL, poll))["status"] == "denied"
-    assert ok(await onb.owner.post(POLL, poll))["status"] == "denied"
+    provider.human = "access_denied"
+    started = await start(onb)
+    page = visit(sent_back(started))
+    assert (page.status_code, "Refused." in page.text) == (200, True)
+    assert (await poll(onb, started))["status"] == "denied"
+    assert (await poll(onb, started))["status"] == "denied"
+    provider.human = "granted"
+    for decision in ("deny", "", "ALLOW", "allow "):
+        started = await start(onb)
+        page = press(visit(sent_back(started)), decision)
+        assert (page.status_code, "Refused." in page.text) == (200, True)
+        assert (await poll(onb, started))["status"] == "denied"
+    assert provider.calls("/oauth/token/") == []
+    provider.human = "temporarily_unavailable"
+    started = await start(onb)
+    assert "The provider ended the sign-in." in visit(sent_back(started)).text
+    assert (await poll(onb, started))["status"] == "expired"
     assert (await connect(onb, provider))["status"] == "connected"
 
 
 @pytest.mark.parametrize(
-    ("scope", "status"),
+    ("scope", "status", "missing"),
     [
-        ("project:read query:read", "connected"),
-        (None, "connected"),
-        ("project:read query:read query:write", "denied"),
-        ("*", "denied"),
-        ("project:read", "denied"),
+        ("", "connected", []),
+        (None, "connected", []),
+        ("project:read query:read", "connected", ASKED[2:]),
+        ("project:read query:read survey:read", "connected", [s for s in ASKED[2:] if s != "survey:read"]),
+        ("project:read query:read query:write", "denied", []),
+        ("*", "denied", []),
+        ("openid project:read query:read", "denied", []),
+        ("project:read", "denied", []),
     ],
 )
 async def test_anything_but_reading_is_refused(
-    world: World, provider: FakeProvider, scope: str | None, status: str
+    world: World, provider: FakeProvider, scope: str | None, status: str, missing: list[str]
 ) -> None:
-    """A grant with a write scope is thrown away whole (R-AUTH-21)."""
+    """A grant with a write scope is thrown away whole, and given back. A missing other scope is named (R-AUTH-21)."""
     onb = await onboard(world)
     provider.scope = scope
     answer = await connect(onb, provider)
     assert answer["status"] == status
+    assert [scope for scope in ASKED if scope in answer["next_action"] and status == "connected"] == missing
+    if status == "connected":
+        assert answer["scopes"] == [scope for scope in ASKED if scope not in missing]
     [[sealed]] = await world.sql("select sealed from provider_grants where id = %s", answer["connection_id"])
     assert (sealed is not None) == (status == "connected")
+    revoked = [form["token"] for form in provider.calls("/oauth/revoke/")]
+    assert revoked == ([] if status == "connected" else [provider.issued[-1]])
 
 
 @pytest.mark.parametrize(
@@ -164,6 +193,8 @@ async def test_anything_but_reading_is_refused(
         (8, [8, 9], "connected", 8),
         (7, [8, 9], "denied", 7),
         (7, None, "connected", 7),
+        (7, [], "connected", 7),
+        (None, [], "connected", None),
     ],
 )
 async def test_which_project_a_grant_reads(
@@ -177,30 +208,52 @@ async def test_which_project_a_grant_reads(
     assert (answer["status"], answer["provider_project_id"]) == (status, project)
 
 
+@pytest.mark.parametrize(
+    ("wish", "granted", "status", "read"),
+    [
+        (None, "us", "connected", "/us"),
+        (None, "eu", "connected", "/eu"),
+        (None, None, "connected", "/us"),
+        (None, "mars", "connected", "/us"),
+        ("eu", "eu", "connected", "/eu"),
+        ("eu", None, "connected", "/eu"),
+        ("eu", "us", "denied", "/eu"),
+        ("us", "eu", "denied", "/us"),
+    ],
+)
+async def test_which_region_a_grant_reads(
+    world: World, provider: FakeProvider, wish: str | None, granted: str | None, status: str, read: str
+) -> None:
+    """All regions sign in at one address, and the answer names the region. One that was asked for has to be that."""
+    onb = await onboard(world)
+    provider.region = granted
+    answer = await connect(onb, provider, **({} if wish is None else {"region": wish}))
+    assert answer["status"] == status
+    [[host]] = await world.sql("select host from provider_connections where id = %s", answer["connection_id"])
+    assert host == provider.url + read
+
+
 async def test_nobody_answers(world: World, provider: FakeProvider) -> None:
-    """After fifteen minutes an unanswered connection is expired, without asking the provider again."""
+    """After fifteen minutes a connection is expired, wherever its human was."""
     onb = await onboard(world)
-    started = ok(await onb.owner.post(START, {"project_id": onb.project_id}))
+    at_provider, at_page = await start(onb), await start(onb)
+    page = visit(sent_back(at_page))
+    address = sent_back(at_provider)
+    assert urlsplit(address).path == CALLBACK
     await world.wait(900)
-    provider.requests.clear()
-    poll = {"connection_id": started["connection_id"]}
-    assert ok(await onb.owner.post(POLL, poll))["status"] == "expired"
-    assert provider.requests == []
-    provider.decide("granted")
-    assert ok(await onb.owner.post(POLL, poll))["status"] == "expired"
-
-
-async def test_a_crowd_polls_and_one_grant_is_kept(world: World, provider: FakeProvider) -> None:
-    """Polls at once redeem the code once, and none of them takes the grant away from the one that did."""
-    onb = await onboard(world)
-    started = ok(await onb.owner.post(START, {"project_id": onb.project_id}))
-    provider.decide("granted")
-    poll = {"connection_id": started["connection_id"]}
-    answers = await at_once(8, lambda _: onb.owner.post(POLL, poll))
-    assert {ok(answer)["status"] for answer in answers} <= {"pending", "connected"}
-    assert ok(await onb.owner.post(POLL, poll))["status"] == "connected"
-    [[events]] = await world.sql("select count(*) from events where stream_id = %s", started["connection_id"])
-    assert events == 2
+    for started in (at_provider, at_page):
+        assert (await poll(onb, started))["status"] == "expired"
+    assert visit(address).status_code == 410
+    assert press(page).status_code == 410
+    assert provider.calls("/oauth/token/") == []
+    for started in (at_provider, at_page):
+        assert (await poll(onb, started))["status"] == "expired"
+    late = await start(onb)
+    page = visit(sent_back(late))
+    await world.wait(900)
+    assert press(page).status_code == 410, "without a poll, it expires all the same"
+    [[events]] = await world.sql("select count(*) from events where stream_id = %s", late["connection_id"])
+    assert (events, (await poll(onb, late))["status"]) == (3, "expired")
 
 
 async def test_who_may_connect(world: World, provider: FakeProvider) -> None:
@@ -212,15 +265,20 @@ async def test_who_may_connect(world: World, provider: FakeProvider) -> None:
     refused(await stranger.post(START, body), 404, "project_not_found")
     refused(await member.post(START, body), 403, "owner_required")
     started = ok(await onb.owner.post(START, body))
-    poll = {"connection_id": started["connection_id"]}
+    asks = {"connection_id": started["connection_id"]}
     unknown = {"connection_id": "conn_00000000000000000000000000"}
-    refused(await world.post(POLL, poll), 401, "unauthenticated")
-    for caller, told in ((stranger, poll), (stranger, unknown), (onb.owner, unknown)):
+    refused(await world.post(POLL, asks), 401, "unauthenticated")
+    for caller, told in ((stranger, asks), (stranger, unknown), (onb.owner, unknown)):
         refused(await caller.post(POLL, told), 404, "not_found")
-    refused(await member.post(POLL, poll), 403, "owner_required")
+    refused(await member.post(POLL, asks), 403, "owner_required")
+    address = sent_back(started)
+    page = visit(sent_back(ok(await onb.owner.post(START, body))))
     await world.sql("update projects set status = 'fenced' where project_id = %s", onb.project_id)
     refused(await onb.owner.post(START, body), 409, "project_deletion_in_progress")
-    refused(await onb.owner.post(POLL, poll), 409, "project_deletion_in_progress")
+    refused(await onb.owner.post(POLL, asks), 409, "project_deletion_in_progress")
+    assert visit(address).status_code == 410
+    assert press(page).status_code == 410
+    assert provider.calls("/oauth/token/") == []
 
 
 @pytest.mark.parametrize(
@@ -244,7 +302,6 @@ async def test_who_may_connect(world: World, provider: FakeProvider) -> None:
         {"host": "https://provider.example:6379"},
         {"host": "https://provider..example"},
         {"host": "https://provider.example:65536"},
-        {"host": "https://does-not-exist.invalid"},
         {"provider_project_id": 0},
         {"provider_project_id": "42"},
         {"surplus": 1},
@@ -268,30 +325,41 @@ async def test_a_repeated_start_is_one_connection(world: World, provider: FakePr
     assert again.headers["idempotent-replayed"] == "true"
 
 
-async def test_a_provider_that_fails(world: World, provider: FakeProvider) -> None:
-    """While the provider fails, start and poll are 502 and nothing is lost."""
+FAILED_EXCHANGES: dict[str, tuple[Any, int]] = {
+    "server error": (500, 502),
+    "throttled": (429, 502),
+    "unknown client": (401, 502),
+    "no json": (lambda handler: handler.reply(200, b"<html>"), 502),
+    "no token": (lambda handler: handler.reply(200, b"{}"), 502),
+    "a scope that is none": (lambda handler: handler.reply(200, _token(scope='a"b:read')), 502),
+    "a token that fits no header": (lambda handler: handler.reply(200, _token(access_token="a\r\nb")), 502),
+    "a refresh token of no text": (lambda handler: handler.reply(200, _token(refresh_token="\u0000")), 502),
+    "a project of no size": (lambda handler: handler.reply(200, _token(scoped_teams=[2**70])), 502),
+    "a life without end": (lambda handler: handler.reply(200, _token(expires_in=10**30)), 502),
+    "elsewhere": (lambda handler: handler.reply(302, b"", {"location": "/elsewhere"}), 502),
+    "hang up": (lambda handler: handler.connection.close(), 502),
+}
+
+
+def _token(**members: Any) -> bytes:
+    return json.dumps({"access_token": "pha_1", "refresh_token": "phr_1", "token_type": "Bearer", **members}).encode()
+
+
+@pytest.mark.parametrize("how", FAILED_EXCHANGES)
+async def test_an_exchange_that_fails_ends_the_sign_in(world: World, provider: FakeProvider, how: str) -> None:
+    """The code is spent, so the human starts again. Nothing is half connected."""
     onb = await onboard(world)
-    body = {"project_id": onb.project_id}
-
-    async def failing(path: str, body: Any) -> None:
-        answer = await onb.owner.client.post(path, json=body, headers={"authorization": f"Bearer {onb.owner.secret}"})
-        error = refused(answer, 502, "upstream_error")
-        assert error["retryable"] is True
-
-    for how in (500, 404, lambda handler: handler.reply(200, b"<html>"), lambda handler: handler.reply(200, b"{}")):
-        provider.fail = {"/oauth/device_authorization/": how}
-        await failing(START, body)
-    provider.fail = {"/oauth/": lambda handler: handler.reply(302, b"", {"location": f"{provider.url}/elsewhere"})}
-    await failing(START, body)
+    started = await start(onb)
+    failing, status = FAILED_EXCHANGES[how]
+    provider.fail = {"/oauth/token/": failing}
+    page = grant(started)
+    assert (page.status_code, "did not confirm" in page.text) == (status, True)
+    assert (await poll(onb, started))["status"] == "expired"
+    [[sealed]] = await world.sql("select sealed from provider_grants where id = %s", started["connection_id"])
+    assert sealed is None
     assert provider.calls("/elsewhere") == [], "redirects are not followed"
     provider.fail = {}
-    started = ok(await onb.owner.post(START, body))
-    provider.decide("granted")
-    poll = {"connection_id": started["connection_id"]}
-    provider.fail = {"/oauth/token/": lambda handler: handler.reply(503, b"")}
-    await failing(POLL, poll)
-    provider.fail = {}
-    assert ok(await onb.owner.post(POLL, poll))["status"] == "connected"
+    assert (await connect(onb, provider))["status"] == "connected"
 
 
 async def test_without_configuration(world: World, bare: ServerHandle) -> None:
@@ -303,6 +371,13 @@ async def test_without_configuration(world: World, bare: ServerHandle) -> None:
         error = refused(answer, 503, "service_unavailable")
         assert "SERVICE_PROVIDER_CLIENT_ID" in error["next_action"]
         assert error["retryable"] is True
+        pending = await start(onb)
+        answer = await client.post(POLL, json={"connection_id": pending["connection_id"]}, headers=headers)
+        refused(answer, 503, "service_unavailable")
+        refused(await client.get("/.well-known/oauth-client"), 503, "service_unavailable")
+    assert (await poll(onb, pending))["status"] == "pending"
+    own = await world.client.get("/.well-known/oauth-client")
+    assert refused(own, 503, "service_unavailable")["next_action"]
 
 
 # ---- verification through the provider
@@ -414,14 +489,14 @@ async def test_tokens_are_refreshed_and_rotated(world: World, provider: FakeProv
         assert owed["analytics"]["blockers"] == []
     assert len([form for form in provider.calls("/oauth/token/") if form["grant_type"] == "refresh_token"]) == 3
     [[generation]] = await world.sql("select generation from provider_grants where project_id = %s", onb.project_id)
-    assert generation == 5
+    assert generation == 10
     provider.token_seconds = 30  # about to end as soon as it is issued
     provider.revoke_access()
     ok(await onb.verify(begun["state"]))
     before = len(provider.calls("/oauth/token/"))
     ok(await onb.verify(begun["state"]))
     assert len(provider.calls("/oauth/token/")) > before
-    provider.refresh_tokens.clear()
+    provider.refresh.clear()
     owed = ok(await onb.verify(begun["state"]))["remaining"]
     assert owed["analytics"]["blockers"] == ["analytics_read_failed"], "the grant is gone"
 
@@ -450,9 +525,10 @@ async def test_a_connection_outlives_its_configuration_as_a_failure(
 async def test_the_newest_connection_reads(world: World, provider: FakeProvider) -> None:
     """A second connection takes over once it is granted, not before."""
     onb, begun = await proving(world, provider)
-    ok(await onb.owner.post(START, {"project_id": onb.project_id, "provider_project_id": 43}))
+    visit(sent_back(await start(onb, provider_project_id=43)))
     ok(await onb.verify(begun["state"]))
     await world.wait(1)
+    provider.teams = [44]
     await connect(onb, provider, provider_project_id=44)
     ok(await onb.verify(begun["state"]))
     paths = [path for path, _, _ in provider.requests if path.startswith("/api")]

@@ -58,15 +58,13 @@ def server(
 ) -> Iterator[ServerHandle]:
     """An installation that sells and can be connected, with a small free plan and few new cases an hour."""
     env = {
-        "SERVICE_PROVIDER_CLIENT_ID": provider.client_id,
-        "SERVICE_PROVIDER_US_URL": provider.url,
+        **provider.env,
         "SERVICE_PAYMENT_API_KEY": KEY,
         "SERVICE_PAYMENT_API_BASE": payments.url,
         "SERVICE_PAYMENT_WEBHOOK_SECRET": SECRET,
         "SERVICE_PLANS": f'{{"free": {{"events": {CAP}, "retention_days": 30, "price_cents": 0}}, '
         '"house": {"events": 1000, "retention_days": 30, "price_cents": 0}}',
         "SERVICE_NEW_CASES_PER_HOUR": "3",
-        "NO_PROXY": "127.0.0.1",
     }
     with running_server(tmp_path_factory.mktemp("equipped"), cluster, env) as handle:
         yield handle

@@ -25,7 +25,7 @@ from tests.support.onboarding import Onboarding, onboard
 from tests.support.provider import FakeProvider
 from tests.support.server import ServerHandle
 
-QUERY = "/api/projects/@current/query/"
+QUERY = "/api/projects/42/query/"
 COUNT = "uniqExact(distinct_id) from events where event ="
 
 

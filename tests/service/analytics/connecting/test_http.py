@@ -7,18 +7,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from service.analytics.http import (
+from schemas.analytics.connection import READ_SCOPES
+from service.analytics.connecting.http import (
     SHORT_WAIT,
     Content,
     HttpAnswer,
-    Misdirected,
     ProviderClient,
     Throttled,
     document,
     failed,
     form,
 )
-from service.analytics.oauth import ProviderOAuth
+from service.analytics.connecting.oauth import ProviderOAuth
 from service.egress.exchange import Request
 from service.egress.guard import Guard
 from service.egress.lookups import Lookups
@@ -50,6 +50,7 @@ def settings(url: str = "http://10.0.0.1:8000") -> Settings:
         {
             "SERVICE_PROVIDER_CLIENT_ID": "client-1",
             "SERVICE_PROVIDER_CLIENT_SECRET": "client-secret",
+            "SERVICE_PROVIDER_OAUTH_URL": "http://10.0.0.2:8000",
             "SERVICE_PROVIDER_US_URL": url,
             "SERVICE_ENCRYPTION_KEY": "00" * 32,
         },
@@ -78,7 +79,7 @@ async def test_a_configured_host_may_lie_inside_and_another_may_not() -> None:
         assert b"content-type: application/x-www-form-urlencoded" in head
         assert b"accept: application/json" in head
         for host in (f"https://inside.example:{receiver.port}", f"https://127.0.0.1:{receiver.port}"):
-            assert await post(client, host, form()) == Misdirected("refused")
+            assert await post(client, host, form()) == ReadFailed("refused")
         assert receiver.connections == 1
 
 
@@ -140,10 +141,10 @@ def test_a_429_is_a_wait_and_any_other_failure_is_none() -> None:
     assert failed(HttpAnswer(403, b"")) == ReadFailed("unauthorized")
 
 
-async def test_a_name_that_does_not_resolve_is_misdirected() -> None:
-    """Whoever connects a provider is told to mend the host."""
+async def test_a_name_that_does_not_resolve_is_refused() -> None:
+    """It is as good as an address that may not be called."""
     client = ProviderClient(settings(), Guard(Lookups(lambda _: [])))
-    assert await post(client, FOREIGN, document({})) == Misdirected("refused")
+    assert await post(client, FOREIGN, document({})) == ReadFailed("refused")
 
 
 async def test_our_secret_goes_to_the_operator_s_hosts_alone() -> None:
@@ -151,9 +152,10 @@ async def test_our_secret_goes_to_the_operator_s_hosts_alone() -> None:
     guard = Recording(Received(401, b"{}", cut=False))
     oauth = ProviderOAuth(settings(), ProviderClient(settings(), guard))
     for host in (FOREIGN, "http://10.0.0.1:8000"):
-        await oauth.refresh(host, "account-1", "r")
+        await oauth.refresh(host, "account-1", "r", READ_SCOPES)
     foreign, own = guard.calls
     assert foreign[0] == f"{FOREIGN}/oauth/token/"
+    assert own[0] == "http://10.0.0.2:8000/oauth/token/", "people of both regions sign in at one address"
     assert (foreign[2], own[2]) == (CALLERS, OPERATOR)
     assert (foreign[3], own[3]) == ("account-1", "account-1")
     assert b"client_id=client-1" in foreign[1].body
@@ -166,4 +168,4 @@ async def test_a_token_that_fits_no_header_is_malformed(token: str) -> None:
     """What a provider calls a token goes into a header of the next request."""
     body = msgspec.json.encode({"access_token": token})
     oauth = ProviderOAuth(settings(), ProviderClient(settings(), Recording(Received(200, body, cut=False))))
-    assert await oauth.refresh(FOREIGN, "a", "r") == ReadFailed("malformed")
+    assert await oauth.refresh(FOREIGN, "a", "r", READ_SCOPES) == ReadFailed("malformed")

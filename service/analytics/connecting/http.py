@@ -48,10 +48,6 @@ class Throttled(ReadFailed, frozen=True, kw_only=True):
     retry_after: int
 
 
-class Misdirected(ReadFailed, frozen=True):
-    """The provider's address leads nowhere, or where no request may go."""
-
-
 class Content(NamedTuple):
     """The body of a request, and its media type."""
 
@@ -73,12 +69,17 @@ class ProviderClient:
     """The client of a process. The operator's own hosts may lie anywhere, those of callers are public."""
 
     def __init__(self, settings: Settings, guard: Guard) -> None:
-        self._configured = frozenset({settings.provider_us_url, settings.provider_eu_url})
+        own = {settings.provider_us_url, settings.provider_eu_url, settings.provider_oauth_url}
+        self._configured = frozenset(own)
         self._guard = guard
 
     def is_configured_host(self, host: str) -> bool:
         """Whether the operator has configured the host."""
         return host in self._configured
+
+    async def fault_of(self, host: str, account: str) -> str | None:
+        """Why a host may not be asked, as "must …". None if it may, also while its name does not resolve."""
+        return await self._guard.refusal(host, account, OPERATOR if self.is_configured_host(host) else CALLERS)
 
     async def post(
         self,
@@ -126,8 +127,7 @@ class ProviderClient:
             seconds=seconds,
         )
         if isinstance(received, NotReceived):
-            failed = failure(_CAUSES.get(received.reason, "unreachable"))
-            return Misdirected(failed.cause) if failed.cause == "refused" else failed
+            return failure(_CAUSES.get(received.reason, "unreachable"))
         return failure("too_much") if received.cut else _answer(received)
 
 

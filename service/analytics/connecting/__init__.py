@@ -1,0 +1,1 @@
+"""The client of analytics providers: requests, OAuth, its secrets, and its registration."""

@@ -1,0 +1,152 @@
+"""Read-only OAuth to a provider: authorization code with PKCE, refresh, revocation (G-164, RFC 6749, 7009, 7636).
+
+Our client's secret goes only to the addresses that the operator has configured.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+
+from schemas.analytics.connection import READ_SCOPES, ConnectRequest, ProviderProjectId
+from service.analytics.connecting.http import ProviderClient, cause_of, failure, form, parse
+from service.analytics.connecting.registration import Registration
+from service.analytics.connecting.sealed import ConnectionSecrets, Sealer
+from service.settings import Settings
+from statemachines.kernel.readings import ReadFailed
+
+MAX_BYTES = 65536
+TOKEN_PATH = "/oauth/token/"  # noqa: S105 - a path
+REVOKE_PATH = "/oauth/revoke/"
+DEFAULT_LIFETIME = 3600  # seconds, for a token without a stated lifetime
+MAX_LIFETIME = 366 * 86400
+_Secret = Annotated[str, msgspec.Meta(pattern=r"^[!-~]{1,8192}\Z")]
+
+
+class Tokens(NamedTuple):
+    """A grant: its secrets, the scopes it has, the provider's projects it is limited to (None: unsaid), and its region.
+
+    A provider may leave the scopes out when they are those that were asked for (RFC 6749, section 5.1).
+    """
+
+    secrets: ConnectionSecrets
+    scopes: tuple[str, ...]
+    projects: tuple[int, ...] | None
+    region: str | None
+
+
+class _Token(msgspec.Struct):
+    access_token: _Secret
+    refresh_token: _Secret | None = None
+    expires_in: Annotated[int, msgspec.Meta(le=MAX_LIFETIME)] = DEFAULT_LIFETIME
+    scope: Annotated[str, msgspec.Meta(pattern=r"^[!#-\[\]-~ ]{0,4000}\Z")] = ""
+    scoped_teams: list[ProviderProjectId] | None = None
+    region: str | None = msgspec.field(default=None, name="posthog_region")
+
+
+class _Error(msgspec.Struct):
+    error: str
+
+
+class ProviderOAuth:
+    """The OAuth client of this service at any provider host. `sealer` keeps what it yields."""
+
+    def __init__(self, settings: Settings, client: ProviderClient) -> None:
+        self._settings = settings
+        self._client = client
+        self.registration = Registration(settings)
+        self.sealer = Sealer(settings.encryption_key)
+
+    @property
+    def configured(self) -> bool:
+        """Whether connections can be made at all: there is a client id, and tokens can be sealed."""
+        return self.registration.client_id is not None and self.sealer.ready
+
+    def host_of(self, wish: ConnectRequest) -> str:
+        """Address of the provider's API for a wish: its host, else its region, else the first region for now."""
+        by_region = {"us": self._settings.provider_us_url, "eu": self._settings.provider_eu_url}
+        return (wish.host or by_region[wish.region or "us"]).rstrip("/")
+
+    async def fault_of(self, host: str, account: str) -> str | None:
+        """Why a host may not be asked, as "must …". None if it may. The operator's own hosts always may."""
+        return await self._client.fault_of(host, account)
+
+    async def exchange(self, host: str, account: str, code: str, verifier: str) -> Tokens | ReadFailed:
+        """Exchange the code of a sign-in for tokens. The code is spent, whatever comes of it."""
+        answer = await self._post(
+            host,
+            account,
+            TOKEN_PATH,
+            grant_type="authorization_code",
+            code=code,
+            redirect_uri=self.registration.redirect_uri,
+            code_verifier=verifier,
+        )
+        return _read_tokens(answer, None, READ_SCOPES)
+
+    async def refresh(self, host: str, account: str, refresh_token: str, scopes: Sequence[str]) -> Tokens | ReadFailed:
+        """Exchange a refresh token for fresh tokens; `scopes` are those of the grant so far."""
+        answer = await self._post(host, account, TOKEN_PATH, grant_type="refresh_token", refresh_token=refresh_token)
+        return _read_tokens(answer, refresh_token, tuple(scopes))
+
+    async def revoke(self, host: str, account: str, secrets: ConnectionSecrets) -> None:
+        """Have the provider end a grant that is not kept. A failure is logged, and the grant then ends by itself."""
+        token, hint = secrets.refresh_token, "refresh_token"
+        if token is None:
+            token, hint = secrets.access_token, "access_token"
+        if token is None:
+            return
+        answer = await self._post(host, account, REVOKE_PATH, token=token, token_type_hint=hint)
+        if not isinstance(answer, ReadFailed) and answer[0] != HTTPStatus.OK:
+            failure(cause_of(answer[0]))
+
+    async def _post(self, host: str, account: str, path: str, **fields: str) -> tuple[int, bytes] | ReadFailed:
+        client_id = self.registration.client_id
+        if client_id is None:
+            return failure("unconfigured")
+        fields["client_id"] = client_id
+        authority = self.registration.authority(host)
+        secret = self._settings.provider_client_secret
+        if secret is not None and self._client.is_configured_host(authority):
+            fields["client_secret"] = secret
+        answer = await self._client.post(authority, path, form(**fields), account=account, max_bytes=MAX_BYTES)
+        return answer if isinstance(answer, ReadFailed) else (answer.status, answer.body)
+
+
+def _read_tokens(
+    answer: tuple[int, bytes] | ReadFailed, former_refresh: str | None, asked: tuple[str, ...]
+) -> Tokens | ReadFailed:
+    if isinstance(answer, ReadFailed):
+        return answer
+    status, body = answer
+    if status != HTTPStatus.OK:
+        return failure("unauthorized" if _error_of(status, body) == "invalid_grant" else cause_of(status))
+    token: Any = parse(body, _Token)
+    if isinstance(token, ReadFailed):
+        return token
+    kept = ConnectionSecrets(
+        access_token=token.access_token,
+        refresh_token=token.refresh_token or former_refresh,
+        expires_at=int(time.time()) + max(0, token.expires_in),
+    )
+    return Tokens(
+        kept,
+        scopes=tuple(dict.fromkeys(token.scope.split())) or asked,
+        # Without a limit to projects, the provider names none (its access level "all").
+        projects=tuple(token.scoped_teams) if token.scoped_teams else None,
+        region=token.region,
+    )
+
+
+def _error_of(status: int, body: bytes) -> str | None:
+    """OAuth error code of a refusal. None for anything else."""
+    if status not in {HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+        return None
+    try:
+        return msgspec.json.decode(body, type=_Error).error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None

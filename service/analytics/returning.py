@@ -1,0 +1,198 @@
+"""The human comes back from the provider, compares the codes on our page, and answers there (G-164).
+
+The state in the address is good for one visit, and the token in the page's form for one answer. A human lured into
+granting access sees a strange code, and no form of another site can answer in their place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from functools import partial
+from typing import NamedTuple
+
+import msgspec
+
+from projections.analytics.connection import GRANTS, ConnectionRow, SealedGrantRow
+from service.analytics.commands import begin_exchange, insist, record_reply, step
+from service.analytics.connecting.oauth import ProviderOAuth, Tokens
+from service.analytics.connecting.sealed import ConnectionSecrets, make_form_token
+from service.analytics.reads import account_of, find_connection
+from service.auth.secrets import digest
+from service.auth.system import carry_out
+from service.eventstore.declare.intents import Intent
+from service.eventstore.store import EventStore
+from statemachines.analytics.connection import (
+    Brought,
+    Connection,
+    ConnectionDenied,
+    ConnectionExchangeStarted,
+    ConnectionReturned,
+    Granted,
+    NoOutcome,
+    Reason,
+    Reply,
+    decide_denial,
+    decide_return,
+    scope_fault,
+)
+from statemachines.kernel.machine import Event
+from statemachines.kernel.readings import ReadFailed
+from statemachines.projects.project import ProjectDeletionInProgress, ProjectNotFound
+
+ALLOW = "allow"
+"""The one answer in the form that connects. Any other is a denial."""
+ACTOR = "provider"
+HUMAN_ERROR = "access_denied"
+"""The provider's word for a human who refused there."""
+
+
+class Ending(Enum):
+    """How a visit ends, for the page."""
+
+    CONNECTED = "connected"
+    DENIED = "denied"
+    TOO_MUCH = "too_much"  # the grant is not read access alone
+    TOO_LITTLE = "too_little"  # the grant does not cover what is needed
+    PROVIDER_ERROR = "provider_error"  # the provider ended the sign-in
+    NO_ANSWER = "no_answer"  # the provider did not answer the exchange
+    NO_TIME = "no_time"  # likewise, in time
+    OVER = "over"  # the address was used, has expired, or never was one
+
+
+class Compare(NamedTuple):
+    """The question on the page: is the code the same? With what its form sends back."""
+
+    user_code: str
+    state: str
+    token: str
+
+
+class _SignIn(NamedTuple):
+    row: ConnectionRow
+    grant: SealedGrantRow
+    secrets: ConnectionSecrets
+
+
+async def come_back(
+    store: EventStore, oauth: ProviderOAuth, state: str, code: str | None, error: str | None
+) -> Compare | Ending:
+    """Use up the state of an address. Returns the question for the human, or the end of the sign-in."""
+    found = await _find(store, oauth, state)
+    if found is None:
+        return Ending.OVER
+    brought = Brought.DENIAL if error == HUMAN_ERROR else Brought.CODE if error is None else Brought.ERROR
+    token = make_form_token()
+    kept = msgspec.structs.replace(found.secrets, code=code, form_hash=digest(token))
+    sealed = oauth.sealer.close(found.row.project_id, found.row.id, kept)
+
+    def decide(sign_in: Connection, now: int) -> list[Event]:
+        return decide_return(sign_in, brought, now)
+
+    events = await _take(store, found, "return from a provider", step(found.grant, sealed, decide))
+    if not events:
+        return Ending.OVER
+    match brought:
+        case Brought.CODE if _has(events, ConnectionReturned):
+            return Compare(found.secrets.user_code or "", state, token)
+        case Brought.DENIAL if _has(events, ConnectionDenied):
+            return Ending.DENIED
+        case Brought.ERROR:
+            return Ending.PROVIDER_ERROR
+        case _:
+            return Ending.OVER
+
+
+async def answer(store: EventStore, oauth: ProviderOAuth, state: str, token: str, decision: str) -> Ending:
+    """Carry out the human's answer: exchange the code, or deny. Raises CommandNotDone when it cannot be recorded."""
+    found = await _find(store, oauth, state)
+    if found is None or not found.secrets.knows_form(token):
+        return Ending.OVER
+    if decision != ALLOW:
+        return await _deny(store, found)
+    events = await _take(store, found, "exchange of a provider's code", begin_exchange(found.grant))
+    if not _has(events, ConnectionExchangeStarted):
+        return Ending.OVER
+    row, secrets = found.row, found.secrets
+    got = await oauth.exchange(row.host, account_of(store, row.project_id), secrets.code or "", secrets.verifier or "")
+    if isinstance(got, ReadFailed):
+        await _record(store, row, NoOutcome(), None)
+        return Ending.NO_TIME if got.cause == "timeout" else Ending.NO_ANSWER
+    return await _keep(store, oauth, found, got)
+
+
+async def _keep(store: EventStore, oauth: ProviderOAuth, found: _SignIn, got: Tokens) -> Ending:
+    """Record a grant, or else revoke it at the provider."""
+    row = found.row
+    reply = _granted(oauth, found, got)
+    kept = False
+    try:
+        kept = await _record(store, row, reply, oauth.sealer.close(row.project_id, row.id, got.secrets))
+    finally:
+        if not kept:
+            await oauth.revoke(row.host, account_of(store, row.project_id), got.secrets)
+    if kept:
+        return Ending.CONNECTED
+    match scope_fault(reply.scopes) or (None if reply.covers_project else Reason.MISSING_SCOPE):
+        case Reason.WRITE_SCOPE:
+            return Ending.TOO_MUCH
+        case Reason.MISSING_SCOPE:
+            return Ending.TOO_LITTLE
+        case _:
+            return Ending.OVER
+
+
+def _granted(oauth: ProviderOAuth, found: _SignIn, tokens: Tokens) -> Granted:
+    """Read the grant: the project asked for if it covers that, else its only project, in the region asked for.
+
+    A provider with several regions names the region of the grant.
+    """
+    wished, asked_for = found.secrets.region, found.row.provider_project_id
+    shared = oauth.registration.authority(found.row.host) != found.row.host
+    host = oauth.registration.host_in(tokens.region) if shared else None
+    covered = not (shared and wished and tokens.region and wished != tokens.region)
+    if tokens.projects is None:
+        return Granted(tokens.scopes, asked_for, covered, host)
+    if asked_for is None:
+        return Granted(tokens.scopes, tokens.projects[0] if len(tokens.projects) == 1 else None, covered, host)
+    return Granted(tokens.scopes, asked_for, covered and asked_for in tokens.projects, host)
+
+
+async def _find(store: EventStore, oauth: ProviderOAuth, state: str) -> _SignIn | None:
+    """Find the sign-in of a state. None after its end, and for an unknown one."""
+    row = await find_connection(store, state.partition(".")[0])
+    grant = None if row is None else await store.get(GRANTS, row.project_id, row.id)
+    if row is None or grant is None:
+        return None
+    secrets = oauth.sealer.open(row.project_id, row.id, grant.sealed)
+    if secrets is None or not secrets.knows_state(state):
+        return None
+    return _SignIn(row, grant, secrets)
+
+
+async def _deny(store: EventStore, found: _SignIn) -> Ending:
+    events = await _take(store, found, "denial of a provider's grant", step(found.grant, None, decide_denial))
+    return Ending.DENIED if _has(events, ConnectionDenied) else Ending.OVER
+
+
+def _has(events: Sequence[Event], kind: type[Event]) -> bool:
+    return any(isinstance(event, kind) for event in events)
+
+
+async def _take(store: EventStore, found: _SignIn, what: str, intent: Intent[Sequence[Event]]) -> Sequence[Event]:
+    """Take a step in the name of the system, for the human has no key here. None is taken in a fenced project."""
+    try:
+        return await carry_out(store, ACTOR, what, intent, project=found.row.project_id)
+    except (ProjectNotFound, ProjectDeletionInProgress):
+        return ()
+
+
+async def _record(store: EventStore, row: ConnectionRow, reply: Reply, sealed: str | None) -> bool:
+    """Record the outcome of an exchange. Returns whether its tokens are kept."""
+    intent = record_reply(row, reply, sealed)
+    try:
+        return await insist(
+            partial(carry_out, store, ACTOR, "outcome of a provider's exchange", intent, project=row.project_id)
+        )
+    except (ProjectNotFound, ProjectDeletionInProgress):
+        return False

@@ -1,0 +1,125 @@
+"""Where the provider finds our OAuth client, and where it sends the human back to (G-164)."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from urllib.parse import parse_qs
+
+import msgspec
+
+from schemas.analytics.connection import CallbackForm, CallbackQuery, ClientMetadata
+from service.analytics import returning
+from service.analytics.connecting.registration import CALLBACK_PATH, DOCUMENT_PATH
+from service.analytics.returning import Compare, Ending
+from service.auth.refusals import InvalidPayload, ServiceUnavailable
+from service.eventstore.declare.commands import Answer, Outcome
+from service.http.analytics import callback_page
+from service.http.edge.answer.errors import UnsupportedMediaType
+from service.http.edge.answer.page import HEADERS, HTML
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.forms import media_of
+from service.http.edge.declare.operations import ANYONE
+
+FORM = "application/x-www-form-urlencoded"
+MAX_FORM = 4096
+"""Bytes of the form that our page sends."""
+MAX_FIELDS = 10
+CACHED = {"cache-control": "public, max-age=3600"}
+PAGES = {200: str, 410: str, 502: str, 504: str}
+
+
+@groups.AUTH.operation(
+    method="GET",
+    path=DOCUMENT_PATH,
+    operation_id="get_oauth_client",
+    summary="Read the OAuth client of this service, for an analytics provider",
+    principals=ANYONE,
+    responses={200: ClientMetadata},
+    rate="none",
+    extension=True,
+    sealed=True,
+)
+async def get_oauth_client(call: Call[None, None]) -> Answer:
+    """Show the document that is our client id. Raises ServiceUnavailable where the operator has another, or none."""
+    document = call.services.providers.oauth.registration.document
+    if document is None:
+        raise ServiceUnavailable(
+            "This service has no OAuth client of its own.",
+            next_action=(
+                "The operator sets a public https address in SERVICE_BASE_URL, and leaves SERVICE_PROVIDER_CLIENT_ID "
+                "unset."
+            ),
+        )
+    return Answer(200, document, CACHED)
+
+
+@groups.AUTH.operation(
+    method="GET",
+    path=CALLBACK_PATH,
+    operation_id="return_from_provider",
+    summary="Come back from the analytics provider, as a page",
+    principals=ANYONE,
+    mutation=True,
+    responses=PAGES,
+    rate="device_poll",
+    extension=True,
+    content_type=HTML,
+)
+async def return_from_provider(call: Call[None, CallbackQuery]) -> Outcome:
+    """Use the state up, and ask the human to compare the codes. A HEAD changes nothing."""
+    query = call.query
+    if not query.state or not (query.code or query.error):
+        raise InvalidPayload(
+            "The provider sends a state, and a code or an error.", missing=[] if query.state else ["state"]
+        )
+    if call.scope["method"] == "HEAD":
+        return Outcome(HTTPStatus.OK, b"", HEADERS)
+    services = call.services
+    return _page(
+        await returning.come_back(services.store, services.providers.oauth, query.state, query.code, query.error)
+    )
+
+
+@groups.AUTH.operation(
+    method="POST",
+    path=CALLBACK_PATH,
+    operation_id="answer_provider_page",
+    summary="Answer the page: connect, or refuse",
+    principals=ANYONE,
+    responses=PAGES,
+    rate="device_poll",
+    max_body=MAX_FORM,
+    media_type=FORM,
+    extension=True,
+    content_type=HTML,
+)
+async def answer_provider_page(call: Call[bytes, None]) -> Outcome:
+    """Exchange the code if the human found the codes equal. Anything else is a refusal."""
+    form = _read_form(call)
+    services = call.services
+    return _page(
+        await returning.answer(services.store, services.providers.oauth, form.state, form.token, form.decision)
+    )
+
+
+def _read_form(call: Call[bytes, None]) -> CallbackForm:
+    """Read the form of our page. Raises UnsupportedMediaType, and InvalidPayload for anything but that form."""
+    if media_of({"content-type": call.header("content-type") or ""}) != FORM:
+        raise UnsupportedMediaType
+    try:
+        text = call.body.decode("ascii")
+        fields = parse_qs(text, keep_blank_values=True, strict_parsing=True, errors="strict", max_num_fields=MAX_FIELDS)
+        if any(len(values) > 1 or "\x00" in values[0] for values in fields.values()):
+            raise InvalidPayload("A field of the form comes twice, or holds the character NUL.")
+        return msgspec.convert({name: values[0] for name, values in fields.items()}, CallbackForm)
+    except (ValueError, msgspec.ValidationError):  # a UnicodeError too
+        raise InvalidPayload("This is not the form of our page.", missing=["state", "token", "decision"]) from None
+
+
+def _page(shown: Compare | Ending) -> Outcome:
+    status, body = callback_page.render(shown)
+    return Outcome(status, body, HEADERS)
+
+
+ENDPOINTS = [get_oauth_client, return_from_provider, answer_provider_page]

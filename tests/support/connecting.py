@@ -1,0 +1,76 @@
+"""What a human and their browser do while a provider is connected: grant there, come back, compare, answer (G-164)."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from typing import Any
+from urllib.parse import urljoin
+
+import httpx2
+
+from tests.support.api import ok
+from tests.support.onboarding import Onboarding
+from tests.support.provider import FakeProvider
+
+START, POLL, CALLBACK = "/v1/auth/provider", "/v1/auth/provider/poll", "/v1/auth/provider/callback"
+
+_FIELD = re.compile(r'<input type="hidden" name="(\w+)" value="([^"]*)">')
+_CODE = re.compile(r'<code class="code">([^<]+)</code>')
+_ACTION = re.compile(r'<form method="post" action="([^"]+)"')
+
+
+def visit(url: str) -> httpx2.Response:
+    """Open an address, without following where it leads."""
+    return httpx2.get(url, timeout=30, trust_env=False)
+
+
+def sent_back(started: dict[str, Any]) -> str:
+    """Decide at the provider; returns the address it sends the browser to."""
+    answer = visit(started["authorization_url"])
+    assert answer.status_code == 302, answer.text
+    return str(answer.headers["location"])
+
+
+def form_of(page: httpx2.Response) -> dict[str, str]:
+    """The hidden fields of the form on our page."""
+    return {name: unescape(value) for name, value in _FIELD.findall(page.text)}
+
+
+def code_on(page: httpx2.Response) -> str:
+    """The user code that the page shows."""
+    [code] = _CODE.findall(page.text)
+    return unescape(code)
+
+
+def press(page: httpx2.Response, decision: str = "allow") -> httpx2.Response:
+    """Send the form of our page."""
+    [action] = _ACTION.findall(page.text)
+    fields = {**form_of(page), "decision": decision}
+    return httpx2.post(urljoin(str(page.url), action), data=fields, timeout=30, trust_env=False)
+
+
+def grant(started: dict[str, Any]) -> httpx2.Response:
+    """Grant access, compare the codes, and connect."""
+    page = visit(sent_back(started))
+    assert page.status_code == 200, page.text
+    assert code_on(page) == started["user_code"]
+    return press(page)
+
+
+async def start(onb: Onboarding, **members: Any) -> dict[str, Any]:
+    """Begin a sign-in of a project."""
+    return ok(await onb.owner.post(START, {"project_id": onb.project_id, **members}))
+
+
+async def poll(onb: Onboarding, started: dict[str, Any]) -> dict[str, Any]:
+    """Ask how a sign-in stands."""
+    return ok(await onb.owner.post(POLL, {"connection_id": started["connection_id"]}))
+
+
+async def connect(onb: Onboarding, provider: FakeProvider, **members: Any) -> dict[str, Any]:
+    """Connect a project. Returns the connection as polled."""
+    provider.human = "granted"
+    started = await start(onb, **members)
+    grant(started)
+    return await poll(onb, started)

@@ -1,0 +1,100 @@
+"""The provider's query endpoint on rows that a test captures, by hand: HogQL is not read, only told apart."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class QueryServer:
+    """What the telemetry of a provider project holds."""
+
+    events: list[dict[str, Any]] = field(default_factory=list)
+    tables: dict[str, list[Any]] = field(default_factory=dict)  # rows by a part of the query that they answer
+    columns: dict[str, list[str]] = field(default_factory=dict)  # their names, for those that are not known
+
+    def capture(self, event: str, at: float | None = None, **properties: Any) -> None:
+        """Store an event as received at a time (now without one)."""
+        self.events.append({"event": event, "created_at": at or time.time(), "properties": properties})
+
+    def answer_query(self, body: Any) -> tuple[int, Any]:
+        query, values = body["query"]["query"], body["query"]["values"]
+        assert body["query"]["kind"] == "HogQLQuery"
+        assert all(f"{{{name}}}" in query for name in values), "every value is a parameter of the query"
+        assert "limit" in query, "every query is bounded"
+        for part, rows in self.tables.items():
+            if part in query:
+                return 200, {"columns": self.columns.get(part, []), "results": rows, "hasMore": False}
+        if "limit" in values:
+            return 200, {"results": self._keys(values) if "hidden" in values else self._names(values)}
+        if "toUnixTimestamp(max(created_at)) from" in query:
+            newest = max((int(event["created_at"]) for event in self.events), default=0)
+            return 200, {"columns": ["max"], "results": [[newest]], "hasMore": False}
+        if "window" in values:
+            return 200, {"columns": ["level", "count()"], "results": self._levels(values), "hasMore": False}
+        if "event" in values:
+            count = sum(
+                event["event"] == values["event"] and values["since"] < event["created_at"] <= values["until"]
+                for event in self.events
+            )
+            return 200, {"columns": ["count()"], "results": [[count]], "hasMore": False}
+        rows = [
+            [event["event"], int(event["created_at"]), json.dumps(event["properties"])]
+            for event in self.events
+            if event["event"] in values["events"]
+            and values["since"] <= event["created_at"] < values["until"]
+            and event["properties"].get("service_onboarding_proof") is not None
+        ]
+        return 200, {"columns": ["event", "created_at", "properties"], "results": rows, "hasMore": False}
+
+    def _within(self, values: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        for event in self.events:
+            named = "events" not in values or event["event"] in values["events"]
+            if named and values["since"] <= event["created_at"] < values["until"]:
+                yield event
+
+    def _names(self, values: dict[str, Any]) -> list[list[Any]]:
+        """Rows, people, first and last time of each name, by hand."""
+        found: dict[str, list[dict[str, Any]]] = {}
+        for event in self._within(values):
+            found.setdefault(event["event"], []).append(event)
+        rows = []
+        for name, events in found.items():
+            people = {event["properties"].get("distinct_id", "") for event in events}
+            times = [int(event["created_at"]) for event in events]
+            rows.append([name, len(events), len(people), min(times), max(times)])
+        return sorted(rows, key=lambda row: (-row[1], row[0]))[: values["limit"]]
+
+    def _keys(self, values: dict[str, Any]) -> list[list[Any]]:
+        """Rows of each key, and the types of its values as the server calls them, by hand."""
+        kinds = {str: "String", int: "Int64", float: "Double", bool: "Bool", type(None): "Null", list: "Array"}
+        found: dict[tuple[str, str], list[str]] = {}
+        for event in self._within(values):
+            for key, value in event["properties"].items():
+                if key != values["hidden"]:
+                    found.setdefault((event["event"], key), []).append(kinds.get(type(value), "Object"))
+        rows = [[event, key, len(types), sorted(set(types))] for (event, key), types in found.items()]
+        return sorted(rows, key=lambda row: (-row[2], row[0], row[1]))[: values["limit"]]
+
+    def _levels(self, values: dict[str, Any]) -> list[list[int]]:
+        """How many people came to each level of an ordered funnel, and not further: windowFunnel, by hand."""
+        people: dict[str, list[tuple[int, str]]] = {}
+        for event in self.events:
+            if event["event"] in values["events"] and values["since"] <= event["created_at"] < values["until"]:
+                person = event["properties"].get("distinct_id", "")
+                people.setdefault(person, []).append((int(event["created_at"]), event["event"]))
+        levels: dict[int, int] = {}
+        for seen in people.values():
+            reached, since = 0, 0
+            for step in values["events"]:
+                after = [at for at, event in seen if event == step and at >= since]
+                if not after:
+                    break
+                reached, since = reached + 1, min(after)
+            if reached:
+                levels[reached] = levels.get(reached, 0) + 1
+        return [[level, count] for level, count in sorted(levels.items())]
