@@ -191,7 +191,9 @@ _MISSING = {
     "operation_not_found": code(
         404, "No operation has this path and method.", "List the operations with /v1/openapi.json?index=true."
     ),
-    "verify_report_not_found": code(404, "No report has been stored yet.", "Verify the install first."),
+    "verify_report_not_found": code(
+        404, "There is no signal map to report on yet.", "Have a plan reviewed, then save it as the signal map."
+    ),
 }
 
 _CONFLICT = {

@@ -15,7 +15,7 @@ class ProjectState(msgspec.Struct, frozen=True, kw_only=True):
     """The progress of a project.
 
     A signal is in scope when the approved signal map names it or some of it has arrived. `signal_types` lists those in
-    scope. `answer_ready`: the source is verified and every question of the signal map has its data.
+    scope. `answer_ready`: the source or the install is verified, and every question of the signal map has its data.
     """
 
     signal_types: list[SignalType]

@@ -30,6 +30,7 @@ from schemas.webhooks.webhook import MAX_NAMES
 from service.analytics.bounded.answers import DEFAULT_ROWS, LONGEST_DAYS
 from service.analytics.connected import MAX_QUERY_BYTES
 from service.analytics.connecting.http import READ_SECONDS
+from service.analytics.metadata.newest import MOST_ERRORS
 from service.analytics.metadata.types import MAX_KEY, MOST_KEYS, MOST_NAMES
 from service.analytics.queries import QUERY_SECONDS, WAIT_SECONDS
 from service.analytics.structured.dialects import MOST_BYTES
@@ -54,6 +55,7 @@ from service.webhooks.tidying import KEPT_SECONDS
 from statemachines.alerts.alert import ALERTS_LIMIT, EVERY_SECONDS
 from statemachines.kernel.canonical import MAX_INTEGER
 from statemachines.kernel.topics import EVENTS
+from statemachines.onboarding.questions import NEWEST_ROWS
 from statemachines.publications.publication import PUBLICATIONS_LIMIT
 from statemachines.webhooks.webhook import WEBHOOKS_LIMIT
 
@@ -73,6 +75,7 @@ LIMITS: Mapping[str, str] = {
     "Source map": f"{MAX_MAP_BYTES:,} bytes a file, {MAX_PROJECT_BYTES:,} a project",
     "Artifact bundle": f"{MOST_BUNDLE:,} bytes sent, {MOST_UNPACKED:,} unpacked, {MOST_ENTRIES:,} files",
     "Onboarding plan": f"{MAX_PLAN_BYTES:,} bytes",
+    "Evidence of an event": f"the newest {NEWEST_ROWS} rows; of a safe error, the newest {MOST_ERRORS:,} records",
     "Automation contract": f"{MAX_CONTRACT_BYTES:,} bytes, {MAX_AUTOMATIONS} automations",
     "Back-test": f"{MAX_DAYS} days",
     "Webhooks": f"{WEBHOOKS_LIMIT} a project, {MAX_NAMES} event names each",

@@ -14,21 +14,26 @@ from time import perf_counter
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
+import psycopg
 
 from projections.analytics.connection import ConnectionRow
 from schemas.onboarding.proof import PROOF_PROPERTY
 from service.analytics.bounded.answers import LONGEST_DAYS, Bounded, Rows, Window
 from service.analytics.bounded.funnels import FUNNEL_HOGQL, MAX_STEPS, funnel_values, reached
 from service.analytics.connecting.http import Content, HttpAnswer, ProviderClient, document, failed, failure, parse
+from service.analytics.local import unread
 from service.analytics.metadata.found import KeysFound, NamesFound
+from service.analytics.metadata.newest import NEWEST, NewestTable, SignalProbe, asked_of, read_errors, seen_in
 from service.analytics.metadata.provided import ALL_KEYS, KEYS, NAMES, KeyTable, NameTable, keys_of, names_of
 from service.analytics.probes import ErrorProbe, EventProbe, FunnelProbe
 from service.analytics.reads import account_of
 from service.analytics.tokens import TokenKeeper
 from service.eventstore.connect.clock import DAY
 from service.eventstore.store import EventStore
+from service.fairness.not_done import CommandNotDone
 from statemachines.kernel.readings import ReadFailed
 from statemachines.onboarding.proof import ErrorSighting, EventSighting, carried_markers
+from statemachines.onboarding.questions import SeenSignals
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -205,6 +210,25 @@ class ConnectedAnalytics:
         if isinstance(answer, ReadFailed):
             return answer
         return keys_of(answer, window["since"]) if len(answer.results) <= limit else failure("malformed")
+
+    async def newest_rows(self, probe: SignalProbe) -> SeenSignals | ReadFailed:
+        """Look at the newest rows of events of a year, and for errors, ours too, with the marker of a failure."""
+        try:
+            own = await read_errors(self._store, self._connection.project_id, probe.failure)
+            earliest = max(0, await self._store.now() - LONGEST_DAYS * DAY)
+        except (psycopg.Error, CommandNotDone) as error:
+            return unread(error)
+        values = asked_of(probe, earliest)
+        table, newest = await asyncio.gather(
+            self._query(NEWEST, values, NewestTable), self._query(_NEWEST, {"earliest": earliest}, _Total)
+        )
+        if isinstance(table, ReadFailed):
+            return table
+        if isinstance(newest, ReadFailed):
+            return newest
+        if len(table.results) > values["most"]:
+            return failure("malformed")
+        return seen_in(table, probe, newest.results[0][0] or None, own)
 
     async def _last(self, days: int) -> dict[str, int]:
         """The window of the last days, as the provider is asked for it."""

@@ -16,6 +16,7 @@ from psycopg_pool import PoolTimeout
 
 from service.analytics.bounded.answers import Bounded, Rows, Source
 from service.analytics.metadata.found import KeysFound, NamesFound
+from service.analytics.metadata.newest import SignalProbe, read_own
 from service.analytics.metadata.own import read_keys, read_names
 from service.analytics.probes import ROWS_PER_EVENT, STRAY_ROWS, ErrorProbe, EventProbe, FunnelProbe
 from service.eventstore.connect.clock import DAY
@@ -25,6 +26,7 @@ from service.eventstore.store import EventStore
 from service.fairness.not_done import CommandNotDone, ReadNotDone
 from statemachines.kernel.readings import Cause, ReadFailed
 from statemachines.onboarding.proof import FAILURE_KEY, ErrorSighting, EventSighting
+from statemachines.onboarding.questions import SeenSignals
 
 log = structlog.get_logger(__name__)
 
@@ -129,7 +131,7 @@ class LocalAnalytics:
                 read = _fetch_confined if query.confined else _fetch
                 rows = await read(connection, query.local, {**query.values, **values, **project})
         except (psycopg.errors.QueryCanceled, ReadNotDone) as error:
-            return failed(error)
+            return unread(error)
         took = perf_counter() - began
         now = query.as_of if query.now is None else query.now
         kept_from = None if query.source == "deploys" else self._kept_from(now + math.ceil(took))
@@ -148,14 +150,21 @@ class LocalAnalytics:
         try:
             return await read_names(self._store, self._project_id, self._kept_seconds, days, limit)
         except (psycopg.Error, CommandNotDone) as error:
-            return failed(error)
+            return unread(error)
 
     async def property_keys(self, events: Sequence[str] | None, days: int, limit: int) -> KeysFound | ReadFailed:
         """Tell the keys of the properties of these events, or of all, of the last `days`."""
         try:
             return await read_keys(self._store, self._project_id, self._kept_seconds, events, days, limit)
         except (psycopg.Error, CommandNotDone) as error:
-            return failed(error)
+            return unread(error)
+
+    async def newest_rows(self, probe: SignalProbe) -> SeenSignals | ReadFailed:
+        """Look at the newest rows of events, and for errors with the marker of a failure."""
+        try:
+            return await read_own(self._store, self._project_id, probe)
+        except (psycopg.Error, CommandNotDone) as error:
+            return unread(error)
 
     def _kept_from(self, now: int) -> int:
         return now - now % DAY - self._kept_seconds
@@ -166,7 +175,7 @@ class LocalAnalytics:
                 cursor = await connection.execute(query.encode(), {"project_id": self._project_id, **parameters})
                 return await cursor.fetchall()
         except (psycopg.Error, CommandNotDone) as error:
-            return failed(error)
+            return unread(error)
 
 
 async def _fetch(connection: ReadingConnection, query: str, values: Mapping[str, Any]) -> list[Row]:
@@ -181,7 +190,7 @@ async def _fetch_confined(connection: ReadingConnection, query: str, values: Map
         return await cursor.fetchall()
 
 
-def failed(error: Exception) -> ReadFailed:
+def unread(error: Exception) -> ReadFailed:
     """Turn a database error into a failed read, and log it."""
     cause: Cause = (
         "timeout" if isinstance(error, psycopg.errors.QueryCanceled | PoolTimeout | ReadNotDone) else "unreachable"

@@ -12,8 +12,10 @@ import msgspec
 
 from service.analytics.bounded.answers import Bounded, Rows
 from service.analytics.metadata.found import KeysFound, NamesFound
+from service.analytics.metadata.newest import SignalProbe
 from statemachines.kernel.readings import ReadFailed
 from statemachines.onboarding.proof import ErrorSighting, EventSighting
+from statemachines.onboarding.questions import SeenSignals
 
 ROWS_PER_EVENT = 200  # rows with the right marker that are looked at, newest first
 STRAY_ROWS = 1000  # rows with another marker that are looked at for the reason why they do not count
@@ -84,3 +86,6 @@ class AnalyticsProvider(Protocol):
 
     async def property_keys(self, events: Sequence[str] | None, days: int, limit: int) -> KeysFound | ReadFailed:
         """Tell the keys of the properties of these events, or of all, of the last `days`, most rows first."""
+
+    async def newest_rows(self, probe: SignalProbe) -> SeenSignals | ReadFailed:
+        """Look at the newest rows of events, and for errors with the marker of a failure."""

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from projections.onboarding.lifecycle import ONBOARDING, OnboardingRow
+from projections.onboarding.signal_map import SIGNAL_MAPS, SignalMapRow
 from schemas.onboarding.proof import Remaining
 from service.eventstore.declare.commands import Unit
 from service.eventstore.declare.intents import Intent
@@ -50,6 +51,13 @@ class Verified(NamedTuple):
     row: OnboardingRow
     ok: bool
     remaining: Remaining
+
+
+class PutMap(NamedTuple):
+    """A signal map after a PUT, and whether it is the project's first."""
+
+    row: SignalMapRow
+    first: bool
 
 
 def start(project_id: str, wish: ProposedPlan, if_match: str | None) -> Intent[Started]:
@@ -140,6 +148,24 @@ async def verify(store: EventStore, providers: Providers, project_id: str, if_ma
         return Verified(_row(unit, stream), verdict.ok, verdict.remaining)
 
     return Intent([stream, map_stream], decide)
+
+
+def put_map(project_id: str, wish: ProposedPlan) -> Intent[PutMap]:
+    """Make a reviewed plan the signal map of a project without onboarding (R-MAP-04). Raises SignalMapConflict.
+
+    The onboarding's stream is locked too: a start and a PUT at once come one after the other.
+    """
+    stream, other = signal_map.stream(project_id), onboarding.stream(project_id)
+
+    def decide(unit: Unit) -> PutMap:
+        state: signal_map.SignalMap = unit.state(stream)
+        begun = unit.state(other).status is not Status.ABSENT
+        unit.append(stream, signal_map.decide_put(state, wish, unit.now, onboarding=begun))
+        row = unit.row(SIGNAL_MAPS, project_id, stream.id)
+        assert row is not None, "a map that was put has a row"
+        return PutMap(row, first=state.status is signal_map.Status.ABSENT)
+
+    return Intent([stream], decide, reads=[other])
 
 
 def _of_map(events: Sequence[Event], state: signal_map.SignalMap) -> list[Event]:

@@ -13,7 +13,7 @@ import psycopg
 
 from projections.deploys.deploy import PROJECTION as DEPLOYS
 from projections.onboarding.lifecycle import OnboardingRow
-from service.analytics.local import failed
+from service.analytics.local import unread
 from service.analytics.probes import AnalyticsProvider, ErrorProbe, EventProbe
 from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.store import EventStore
@@ -102,7 +102,7 @@ async def _deploys(
         )
         live = await store.fetch(_LIVE_CREDENTIAL, project_id=project_id, kind=CI, now=now)
     except (psycopg.Error, CommandNotDone) as error:
-        return failed(error), False
+        return unread(error), False
     deploys = [
         DeploySighting(
             environment=row.environment,

@@ -62,7 +62,7 @@ class ProposedPlan(NamedTuple):
 
 
 def propose(plan: Plan, path: str = "plan") -> ProposedPlan:
-    """Check and hash a plan that came in. Raises PlanRefused naming fields under `path`."""
+    """Check and hash a plan that came in. Raises PlanRefused naming fields under `path`, '' of a body by itself."""
     check_plan(plan, path)
     return ProposedPlan(plan, hash_plan(plan))
 
@@ -88,7 +88,7 @@ def plan_issues(plan: Plan, path: str = "plan") -> list[FieldIssue]:
     if sum(failure.safe_live_proof for failure in plan.failures) != 1:
         issues.append(FieldIssue(f"{path}.failures", ONE_SAFE_FAILURE))
     issues.extend(_file_issues(plan, path))
-    return issues
+    return [issue._replace(field=issue.field.removeprefix(".")) for issue in issues]
 
 
 def check_plan(plan: Plan, path: str = "plan") -> None:

@@ -1,7 +1,8 @@
 """The signal map of a project: which plan reads and queries go by, and whether its source is verified (G-060).
 
 One stream a project. An approval records the map, a verify its receipt, in the same commit as the onboarding's own
-event. A new start over an approved plan withdraws the map until the next approval.
+event. A new start over an approved plan withdraws the map until the next approval. Before any onboarding an owner may
+put a map without proof (R-MAP-04).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from statemachines.kernel.machine import (
     destination,
     transition_table,
 )
+from statemachines.onboarding.plan import ProposedPlan
 from statemachines.onboarding.stored import Plan, Receipt
 
 
@@ -41,6 +43,7 @@ class SignalMapRecorded(Event, frozen=True):
     """An approved plan became the map."""
 
     TOPIC = "signal_map.recorded.v1"
+    DOCUMENT = True
     plan: Plan
     plan_sha256: str
     recorded_at: int
@@ -98,6 +101,16 @@ def decide_record(state: SignalMap, plan: Plan, plan_sha256: str, now: int) -> l
     if state.status is Status.RECORDED and state.plan_sha256 == plan_sha256:
         return []
     return [SignalMapRecorded(plan=plan, plan_sha256=plan_sha256, recorded_at=now)]
+
+
+def decide_put(state: SignalMap, wish: ProposedPlan, now: int, *, onboarding: bool) -> list[Event]:
+    """Make a reviewed plan the map, nothing when it already is. Raises SignalMapConflict beside an onboarding."""
+    if onboarding:
+        raise SignalMapConflict(
+            "The signal map follows from the project's onboarding.",
+            next_action="Change the plan with POST …/onboarding, and have it approved.",
+        )
+    return decide_record(state, wish.plan, wish.sha256, now)
 
 
 def decide_verify(state: SignalMap, receipt: Receipt) -> list[Event]:

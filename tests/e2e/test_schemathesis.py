@@ -119,6 +119,8 @@ RULED = [
     "poll_provider",
     "preview_alert",
     "put_automation_contract",
+    "put_implementation_report",
+    "put_signal_map",
     "query_analytics",
     "read_posthog_flags",
     "record_automation_usage",

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from functools import partial
 from http import HTTPStatus
-from typing import TypeVar
 
 from projections.onboarding.lifecycle import OnboardingRow
 from schemas.kernel.as_of import AsOfQuery
-from schemas.kernel.published import body_schema
 from schemas.onboarding.lifecycle import ApproveRequest, OnboardingState, PlannedState, ReviewRequest, StartRequest
 from schemas.onboarding.plan import MAX_PLAN_BYTES, Plan
 from service.eventstore.declare.commands import Answer, Outcome
+from service.http.edge.contents import check_content
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import OWNER
 from service.onboarding import commands, reads, show
 from service.onboarding.shapes import reshape
 from statemachines.onboarding import stored
-from statemachines.onboarding.plan import PlanRefused, ProposedPlan, propose
+from statemachines.onboarding.plan import ProposedPlan, propose
 
 PATH = "/v1/projects/{project_id}/onboarding"
-
-T = TypeVar("T")
 
 
 @groups.ONBOARDING.operation(
@@ -56,7 +53,7 @@ async def get_onboarding(call: Call[None, AsOfQuery]) -> Answer:
 )
 async def start_onboarding(call: Call[StartRequest, None]) -> Outcome:
     """Make a plan the current one; an exact replay is shown what is there (R-ONB-43 to R-ONB-46)."""
-    wish = await _propose(call, call.body.plan, "plan")
+    wish = await check_content(call, partial(_checked, call.body.plan, "plan"))
     return await call.carry_out(commands.start(call.project_id, wish, call.if_match), _started)
 
 
@@ -78,17 +75,8 @@ async def review_onboarding(call: Call[ReviewRequest, None]) -> Outcome:
     body = call.body
     if isinstance(body, ApproveRequest):
         return await call.carry_out(commands.approve(call.project_id, body.plan_sha256, call.if_match), _state)
-    wish = await _propose(call, body.replacement_plan, "replacement_plan")
+    wish = await check_content(call, partial(_checked, body.replacement_plan, "replacement_plan"))
     return await call.carry_out(commands.replace(call.project_id, body.plan_sha256, wish, call.if_match), _state)
-
-
-async def _propose(call: Call[T, None], plan: Plan, path: str) -> ProposedPlan:
-    """Check a plan's content; a refusal shows the operation's schema like one of form (G-006)."""
-    try:
-        return await call.work_on_body(partial(_checked, plan, path))
-    except PlanRefused as refused:
-        refused.details["request_body_schema"] = body_schema(call.operation.body)
-        raise
 
 
 def _checked(plan: Plan, path: str) -> ProposedPlan:

@@ -1,19 +1,29 @@
-"""Reading the signal map (R-MAP-01 to R-MAP-03, G-060)."""
+"""The signal map: read, and put before any onboarding (R-MAP-01 to R-MAP-04, G-060)."""
 
 from __future__ import annotations
 
+from functools import partial
+from http import HTTPStatus
+
 from schemas.kernel.as_of import AsOfQuery
+from schemas.onboarding.plan import MAX_PLAN_BYTES, Plan
 from schemas.onboarding.signal_map import SignalMap
-from service.eventstore.declare.commands import Answer
+from service.eventstore.declare.commands import Answer, Outcome
+from service.http.edge.contents import check_content
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
-from service.http.edge.declare.operations import KEY
-from service.onboarding import reads, show
+from service.http.edge.declare.operations import KEY, OWNER
+from service.onboarding import commands, reads, show
+from service.onboarding.shapes import reshape
+from statemachines.onboarding import stored
+from statemachines.onboarding.plan import ProposedPlan, propose
+
+_PATH = "/v1/projects/{project_id}/signal-map"
 
 
 @groups.SIGNAL_MAP.operation(
     method="GET",
-    path="/v1/projects/{project_id}/signal-map",
+    path=_PATH,
     operation_id="get_signal_map",
     summary="Read the signal map of a project",
     principals=KEY,
@@ -27,4 +37,31 @@ async def get_signal_map(call: Call[None, AsOfQuery]) -> Answer:
     return Answer(200, show.signal_map(await reads.signal_map(call.rows, call.project_id)))
 
 
-ENDPOINTS = [get_signal_map]
+@groups.SIGNAL_MAP.operation(
+    method="PUT",
+    path=_PATH,
+    operation_id="put_signal_map",
+    summary="Save a reviewed plan as the signal map of a project without onboarding",
+    principals=OWNER,
+    owner=True,
+    max_body=MAX_PLAN_BYTES,
+    responses={201: SignalMap, 200: SignalMap},
+    idempotency="optional",
+    flows=frozenset({"install"}),
+    errors=("signal_map_managed_by_onboarding",),
+)
+async def put_signal_map(call: Call[Plan, None]) -> Outcome:
+    """Make a plan the map; the same plan again changes nothing."""
+    wish = await check_content(call, partial(_checked, call.body))
+    return await call.carry_out(commands.put_map(call.project_id, wish), _put)
+
+
+def _checked(plan: Plan) -> ProposedPlan:
+    return propose(reshape(plan, stored.Plan), "")
+
+
+def _put(put: commands.PutMap) -> Answer:
+    return Answer(HTTPStatus.CREATED if put.first else HTTPStatus.OK, show.signal_map(put.row))
+
+
+ENDPOINTS = [get_signal_map, put_signal_map]

@@ -10,6 +10,7 @@ from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY
 from service.http.edge.routes import built_endpoints
+from service.onboarding.questions import ask_about
 from service.projects.reads.next_steps import standing_of
 from service.projects.show.next_steps import next_steps
 
@@ -25,11 +26,13 @@ _CONNECTING = frozenset({"POST /v1/auth/provider", "POST /v1/auth/provider/poll"
     principals=KEY,
     responses={200: NextSteps},
     flows=frozenset({"install"}),
+    errors=("rate_limited", "upstream_error", "upstream_timeout"),
 )
 async def get_next_steps(call: Call[None, None]) -> Answer:
     """Show the project's state and what follows from it for the one who asks."""
     services = call.services
-    standing = await standing_of(services.store, call.project_id, call.user_id)
+    asked = await ask_about(services.store, services.queries, call.project_id, call.principal.tenant)
+    standing = await standing_of(services.store, asked, call.project_id, call.user_id)
     there = _built() if services.providers.oauth.configured else _built() - _CONNECTING
     return Answer(200, next_steps(standing, there, _of_owners()))
 

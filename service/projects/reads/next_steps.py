@@ -1,24 +1,19 @@
-"""What a project's next steps follow from: what has arrived, what has been approved, what runs (R-PROJ-09, G-062)."""
+"""The grounds of a project's next steps: arrivals, approvals and automation (R-PROJ-09, G-062)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
-from projections.onboarding.signal_map import SIGNAL_MAPS, SignalMapRow
 from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.store import EventStore
+from service.onboarding.questions import AskedProject
 from statemachines.accounts.membership import Role
 from statemachines.contracts import stop
 from statemachines.contracts.contract import Status as ContractStatus
-from statemachines.onboarding import signal_map as signal_maps
 from statemachines.onboarding.lifecycle import Status as OnboardingStatus
-
-NEWEST_ROWS = 200  # of each milestone's event
 
 _ARRIVED = load_sql("projects", "arrived")
 _AUTOMATION = load_sql("projects", "automation")
-_SEEN = load_sql("projects", "seen")
 
 
 class Arrived(NamedTuple):
@@ -54,21 +49,17 @@ NO_AUTOMATION = Automation(saved=False, enabled=False, unmanned=False, stopped=F
 
 
 class ProjectStanding(NamedTuple):
-    """Where a project stands, and whether it is an owner who reads it; `fenced`: it is being deleted.
-
-    `seen` holds the properties of each event of an unverified signal map that came lately.
-    """
+    """A project before its reader. `owner`: they are one. `fenced`: the project is being deleted."""
 
     arrived: Arrived
-    signal_map: SignalMapRow | None
-    seen: Mapping[str, frozenset[str]]
+    asked: AskedProject
     automation: Automation = NO_AUTOMATION
     owner: bool = True
     fenced: bool = False
 
 
-async def standing_of(store: EventStore, project_id: str, user_id: str) -> ProjectStanding:
-    """Read where a project stands for one of its members."""
+async def standing_of(store: EventStore, asked: AskedProject, project_id: str, user_id: str) -> ProjectStanding:
+    """Read the standing of a project for one of its members, beside its questions."""
     [row] = await store.fetch(_ARRIVED, project_id=project_id, verified=OnboardingStatus.VERIFIED.value)
 
     [[saved, enabled, unmanned, halted, owner, fenced]] = await store.fetch(
@@ -81,10 +72,4 @@ async def standing_of(store: EventStore, project_id: str, user_id: str) -> Proje
         stop_scope=stop.SCOPE,
         stop_stream=stop.stream().id,
     )
-    signal_map = await store.get(SIGNAL_MAPS, project_id, signal_maps.stream(project_id).id)
-    seen: dict[str, frozenset[str]] = {}
-    if signal_map is not None and signal_map.receipt is None:
-        events = sorted({milestone.event for milestone in signal_map.plan.milestones})
-        rows = await store.fetch(_SEEN, events=events, project_id=project_id, newest=NEWEST_ROWS)
-        seen = {event: frozenset(names) for event, count, names in rows if count}
-    return ProjectStanding(Arrived(*row), signal_map, seen, Automation(saved, enabled, unmanned, halted), owner, fenced)
+    return ProjectStanding(Arrived(*row), asked, Automation(saved, enabled, unmanned, halted), owner, fenced)

@@ -1,36 +1,21 @@
-"""How far a project has come, and what to do next in it, on the wire (R-PROJ-08 to R-PROJ-11, G-024, G-061, G-062).
-
-The questions of a signal map are one funnel over all milestones and one question per milestone. A question has its
-data when each of its events was seen with all its properties; it is blocked when an event came without one of them,
-which waiting will not mend; else real data is still to come. A verified source has shown all of it (R-ONB-60).
-"""
+"""The progress of a project, and its next steps, on the wire (R-PROJ-08 to R-PROJ-11, G-024, G-061, G-062)."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Container
 
-from projections.onboarding.signal_map import SignalMapRow
 from schemas.projects.next_steps import NextSteps, ProjectState, SignalType, Suggestion
+from service.onboarding.questions import AskedProject
 from service.projects.reads.next_steps import Arrived, ProjectStanding
 from service.projects.show.suggestions import ProjectProgress, suggest
-from statemachines.onboarding.stored import Milestone
 
 _NOTHING = "Nothing to do now. Read the project's health from time to time."
 BEING_DELETED = "The project is being deleted: nothing is left to do in it."
 _AN_OWNERS = "The next step needs an owner of the project. Ask one to read the next steps."
 
 
-class Questions(NamedTuple):
-    """How many questions of the signal map have no data yet, and how many gaps there are in the source."""
-
-    gaps: int
-    blocked: int
-    pending: int
-
-
 def next_steps(standing: ProjectStanding, there: Container[str], of_owners: Container[str] = ()) -> NextSteps:
-    """The project's state and what follows from it, as far as the reader can do it here (see suggestions.py).
+    """The project's state and its suggestions, as far as the reader can carry them out here (see suggestions.py).
 
     `there` holds the operations ("GET /v1/…") that do something on this installation, `of_owners` those that nobody
     else may call.
@@ -64,17 +49,14 @@ def _first_of(first: Suggestion | None, standing: ProjectStanding, *, for_owners
 
 def progress_of(standing: ProjectStanding) -> ProjectProgress:
     """The progress of a project."""
-    state = assess(standing.arrived, standing.signal_map, standing.seen)
-    return ProjectProgress(state, standing.arrived, standing.signal_map is not None, standing.automation)
+    state = assess(standing.arrived, standing.asked)
+    return ProjectProgress(state, standing.arrived, standing.asked.signal_map is not None, standing.automation)
 
 
-def assess(arrived: Arrived, signal_map: SignalMapRow | None, seen: Mapping[str, frozenset[str]]) -> ProjectState:
-    """Work the state out. `seen` holds the properties of each event that came lately."""
-    verified = signal_map is not None and signal_map.receipt is not None
-    questions = Questions(0, 0, 0)
-    if signal_map is not None and not verified:
-        questions = assess_questions(signal_map.plan.milestones, seen, error_seen=arrived.logs)
-    mapped = signal_map is not None
+def assess(arrived: Arrived, asked: AskedProject) -> ProjectState:
+    """Work the state out."""
+    verified, questions = asked.install_verified, asked.questions
+    mapped = asked.signal_map is not None
     scope: dict[SignalType, bool] = {
         "analytics": mapped or arrived.analytics,
         "errors": mapped or arrived.logs,
@@ -91,26 +73,9 @@ def assess(arrived: Arrived, signal_map: SignalMapRow | None, seen: Mapping[str,
         has_deploys=arrived.deploys,
         install_verified=verified,
         minimum_install_complete=verified or (arrived.logs and arrived.analytics and arrived.deploys),
-        readiness_complete=verified and questions.gaps == 0,
-        answer_ready=verified and questions.blocked == 0 and questions.pending == 0,
-        readiness_gaps_count=questions.gaps,
+        readiness_complete=verified and not questions.gaps,
+        answer_ready=asked.answer_ready,
+        readiness_gaps_count=len(questions.gaps),
         blocked_answer_contract_count=questions.blocked,
         pending_real_data_count=questions.pending,
-    )
-
-
-def assess_questions(
-    milestones: Sequence[Milestone], seen: Mapping[str, frozenset[str]], *, error_seen: bool
-) -> Questions:
-    """Count gaps, and questions without their data: one per milestone, and the funnel over all of them."""
-    unseen = [milestone for milestone in milestones if milestone.event not in seen]
-    lacking = [
-        len(set(milestone.properties) - seen[milestone.event]) for milestone in milestones if milestone.event in seen
-    ]
-    blocked = sum(1 for missing in lacking if missing)
-    funnel_blocked, funnel_pending = bool(blocked), bool(unseen) and not blocked
-    return Questions(
-        gaps=len(unseen) + sum(lacking) + (0 if error_seen else 1),
-        blocked=blocked + funnel_blocked,
-        pending=len(unseen) + funnel_pending,
     )

@@ -1,4 +1,4 @@
-"""What is worth doing next in a project: fixed texts, chosen by its state and by nothing that anybody sent.
+"""Suggestions for a project: fixed texts, chosen by its state and by nothing that anybody sent.
 
 Only what the reader can do on this installation now is named: a step whose last operation is not there, or is not the
 reader's, is left out, and so are the other operations that are not (G-062). Carrying out what a step names changes what
@@ -15,7 +15,7 @@ from service.projects.reads.next_steps import NO_AUTOMATION, Arrived, Automation
 
 
 class ProjectProgress(NamedTuple):
-    """What the suggestions follow from; `mapped`: a signal map has been approved."""
+    """The grounds of the suggestions. `mapped`: a signal map has been approved."""
 
     state: ProjectState
     arrived: Arrived
@@ -196,7 +196,7 @@ STEPS = (
 
 
 def suggest(progress: ProjectProgress, can: Callable[[str], bool]) -> list[Suggestion]:
-    """Choose what is worth doing, in order; what cannot be done yet is a preview.
+    """Choose the suggestions, in order. One with a requirement left is a preview.
 
     `can` tells whether the reader may carry out an operation ("GET /v1/…") that does something on this installation.
     """

@@ -10,14 +10,16 @@ import pytest
 
 from schemas.kernel.operations import documented_operations
 from schemas.projects.next_steps import ProjectState
-from service.eventstore.store import EventStore
 from service.http.edge.routes import built_endpoints
-from service.projects.reads.next_steps import NEWEST_ROWS, Arrived, Automation, ProjectStanding, standing_of
-from service.projects.show.next_steps import Questions, assess, assess_questions, next_steps, progress_of
+from service.onboarding.questions import AskedProject, ask_about
+from service.projects.reads.next_steps import Arrived, Automation, ProjectStanding, standing_of
+from service.projects.show.next_steps import assess, next_steps, progress_of
 from service.projects.show.suggestions import STEPS, ProjectProgress, suggest
 from statemachines.onboarding import signal_map as signal_maps
-from statemachines.onboarding.stored import AnalyticsReceipt, DeployReceipt, ErrorReceipt, Milestone, Receipt
+from statemachines.onboarding.questions import NEWEST_ROWS
+from statemachines.onboarding.stored import AnalyticsReceipt, DeployReceipt, ErrorReceipt, Receipt
 from tests.support.plans import make_snapshot, plan_body
+from tests.support.questions import Questions
 
 NOTHING = Arrived(
     logs=False,
@@ -31,12 +33,12 @@ NOTHING = Arrived(
 )
 
 
-async def read_progress(store: EventStore, project_id: str) -> ProjectProgress:
-    return progress_of(await standing_of(store, project_id, "usr_one"))
+UNMAPPED = AskedProject(None, None, None)
 
 
-def milestone(event: str, *properties: str) -> Milestone:
-    return Milestone(event, "meaning", "browser_provider", properties, ())
+async def read_progress(asking: Questions, project_id: str) -> ProjectProgress:
+    asked = await ask_about(asking.store, asking.queries, project_id, "usr_one")
+    return progress_of(await standing_of(asking.store, asked, project_id, "usr_one"))
 
 
 RECEIPT = Receipt(
@@ -46,40 +48,16 @@ RECEIPT = Receipt(
     ErrorReceipt("declined", "server_provider", (), (), 1),
     DeployReceipt("production", make_snapshot(), 1),
 )
-SIGNUP, PAID = milestone("signup", "plan"), milestone("paid", "plan", "amount")
-
-
-@pytest.mark.parametrize(
-    ("seen", "error_seen", "expected"),
-    [
-        ({}, False, Questions(gaps=3, blocked=0, pending=3)),
-        ({"signup": frozenset({"plan"})}, True, Questions(gaps=1, blocked=0, pending=2)),
-        ({"signup": frozenset()}, True, Questions(gaps=2, blocked=2, pending=1)),
-        ({"signup": frozenset({"plan"}), "paid": frozenset({"plan"})}, True, Questions(gaps=1, blocked=2, pending=0)),
-        (
-            {"signup": frozenset({"plan"}), "paid": frozenset({"plan", "amount", "more"})},
-            True,
-            Questions(gaps=0, blocked=0, pending=0),
-        ),
-        (
-            {"signup": frozenset({"plan"}), "paid": frozenset({"plan", "amount"})},
-            False,
-            Questions(gaps=1, blocked=0, pending=0),
-        ),
-    ],
-)
-def test_questions_without_their_data_are_counted(seen, error_seen, expected):
-    assert assess_questions([SIGNUP, PAID], seen, error_seen=error_seen) == expected
 
 
 def test_a_project_without_anything_has_come_nowhere():
-    state = assess(NOTHING, None, {})
+    state = assess(NOTHING, UNMAPPED)
     assert {name for name, value in msgspec.to_builtins(state).items() if value} == set()
 
 
 @pytest.mark.parametrize("arrived", [Arrived(*bits) for bits in itertools.product([False, True], repeat=8)])
 def test_every_state_has_suggestions_that_fit_it(arrived):
-    state = assess(arrived, None, {})
+    state = assess(arrived, UNMAPPED)
     suggestions = suggest(ProjectProgress(state, arrived, mapped=False), lambda _: True)
     ids = [suggestion.id for suggestion in suggestions]
     assert len(ids) == len(set(ids)) > 0
@@ -95,7 +73,7 @@ def test_every_state_has_suggestions_that_fit_it(arrived):
 
 def test_only_what_can_be_done_here_is_named():
     """A step whose last operation is not there is left out; of the others only those operations that are (G-062)."""
-    progress = ProjectProgress(assess(NOTHING, None, {}), NOTHING, mapped=False)
+    progress = ProjectProgress(assess(NOTHING, UNMAPPED), NOTHING, mapped=False)
     every = suggest(progress, lambda _: True)
     for missing in {operation for suggestion in every for operation in suggestion.uses}:
         named = suggest(progress, missing.__ne__)
@@ -103,7 +81,7 @@ def test_only_what_can_be_done_here_is_named():
             suggestion.id for suggestion in every if suggestion.uses[-1] != missing
         ]
         assert all(missing not in suggestion.uses and suggestion.uses for suggestion in named)
-    nowhere = next_steps(ProjectStanding(NOTHING, None, {}), ())
+    nowhere = next_steps(ProjectStanding(NOTHING, UNMAPPED), ())
     assert (nowhere.count, nowhere.suggestions, nowhere.next_steps) == (0, [], [])
     assert nowhere.next_action
 
@@ -111,12 +89,12 @@ def test_only_what_can_be_done_here_is_named():
 def test_what_is_for_owners_alone_is_not_named_to_a_member():
     """A member whose next steps are all an owner's is told so, and not that nothing has to be done."""
     everywhere = frozenset(operation for step in STEPS for operation in step.uses)
-    for_owner = next_steps(ProjectStanding(NOTHING, None, {}), everywhere, everywhere)
-    for_member = next_steps(ProjectStanding(NOTHING, None, {}, owner=False), everywhere, everywhere)
+    for_owner = next_steps(ProjectStanding(NOTHING, UNMAPPED), everywhere, everywhere)
+    for_member = next_steps(ProjectStanding(NOTHING, UNMAPPED, owner=False), everywhere, everywhere)
     assert for_owner.count > 0
     assert (for_member.count, for_member.suggestions) == (0, [])
     assert "owner" in for_member.next_action
-    done = next_steps(ProjectStanding(NOTHING, None, {}, owner=False), ())
+    done = next_steps(ProjectStanding(NOTHING, UNMAPPED, owner=False), ())
     assert "owner" not in done.next_action
 
 
@@ -124,7 +102,7 @@ def test_what_is_for_owners_alone_is_not_named_to_a_member():
 def test_automation_is_saved_then_enabled_then_kept_manned(bits):
     """Nothing can be enabled while an operator has stopped the installation, and only what is on needs a runner."""
     automation = Automation(*bits)
-    progress = ProjectProgress(assess(NOTHING, None, {}), NOTHING, mapped=False, automation=automation)
+    progress = ProjectProgress(assess(NOTHING, UNMAPPED), NOTHING, mapped=False, automation=automation)
     ids = {suggestion.id for suggestion in suggest(progress, lambda _: True)}
     assert ("automate_case_fixes" in ids) == (not automation.saved)
     assert ("enable_automation" in ids) == (automation.saved and not automation.enabled and not automation.stopped)
@@ -142,8 +120,8 @@ def test_suggestions_name_documented_operations_and_members_of_the_state():
 
 async def test_what_came_lately_is_held_against_the_approved_map(accounts, database_url):
     """Events and properties are read from the newest rows of each event; a receipt settles all of it."""
-    project_id = "proj_one"
-    with psycopg.connect(database_url, autocommit=True) as connection:
+    project_id, asking = "proj_one", Questions(database_url, accounts)
+    with asking.connection, psycopg.connect(database_url, autocommit=True) as connection:
 
         def arrive(event: str, at: int, **properties: object) -> None:
             connection.execute(
@@ -159,30 +137,30 @@ async def test_what_came_lately_is_held_against_the_approved_map(accounts, datab
             (project_id, signal_maps.stream(project_id).id, plan, "0" * 64),
         )
         needed = {m["event"]: m["properties"] for m in plan_body()["milestones"]}
-        progress = await read_progress(accounts, project_id)
+        progress = await read_progress(asking, project_id)
         assert progress.mapped
         assert progress.state.signal_types == ["analytics", "errors", "deploys"]
         assert progress.state.pending_real_data_count == len(needed) + 1
         assert progress.state.readiness_gaps_count == len(needed) + 1  # the error is missing too
         for event in needed:
             arrive(event, 10)
-        progress = await read_progress(accounts, project_id)
+        progress = await read_progress(asking, project_id)
         assert progress.state.pending_real_data_count == 0
         assert progress.state.blocked_answer_contract_count == len(needed) + 1
         assert progress.state.readiness_gaps_count == sum(map(len, needed.values())) + 1
         for event, names in needed.items():
             for name in names:
                 arrive(event, 11, **{name: 1, "more": 2})
-        progress = await read_progress(accounts, project_id)
+        progress = await read_progress(asking, project_id)
         assert progress.state.blocked_answer_contract_count == 0
         assert progress.state.readiness_gaps_count == 1
         assert not progress.state.answer_ready
         for event in needed:  # what only older rows had is gone
             for at in range(20, 20 + NEWEST_ROWS):
                 arrive(event, at)
-        assert (await read_progress(accounts, project_id)).state.blocked_answer_contract_count == len(needed) + 1
+        assert (await read_progress(asking, project_id)).state.blocked_answer_contract_count == len(needed) + 1
         receipt = msgspec.json.encode(RECEIPT).decode()
         connection.execute("update signal_maps set receipt = %s::jsonb", (receipt,))
-    state = (await read_progress(accounts, project_id)).state
+    state = (await read_progress(asking, project_id)).state
     assert all((state.install_verified, state.minimum_install_complete, state.readiness_complete, state.answer_ready))
     assert (state.readiness_gaps_count, state.blocked_answer_contract_count, state.pending_real_data_count) == (0, 0, 0)

@@ -29,8 +29,9 @@ class QueryServer:
         for part, rows in self.tables.items():
             if part in query:
                 return 200, {"columns": self.columns.get(part, []), "results": rows, "hasMore": False}
-        if "limit" in values:
-            return 200, {"results": self._keys(values) if "hidden" in values else self._names(values)}
+        if "failure" in values or "limit" in values:
+            read = self._newest_rows if "failure" in values else self._keys if "hidden" in values else self._names
+            return 200, {"results": read(values)}
         if "toUnixTimestamp(max(created_at)) from" in query:
             newest = max((int(event["created_at"]) for event in self.events), default=0)
             return 200, {"columns": ["max"], "results": [[newest]], "hasMore": False}
@@ -79,6 +80,19 @@ class QueryServer:
                     found.setdefault((event["event"], key), []).append(kinds.get(type(value), "Object"))
         rows = [[event, key, len(types), sorted(set(types))] for (event, key), types in found.items()]
         return sorted(rows, key=lambda row: (-row[2], row[0], row[1]))[: values["limit"]]
+
+    def _newest_rows(self, values: dict[str, Any]) -> list[list[Any]]:
+        """Of each event the newest rows, their keys, and those that hold the marker of a failure, by hand."""
+        answer = []
+        for name in values["events"]:
+            rows = [e for e in self.events if e["event"] == name and e["created_at"] >= values["earliest"]]
+            rows = sorted(rows, key=lambda event: -event["created_at"])[: values["newest"]]
+            shown = [event for event in rows if values["failure"] in json.dumps(event["properties"])]
+            times = [max((int(event["created_at"]) for event in some), default=0) for some in (rows, shown)]
+            keys = sorted({key for event in rows for key in event["properties"]})
+            if rows:
+                answer.append([name, len(rows), times[0], keys, len(shown), times[1]])
+        return answer
 
     def _levels(self, values: dict[str, Any]) -> list[list[int]]:
         """How many people came to each level of an ordered funnel, and not further: windowFunnel, by hand."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tests.support.plans import plan_body, snapshot_body
+
 if TYPE_CHECKING:
     from tests.support.tenants.tour import Tenant
 
@@ -17,6 +19,24 @@ def ask_questions(tenant: Tenant) -> None:
     run_blueprints(tenant, path, owner)
     put_queries_together(tenant, path, owner)
     watch(tenant, path, owner)
+    install(tenant)
+
+
+def install(tenant: Tenant) -> None:
+    """Take a project of their own from a drafted plan to a verified install."""
+    project, owner = tenant.create_project("installed"), tenant.owner_key
+    path, dsn = f"/v1/projects/{project['id']}", project["dsn"]
+    wish = {"project_id": project["id"], "business_question": "Who pays?"}
+    tenant.call("POST", "/v1/install/plan", wish, owner)
+    plan_sha256 = tenant.call("PUT", f"{path}/signal-map", plan_body(), owner)["plan_sha256"]
+    files = [{"file": "src/pay.py", "anchor": "payments.add(payment)"}]
+    report = {"plan_sha256": plan_sha256, "source_snapshot": snapshot_body(), "files": files}
+    tenant.call("PUT", f"{path}/implementation-report", report, owner)
+    tenant.call("POST", "/v1/analytics/", {"event": "order_paid", "distinct_id": f"{tenant.name}-payer"}, dsn)
+    tenant.call("POST", "/v1/logs/", {"level": "error", "message": "The bank said no."}, dsn)
+    tenant.call("POST", "/v1/deploys/", {"version": "1", "environment": "production"}, dsn)
+    assert tenant.call("POST", f"{path}/install/verify", {}, owner)["ok"]
+    tenant.call("GET", f"{path}/verify-report", None, owner)
 
 
 def run_blueprints(tenant: Tenant, path: str, owner: str) -> None:

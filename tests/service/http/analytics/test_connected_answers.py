@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from tests.service.http.analytics.test_connected_blueprint import QUERY, ask
-from tests.service.http.analytics.test_connection import connect
 from tests.service.http.analytics.test_connection import provider as provider  # noqa: PLC0414 (found by name)
 from tests.service.http.analytics.test_connection import running as running  # noqa: PLC0414
 from tests.service.http.analytics.test_connection import server as server  # noqa: PLC0414
 from tests.service.http.analytics.test_connection import world as world  # noqa: PLC0414
 from tests.support.api import World, ok
+from tests.support.connecting import connect
 from tests.support.onboarding import Onboarding, onboard
 from tests.support.provider import FakeProvider
 

@@ -14,13 +14,13 @@ import pytest
 
 from service.eventstore.history.rebuild import rebuild
 from service.registry import read_models
-from tests.service.http.analytics.test_connection import connect
 from tests.service.http.analytics.test_connection import provider as provider  # noqa: PLC0414 (found by name)
 from tests.service.http.analytics.test_connection import running as running  # noqa: PLC0414
 from tests.service.http.analytics.test_connection import server as server  # noqa: PLC0414
 from tests.service.http.analytics.test_connection import world as world  # noqa: PLC0414
 from tests.support import seen
 from tests.support.api import Person, World, ok
+from tests.support.connecting import connect
 from tests.support.onboarding import Onboarding, onboard
 from tests.support.provider import FakeProvider
 from tests.support.server import ServerHandle

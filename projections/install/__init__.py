@@ -1,0 +1,1 @@
+"""The install of a project, as a row."""

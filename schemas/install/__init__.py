@@ -1,0 +1,1 @@
+"""The install flow, on the wire."""

@@ -1,0 +1,89 @@
+"""Wire contract of the install contract and of a project's setup (R-INST-01 to R-INST-04, G-061)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from schemas.kernel.shape import Identifier
+
+InstallState = Literal["project_setup_loaded", "plan_drafted", "plan_approved", "implemented", "verified", "blocked"]
+GateCode = Literal[
+    "signal_map_missing",
+    "implementation_report_missing",
+    "no_events_received",
+    "no_deploy_recorded",
+    "no_error_received",
+]
+
+
+class InstallStep(msgspec.Struct, frozen=True, rename={"from_": "from"}):
+    """A step of the flow: the operation that leads from one state to the next, and its condition."""
+
+    from_: str
+    method: Literal["GET", "POST", "PUT"]
+    path: str
+    to: str
+    condition: str
+
+
+class InstallContract(msgspec.Struct, frozen=True, kw_only=True):
+    """The install flow as a whole. Each operation of it is served here. `gates` stop a verification."""
+
+    contract_version: Literal[3] = 3
+    principle: str
+    states: list[str]
+    operations: list[InstallStep]
+    gates: list[GateCode]
+    next_action: str
+
+
+class SetupProject(msgspec.Struct, frozen=True, kw_only=True):
+    """The project, the caller's role in it, and the first characters of its DSN."""
+
+    name: str
+    role: Literal["owner", "member"]
+    dsn_prefix: str
+
+
+class SetupVariable(msgspec.Struct, frozen=True, kw_only=True):
+    """An environment variable. `where` it belongs: with the installing person, in the running product, or in CI.
+
+    A value is never shown.
+    """
+
+    name: str
+    secret: bool
+    required: bool
+    where: Literal["owner", "runtime", "ci"]
+
+
+class SetupEndpoints(msgspec.Struct, frozen=True, kw_only=True):
+    """The addresses to send telemetry and deploys to."""
+
+    logs: str
+    analytics: str
+    deploys: str
+    browser_config: str
+
+
+class SetupReadiness(msgspec.Struct, frozen=True, kw_only=True):
+    """The arrivals so far."""
+
+    has_events: bool
+    has_deploys: bool
+    install_verified: bool
+
+
+class ProjectSetup(msgspec.Struct, frozen=True, kw_only=True):
+    """All that an installation in a product needs to know, but the secrets."""
+
+    project_id: Identifier
+    project: SetupProject
+    install_state: InstallState
+    env: list[SetupVariable]
+    endpoints: SetupEndpoints
+    readiness: SetupReadiness
+    docs: str
+    next_action: str

@@ -1,0 +1,1 @@
+"""The install flow: the operations."""

@@ -1,0 +1,63 @@
+"""Drafting a plan, and reporting its implementation (R-INST-05, R-INST-07, G-061, G-156)."""
+
+from __future__ import annotations
+
+from functools import partial
+from http import HTTPStatus
+
+from schemas.install.flow import DraftRequest, PlanDrafted, ReportRequest, ReportStored
+from service.eventstore.declare.commands import Answer, Outcome
+from service.http.edge.contents import check_content
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import KEY, OWNER
+from service.install import commands, show
+from service.onboarding.shapes import reshape
+from statemachines.install.report import ProposedReport, propose_report
+from statemachines.install.stored import ImplementationReport
+
+
+@groups.INSTALL.operation(
+    method="POST",
+    path="/v1/install/plan",
+    operation_id="plan_install",
+    summary="Draft a plan for a business question",
+    principals=KEY,
+    responses={200: PlanDrafted},
+    idempotency="optional",
+    errors=("project_not_found", "install_state_conflict"),
+)
+async def plan_install(call: Call[DraftRequest, None]) -> Outcome:
+    """Draft a skeleton. Only the state of the flow is kept."""
+    body = call.body
+    await call.services.authenticator.admit(call.principal, body.project_id, call.operation)
+    call.scope_id = body.project_id
+    return await call.carry_out(commands.draft(body.project_id), lambda _: Answer(HTTPStatus.OK, show.drafted(body)))
+
+
+@groups.INSTALL.operation(
+    method="PUT",
+    path="/v1/projects/{project_id}/implementation-report",
+    operation_id="put_implementation_report",
+    summary="Report how the plan of the signal map is implemented",
+    principals=OWNER,
+    owner=True,
+    responses={201: ReportStored, 200: ReportStored},
+    idempotency="optional",
+    errors=("install_state_conflict", "plan_hash_mismatch"),
+)
+async def put_implementation_report(call: Call[ReportRequest, None]) -> Outcome:
+    """Record a report. A repeat of the latest one changes nothing."""
+    wish = await check_content(call, partial(_checked, call.body))
+    return await call.carry_out(commands.report(call.project_id, wish), partial(_reported, wish.report))
+
+
+def _checked(body: ReportRequest) -> ProposedReport:
+    return propose_report(reshape(body, ImplementationReport))
+
+
+def _reported(sent: ImplementationReport, stored: commands.RecordedReport) -> Answer:
+    return Answer(HTTPStatus.CREATED if stored.first else HTTPStatus.OK, show.reported(sent, stored))
+
+
+ENDPOINTS = [plan_install, put_implementation_report]

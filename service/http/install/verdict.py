@@ -1,0 +1,88 @@
+"""Verifying an install, its report, and answer contracts (R-INST-08 to R-INST-12, G-061, G-062, G-157)."""
+
+from __future__ import annotations
+
+from schemas.install.verdict import AnswerContracts, InstallVerdict, VerifyReport, VerifyRequest
+from service.eventstore.declare.commands import Answer, Outcome
+from service.eventstore.declare.intents import Intent
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import KEY
+from service.http.edge.reading import stored_answer
+from service.install import commands, verdicts
+from service.install.verifying import InstallFindings, find
+from service.onboarding.questions import ask_about
+from statemachines.install.flow import VerifyReportNotFound
+
+_UNREAD = ("rate_limited", "upstream_error", "upstream_timeout")
+
+
+@groups.INSTALL.operation(
+    method="POST",
+    path="/v1/projects/{project_id}/install/verify",
+    operation_id="verify_install",
+    summary="Verify the install of a project",
+    principals=KEY,
+    responses={200: InstallVerdict},
+    idempotency="optional",
+    errors=_UNREAD,
+)
+async def verify_install(call: Call[VerifyRequest, None]) -> Outcome:
+    """Judge the newest evidence, and record a changed verdict. A failed read records nothing."""
+    stored = await stored_answer(call)
+    if stored is not None:
+        return stored
+    return await call.carry_out_on(await _find(call), lambda: _find(call), lambda found: _verify(call, found))
+
+
+@groups.INSTALL.operation(
+    method="GET",
+    path="/v1/projects/{project_id}/verify-report",
+    operation_id="get_verify_report",
+    summary="Read what a verification would find now",
+    principals=KEY,
+    responses={200: VerifyReport},
+    errors=("verify_report_not_found", *_UNREAD),
+)
+async def get_verify_report(call: Call[None, None]) -> Answer:
+    """Show gates, gaps and signals as they are now. Nothing is recorded."""
+    findings = await _find(call)
+    if findings.asked.signal_map is None:
+        raise VerifyReportNotFound(
+            "There is no signal map yet, so there is nothing to report on.",
+            next_action="Have a plan reviewed, then save it with PUT …/signal-map.",
+        )
+    return Answer(200, verdicts.report(call.project_id, findings))
+
+
+@groups.ANALYTICS.operation(
+    method="GET",
+    path="/v1/projects/{project_id}/answer-contracts",
+    operation_id="list_answer_contracts",
+    summary="List the questions of the signal map and what each still needs",
+    principals=KEY,
+    responses={200: AnswerContracts},
+    errors=_UNREAD,
+)
+async def list_answer_contracts(call: Call[None, None]) -> Answer:
+    """Show a funnel over the milestones, and a question for each of them."""
+    services = call.services
+    asked = await ask_about(services.store, services.queries, call.project_id, call.principal.tenant)
+    return Answer(200, verdicts.contracts(call.project_id, asked))
+
+
+async def _find(call: Call[VerifyRequest, None] | Call[None, None]) -> InstallFindings:
+    return await find(call.services.store, call.services.queries, call.project_id, call.principal.tenant)
+
+
+def _verify(call: Call[VerifyRequest, None], found: InstallFindings) -> Intent[Answer]:
+    return commands.record_verdict(call.project_id, found).shown_by(lambda findings, _: _answer(call, findings))
+
+
+def _answer(call: Call[VerifyRequest, None], findings: InstallFindings) -> Answer:
+    """A failed verification is not final, so a repeat with the same Idempotency-Key looks again (G-008)."""
+    shown = verdicts.verdict(call.project_id, findings)
+    return Answer(200, shown, pending=not shown.ok)
+
+
+ENDPOINTS = [verify_install, get_verify_report, list_answer_contracts]

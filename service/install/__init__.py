@@ -1,0 +1,1 @@
+"""The install flow: draft, report, verify, and what each project is asked."""

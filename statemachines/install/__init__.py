@@ -1,0 +1,1 @@
+"""The install flow: from a drafted plan to a verified install, for projects without onboarding."""
