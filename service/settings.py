@@ -84,6 +84,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     scrub_names: tuple[str, ...] | None
     new_cases_per_hour: int
     webhook_allow_private: bool
+    data_residency: str | None
     rate_limits: dict[str, int]
     max_in_flight: int
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] | None
@@ -296,6 +297,13 @@ VARIABLES: tuple[Variable, ...] = (
         flag,
         "0",
         "For development. Webhooks may reach private addresses and any port, and loopback over plain http.",
+    ),
+    Variable(
+        "SERVICE_DATA_RESIDENCY",
+        "data_residency",
+        text,
+        None,
+        "Where you keep the data, in your own words, such as `Frankfurt, Germany`. The privacy disclosure repeats it.",
     ),
     Variable(
         "SERVICE_RATE_LIMITS",

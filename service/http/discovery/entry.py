@@ -14,7 +14,7 @@ import msgspec
 from schemas.discovery.entry import Root, SchemaDocument, SchemaQuery
 from schemas.kernel.errors import CATALOGUE, ErrorCatalogue, ErrorCatalogueEntry
 from service.auth.principals import PrincipalKind
-from service.discovery import show
+from service.discovery.show.entry import root
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
@@ -117,7 +117,7 @@ async def list_errors(_: Call[None, None]) -> Answer:
 async def get_root(call: Call[None, None]) -> Answer:
     """Describe the service and point to what it has."""
     settings = call.services.settings
-    return Answer(200, show.root(settings.base_url, settings.deploy_sha, _built_paths()), CACHED)
+    return Answer(200, root(settings.base_url, settings.deploy_sha, _built_paths()), CACHED)
 
 
 ENDPOINTS = [get_root, get_openapi, list_errors]

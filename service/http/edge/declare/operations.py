@@ -56,10 +56,11 @@ class Operation(Access):
     that of `body`, each with a limit of its own. `protocol`: what the edge has to know of the SDK that calls it.
     `unpacked`: bytes that a body may be once its content coding is taken off; 0: no coding is taken. `streams`: the
     body is not read before the handler does so, in pieces, however it calls itself. `media_type` is that of a body that
-    is bytes, and `content_type` that of the success answer. `sealed`: what is answered proves itself as it is, so
-    nothing is said beside it. `quota_locked`: closed with 402 while the project's account is over its quota (G-072).
-    `tables`: its answer has rows and columns, and callers may ask for these as CSV. `errors` are the codes particular
-    to the operation, for the document; the common ones are added.
+    is bytes, and `content_type` that of the success answer. `also_answers` are its further types.
+    `sealed`: what is answered proves itself as it is, so nothing is said beside it. `quota_locked`: closed with 402
+    while the project's account is over its quota (G-072). `tables`: its answer has rows and columns, and callers may
+    ask for these as CSV. `errors` are the codes particular to the operation, for the document; the common ones are
+    added.
     """
 
     method: str
@@ -87,6 +88,7 @@ class Operation(Access):
     media_type: str = "application/json"
     as_of: bool = False
     content_type: str = "application/json"
+    also_answers: Sequence[str] = ()
     sealed: bool = False
     quota_locked: bool = False
     tables: bool = False

@@ -9,7 +9,7 @@ from typing import Any
 from schemas.kernel.errors import CATALOGUE
 from service.auth.principals import PrincipalKind
 from service.http.edge.answer.csv_text import MEDIA as CSV
-from service.http.edge.answer.reply import REQUEST_ID_HEADER
+from service.http.edge.answer.reply import JSON, REQUEST_ID_HEADER
 from service.http.edge.declare.bound import Bound
 from service.http.edge.declare.forms import Export, Form
 from service.http.edge.declare.operations import Operation
@@ -86,6 +86,8 @@ def success(operation: Operation, status: int, schema: Json | None, said: str) -
         if operation.forms:
             schema = {"anyOf": [schema, {"$ref": "#/components/schemas/BatchAccepted"}]}
         described["content"] = {operation.content_type: {"schema": schema}}
+        for media in operation.also_answers:
+            described["content"][media] = {"schema": {"type": "object" if media == JSON else "string"}}
         if operation.tables:
             described["content"][CSV] = {"schema": {"type": "string"}}
     return described

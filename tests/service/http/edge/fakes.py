@@ -18,6 +18,7 @@ from service.eventstore.declare.commands import Answer, Command, Outcome
 from service.eventstore.store import COMMANDS, FENCES, READS
 from service.http.edge.declare.operations import Operation
 from service.services import Services
+from service.settingvalues import PLANS, plans
 from statemachines.projects.project import ProjectNotFound
 
 OWNER = Principal(PrincipalKind.KEY, "key_owner", scope_id="usr_1", user_id="usr_1", secret_hash="h")
@@ -41,6 +42,11 @@ UNLIMITED: dict[str, Any] = {
     "embedded": False,
     "min_free_mb": 256,
     "new_cases_per_hour": 500,
+    "provider_client_id": None,
+    "payment_api_key": None,
+    "encryption_key": b"1" * 32,
+    "data_residency": None,
+    "plans": plans(PLANS),
 }
 
 

@@ -1,4 +1,4 @@
-"""The entry point on the wire: what the service is, and a pointer to all that it has (R-DISC-01 to R-DISC-05)."""
+"""The entry point on the wire: a description of the service, and pointers to its parts (R-DISC-01 to R-DISC-05)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ UNKNOWN_SHA = "unknown"
 # Pointer, the path that has to be built for it, and its query.
 _POINTERS = (
     ("install_docs", "/install.md", ""),
-    ("reference_docs", "/v1/docs/query", ""),
+    ("reference_docs", "/service.md", ""),
     ("capabilities", "/v1/capabilities", ""),
     ("setup_manifest", "/v1/setup/manifest", ""),
     ("install_contract", "/v1/install/contract", ""),
@@ -36,7 +36,7 @@ _INDEX = "/v1/openapi.json?index=true"
 
 @lru_cache(maxsize=4)
 def root(base_url: str, deploy_sha: str | None, built: frozenset[str]) -> Root:
-    """The entry point; `built` are the paths that are there, `deploy_sha` the commit that runs, if it is known."""
+    """The entry point. `built` are the paths that are there, `deploy_sha` the commit that runs, if it is known."""
     pointers: dict[str, Any] = {name: f"{base_url}{path}{query}" for name, path, query in _POINTERS if path in built}
     schema = f"{base_url}/v1/openapi.json"
     index = f"{base_url}{_INDEX}"

@@ -1,0 +1,60 @@
+"""Documents for coding agents and editors, from a closed set of names (R-DISC-10, G-014)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import msgspec
+
+from schemas.discovery.guides import AdapterList
+from service.auth.refusals import refusal
+from service.discovery.installation import installation
+from service.discovery.rendering import Text, as_text
+from service.discovery.show.guides import ADAPTERS, adapters
+from service.eventstore.declare.commands import Outcome
+from service.http.discovery.facts import text
+from service.http.discovery.guides import PUBLIC, serve
+from service.http.edge.answer.reply import JSON
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+
+
+@groups.DISCOVERY.operation(
+    method="GET",
+    path="/adapters",
+    operation_id="list_adapters",
+    summary="List the documents for coding agents and editors",
+    principals=PUBLIC,
+    responses={200: AdapterList, 304: None},
+)
+async def list_adapters(call: Call[None, None]) -> Outcome:
+    """List them."""
+    return serve(call, _adapters(call.services.settings.base_url), JSON)
+
+
+@groups.DISCOVERY.operation(
+    method="GET",
+    path="/adapters/{file}",
+    operation_id="get_adapter",
+    summary="Read a document for a coding agent or editor",
+    principals=PUBLIC,
+    responses={200: str, 304: None},
+    content_type="text/markdown; charset=utf-8",
+    also_answers=("text/plain; charset=utf-8", "application/json"),
+    errors=("adapter_not_found",),
+)
+async def get_adapter(call: Call[None, None]) -> Outcome:
+    """Serve one by its exact name, from memory. Raises `adapter_not_found` for any other."""
+    file = call.path["file"]
+    adapter = ADAPTERS.get(file)
+    if adapter is None:
+        raise refusal("adapter_not_found")
+    return serve(call, text(f"adapters/{file}", installation(call.services.settings)), adapter.content_type)
+
+
+@lru_cache(maxsize=4)
+def _adapters(base_url: str) -> Text:
+    return as_text(msgspec.json.encode(adapters(base_url)))
+
+
+ENDPOINTS = [list_adapters, get_adapter]

@@ -1,0 +1,204 @@
+"""The facts for the texts: operations, codes, limits, blueprints and names, as the code has them.
+
+A template names an operation by its id. An unknown id stops the rendering, and so the tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
+
+from schemas.analytics.blueprint import MAX_LIMIT
+from schemas.cases.log import MAX_EXTRA_BYTES, MAX_INGEST_BYTES
+from schemas.contracts.contract import MAX_AUTOMATIONS, MAX_CONTRACT_BYTES
+from schemas.discovery.entry import FLOWS
+from schemas.discovery.guides import DisclosureQuery
+from schemas.kernel.batch import MAX_BATCH_BYTES, MAX_BATCH_ITEMS
+from schemas.kernel.error_code import ErrorCode
+from schemas.kernel.errors import CATALOGUE
+from schemas.onboarding.plan import MAX_PLAN_BYTES
+from schemas.onboarding.proof import PROOF_HEADER, PROOF_PROPERTY, PROOF_VARIABLE, ProofBlocker
+from schemas.runs.approval import MAX_EVIDENCE_BYTES
+from service.analytics.blueprints import show as blueprints
+from service.analytics.bounded.answers import LONGEST_DAYS
+from service.analytics.queries import QUERY_SECONDS, WAIT_SECONDS
+from service.discovery.installation import Installation
+from service.discovery.rendering import Text, render
+from service.http.edge.declare.bound import TEST_CLOCK_PATH, Bound
+from service.http.edge.declare.unbuilt import is_unbuilt
+from service.http.edge.document.responses import error_codes
+from service.http.edge.routes import all_endpoints, bind
+from service.ingest.scrub.forms import FORMS
+from service.ingest.scrub.scrubbing import STRING_FRAGMENTS
+from service.onboarding.guidance import GUIDANCE
+from service.webhooks.catalogue import TOPICS as WEBHOOK_EVENTS
+from statemachines.contracts.templates import PUBLISHED
+from statemachines.kernel.telling import SECRET_FRAGMENTS
+from statemachines.onboarding.lifecycle import SESSION_SECONDS
+from statemachines.runs.approval import APPROVAL_SECONDS
+from statemachines.runs.claim import LEASE_SECONDS
+from statemachines.runs.grant import GRANT_SECONDS
+from statemachines.runs.receipt import CASE_RECEIPT_SECONDS
+
+LIMITS: Mapping[str, int] = {
+    "approval_seconds": APPROVAL_SECONDS,
+    "automations": MAX_AUTOMATIONS,
+    "batch_bytes": MAX_BATCH_BYTES,
+    "batch_items": MAX_BATCH_ITEMS,
+    "contract_bytes": MAX_CONTRACT_BYTES,
+    "evidence_bytes": MAX_EVIDENCE_BYTES,
+    "extra_bytes": MAX_EXTRA_BYTES,
+    "grant_seconds": GRANT_SECONDS,
+    "ingest_bytes": MAX_INGEST_BYTES,
+    "lease_seconds": LEASE_SECONDS,
+    "plan_bytes": MAX_PLAN_BYTES,
+    "query_rows": MAX_LIMIT,
+    "query_seconds": int(QUERY_SECONDS),
+    "query_wait_seconds": int(WAIT_SECONDS),
+    "receipt_seconds": CASE_RECEIPT_SECONDS,
+    "session_seconds": SESSION_SECONDS,
+    "window_days": LONGEST_DAYS,
+}
+"""The bounds in the texts, by their names there."""
+
+
+class Described(NamedTuple):
+    """One operation for the texts."""
+
+    method: str
+    path: str
+    summary: str
+    group: str
+    built: bool
+    flows: frozenset[str]
+    extension: bool
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+class Remedy(NamedTuple):
+    """An error code with its remedy, and the operations with this code."""
+
+    code: str
+    known: ErrorCode
+    operations: tuple[str, ...]
+
+
+@cache
+def operations() -> Mapping[str, Described]:
+    """Every operation by its id, in the order of the document. The one of tests is left out."""
+    return {
+        bound.name: Described(
+            bound.operation.method,
+            bound.operation.path,
+            bound.operation.summary,
+            bound.operation.group,
+            not is_unbuilt(bound.handler),
+            bound.operation.flows,
+            bound.operation.extension,
+        )
+        for bound in _bound()
+    }
+
+
+@cache
+def _bound() -> Sequence[Bound]:
+    return [bound for bound in bind(all_endpoints()) if bound.operation.path != TEST_CLOCK_PATH]
+
+
+def is_built(*ids: str) -> bool:
+    """Whether all of these operations are built. Raises KeyError for an unknown id."""
+    return all(operations()[one].built for one in ids)
+
+
+def groups() -> Mapping[str, list[Described]]:
+    """The built operations of the documented groups, by group."""
+    found: dict[str, list[Described]] = {}
+    for one in operations().values():
+        if one.built:
+            found.setdefault(one.group, []).append(one)
+    return dict(sorted(found.items()))
+
+
+def refusals(flow: str, status: int | None = None) -> list[Remedy]:
+    """The codes of the operations of a flow, by status and code. `status` picks one status."""
+    found = _listed({bound.name: error_codes(bound) for bound in _bound() if flow in bound.operation.flows})
+    return [one for one in found if status in {None, one.known.status}]
+
+
+def refusals_of(*ids: str) -> list[Remedy]:
+    """The codes of these operations, by status and code."""
+    return _listed({bound.name: error_codes(bound) for bound in _bound() if bound.name in ids})
+
+
+def _listed(codes_of: Mapping[str, Sequence[str]]) -> list[Remedy]:
+    named: dict[str, list[str]] = {}
+    for name, codes in codes_of.items():
+        for code in codes:
+            named.setdefault(code, []).append(name)
+    codes = sorted(named, key=lambda code: (CATALOGUE[code].status, code))
+    return [Remedy(code, CATALOGUE[code], tuple(named[code])) for code in codes]
+
+
+def form(schema: Mapping[str, Any]) -> str:
+    """The form of a parameter in words: its type or values, and its bounds."""
+    if "enum" in schema:
+        return " or ".join(f"`{value}`" for value in schema["enum"])
+    if "anyOf" in schema:
+        return " or ".join(form(branch) for branch in schema["anyOf"])
+    if schema.get("type") == "array":
+        counts = [
+            f"{word} {schema[key]}"
+            for key, word in (("minItems", "at least"), ("maxItems", "at most"))
+            if key in schema
+        ]
+        return " ".join(["list of", form(schema["items"]), *counts])
+    bounds = [f"{word} {schema[key]}" for key, word in _BOUNDS if key in schema]
+    return ", ".join([str(schema.get("type", "any value")), *bounds])
+
+
+_BOUNDS = (
+    ("minimum", "at least"),
+    ("maximum", "at most"),
+    ("minLength", "length at least"),
+    ("maxLength", "length at most"),
+)
+
+
+@lru_cache(maxsize=32)
+def privacy(at: Installation, query: DisclosureQuery) -> Text:
+    """The text of a privacy disclosure."""
+    fragments = sorted({*SECRET_FRAGMENTS, *STRING_FRAGMENTS})
+    kinds = sorted({form.kind for form in FORMS})
+    return render("privacy.md", {"at": at, "query": query, "fragments": fragments, "kinds": kinds})
+
+
+@lru_cache(maxsize=64)
+def text(name: str, at: Installation) -> Text:
+    """A text of this installation, rendered once."""
+    return render(name, facts(at))
+
+
+def facts(at: Installation) -> dict[str, Any]:
+    """All facts of a template."""
+    return {
+        "at": at,
+        "base": at.base_url,
+        "op": operations().__getitem__,
+        "is_built": is_built,
+        "groups": groups(),
+        "flows": FLOWS,
+        "limits": LIMITS,
+        "codes": CATALOGUE,
+        "refusals": refusals,
+        "refusals_of": refusals_of,
+        "form": form,
+        "blueprints": blueprints.catalog().blueprints,
+        "guidance": {status.value: found for status, found in GUIDANCE.items()},
+        "blockers": [blocker.value for blocker in ProofBlocker],
+        "proof": {"property": PROOF_PROPERTY, "variable": PROOF_VARIABLE, "header": PROOF_HEADER},
+        "playbooks": PUBLISHED,
+        "webhook_events": sorted(WEBHOOK_EVENTS),
+    }

@@ -1,0 +1,103 @@
+"""The guides to the service, to install, to questions and to automation, as Markdown (R-DISC-09, G-014, G-166)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from service.auth.principals import PrincipalKind
+from service.discovery.installation import installation
+from service.discovery.rendering import MARKDOWN, Text
+from service.eventstore.declare.commands import Outcome
+from service.http.discovery.facts import text
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.headers import matches_tag
+
+PUBLIC = frozenset({PrincipalKind.ANONYMOUS})
+CACHED = {"cache-control": "public, max-age=300"}
+
+
+def serve(call: Call[Any, Any], found: Text, content_type: str = MARKDOWN) -> Outcome:
+    """Answer with a text, or with 304 for its present tag."""
+    headers = {"etag": found.etag, **CACHED}
+    if matches_tag(call.header("if-none-match"), found.etag):
+        return Outcome(304, b"", headers)
+    return Outcome(200, found.body, {"content-type": content_type, **headers})
+
+
+def _guide(call: Call[None, None], name: str) -> Outcome:
+    return serve(call, text(name, installation(call.services.settings)))
+
+
+@groups.DISCOVERY.operation(
+    method="GET",
+    path="/service.md",
+    operation_id="get_service_guide",
+    summary="Read the overview of the service, and the order of its flows",
+    principals=PUBLIC,
+    responses={200: str, 304: None},
+    content_type=MARKDOWN,
+)
+async def get_service_guide(call: Call[None, None]) -> Outcome:
+    """Serve the overview."""
+    return _guide(call, "service.md")
+
+
+@groups.DISCOVERY.operation(
+    method="GET",
+    path="/install.md",
+    operation_id="get_install_guide",
+    summary="Read the guide to onboarding, command by command",
+    principals=PUBLIC,
+    responses={200: str, 304: None},
+    flows=frozenset({"install", "onboarding"}),
+    content_type=MARKDOWN,
+)
+async def get_install_guide(call: Call[None, None]) -> Outcome:
+    """Serve the way through onboarding. Every guide anchor of an onboarding is a heading here (G-087)."""
+    return _guide(call, "install.md")
+
+
+@groups.DISCOVERY.operation(
+    method="GET",
+    path="/skill/service/SKILL.md",
+    operation_id="get_skill",
+    summary="Read the skill that a coding agent keeps",
+    principals=PUBLIC,
+    responses={200: str, 304: None},
+    content_type=MARKDOWN,
+)
+async def get_skill(call: Call[None, None]) -> Outcome:
+    """Serve the skill."""
+    return _guide(call, "skill.md")
+
+
+@groups.DISCOVERY.operation(
+    method="GET",
+    path="/v1/docs/query",
+    operation_id="get_docs_query",
+    summary="Read the guide to questions, with every query blueprint",
+    principals=PUBLIC,
+    responses={200: str, 304: None},
+    content_type=MARKDOWN,
+)
+async def get_docs_query(call: Call[None, None]) -> Outcome:
+    """Serve the daily use of the data (R-QRY-01 to R-QRY-04)."""
+    return _guide(call, "query.md")
+
+
+@groups.DISCOVERY.operation(
+    method="GET",
+    path="/v1/docs/automation",
+    operation_id="get_docs_automation",
+    summary="Read the guide to automation, from the contract to a verified repair",
+    principals=PUBLIC,
+    responses={200: str, 304: None},
+    content_type=MARKDOWN,
+)
+async def get_docs_automation(call: Call[None, None]) -> Outcome:
+    """Serve the setup and the loop of a runner (R-AUT-09, R-AUT-36, R-AUT-37)."""
+    return _guide(call, "automation.md")
+
+
+ENDPOINTS = [get_service_guide, get_install_guide, get_skill, get_docs_query, get_docs_automation]

@@ -1,0 +1,80 @@
+"""Capabilities, setup manifest and privacy disclosure of this installation (R-DISC-06 to R-DISC-08, R-DISC-12)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import msgspec
+
+from schemas.discovery.guides import DisclosureQuery, PrivacyDisclosure
+from schemas.discovery.manifest import Capabilities, SetupManifest
+from service.discovery.installation import Installation, installation
+from service.discovery.rendering import Text, as_text
+from service.discovery.show.capabilities import BuiltOperation, capabilities
+from service.discovery.show.guides import disclosure
+from service.discovery.show.manifest import manifest
+from service.eventstore.declare.commands import Outcome
+from service.http.discovery import facts
+from service.http.discovery.guides import PUBLIC, serve
+from service.http.edge.answer.reply import JSON
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+
+
+@groups.DISCOVERY.operation(
+    method="GET",
+    path="/v1/capabilities",
+    operation_id="list_capabilities",
+    summary="List the capabilities of this installation",
+    principals=PUBLIC,
+    responses={200: Capabilities, 304: None},
+)
+async def list_capabilities(call: Call[None, None]) -> Outcome:
+    """List the capabilities, and those without their setting."""
+    return serve(call, _capabilities(installation(call.services.settings)), JSON)
+
+
+@groups.DISCOVERY.operation(
+    method="GET",
+    path="/v1/setup/manifest",
+    operation_id="get_setup_manifest",
+    summary="Read the variables, checks and files of a setup",
+    principals=PUBLIC,
+    responses={200: SetupManifest, 304: None},
+    flows=frozenset({"install"}),
+)
+async def get_setup_manifest(call: Call[None, None]) -> Outcome:
+    """Describe a setup."""
+    return serve(call, _manifest(call.services.settings.base_url), JSON)
+
+
+@groups.DISCOVERY.operation(
+    method="GET",
+    path="/v1/privacy/disclosure",
+    operation_id="get_privacy_disclosure",
+    summary="Read a privacy disclosure for a product",
+    principals=PUBLIC,
+    responses={200: PrivacyDisclosure, 304: None},
+)
+async def get_privacy_disclosure(call: Call[None, DisclosureQuery]) -> Outcome:
+    """Describe collection, retention and erasure."""
+    return serve(call, _disclosure(installation(call.services.settings), call.query), JSON)
+
+
+@lru_cache(maxsize=4)
+def _capabilities(at: Installation) -> Text:
+    offered = [BuiltOperation(name, one.group, str(one)) for name, one in facts.operations().items() if one.built]
+    return as_text(msgspec.json.encode(capabilities(at, offered)))
+
+
+@lru_cache(maxsize=4)
+def _manifest(base_url: str) -> Text:
+    return as_text(msgspec.json.encode(manifest(base_url, lambda name: facts.operations()[name].path)))
+
+
+@lru_cache(maxsize=32)
+def _disclosure(at: Installation, query: DisclosureQuery) -> Text:
+    return as_text(msgspec.json.encode(disclosure(at, query, facts.privacy(at, query).body.decode())))
+
+
+ENDPOINTS = [list_capabilities, get_setup_manifest, get_privacy_disclosure]

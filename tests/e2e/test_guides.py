@@ -1,0 +1,192 @@
+"""The guides as a newcomer uses them: every command typed as it stands, every link followed, from `GET /` on."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+import yaml
+
+from service.http.discovery.facts import Described, operations
+from tests.support.guides import Block, Shell, anchors, blocks, links, open_shell
+from tests.support.server import ServerFactory, ServerHandle
+
+
+def fetch(client: httpx2.Client, url: str) -> httpx2.Response:
+    """Read an address that an answer named. It is on the same host, and it is there."""
+    assert url.startswith(str(client.base_url).rstrip("/")), url
+    answer = client.get(url)
+    assert answer.status_code == 200, f"{url}: {answer.status_code}"
+    return answer
+
+
+def sections(markdown: str) -> dict[str, list[Block]]:
+    """The blocks of a guide by section, in their order."""
+    found: dict[str, list[Block]] = {}
+    for block in blocks(markdown):
+        found.setdefault(block.section, []).append(block)
+    return found
+
+
+def follow(shell: Shell, parts: list[Block]) -> str:
+    """Do what the blocks of a section say; returns what was printed."""
+    return "".join(shell.follow(block) for block in parts)
+
+
+def onboarding(client: httpx2.Client, root: dict[str, Any], shell: Shell) -> dict[str, Any]:
+    """Read where the onboarding stands, at the address that the root shows, as the shell's person."""
+    project, key = shell.type('echo "$PROJECT $SERVICE_API_KEY"').split()
+    answer = client.get(root["onboarding"].replace("{project_id}", project), headers={"authorization": f"Bearer {key}"})
+    assert answer.status_code == 200, answer.text
+    state: dict[str, Any] = answer.json()
+    return state
+
+
+def test_a_newcomer_gets_from_the_root_to_a_verified_repair(
+    server_factory: ServerFactory, database_url: str, tmp_path: Path
+) -> None:
+    """Knows the address alone. What to read, where to go and what to type all come from answers (R-AUT-36)."""
+    server = server_factory.prepare(database_url=database_url)
+    server.start()
+    with server.client() as client, open_shell(tmp_path, server) as shell:
+        root = fetch(client, server.base_url).json()
+        assert root["install_docs"] in links(fetch(client, root["docs"]).text)
+        guide = fetch(client, root["install_docs"]).text
+        install(client, root, shell, guide)
+        ask(shell, client, guide)
+        automate(shell, fetch(client, root["automation_docs"]).text)
+
+
+def install(client: httpx2.Client, root: dict[str, Any], shell: Shell, guide: str) -> None:
+    """Up to the start of the onboarding the guide leads; from then on the state does, by its `guide_anchor`."""
+    parts = sections(guide)
+    names = list(parts)
+    walked = []
+    for name in names[: names.index("write-the-plan") + 1]:
+        follow(shell, parts[name])
+    while (state := onboarding(client, root, shell))["status"] != "verified":
+        path, _, anchor = state["next_action"]["guide_anchor"].partition("#")
+        assert root["install_docs"].endswith(path)
+        assert anchor in anchors(guide)
+        assert anchor not in walked, f"{anchor} did not lead on: {state}"
+        walked.append(anchor)
+        follow(shell, parts[anchor])
+    assert walked == ["review-plan", "instrument-and-prove", "exercise-and-verify"]
+    assert json.loads(shell.type("cat verdict.json"))["ok"] is True
+    assert "source_verified" in follow(shell, parts["read-the-result"])
+    rest = names[names.index("read-the-result") + 1 :]
+    told = "".join(follow(shell, parts[name]) for name in rest)
+    assert ("verified" in told) == ("the-older-install-flow" in rest)
+
+
+def ask(shell: Shell, client: httpx2.Client, guide: str) -> None:
+    """The guide to queries, which the guide to install links."""
+    [address] = {link for link in links(guide) if link.endswith("/v1/docs/query")}
+    for block in blocks(fetch(client, address).text):
+        shell.follow(block)
+    answer = json.loads(shell.type("cat answer.json"))
+    assert [row["users"] for row in answer["rows"]] == [1, 1]
+    assert answer["evidence"]["complete"] is True
+
+
+def automate(shell: Shell, guide: str) -> None:
+    """The guide to automation, to the verdict; a runner that starts once more finds nothing to do."""
+    for block in blocks(guide):
+        shell.follow(block)
+    verdict = json.loads(shell.type("cat verdict.json"))
+    assert (verdict["status"], verdict["verification"]["outcome"]) == ("succeeded", "no_recurrence")
+    assert shell.type("python3 runner.py").strip() == ""
+
+
+def texts_of(client: httpx2.Client, server: ServerHandle) -> dict[str, str]:
+    """Every text of discovery, by its path."""
+    listed = client.get("/adapters").json()["adapters"]
+    adapters = [found["url"].removeprefix(server.base_url) for found in listed]
+    paths = [
+        one.path for one in operations().values() if one.group == "discovery" and one.built and "{" not in one.path
+    ]
+    return {path: fetch(client, server.base_url + path).text for path in [*paths, *adapters]}
+
+
+@pytest.fixture
+def discovered(shared_server: ServerHandle) -> dict[str, str]:
+    with shared_server.client() as client:
+        return texts_of(client, shared_server)
+
+
+def operations_at(path: str) -> list[Described]:
+    """The operations that a path of an address belongs to; a template stands for itself, too."""
+    patterns = {one: re.sub(r"\\{\w+\\}", "[^/]+", re.escape(one.path.rstrip("/"))) for one in operations().values()}
+    return [one for one, pattern in patterns.items() if re.fullmatch(pattern, path)]
+
+
+@pytest.mark.shares_server
+def test_every_link_of_discovery_leads_somewhere(shared_server: ServerHandle, discovered: dict[str, str]) -> None:
+    """Each address on this host is that of an operation. One that is read, is built and has no variable answers."""
+    fetched: dict[str, int] = {}
+    with shared_server.client() as client:
+        for path, text in discovered.items():
+            if path == "/v1/openapi.json":
+                continue
+            for found in re.findall(rf"{re.escape(shared_server.base_url)}(/[^\s\"`<>)\\]*)", text):
+                target = found.rstrip(".,;:")
+                bare = target.partition("?")[0].partition("#")[0].rstrip("/")
+                known = operations_at(bare)
+                assert known, (path, found)
+                if "{" not in bare and any(one.method == "GET" and one.built for one in known):
+                    fetched[target] = fetched.get(target) or client.get(target).status_code
+    assert {target: status for target, status in fetched.items() if status not in {200, 401}} == {}
+    assert [target for target, status in fetched.items() if status == 401] == ["/v1/projects"]
+    assert len(fetched) > 15
+
+
+@pytest.mark.shares_server
+def test_every_operation_that_a_text_names_is_there(discovered: dict[str, str]) -> None:
+    """A method with a path is an operation of this release that does something."""
+    known = {(one.method, one.path.rstrip("/")) for one in operations().values()}
+    for path, text in discovered.items():
+        if path in {"/", "/v1/openapi.json", "/v1/errors"}:
+            continue
+        for method, named in re.findall(r"`(GET|POST|PUT|PATCH|DELETE) (/[^`\s]*)`", text):
+            assert (method, named.rstrip("/")) in known, (path, method, named)
+
+
+@pytest.mark.shares_server
+def test_every_anchor_is_a_heading(discovered: dict[str, str]) -> None:
+    for path, text in discovered.items():
+        for link in links(text):
+            page, _, anchor = link.rpartition("#")
+            if anchor and link.startswith("#"):
+                assert anchor in anchors(text), (path, link)
+            assert not page or page.startswith("http"), (path, link)
+
+
+@pytest.mark.shares_server
+def test_discovery_holds_no_secret(discovered: dict[str, str]) -> None:
+    """Nothing of the form of a credential, and no value of a secret setting."""
+    for path, text in discovered.items():
+        assert not re.search(
+            r"service_(sk|dsn|ci|runner)_[0-9A-Za-z]{20,}|agp_[0-9A-Za-z_-]{32}|whsec_[0-9A-Za-z]{10,}", text
+        ), path
+
+
+@pytest.mark.shares_server
+def test_every_fence_says_what_it_is(discovered: dict[str, str]) -> None:
+    """A block is saved, run, or of a language that is read here: nothing in a guide is tried by nobody."""
+    for path, text in discovered.items():
+        if not path.endswith((".md", "/query", "/automation")):
+            continue
+        for block in blocks(text):
+            assert block.language in {"sh", "json", "python", "yaml"}, (path, block)
+            assert block.language not in {"json", "python"} or block.file, (path, block)
+            if block.language == "json":
+                json.loads(block.text)
+            if block.language == "python":
+                compile(block.text, path, "exec")
+            if block.language == "yaml":
+                [step] = yaml.safe_load(block.text)
+                assert {"name", "run", "env"} <= step.keys()
