@@ -141,7 +141,7 @@ class _Comparison:
             before = old["parameters"].get(parameter)
             if there["required"] and not (before and before["required"]):
                 yield f"{name} {parameter} is required now"
-            if before:
+            if before and "responses" in old:  # what was not built took no value
                 yield from self._schema(f"{name} {parameter}", before["schema"], there["schema"], "request")
         if "responses" not in old:
             return

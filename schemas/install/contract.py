@@ -47,7 +47,7 @@ class SetupProject(msgspec.Struct, frozen=True, kw_only=True):
     dsn_prefix: str
 
 
-class SetupVariable(msgspec.Struct, frozen=True, kw_only=True):
+class ProjectVariable(msgspec.Struct, frozen=True, kw_only=True):
     """An environment variable. `where` it belongs: with the installing person, in the running product, or in CI.
 
     A value is never shown.
@@ -82,7 +82,7 @@ class ProjectSetup(msgspec.Struct, frozen=True, kw_only=True):
     project_id: Identifier
     project: SetupProject
     install_state: InstallState
-    env: list[SetupVariable]
+    env: list[ProjectVariable]
     endpoints: SetupEndpoints
     readiness: SetupReadiness
     docs: str

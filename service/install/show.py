@@ -9,10 +9,10 @@ from projections.install.flow import install_state
 from schemas.install.contract import (
     InstallState,
     ProjectSetup,
+    ProjectVariable,
     SetupEndpoints,
     SetupProject,
     SetupReadiness,
-    SetupVariable,
 )
 from schemas.install.flow import DraftRequest, PlanDrafted, ReportedTest, ReportStored
 from schemas.onboarding.plan import SourceSnapshot, SourceTarget
@@ -23,10 +23,10 @@ from service.onboarding.shapes import reshape
 from statemachines.install.stored import ImplementationReport
 
 _VARIABLES: Final = (
-    SetupVariable(name="SERVICE_API_KEY", secret=True, required=True, where="owner"),
-    SetupVariable(name="SERVICE_DSN", secret=True, required=True, where="runtime"),
-    SetupVariable(name="SERVICE_ONBOARDING_PROOF", secret=True, required=False, where="runtime"),
-    SetupVariable(name="SERVICE_CI_API_KEY", secret=True, required=True, where="ci"),
+    ProjectVariable(name="SERVICE_API_KEY", secret=True, required=True, where="owner"),
+    ProjectVariable(name="SERVICE_DSN", secret=True, required=True, where="runtime"),
+    ProjectVariable(name="SERVICE_ONBOARDING_PROOF", secret=True, required=False, where="runtime"),
+    ProjectVariable(name="SERVICE_CI_API_KEY", secret=True, required=True, where="ci"),
 )
 _NEXT: Final[Mapping[InstallState, str]] = {
     "project_setup_loaded": "Draft a plan with POST /v1/install/plan.",

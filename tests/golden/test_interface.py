@@ -22,7 +22,10 @@ OLD: dict[str, Any] = {
             "bytes": 1000,
             "responses": {"200": {"application/json": {"$ref": "#/components/schemas/Thing"}}, "204": {}},
         },
-        "GET /v1/later": {"operationId": "read_later", "parameters": {}},
+        "GET /v1/later": {
+            "operationId": "read_later",
+            "parameters": {"path kind": {"required": True, "schema": {"type": "string"}}},
+        },
     },
     "schemas": {
         "Make": {
@@ -103,6 +106,9 @@ COMPATIBLE: dict[str, Change] = {
     "nothing": lambda _: None,
     "an operation comes": lambda d: d["operations"].update({"GET /v1/more": d["operations"]["GET /v1/later"]}),
     "an operation is built": lambda d: d["operations"]["GET /v1/later"].update(bytes=0, responses={"200": {}}),
+    "a parameter of what is not built gets values": lambda d: d["operations"]["GET /v1/later"]["parameters"].update(
+        {"path kind": {"required": True, "schema": {"type": "string", "enum": ["a"]}}}
+    ),
     "a parameter comes": lambda d: op(d)["parameters"].update(
         {"query cursor": {"required": False, "schema": {"type": "string"}}}
     ),

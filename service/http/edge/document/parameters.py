@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from schemas.discovery.sdk import LANGUAGES
 from schemas.kernel.words import Words, with_sentence
 from service.http.edge.declare.bound import STAND_IN, Bound
 from service.http.edge.declare.operations import Operation
@@ -13,6 +14,7 @@ Json = dict[str, Any]
 
 _PATH_PATTERNS: Mapping[str, Json] = {
     "alias": {"type": "string", "pattern": "^[1-9][0-9]{0,15}$"},
+    "language": {"type": "string", "enum": list(LANGUAGES)},
     "organization": {"type": "string", "minLength": 1},  # any word: there is only one
     "project_id": {
         "type": "string",

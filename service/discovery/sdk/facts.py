@@ -1,0 +1,119 @@
+"""Facts beside the text of each snippet: its title, its file, its package, and notes for the reader."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from schemas.discovery.sdk import Language, SdkPackage, SdkVariable
+
+DSN_ON_SERVER = SdkVariable("SERVICE_DSN", secret=True, where="server")
+DSN_IN_BROWSER = SdkVariable("SERVICE_DSN", secret=False, where="browser")
+CI_KEY = SdkVariable("SERVICE_CI_API_KEY", secret=True, where="ci")
+
+_BACKGROUND = (
+    "Reports are sent in the background, at most 100 wait in memory, and more are dropped. A request takes at most 5 "
+    "seconds."
+)
+_RETRIES = (
+    "After a 429 or a 503 the snippet waits for the seconds in Retry-After, at most 30, and sends the report again. It "
+    "sends a report at most three times, then drops it without an error."
+)
+_EXIT = "At its end, the program waits at most 10 seconds for reports."
+_NO_VARIABLE = "Without SERVICE_DSN the snippet reports nothing."
+_PUBLIC = (
+    "The DSN is public in a browser: anybody can send reports with it, and read nothing. Put no other credential of "
+    "this service into a page."
+)
+_AFTER_SCRIPT = (
+    "Reports are sent when the script has ended: under FPM your visitor has the whole answer by then. At most 50 are "
+    "kept, and more are dropped."
+)
+_WITHIN_SCRIPT = (
+    "After a 429 or a 503 the snippet waits for the seconds in Retry-After, and sends the report again. It sends a "
+    "report at most three times, and spends at most 15 seconds on all reports of a request."
+)
+_USUAL = (_BACKGROUND, _RETRIES, _EXIT, _NO_VARIABLE)
+
+
+class LanguageFacts(NamedTuple):
+    """Facts of one language. `file` is the name to save the snippet by."""
+
+    title: str
+    file: str
+    notes: tuple[str, ...]
+    package: SdkPackage | None = None
+    install_command: str | None = None
+
+
+FACTS: Mapping[Language, LanguageFacts] = {
+    "node": LanguageFacts(
+        "Node.js 18 and later, with fetch",
+        "service-reports.mjs",
+        (_BACKGROUND, _RETRIES, "Call flush() before process.exit(), or reports are lost.", _NO_VARIABLE),
+    ),
+    "browser": LanguageFacts(
+        "Browsers, with fetch and sendBeacon",
+        "service-reports.js",
+        (
+            _PUBLIC,
+            "At most 30 reports wait in memory, and more are dropped. A request takes at most 5 seconds.",
+            _RETRIES,
+            "A page that is closed hands reports that have not been sent to sendBeacon.",
+            "Without window.SERVICE_DSN the snippet reports nothing.",
+        ),
+    ),
+    "python": LanguageFacts("Python 3.8 and later, with urllib", "service_reports.py", _USUAL),
+    "ruby": LanguageFacts("Ruby 2.7 and later, with net/http", "service_reports.rb", _USUAL),
+    "go": LanguageFacts(
+        "Go 1.19 and later, with net/http",
+        "main.go",
+        (_BACKGROUND, _RETRIES, "Call Flush before the program ends, or reports are lost.", _NO_VARIABLE),
+    ),
+    "php": LanguageFacts(
+        "PHP 8.0 and later, with ext-curl",
+        "ServiceReports.php",
+        (
+            _AFTER_SCRIPT,
+            _WITHIN_SCRIPT,
+            _NO_VARIABLE,
+        ),
+        SdkPackage("composer", "ext-curl"),
+        "composer require ext-curl",
+    ),
+    "java": LanguageFacts("Java 11 and later, with java.net.http", "ServiceReports.java", _USUAL),
+    "dotnet": LanguageFacts("C# on .NET 6 and later, with HttpClient", "Program.cs", _USUAL),
+    "rust": LanguageFacts(
+        "Rust 1.63 and later, with ureq",
+        "src/main.rs",
+        (
+            _BACKGROUND,
+            _RETRIES,
+            "Call flush before the program ends, or reports are lost.",
+            _NO_VARIABLE,
+        ),
+        SdkPackage("cargo", "ureq"),
+        "cargo add ureq@2 --features native-certs && cargo add serde_json@1",
+    ),
+    "elixir": LanguageFacts(
+        "Elixir 1.13 and later on OTP 25, with httpc",
+        "service_reports.exs",
+        (
+            _BACKGROUND,
+            _RETRIES,
+            "In an application, put ServiceReports into the supervision tree and leave out the lines after the module.",
+            "Call ServiceReports.flush before a script ends, or reports are lost.",
+            _NO_VARIABLE,
+        ),
+    ),
+    "curl": LanguageFacts(
+        "Shell scripts, with curl 7.71 and later",
+        "service-reports.sh",
+        (
+            "A report is sent in the foreground. A request takes at most 5 seconds, two retries at most 30 more.",
+            "curl waits for the seconds in Retry-After before each retry. The script goes on when a report is lost.",
+            _NO_VARIABLE,
+        ),
+    ),
+}
+"""One entry for each language of the path parameter."""

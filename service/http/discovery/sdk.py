@@ -1,0 +1,60 @@
+"""Snippets for reporting errors and events from a product, one for each language (R-DISC-11, G-015)."""
+
+from __future__ import annotations
+
+from schemas.discovery.sdk import SdkSnippet
+from service.auth.principals import PrincipalKind
+from service.discovery.sdk.show import rendered
+from service.eventstore.declare.commands import Outcome
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+
+PUBLIC = frozenset({PrincipalKind.ANONYMOUS})
+CACHED = {"cache-control": "public, max-age=300"}
+
+
+@groups.DISCOVERY.operation(
+    method="GET",
+    path="/v1/install/sdk/node",
+    operation_id="get_install_sdk_node",
+    summary="Read the snippet for Node.js",
+    principals=PUBLIC,
+    responses={200: SdkSnippet},
+)
+async def get_install_sdk_node(call: Call[None, None]) -> Outcome:
+    """Serve the bytes of `{language}` for node."""
+    return _serve(call, "node")
+
+
+@groups.DISCOVERY.operation(
+    method="GET",
+    path="/v1/install/sdk/browser",
+    operation_id="get_install_sdk_browser",
+    summary="Read the snippet for browsers",
+    principals=PUBLIC,
+    responses={200: SdkSnippet},
+)
+async def get_install_sdk_browser(call: Call[None, None]) -> Outcome:
+    """Serve the bytes of `{language}` for browser."""
+    return _serve(call, "browser")
+
+
+@groups.DISCOVERY.operation(
+    method="GET",
+    path="/v1/install/sdk/{language}",
+    operation_id="get_install_sdk",
+    summary="Read the snippet for a language",
+    principals=PUBLIC,
+    responses={200: SdkSnippet},
+    errors=("sdk_language_not_found",),
+)
+async def get_install_sdk(call: Call[None, None]) -> Outcome:
+    """Serve the snippet of a language. Raises SdkLanguageNotFound."""
+    return _serve(call, call.path["language"])
+
+
+def _serve(call: Call[None, None], language: str) -> Outcome:
+    return Outcome(200, rendered(call.services.settings.base_url, language), CACHED)
+
+
+ENDPOINTS = [get_install_sdk_node, get_install_sdk_browser, get_install_sdk]
