@@ -30,6 +30,7 @@ from service.settingvalues import plans
 from statemachines.onboarding.lifecycle import Status
 from tests.service.http.edge.fakes import fake_services
 from tests.service.http.edge.toy_api import running
+from tests.support import seen
 from tests.support.guides import anchors
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -52,14 +53,14 @@ def edge_of(**settings: Any) -> Edge:
 async def read(path: str, **settings: Any) -> httpx2.Response:
     """Read one path of an installation with these settings."""
     edge = edge_of(**settings)
-    async with running(edge), httpx2.AsyncClient(transport=httpx2.ASGITransport(edge), base_url=BASE) as client:
+    async with running(edge), seen.async_client(BASE, transport=httpx2.ASGITransport(edge)) as client:
         return await client.get(path)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def api() -> AsyncIterator[httpx2.AsyncClient]:
     edge = edge_of(**ABLE)
-    async with running(edge), httpx2.AsyncClient(transport=httpx2.ASGITransport(edge), base_url=BASE) as client:
+    async with running(edge), seen.async_client(BASE, transport=httpx2.ASGITransport(edge)) as client:
         yield client
 
 
