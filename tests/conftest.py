@@ -37,6 +37,7 @@ MEMORY = Path("/dev/shm")  # noqa: S108
 MEMORY_BYTES = 6 * 1024**3
 ALONE = (
     TESTS / "torture",
+    TESTS / "faults" / "test_receivers.py",
     TESTS / "faults" / "test_silent_database.py",
     TESTS / "service" / "process" / "test_stopping.py",
     TESTS / "service" / "process" / "test_strangers.py",

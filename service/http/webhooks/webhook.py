@@ -108,15 +108,16 @@ async def get_webhook(call: Call[None, None]) -> Answer:
     responses={200: WebhookRecord},
     idempotency="optional",
     extension=True,
-    errors=NOT_FOUND,
+    errors=(*NOT_FOUND, "service_unavailable"),
 )
 async def change_webhook(call: Call[ChangeWebhook, None]) -> Outcome:
     """Change what the body names."""
-    body = call.body
+    body, key = call.body, call.services.settings.encryption_key
+    if key is None and body.url is not msgspec.UNSET:
+        raise no_key()
     address = None if body.url is msgspec.UNSET else await _address(call, body.url)
     events = None if body.events is msgspec.UNSET else _names(call, body.events)
     found = await reads.find_webhook(call.services.store, call.project_id, call.path["id"])
-    key = call.services.settings.encryption_key
     wish = WebhookChange(
         origin=None if address is None else address.origin,
         events=events,

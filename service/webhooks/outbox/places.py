@@ -1,7 +1,8 @@
 """Bounds on attempts at the same time: of one webhook, of one account, and of failing webhooks (P25, G-159).
 
 A silent receiver takes its place for ten seconds. So webhooks without a success at their last attempt never get all
-places, and one account has one attempt under way at those.
+places, and one account has one attempt under way at those. Receivers may fall silent after a success, too: so the last
+places are for accounts with no attempt in flight.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ PLACES = 64
 OF_ACCOUNT = 8
 OF_WEBHOOK = 2
 PROVEN_ONLY = 24
-"""AttemptPlaces for webhooks whose last attempt succeeded."""
+"""Places for webhooks whose last attempt succeeded."""
+FIRST_ONLY = 24
+"""The last places, for accounts with nothing in flight."""
 UNPROVEN_OF_ACCOUNT = 1
 """Attempts of one account at webhooks without a success at their last attempt."""
 
@@ -84,11 +87,9 @@ class AttemptPlaces:
     def _has_room(self, webhook: DueWebhook) -> bool:
         if self._of_account[webhook.account] >= OF_ACCOUNT or self._of_webhook[webhook[:2]] >= OF_WEBHOOK:
             return False
+        if self.taken >= PLACES - (FIRST_ONLY if self._of_account[webhook.account] else 0):
+            return False
         if webhook.proven:
-            return self.taken < PLACES
+            return True
         unproven = self._unproven
-        return (
-            self.taken < PLACES
-            and unproven[webhook.account] < UNPROVEN_OF_ACCOUNT
-            and unproven.total() < PLACES - PROVEN_ONLY
-        )
+        return unproven[webhook.account] < UNPROVEN_OF_ACCOUNT and unproven.total() < PLACES - PROVEN_ONLY

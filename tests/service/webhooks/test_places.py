@@ -50,3 +50,13 @@ def test_twenty_silent_accounts_leave_room_for_the_first_attempt_of_another() ->
     assert len(room.choose(silent)) == 20
     newcomer = DueWebhook("q", "wh", "newcomer", proven=False)
     assert room.choose([*silent, newcomer]) == [newcomer]
+
+
+def test_accounts_that_fall_silent_leave_room_for_another() -> None:
+    """Eight accounts with eight places each would take all: every last attempt of theirs succeeded."""
+    room = AttemptPlaces()
+    silent = [DueWebhook("p", f"wh_{n}", f"usr_{n % 20}", proven=True) for n in range(400)]
+    assert len(room.choose(silent)) == places.PLACES - places.FIRST_ONLY
+    newcomers = [DueWebhook("q", f"wh_{n}", f"new_{n}", proven=False) for n in range(places.FIRST_ONLY)]
+    assert sorted(room.choose([*silent, *newcomers])) == sorted(newcomers)
+    assert room.taken == places.PLACES

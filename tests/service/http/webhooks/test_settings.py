@@ -16,7 +16,13 @@ from tests.support.listening import listening
 @asynccontextmanager
 async def world_with(server_factory: Any, **env: str) -> AsyncIterator[World]:
     """A running service with other settings."""
-    server = server_factory(env=env)
+    async with caller_of(server_factory(env=env)) as world:
+        yield world
+
+
+@asynccontextmanager
+async def caller_of(server: Any) -> AsyncIterator[World]:
+    """A running service, called anonymously."""
     async with seen.async_client(server.base_url, timeout=30) as client:
         yield World(client, server)
 
@@ -32,6 +38,35 @@ async def test_private_addresses_are_refused_unless_allowed(server_factory: Any,
         made = ok(await owner.post(path, unknown), 201)
         told = ok(await owner.post(f"{path}/{made['id']}/test"))
         assert (told["delivered"], told["last_status"]) == (False, None)
+
+
+async def test_without_an_encryption_key_no_secret_and_no_address_is_taken(server_factory: Any, database_url: str):
+    """Those that are there stay: they are listed, switched off and deleted."""
+    server = server_factory(database_url=database_url)
+    async with caller_of(server) as world:
+        owner = await world.sign_in()
+        path = f"/v1/projects/{(await owner.create_project())['id']}/webhooks"
+        wish = {"url": "https://127.0.0.1:9/x?token=t", "events": ["*"]}
+        made = ok(await owner.post(path, wish), 201)
+    server.stop()
+    server = server_factory(database_url=database_url, env={"SERVICE_ENCRYPTION_KEY": "none"})
+    async with caller_of(server) as world:
+        again, one = world.having(owner.secret), f"{path}/{made['id']}"
+        for method, where, body in (
+            ("POST", path, wish),
+            ("PATCH", one, {"url": "https://127.0.0.1:10/y"}),
+            ("POST", f"{one}/rotate-secret", {}),
+        ):
+            answer = await again.client.request(
+                method, where, json=body, headers={"authorization": f"Bearer {owner.secret}"}
+            )
+            error = refused(answer, 503, "service_unavailable")
+            assert "SERVICE_ENCRYPTION_KEY" in error["next_action"]
+        [shown] = ok(await again.get(path))["webhooks"]
+        assert shown == {**shown, "id": made["id"], "url": "https://127.0.0.1:9"}
+        assert not ok(await again.call("PATCH", one, {"enabled": False}))["enabled"]
+        ok(await again.call("DELETE", one))
+        assert ok(await again.get(path))["count"] == 0
 
 
 async def test_tests_of_a_webhook_are_ten_a_minute(server_factory: Any):
