@@ -30,6 +30,7 @@ from schemas.webhooks.webhook import MAX_NAMES
 from service.analytics.bounded.answers import DEFAULT_ROWS, LONGEST_DAYS
 from service.analytics.connected import MAX_QUERY_BYTES
 from service.analytics.connecting.http import READ_SECONDS
+from service.analytics.connecting.pace import AT_ONCE, FIRST_REST, LONGEST_REST, LONGEST_TOLD, MOST_WAITING
 from service.analytics.metadata.newest import MOST_ERRORS
 from service.analytics.metadata.types import MAX_KEY, MOST_KEYS, MOST_NAMES
 from service.analytics.queries import QUERY_SECONDS, WAIT_SECONDS
@@ -85,6 +86,10 @@ LIMITS: Mapping[str, str] = {
     "Deliveries": f"kept {KEPT_SECONDS // 86_400} days",
     "Call to your analytics provider": (
         f"{READ_SECONDS:g} seconds, {MAX_HEAD:,} bytes of head, {MAX_QUERY_BYTES:,} of body"
+    ),
+    "Calls of one connection to its provider": f"{AT_ONCE} at once, {MOST_WAITING} waiting, in an API process",
+    "Rest of a connection after a 429 or 5xx": (
+        f"{FIRST_REST:.0f} to {LONGEST_REST:.0f} seconds, or the provider's Retry-After up to {LONGEST_TOLD:.0f}"
     ),
     "Query": f"{QUERY_SECONDS:.0f} seconds, {WAIT_SECONDS:.0f} of them for its turn; one at a time an account",
     "Window of a query": f"{LONGEST_DAYS} days",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from http import HTTPStatus
 from time import perf_counter
 from typing import Annotated, Any, Literal, TypeVar
@@ -20,7 +21,17 @@ from projections.analytics.connection import ConnectionRow
 from schemas.onboarding.proof import PROOF_PROPERTY
 from service.analytics.bounded.answers import LONGEST_DAYS, Bounded, Rows, Window
 from service.analytics.bounded.funnels import FUNNEL_HOGQL, MAX_STEPS, funnel_values, reached
-from service.analytics.connecting.http import Content, HttpAnswer, ProviderClient, document, failed, failure, parse
+from service.analytics.connecting.http import (
+    READ_SECONDS,
+    Content,
+    HttpAnswer,
+    ProviderClient,
+    document,
+    failed,
+    failure,
+    parse,
+)
+from service.analytics.connecting.pace import Pace
 from service.analytics.local import unread
 from service.analytics.metadata.found import KeysFound, NamesFound
 from service.analytics.metadata.newest import NEWEST, NewestTable, SignalProbe, asked_of, read_errors, seen_in
@@ -101,11 +112,13 @@ class ConnectedAnalytics:
         store: EventStore,
         client: ProviderClient,
         tokens: TokenKeeper,
+        pace: Pace,
         connection: ConnectionRow,
     ) -> None:
         self._store = store
         self._client = client
         self._tokens = tokens
+        self._pace = pace
         self._connection = connection
 
     async def proof_events(self, probe: EventProbe) -> Sequence[EventSighting] | ReadFailed:
@@ -285,9 +298,20 @@ class ConnectedAnalytics:
         content: Content | None,
         *,
         max_bytes: int,
-        first: bool = False,  # noqa: ARG002 - one pace for all requests of a connection will go by it
+        first: bool = False,
     ) -> HttpAnswer | ReadFailed:
-        """Send a request below the connected project, and once more with a fresh token when its own is rejected."""
+        """Send a request below the connected project, in its turn and within READ_SECONDS."""
+        ask = partial(self._ask_with_token, method, path, content, max_bytes)
+        try:
+            async with asyncio.timeout(READ_SECONDS):
+                return await self._pace.send(ask, first=first)
+        except TimeoutError:
+            return failure("timeout")
+
+    async def _ask_with_token(
+        self, method: str, path: str, content: Content | None, max_bytes: int
+    ) -> HttpAnswer | ReadFailed:
+        """Send a request, and once more with a fresh token when its own is rejected."""
         answer = await self._ask(method, path, content, max_bytes, token := await self._tokens.access(self._connection))
         if isinstance(answer, HttpAnswer) and answer.status == HTTPStatus.UNAUTHORIZED and isinstance(token, str):
             answer = await self._ask(

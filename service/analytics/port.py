@@ -9,6 +9,7 @@ from __future__ import annotations
 from service.analytics.connected import ConnectedAnalytics
 from service.analytics.connecting.http import ProviderClient
 from service.analytics.connecting.oauth import ProviderOAuth
+from service.analytics.connecting.pace import Paces
 from service.analytics.local import LocalAnalytics
 from service.analytics.probes import AnalyticsProvider
 from service.analytics.reads import current_connection
@@ -28,13 +29,14 @@ class AnalyticsProviders:
         self.oauth = ProviderOAuth(settings, self._client)
         self._plans = settings.plans
         self._tokens = TokenKeeper(store, self.oauth)
+        self._paces = Paces()
 
     async def for_project(self, project_id: str) -> AnalyticsProvider:
         """Return the adapter of a project now."""
         connection = await current_connection(self._store, project_id)
         if connection is None:
             return await self.own(project_id)
-        return ConnectedAnalytics(self._store, self._client, self._tokens, connection)
+        return ConnectedAnalytics(self._store, self._client, self._tokens, self._paces.of(connection.id), connection)
 
     async def own(self, project_id: str) -> LocalAnalytics:
         """Return what reads our own records of a project, which the plan of its account keeps so long."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from service.auth.refusals import InvalidPayload, Refusal, refusal
+from service.analytics.connecting.http import Throttled
+from service.auth.refusals import InvalidPayload, Refusal, ServiceUnavailable, refusal
 from statemachines.kernel.readings import ReadFailed
 
 RETRY_AFTER: Final = "5"
@@ -44,5 +45,11 @@ def unanswered(failed: ReadFailed) -> Refusal:
     if failed.cause == "too_much":
         return InvalidPayload(
             "The window holds more than one query reads.", invalid=[("from", "must be later, or the window shorter")]
+        )
+    if isinstance(failed, Throttled):
+        return ServiceUnavailable(
+            "The analytics provider takes no requests just now.",
+            next_action="Retry after the seconds in Retry-After.",
+            headers={"retry-after": str(failed.retry_after)},
         )
     return refusal("upstream_timeout" if failed.cause == "timeout" else "upstream_error")

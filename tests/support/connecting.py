@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+from collections.abc import Awaitable, Callable
 from html import unescape
 from typing import Any
 from urllib.parse import urljoin
@@ -74,3 +76,16 @@ async def connect(onb: Onboarding, provider: FakeProvider, **members: Any) -> di
     started = await start(onb, **members)
     grant(started)
     return await poll(onb, started)
+
+
+RESTING = {429: (503, "service_unavailable"), 500: (503, "service_unavailable"), 502: (503, "service_unavailable")}
+"""What callers are told of a provider's statuses that begin a rest. Of any other failure they are told 502."""
+NO_READ = (502, "upstream_error")
+
+
+async def rested(ask: Callable[[], Awaitable[httpx2.Response]]) -> httpx2.Response:
+    """Ask until the rest of a connection is over, by its own Retry-After."""
+    while (answer := await ask()).status_code == 503:
+        assert int(answer.headers["retry-after"]) > 0
+        await asyncio.sleep(0.2)
+    return answer

@@ -23,7 +23,7 @@ READ_SECONDS = 8.0
 LONGEST_WAIT = 3600
 """Seconds of a provider's Retry-After at most."""
 SHORT_WAIT = 5
-"""Seconds to wait after a 429 that names none."""
+"""Seconds to wait after a 429 or 5xx that names none."""
 
 _CAUSES: dict[Reason, Cause] = {
     "refused": "refused",
@@ -139,8 +139,8 @@ def _answer(received: Received) -> HttpAnswer:
 
 
 def failed(answer: HttpAnswer) -> ReadFailed:
-    """The failed read for an answer that is no success: Throttled after a 429."""
-    if answer.status == HTTPStatus.TOO_MANY_REQUESTS:
+    """The failed read for an answer that is no success: Throttled after a 429 or 5xx."""
+    if answer.status == HTTPStatus.TOO_MANY_REQUESTS or answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         log.warning("provider_read_failed", cause="throttled")
         return Throttled("unreachable", retry_after=answer.retry_after or SHORT_WAIT)
     return failure(cause_of(answer.status))
@@ -156,8 +156,6 @@ def cause_of(status: int) -> Cause:
     """The failed read for an error status."""
     if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
         return "unauthorized"
-    if status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return "unreachable"
     return "refused"
 
 

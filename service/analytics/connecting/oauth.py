@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 
 from schemas.analytics.connection import READ_SCOPES, ConnectRequest, ProviderProjectId
-from service.analytics.connecting.http import ProviderClient, cause_of, failure, form, parse
+from service.analytics.connecting.http import HttpAnswer, ProviderClient, failed, failure, form, parse
 from service.analytics.connecting.registration import Registration
 from service.analytics.connecting.sealed import ConnectionSecrets, Sealer
 from service.settings import Settings
@@ -101,10 +101,10 @@ class ProviderOAuth:
         if token is None:
             return
         answer = await self._post(host, account, REVOKE_PATH, token=token, token_type_hint=hint)
-        if not isinstance(answer, ReadFailed) and answer[0] != HTTPStatus.OK:
-            failure(cause_of(answer[0]))
+        if not isinstance(answer, ReadFailed) and answer.status != HTTPStatus.OK:
+            failed(answer)
 
-    async def _post(self, host: str, account: str, path: str, **fields: str) -> tuple[int, bytes] | ReadFailed:
+    async def _post(self, host: str, account: str, path: str, **fields: str) -> HttpAnswer | ReadFailed:
         client_id = self.registration.client_id
         if client_id is None:
             return failure("unconfigured")
@@ -113,19 +113,17 @@ class ProviderOAuth:
         secret = self._settings.provider_client_secret
         if secret is not None and self._client.is_configured_host(authority):
             fields["client_secret"] = secret
-        answer = await self._client.post(authority, path, form(**fields), account=account, max_bytes=MAX_BYTES)
-        return answer if isinstance(answer, ReadFailed) else (answer.status, answer.body)
+        return await self._client.post(authority, path, form(**fields), account=account, max_bytes=MAX_BYTES)
 
 
 def _read_tokens(
-    answer: tuple[int, bytes] | ReadFailed, former_refresh: str | None, asked: tuple[str, ...]
+    answer: HttpAnswer | ReadFailed, former_refresh: str | None, asked: tuple[str, ...]
 ) -> Tokens | ReadFailed:
     if isinstance(answer, ReadFailed):
         return answer
-    status, body = answer
-    if status != HTTPStatus.OK:
-        return failure("unauthorized" if _error_of(status, body) == "invalid_grant" else cause_of(status))
-    token: Any = parse(body, _Token)
+    if answer.status != HTTPStatus.OK:
+        return failure("unauthorized") if _error_of(answer) == "invalid_grant" else failed(answer)
+    token: Any = parse(answer.body, _Token)
     if isinstance(token, ReadFailed):
         return token
     kept = ConnectionSecrets(
@@ -142,11 +140,11 @@ def _read_tokens(
     )
 
 
-def _error_of(status: int, body: bytes) -> str | None:
+def _error_of(answer: HttpAnswer) -> str | None:
     """OAuth error code of a refusal. None for anything else."""
-    if status not in {HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+    if answer.status not in {HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
         return None
     try:
-        return msgspec.json.decode(body, type=_Error).error
+        return msgspec.json.decode(answer.body, type=_Error).error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None

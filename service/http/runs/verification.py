@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from projections.runs.run import RunRow
 from schemas.runs.run import VERIFIED_ORIGINS, RunStatus, VerificationAnswer, VerifyRun
+from service.analytics.refusals import unanswered
 from service.auth.refusals import refusal
 from service.eventstore.declare.commands import Answer, Outcome, Unit
 from service.http.edge.declare import groups
@@ -60,7 +61,7 @@ async def _count(call: Call[Any, Any], row: RunRow) -> Counts:
     services = call.services
     counts = await count(services.store, services.providers, row.project_id, row.state)
     if isinstance(counts, ReadFailed):
-        raise refusal("upstream_timeout" if counts.cause == "timeout" else "upstream_error")
+        raise refusal("upstream_error") if counts.cause == "too_much" else unanswered(counts)
     return counts
 
 

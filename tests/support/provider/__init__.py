@@ -18,13 +18,18 @@ from urllib.parse import parse_qs, urlsplit
 from tests.support.provider.oauth import AUTHORIZE, OAuthServer, Unauthorizable
 from tests.support.provider.queries import QueryServer
 
+GO_ON = object()
+"""What a callable in `fail` returns to have the request answered after all."""
 Rest = Callable[["FakeProvider", str, str, dict[str, str], Any, dict[str, str]], tuple[int, Any] | None]
 """Answers what is neither OAuth nor a query: provider, method, path, query, body and headers. None: not there."""
 
 
 @dataclass
 class FakeProvider(OAuthServer, QueryServer):
-    """The provider's state. `fail` holds, by path, what to answer instead: a status, or a callable on the handler."""
+    """The provider's state. `fail` holds, by path, what to answer instead: a status, or a callable on the handler.
+
+    After a status the provider has acted all the same, and after a callable only if that returns GO_ON.
+    """
 
     human: str = "granted"  # what the human does on the authorize page: grant, or an error that sends them back
     fail: dict[str, Any] = field(default_factory=dict)
@@ -105,8 +110,9 @@ def running_provider() -> Iterator[FakeProvider]:
             path = parts.path.removeprefix("/us").removeprefix("/eu")
             misbehave = next((do for where, do in provider.fail.items() if path.startswith(where)), None)
             if callable(misbehave):
-                misbehave(self)
-                return
+                if misbehave(self) is not GO_ON:
+                    return
+                misbehave = None
             query = {name: values[-1] for name, values in parse_qs(parts.query, keep_blank_values=True).items()}
             headers = {name.lower(): value for name, value in self.headers.items()}
             status, answer = provider.answer(method, path, query, body, headers)

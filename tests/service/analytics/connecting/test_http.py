@@ -129,7 +129,7 @@ async def test_the_seconds_of_a_retry_after(header: str | None, seconds: int | N
     assert await post(client, FOREIGN, document({})) == HttpAnswer(429, b"", seconds)
 
 
-def test_a_429_is_a_wait_and_any_other_failure_is_none() -> None:
+def test_a_429_or_5xx_is_a_wait_and_any_other_failure_is_none() -> None:
     """What waits is told for how long, also when the provider says nothing or zero."""
     assert failed(HttpAnswer(429, b"", 7)) == Throttled("unreachable", retry_after=7)
     assert (
@@ -137,7 +137,7 @@ def test_a_429_is_a_wait_and_any_other_failure_is_none() -> None:
         == failed(HttpAnswer(429, b""))
         == Throttled("unreachable", retry_after=SHORT_WAIT)
     )
-    assert failed(HttpAnswer(503, b"", 7)) == ReadFailed("unreachable")
+    assert failed(HttpAnswer(503, b"", 7)) == Throttled("unreachable", retry_after=7)
     assert failed(HttpAnswer(403, b"")) == ReadFailed("unauthorized")
 
 

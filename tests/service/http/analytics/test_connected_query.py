@@ -13,7 +13,7 @@ from tests.service.http.analytics.test_connection import running as running  # n
 from tests.service.http.analytics.test_connection import server as server  # noqa: PLC0414
 from tests.service.http.analytics.test_connection import world as world  # noqa: PLC0414
 from tests.support.api import World, ok
-from tests.support.connecting import connect
+from tests.support.connecting import NO_READ, RESTING, connect
 from tests.support.onboarding import Onboarding, onboard
 from tests.support.provider import FakeProvider
 
@@ -168,8 +168,7 @@ async def test_a_failed_read_is_no_empty_answer(world: World, provider: FakeProv
     onb = await connected(world, provider)
     provider.fail[QUERY] = status
     answer = await ask(onb, body)
-    assert answer.status_code == 502, answer.text
-    assert answer.json()["error"]["code"] == "upstream_error"
+    assert (answer.status_code, answer.json()["error"]["code"]) == RESTING.get(status, NO_READ)
     assert "rows" not in answer.json()
 
 

@@ -15,7 +15,7 @@ from schemas.analytics.connection import READ_SCOPES
 from tests.support import seen
 from tests.support.api import World, ok, refused
 from tests.support.cluster import TestCluster
-from tests.support.connecting import CALLBACK, POLL, START, connect, grant, poll, press, sent_back, start, visit
+from tests.support.connecting import CALLBACK, POLL, START, connect, grant, poll, press, rested, sent_back, start, visit
 from tests.support.onboarding import Onboarding, onboard
 from tests.support.plans import history_body, plan_body
 from tests.support.provider import FakeProvider, running_provider
@@ -477,6 +477,10 @@ async def test_a_failed_read_is_never_an_empty_one(world: World, provider: FakeP
     assert answer["remaining"]["safe_error"]["marker_missing"] is False
     assert answer["remaining"]["deploy"] is None
     provider.fail = {}
+    if how in {"server error", "throttled"}:
+        assert ok(await onb.verify(begun["state"]))["ok"] is False, "the provider is left alone for a second"
+        headers = {"authorization": f"Bearer {onb.owner.secret}"}
+        await rested(lambda: world.client.get(f"/v1/projects/{onb.project_id}/event-names", headers=headers))
     assert ok(await onb.verify(begun["state"]))["ok"] is True
 
 
@@ -557,13 +561,13 @@ async def test_names_and_keys_are_asked_of_the_provider(world: World, provider: 
     queries = [body["query"]["query"] for body in provider.calls("/api/projects/42/query/")][-3:]
     assert ["in {events}" in query for query in queries] == [False, True, False]
 
-    async def fails(read: str, failing: Any) -> None:
+    async def fails(read: str, failing: Any, status: int = 502, code: str = "upstream_error") -> None:
         provider.fail = {"/api/": failing}
         answer = await world.client.get(read, headers={"authorization": f"Bearer {onb.owner.secret}"})
-        refused(answer, 502, "upstream_error")
+        refused(answer, status, code)
 
-    for read in (names, keys):
-        await fails(read, 500)
     for read, rows in ((names, [["paid", -1, 1, 0, 0]]), (keys, [["paid", "k", 1, ["Nonsense"]]])):
         body = json.dumps({"results": rows}).encode()
         await fails(read, lambda handler, body=body: handler.reply(200, body))
+    for read in (names, keys):
+        await fails(read, 500, 503, "service_unavailable")
