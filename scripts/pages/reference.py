@@ -53,6 +53,7 @@ from service.webhooks.describing import catalogue
 from service.webhooks.outbox.places import OF_ACCOUNT, OF_WEBHOOK
 from service.webhooks.testing import A_MINUTE
 from service.webhooks.tidying import KEPT_SECONDS
+from statemachines.accounts.feedback import FEEDBACK_LIMIT, MOST_DETAILS
 from statemachines.alerts.alert import ALERTS_LIMIT, EVERY_SECONDS
 from statemachines.kernel.canonical import MAX_INTEGER
 from statemachines.kernel.topics import EVENTS
@@ -76,6 +77,7 @@ LIMITS: Mapping[str, str] = {
     "Source map": f"{MAX_MAP_BYTES:,} bytes a file, {MAX_PROJECT_BYTES:,} a project",
     "Artifact bundle": f"{MOST_BUNDLE:,} bytes sent, {MOST_UNPACKED:,} unpacked, {MOST_ENTRIES:,} files",
     "Onboarding plan": f"{MAX_PLAN_BYTES:,} bytes",
+    "Feedback": f"{FEEDBACK_LIMIT:,} different ones a person, {MOST_DETAILS:,} bytes of details",
     "Evidence of an event": f"the newest {NEWEST_ROWS} rows; of a safe error, the newest {MOST_ERRORS:,} records",
     "Automation contract": f"{MAX_CONTRACT_BYTES:,} bytes, {MAX_AUTOMATIONS} automations",
     "Back-test": f"{MAX_DAYS} days",

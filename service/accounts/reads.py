@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from projections.accounts.feedback import FeedbackRow
 from projections.accounts.invitation import PROJECTION as INVITATIONS
 from projections.accounts.invitation import InvitationRow
 from projections.accounts.key import PROJECTION as KEYS
@@ -27,6 +28,7 @@ from statemachines.projects.project import ProjectNotFound
 
 _KEYS_OF = load_sql("accounts", "keys_of")
 _ALL_KEYS = load_sql("accounts", "all_keys")
+_FEEDBACK = load_sql("accounts", "feedback")
 _MEMBERS = load_sql("accounts", "members")
 _MEMBERS_PAGE = load_sql("accounts", "members_page")
 _OFFERED = load_sql("accounts", "offered")
@@ -84,6 +86,12 @@ async def all_keys(store: EventStore, user_id: str | None = None) -> list[Listed
     """List the keys of a person, or of everybody, newest first."""
     rows = await store.fetch(_ALL_KEYS, user_id=user_id)
     return [ListedKey(msgspec.json.decode(text, type=KeyRow), email, used) for text, email, used in rows]
+
+
+async def latest_feedback(store: EventStore, limit: int) -> list[FeedbackRow]:
+    """List at most `limit` feedback of everybody, the latest first."""
+    rows = await store.fetch(_FEEDBACK, limit=limit)
+    return [msgspec.json.decode(text, type=FeedbackRow) for (text,) in rows]
 
 
 async def find_key(store: EventStore, key_id: str) -> KeyRow | None:

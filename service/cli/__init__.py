@@ -22,6 +22,7 @@ COMMANDS = {
     "cases": ("cases", "Look at how errors are grouped into cases."),
     "keys": ("people.keys", "API keys of people, and their sign-ins."),
     "members": ("people.members", "Members of projects."),
+    "feedback": ("people.feedback", "Feedback of people about the service."),
     "demo": ("demo", "Show the whole job with a small real product."),
     "openapi": ("openapi", "Print the schema document of the API."),
 }

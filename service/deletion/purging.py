@@ -53,6 +53,7 @@ FACTS = (
     "key_uses",
     "credential_uses",
     "sign_in_polls",
+    "feedback",
     "trigger_evidence",
     "automation_decisions",
     "automation_looks",
@@ -83,6 +84,7 @@ _JOBS = load_sql("deletion", "forget_jobs")
 _BLOCKS = load_sql("deletion", "blocks_of_records")
 _HALF_IS_THERE = load_sql("deletion", "half_is_there")
 _FORGET_REBUILD = load_sql("deletion", "forget_rebuild")
+_FORGET_FEEDBACK = load_sql("deletion", "forget_feedback")
 
 
 class Purge:
@@ -135,7 +137,8 @@ class Purge:
                 if not await self._empty(connection, table, column, scope, until):
                     return False
         return (
-            await self._erase(connection, until)
+            await self._forget_feedback(connection, until)
+            and await self._erase(connection, until)
             and await self._empty(connection, "snapshots", "project_id", scope, until)
             and await self._forget_records(connection, until)
             and await _drop_halves(connection)
@@ -149,6 +152,19 @@ class Purge:
         while True:
             began = time.monotonic()
             gone = (await connection.execute(query, (scope,))).rowcount
+            self.rows += gone
+            if gone < BATCH:
+                return True
+            await leave_room(began)
+            if time.monotonic() >= until:
+                return False
+
+    async def _forget_feedback(self, connection: Connection, until: float) -> bool:
+        """Take the name of a project out of people's feedback, step by step."""
+        while True:
+            began = time.monotonic()
+            values = {"scope": self._row.scope_id, "batch": BATCH}
+            gone = (await connection.execute(_FORGET_FEEDBACK.encode(), values)).rowcount
             self.rows += gone
             if gone < BATCH:
                 return True

@@ -37,6 +37,9 @@ def install(tenant: Tenant) -> None:
     tenant.call("POST", "/v1/deploys/", {"version": "1", "environment": "production"}, dsn)
     assert tenant.call("POST", f"{path}/install/verify", {}, owner)["ok"]
     tenant.call("GET", f"{path}/verify-report", None, owner)
+    defect = {"kind": "bug", "fingerprint": "tour-of-a-tenant", "title": f"Of {tenant.name}"}
+    for _ in range(2):
+        tenant.call("POST", "/v1/feedback", defect | {"project_id": project["id"]}, owner)
 
 
 def run_blueprints(tenant: Tenant, path: str, owner: str) -> None:
