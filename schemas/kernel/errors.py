@@ -192,7 +192,9 @@ _MISSING = {
         404, "No operation has this path and method.", "List the operations with /v1/openapi.json?index=true."
     ),
     "verify_report_not_found": code(
-        404, "There is no signal map to report on yet.", "Have a plan reviewed, then save it as the signal map."
+        404,
+        "There is no signal map yet, so there is nothing to report on.",
+        "Have a plan reviewed, then save it with PUT …/signal-map.",
     ),
 }
 
@@ -217,7 +219,9 @@ _CONFLICT = {
         409, "The running proof is for another source snapshot.", "Take the snapshot again from a clean commit."
     ),
     "signal_map_managed_by_onboarding": code(
-        409, "The signal map belongs to onboarding.", "Change it by revising the onboarding plan."
+        409,
+        "The signal map follows from the project's onboarding.",
+        "Change the plan with POST …/onboarding, and have it approved.",
     ),
     "install_state_conflict": code(409, "The install flow is not in a state that allows this.", _READ),
     "provider_not_provisioned": code(
