@@ -13,26 +13,26 @@ import msgspec
 
 from schemas.discovery.entry import Root, SchemaDocument, SchemaQuery
 from schemas.kernel.errors import CATALOGUE, ErrorCatalogue, ErrorCatalogueEntry
-from service.auth.principals import PrincipalKind
+from service.discovery.installation import installation
+from service.discovery.rendering import MARKDOWN
 from service.discovery.show.entry import root
 from service.eventstore.declare.commands import Answer, Outcome
+from service.http.discovery import facts
+from service.http.discovery.guides import CACHED, PUBLIC, VARY, serve, wants_markdown
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.headers import matches_tag
 from service.http.edge.declare.unbuilt import is_unbuilt
 from service.http.edge.document.openapi import build_document
 from service.http.edge.document.schema_filters import check_filters, index_of, select
-from service.http.edge.routes import all_endpoints, bind
+from service.http.edge.routes import all_endpoints
 from service.weighted import Weighted
-
-PUBLIC = frozenset({PrincipalKind.ANONYMOUS})
-CACHED = {"cache-control": "public, max-age=300"}
 
 
 @lru_cache(maxsize=4)
 def schema_document(base_url: str) -> dict[str, Any]:
     """The whole schema document of this version."""
-    return build_document(bind(all_endpoints()), base_url)
+    return build_document(facts.bound(), base_url)
 
 
 @lru_cache(maxsize=1)
@@ -113,11 +113,14 @@ async def list_errors(_: Call[None, None]) -> Answer:
     summary="Start here: links to the other operations",
     principals=PUBLIC,
     responses={200: Root},
+    also_answers=(MARKDOWN,),
 )
-async def get_root(call: Call[None, None]) -> Answer:
-    """Describe the service and point to what it has."""
+async def get_root(call: Call[None, None]) -> Answer | Outcome:
+    """Describe the service and point to its parts. As Markdown it is the service guide."""
     settings = call.services.settings
-    return Answer(200, root(settings.base_url, settings.deploy_sha, _built_paths()), CACHED)
+    if wants_markdown(call):
+        return serve(call, facts.text("service.md", installation(settings)), vary=True)
+    return Answer(200, root(settings.base_url, settings.deploy_sha, _built_paths()), {**CACHED, **VARY})
 
 
 ENDPOINTS = [get_root, get_openapi, list_errors]

@@ -90,22 +90,24 @@ class Remedy(NamedTuple):
 def operations() -> Mapping[str, Described]:
     """Every operation by its id, in the order of the document. The one of tests is left out."""
     return {
-        bound.name: Described(
-            bound.operation.method,
-            bound.operation.path,
-            bound.operation.summary,
-            bound.operation.group,
-            not is_unbuilt(bound.handler),
-            bound.operation.flows,
-            bound.operation.extension,
+        one.name: Described(
+            one.operation.method,
+            one.operation.path,
+            one.operation.summary,
+            one.operation.group,
+            not is_unbuilt(one.handler),
+            one.operation.flows,
+            one.operation.extension,
         )
-        for bound in _bound()
+        for one in bound()
+        if one.operation.path != TEST_CLOCK_PATH
     }
 
 
 @cache
-def _bound() -> Sequence[Bound]:
-    return [bound for bound in bind(all_endpoints()) if bound.operation.path != TEST_CLOCK_PATH]
+def bound() -> Sequence[Bound]:
+    """Every endpoint, ready for a look at its declaration."""
+    return bind(all_endpoints())
 
 
 def is_built(*ids: str) -> bool:
@@ -124,13 +126,13 @@ def groups() -> Mapping[str, list[Described]]:
 
 def refusals(flow: str, status: int | None = None) -> list[Remedy]:
     """The codes of the operations of a flow, by status and code. `status` picks one status."""
-    found = _listed({bound.name: error_codes(bound) for bound in _bound() if flow in bound.operation.flows})
+    found = _listed({one.name: error_codes(one) for one in bound() if flow in one.operation.flows})
     return [one for one in found if status in {None, one.known.status}]
 
 
 def refusals_of(*ids: str) -> list[Remedy]:
     """The codes of these operations, by status and code."""
-    return _listed({bound.name: error_codes(bound) for bound in _bound() if bound.name in ids})
+    return _listed({one.name: error_codes(one) for one in bound() if one.name in ids})
 
 
 def _listed(codes_of: Mapping[str, Sequence[str]]) -> list[Remedy]:

@@ -9,6 +9,7 @@ from service.discovery.installation import installation
 from service.discovery.rendering import MARKDOWN, Text
 from service.eventstore.declare.commands import Outcome
 from service.http.discovery.facts import text
+from service.http.edge.answer.preferred import prefers
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.headers import matches_tag
@@ -17,9 +18,18 @@ PUBLIC = frozenset({PrincipalKind.ANONYMOUS})
 CACHED = {"cache-control": "public, max-age=300"}
 
 
-def serve(call: Call[Any, Any], found: Text, content_type: str = MARKDOWN) -> Outcome:
-    """Answer with a text, or with 304 for its present tag."""
-    headers = {"etag": found.etag, **CACHED}
+VARY = {"vary": "accept"}
+LLMS_TYPE = "text/plain; charset=utf-8"
+
+
+def wants_markdown(call: Call[Any, Any]) -> bool:
+    """Whether the caller prefers Markdown to JSON."""
+    return prefers(call.header("accept"), "text/markdown")
+
+
+def serve(call: Call[Any, Any], found: Text, content_type: str = MARKDOWN, *, vary: bool = False) -> Outcome:
+    """Answer with a text, or with 304 for its present tag. `vary`: it has another form for another Accept."""
+    headers = {"etag": found.etag, **CACHED, **(VARY if vary else {})}
     if matches_tag(call.header("if-none-match"), found.etag):
         return Outcome(304, b"", headers)
     return Outcome(200, found.body, {"content-type": content_type, **headers})
@@ -100,4 +110,58 @@ async def get_docs_automation(call: Call[None, None]) -> Outcome:
     return _guide(call, "automation.md")
 
 
-ENDPOINTS = [get_service_guide, get_install_guide, get_skill, get_docs_query, get_docs_automation]
+@groups.DISCOVERY.operation(
+    method="GET",
+    path="/v1/docs/query.md",
+    operation_id="get_docs_query_page",
+    summary="Read the guide to questions at an address with an ending",
+    principals=PUBLIC,
+    responses={200: str, 304: None},
+    content_type=MARKDOWN,
+    extension=True,
+)
+async def get_docs_query_page(call: Call[None, None]) -> Outcome:
+    """Serve the same text as without the ending."""
+    return _guide(call, "query.md")
+
+
+@groups.DISCOVERY.operation(
+    method="GET",
+    path="/v1/docs/automation.md",
+    operation_id="get_docs_automation_page",
+    summary="Read the guide to automation at an address with an ending",
+    principals=PUBLIC,
+    responses={200: str, 304: None},
+    content_type=MARKDOWN,
+    extension=True,
+)
+async def get_docs_automation_page(call: Call[None, None]) -> Outcome:
+    """Serve the same text as without the ending."""
+    return _guide(call, "automation.md")
+
+
+@groups.DISCOVERY.operation(
+    method="GET",
+    path="/llms.txt",
+    operation_id="get_llms_index",
+    summary="Read the list of texts for language models",
+    principals=PUBLIC,
+    responses={200: str, 304: None},
+    content_type=LLMS_TYPE,
+    extension=True,
+)
+async def get_llms_index(call: Call[None, None]) -> Outcome:
+    """Serve the list, in the form of llmstxt.org."""
+    return serve(call, text("llms.txt", installation(call.services.settings)), LLMS_TYPE)
+
+
+ENDPOINTS = [
+    get_service_guide,
+    get_install_guide,
+    get_skill,
+    get_docs_query,
+    get_docs_automation,
+    get_docs_query_page,
+    get_docs_automation_page,
+    get_llms_index,
+]

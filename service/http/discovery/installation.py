@@ -9,13 +9,13 @@ import msgspec
 from schemas.discovery.guides import DisclosureQuery, PrivacyDisclosure
 from schemas.discovery.manifest import Capabilities, SetupManifest
 from service.discovery.installation import Installation, installation
-from service.discovery.rendering import Text, as_text
+from service.discovery.rendering import MARKDOWN, Text, as_text
 from service.discovery.show.capabilities import BuiltOperation, capabilities
 from service.discovery.show.guides import disclosure
 from service.discovery.show.manifest import manifest
 from service.eventstore.declare.commands import Outcome
 from service.http.discovery import facts
-from service.http.discovery.guides import PUBLIC, serve
+from service.http.discovery.guides import PUBLIC, serve, wants_markdown
 from service.http.edge.answer.reply import JSON
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
@@ -55,10 +55,29 @@ async def get_setup_manifest(call: Call[None, None]) -> Outcome:
     summary="Read a privacy disclosure for a product",
     principals=PUBLIC,
     responses={200: PrivacyDisclosure, 304: None},
+    also_answers=(MARKDOWN,),
 )
 async def get_privacy_disclosure(call: Call[None, DisclosureQuery]) -> Outcome:
     """Describe collection, retention and erasure."""
-    return serve(call, _disclosure(installation(call.services.settings), call.query), JSON)
+    at = installation(call.services.settings)
+    if wants_markdown(call):
+        return serve(call, facts.privacy(at, call.query), vary=True)
+    return serve(call, _disclosure(at, call.query), JSON, vary=True)
+
+
+@groups.DISCOVERY.operation(
+    method="GET",
+    path="/v1/privacy/disclosure.md",
+    operation_id="get_privacy_page",
+    summary="Read a privacy disclosure as Markdown alone",
+    principals=PUBLIC,
+    responses={200: str, 304: None},
+    content_type=MARKDOWN,
+    extension=True,
+)
+async def get_privacy_page(call: Call[None, DisclosureQuery]) -> Outcome:
+    """Serve the text to paste."""
+    return serve(call, facts.privacy(installation(call.services.settings), call.query))
 
 
 @lru_cache(maxsize=4)
@@ -77,4 +96,4 @@ def _disclosure(at: Installation, query: DisclosureQuery) -> Text:
     return as_text(msgspec.json.encode(disclosure(at, query, facts.privacy(at, query).body.decode())))
 
 
-ENDPOINTS = [list_capabilities, get_setup_manifest, get_privacy_disclosure]
+ENDPOINTS = [list_capabilities, get_setup_manifest, get_privacy_disclosure, get_privacy_page]

@@ -10,7 +10,8 @@ import msgspec
 
 from service.eventstore.declare.commands import Answer, Outcome, Unit
 from service.eventstore.declare.intents import Intent
-from service.http.edge.answer.csv_text import CONTENT_TYPE, wants_csv, write_csv
+from service.http.edge.answer.csv_text import CONTENT_TYPE, MEDIA, write_csv
+from service.http.edge.answer.preferred import prefers
 from service.http.edge.declare.call import Call
 from statemachines.kernel.moved import Moved
 
@@ -73,7 +74,7 @@ def _as_it_is(answer: Answer) -> Answer:
 
 
 async def _in_form(call: Call[Any, Any], answer: Answer | Outcome) -> Answer | Outcome:
-    if not call.operation.tables or not wants_csv(call.header("accept")):
+    if not call.operation.tables or not prefers(call.header("accept"), MEDIA):
         return answer
     body = answer.body if isinstance(answer, Outcome) else msgspec.json.encode(answer.body)
     text = await call.work_on(len(body), partial(_as_csv, body))

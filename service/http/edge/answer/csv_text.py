@@ -18,26 +18,6 @@ CONTENT_TYPE = f"{MEDIA}; charset=utf-8; header=present"
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-def wants_csv(accept: str | None) -> bool:
-    """Whether an Accept header prefers CSV to JSON: names it, and JSON with no greater weight."""
-    weights = dict(_range(part) for part in (accept or "").lower().split(","))
-    weight = weights.get(MEDIA, 0.0)
-    return weight > 0 and weight >= weights.get("application/json", 0.0)
-
-
-def _range(part: str) -> tuple[str, float]:
-    media, *parameters = (piece.strip() for piece in part.split(";"))
-    weight = 1.0
-    for parameter in parameters:
-        name, _, value = parameter.partition("=")
-        if name.strip() == "q":
-            try:
-                weight = float(value)
-            except ValueError:
-                weight = 0.0
-    return media, weight
-
-
 def write_csv(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> bytes:
     """Write rows with a line of names before them; an absent value is empty, and what is no scalar is JSON."""
     text = StringIO()

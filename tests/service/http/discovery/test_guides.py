@@ -38,7 +38,14 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 BASE = "https://service.example"
 GUIDES = ("/service.md", "/install.md", "/skill/service/SKILL.md", "/v1/docs/query", "/v1/docs/automation")
 DOCUMENTS = ("/adapters", "/v1/capabilities", "/v1/setup/manifest", "/v1/privacy/disclosure")
-ADDRESSES = (*GUIDES, *DOCUMENTS, *(f"/adapters/{file}" for file in ADAPTERS))
+PAGES = ("/v1/docs/query", "/v1/docs/automation", "/v1/privacy/disclosure")
+ADDRESSES = (
+    *GUIDES,
+    *DOCUMENTS,
+    "/llms.txt",
+    *(f"{page}.md" for page in PAGES),
+    *(f"/adapters/{file}" for file in ADAPTERS),
+)
 VENDORS = ("posthog", "sentry", "stripe", "github", "gitlab", "anthropic", "openai", "claude", "cursor", "copilot")
 ABLE: dict[str, Any] = {"provider_client_id": "client", "payment_api_key": "key", "encryption_key": b"1" * 32}
 UNABLE: dict[str, Any] = {"provider_client_id": None, "payment_api_key": None, "encryption_key": None}
@@ -70,7 +77,7 @@ async def test_anybody_may_read(api: httpx2.AsyncClient, path: str) -> None:
     answer = await api.get(path)
     assert answer.status_code == 200, answer.text
     assert answer.headers["cache-control"] == "public, max-age=300"
-    assert BASE in answer.text
+    assert BASE in answer.text or path == "/v1/privacy/disclosure.md"
     for credential in ("Bearer owner", "Bearer nonsense", "Basic x"):
         with_one = await api.get(path, headers={"authorization": credential})
         assert (with_one.status_code, with_one.content) == (200, answer.content)
@@ -96,6 +103,53 @@ async def test_a_guide_is_markdown(api: httpx2.AsyncClient, path: str) -> None:
     assert "User-Agent" in answer.text
     assert "{{" not in answer.text.replace("${{", "")
     assert "{%" not in answer.text
+
+
+@pytest.mark.parametrize("page", PAGES)
+async def test_a_page_has_an_address_with_an_ending(api: httpx2.AsyncClient, page: str) -> None:
+    """`.md` beside each page is its Markdown, as Accept gets it too (G-166)."""
+    asked = await api.get(page, headers={"accept": "text/markdown"})
+    beside = await api.get(f"{page}.md")
+    assert asked.content == beside.content
+    assert asked.headers["content-type"] == beside.headers["content-type"] == "text/markdown; charset=utf-8"
+
+
+@pytest.mark.parametrize("path", ["/", "/v1/privacy/disclosure"])
+@pytest.mark.parametrize(
+    ("accept", "markdown"),
+    [
+        (None, False),
+        ("*/*", False),
+        ("application/json, text/markdown;q=0.5", False),
+        ("text/markdown", True),
+        ("text/html, text/markdown;q=0.9", True),
+    ],
+)
+async def test_a_document_is_markdown_for_those_who_ask(
+    api: httpx2.AsyncClient, path: str, accept: str | None, markdown: bool
+) -> None:
+    """And caches are told that Accept decides. Each form has a tag of its own."""
+    answer = await api.get(path, headers={} if accept is None else {"accept": accept})
+    kind = "text/markdown; charset=utf-8" if markdown else "application/json"
+    assert (answer.status_code, answer.headers["content-type"], answer.headers["vary"]) == (200, kind, "accept")
+    other = await api.get(path, headers={"accept": "text/markdown"})
+    assert (answer.headers.get("etag") == other.headers["etag"]) == markdown
+
+
+async def test_the_root_as_markdown_is_the_service_guide(api: httpx2.AsyncClient) -> None:
+    root = await api.get("/", headers={"accept": "text/markdown"})
+    assert root.content == (await api.get("/service.md")).content
+
+
+async def test_the_list_for_language_models(api: httpx2.AsyncClient) -> None:
+    """A title, a summary, and sections of links alone; every guide is among them (G-166)."""
+    answer = await api.get("/llms.txt")
+    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+    assert re.match(r"# \w+\n\n> \w", answer.text)
+    listed = [line for line in answer.text.partition("\n## ")[2].splitlines() if line and not line.startswith("## ")]
+    assert all(re.fullmatch(r"(Guides|- \[[^]]+\]\(https://[^)]+\): .+)", line) for line in listed), listed
+    for path in ("/service.md", "/install.md", "/v1/docs/query.md", "/v1/docs/automation.md"):
+        assert f"]({BASE}{path})" in answer.text
 
 
 async def test_every_state_of_an_onboarding_leads_to_a_heading(api: httpx2.AsyncClient) -> None:

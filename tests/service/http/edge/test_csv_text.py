@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.http.edge.answer.csv_text import FORMULA, wants_csv, write_csv
+from service.http.edge.answer.csv_text import FORMULA, MEDIA, write_csv
+from service.http.edge.answer.preferred import prefers
 
 
 def read(text: bytes) -> list[list[str]]:
@@ -66,4 +67,4 @@ def test_every_text_comes_back_and_none_begins_a_formula(texts: list[str]) -> No
 )
 def test_who_names_csv_gets_it(accept: str | None, wanted: bool) -> None:
     """And no less dearly than JSON."""
-    assert wants_csv(accept) is wanted
+    assert prefers(accept, MEDIA) is wanted
