@@ -23,6 +23,19 @@ EVENT = {"checkout_completed": 1}
 LOGS, ANALYTICS = "/v1/logs/", "/v1/analytics/"
 QUICK: tuple[Manner, ...] = ("taken", "refused once", "refused always", "not trusted", "without a DSN")
 SLOW: tuple[Manner, ...] = ("unanswered",)
+TYPES = {
+    "node": "RangeError",
+    "python": "RuntimeError",
+    "ruby": "ArgumentError",
+    "php": "DomainException",
+    "curl": "CheckoutError",
+    "go": "*errors.errorString",
+    "java": "java.lang.IllegalStateException",
+    "rust": "std::io::error::Error",
+    "elixir": "ArgumentError",
+    "dotnet": "System.InvalidOperationException",
+}
+"""The errors that the programs report."""
 FRAMES = {"node", "python", "php", "ruby", "java", "elixir", "dotnet"}
 """Languages whose errors know where they were raised."""
 
@@ -58,8 +71,7 @@ def test_an_error_and_an_event_arrive(behind: Behind, runs: Runs, language: str)
     """The error is one case, the event is counted once, and the program says nothing and names itself."""
     ran = runs[language, "taken"].result()
     titles, events = behind.arrived(ran.project_id)
-    [title] = titles
-    assert title.endswith(MESSAGE)
+    assert titles == [f"{TYPES[language]}: {MESSAGE}"]
     assert events == EVENT
     assert [(post.path, post.status) for post in ran.posts] == [(LOGS, 202), (ANALYTICS, 202)]
     assert {post.agent for post in ran.posts} == {f"service-snippet-{language}/1"}
@@ -73,7 +85,7 @@ def test_the_error_tells_where_it_was_raised(behind: Behind, runs: Runs, languag
     error = behind.latest(ran.project_id)
     exception = error["exception"]
     assert exception["value"] == MESSAGE
-    assert exception["type"]
+    assert exception["type"] == TYPES[language]
     assert error["tags"] == {"area": "checkout"}
     if language in FRAMES:
         first = exception["frames"][0]
