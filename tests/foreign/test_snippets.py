@@ -143,8 +143,6 @@ def test_an_unanswered_program_ends(behind: Behind, runs: Runs, language: str) -
     assert ran.posts[0].status == 0
     assert len(ran.posts) <= 6
     assert 5 <= ran.seconds < 50
-    if len(ran.posts) > 1:
-        assert 4.5 < ran.posts[1].at - ran.posts[0].at < 15
 
 
 @pytest.mark.foreign
