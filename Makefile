@@ -14,7 +14,7 @@ PIN := $(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emi
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test image clients foreign yardstick check bench torture generated lock clean
+.PHONY: help setup run demo test image clients foreign yardstick check bench torture examples generated lock clean
 
 help:  ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -97,6 +97,9 @@ bench: setup $(BUGSINK)/.installed  ## measure throughput, latency and rebuild a
 
 torture: setup  ## the long storms: kills, lost answers, races at full size
 	$(BIN)/python -m scripts.torture
+
+examples: setup  ## walk over a real server, and write anew the examples of the schema document
+	$(BIN)/python -m scripts.examples
 
 generated: setup  ## write anew what is made from the code: golden names and examples, guards, pages of docs
 	$(BIN)/python -m scripts.golden

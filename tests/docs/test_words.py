@@ -64,6 +64,8 @@ def described(part: object, place: str = "schema") -> Iterator[tuple[str, str]]:
     match part:
         case dict():
             for key, value in part.items():
+                if key == "example":
+                    continue  # an answer of the service, whose texts are those of the code
                 if key in {"summary", "description"} and isinstance(value, str):
                     yield place, value
                 else:

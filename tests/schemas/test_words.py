@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from schemas.kernel.words import ORDER, PAGES, SHARED, TAGS, UNITS, Words, read_page
 from service.http.discovery.entry import schema_document
 from service.http.edge.document.described import area_of
 from service.http.edge.document.schema_filters import operations
+from service.http.edge.document.words import ORDER, PAGES, SHARED, TAGS, UNITS, Words, read_page
 from service.http.edge.routes import all_endpoints, bind
 
 ROOM = Path(__file__).parents[2] / "schemas"

@@ -50,7 +50,7 @@ def _rendered(base_url: str, query: SchemaQuery) -> tuple[bytes, str]:
 
 
 _selections: Weighted[tuple[str, SchemaQuery], tuple[bytes, str]] = Weighted(
-    lambda rendered: 1024 + len(rendered[0]), max_bytes=8 * 1024 * 1024
+    lambda rendered: 1024 + len(rendered[0]), max_bytes=4 * 1024 * 1024
 )
 
 

@@ -6,16 +6,17 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from schemas.kernel.batch import MAX_BATCH_BYTES, MAX_BATCH_ITEMS
-from schemas.kernel.words import Words
 from service.http.edge.answer.reply import JSON
 from service.http.edge.body.unpacking import CODINGS
 from service.http.edge.declare.bound import Bound
 from service.http.edge.declare.forms import BATCHES
 from service.http.edge.declare.operations import Operation
 from service.http.edge.declare.unbuilt import is_unbuilt
+from service.http.edge.document.examples import Examples
 from service.http.edge.document.parameters import parameters_of
 from service.http.edge.document.responses import error_codes, errors, exported, exports, success
 from service.http.edge.document.security import callers, security
+from service.http.edge.document.words import Words
 
 Json = dict[str, Any]
 
@@ -23,9 +24,10 @@ EXTENSION_TAG = "extension"
 
 
 class Sources(NamedTuple):
-    """What an operation is described from: the words, each type's schema by its identity, and all components."""
+    """What an operation is described from: words, examples, each type's schema by its identity, and all components."""
 
     words: Words
+    examples: Examples
     schema_of: Mapping[int, Json]
     components: Json
 
@@ -55,7 +57,18 @@ def describe_operation(bound: Bound, sources: Sources) -> Json:
         described["x-strict-body"] = operation.strict
     if is_unbuilt(bound.handler):
         described["x-not-built"] = True
+    _show_examples(described, sources.examples)
     return {**described, **_extensions(operation)}
+
+
+def _show_examples(described: Json, examples: Examples) -> None:
+    """Put the examples of an operation beside the schemas of its body and of its answers."""
+    name = described["operationId"]
+    for content in described.get("requestBody", {}).get("content", {}).values():
+        content.update(examples.body(name))
+    for status, response in described["responses"].items():
+        for media, content in response.get("content", {}).items():
+            content.update(examples.answer(name, status, media.partition(";")[0]))
 
 
 def _description(operation: Operation, words: Words) -> str:

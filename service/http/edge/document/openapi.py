@@ -16,13 +16,14 @@ from schemas.kernel.batch import BatchAccepted
 from schemas.kernel.errors import ClosedErrorEnvelope, ErrorEnvelope
 from schemas.kernel.published import publish, publish_request
 from schemas.kernel.shape import ALTERNATIVES
-from schemas.kernel.words import Words, describe
 from service.auth.principals import PrincipalKind
 from service.http.edge.declare.bound import TEST_CLOCK_PATH, Bound
 from service.http.edge.document.described import Sources, area_of, describe_operation
+from service.http.edge.document.examples import Examples
 from service.http.edge.document.responses import HEADERS, error_responses, exports
 from service.http.edge.document.schema_filters import references, select
 from service.http.edge.document.security import SECURITY_SCHEMES
+from service.http.edge.document.words import Words, describe
 
 OPENAPI_VERSION = "3.1.0"
 SCHEMA_VERSION = "2026-05-20"
@@ -47,7 +48,7 @@ def build_document(endpoints: Iterable[Bound], base_url: str) -> Json:
     made = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     schema_of = dict(zip(map(id, types), publish(list(made[0])), strict=True))
     components = _components(shown, schema_of, describe(words, publish(made[1])), words)
-    sources = Sources(words, schema_of, components)
+    sources = Sources(words, Examples(), schema_of, components)
     paths: dict[str, Json] = {}
     for bound in shown:
         operation = bound.operation

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from schemas.discovery.sdk import LANGUAGES
-from schemas.kernel.words import Words, with_sentence
 from service.http.edge.declare.bound import STAND_IN, Bound
 from service.http.edge.declare.operations import Operation
+from service.http.edge.document.words import Words, with_sentence
 
 Json = dict[str, Any]
 

@@ -17,6 +17,7 @@ from service.http.edge.declare.unbuilt import is_unbuilt
 
 Json = dict[str, Any]
 
+_REQUEST_ID = f"req_01k{1:023d}"
 MACHINES = frozenset({PrincipalKind.DSN, PrincipalKind.CI, PrincipalKind.RUNNER})
 """Callers to whom a fence closes reads as well (G-131)."""
 
@@ -138,10 +139,24 @@ def error_responses() -> Json:
         f"{variant}Error{status}": {
             "description": HTTPStatus(status).phrase,
             "headers": _error_headers(status),
-            "content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{variant}ErrorEnvelope"}}},
+            "content": {
+                "application/json": {
+                    "schema": {"$ref": f"#/components/schemas/{variant}ErrorEnvelope"},
+                    "example": _refusal(status, closed=bool(variant)),
+                }
+            },
         }
         for status in sorted({code.status for code in CATALOGUE.values()})
         for variant in ("", "Closed")
+    }
+
+
+def _refusal(status: int, *, closed: bool) -> Json:
+    """The first code of a status as it is answered, with the default texts of the catalogue."""
+    code, known = next((code, known) for code, known in CATALOGUE.items() if known.status == status)
+    error = {"code": code, "message": known.message, "next_action": known.next_action}
+    return {
+        "error": error if closed else {**error, "request_id": _REQUEST_ID, "retryable": known.retryable, "details": {}}
     }
 
 

@@ -211,11 +211,12 @@ def test_an_id_comes_first() -> None:
 
 
 def objects_in(part: Any, where: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every object of the document, with its place."""
+    """Every object of the document, with its place; examples are the service's own answers, and left out."""
     if isinstance(part, dict):
         yield where, part
         for name, value in part.items():
-            yield from objects_in(value, f"{where}/{name}")
+            if name != "example":
+                yield from objects_in(value, f"{where}/{name}")
     elif isinstance(part, list):
         for index, value in enumerate(part):
             yield from objects_in(value, f"{where}/{index}")

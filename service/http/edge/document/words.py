@@ -19,13 +19,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+import schemas
+
 SHARED = "kernel"
 """The area whose page all others fall back to."""
 TAGS = "tags"
 ORDER = "areas"
 """Headings of that page: what each tag holds, and the areas in the order of the work."""
 PAGES = "words*.md"
-_ROOM = Path(__file__).parents[1]
+_ROOM = Path(schemas.__file__).parent
 _LINE = re.compile(r"- `?([^`:]+)`?: (.+)")
 _HEADING = re.compile(r"## `?([^`]+?)`?")
 

@@ -1,0 +1,44 @@
+"""The examples of the schema document: a body and the answers of each operation, as they were sent and received.
+
+`schemas/<area>/examples.json` has them by operation id: `body`, and `answers` by status and media type. `make examples`
+writes them. Only who builds the document reads them (G-166).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+import schemas
+
+PAGE = "examples.json"
+_ROOM = Path(schemas.__file__).parent
+
+
+class Examples:
+    """All examples by operation id."""
+
+    def __init__(self) -> None:
+        self._shown: dict[str, dict[str, Any]] = {}
+        for page in sorted(_ROOM.glob(f"*/{PAGE}")):
+            self._shown |= msgspec.json.decode(page.read_bytes(), type=dict[str, dict[str, Any]])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._shown)
+
+    def of(self, operation_id: str) -> dict[str, Any] | None:
+        """The examples of an operation; None when it has none."""
+        return self._shown.get(operation_id)
+
+    def body(self, operation_id: str) -> dict[str, Any]:
+        """The member `example` of a body; nothing when there is none."""
+        shown = self._shown.get(operation_id, {})
+        return {"example": shown["body"]} if "body" in shown else {}
+
+    def answer(self, operation_id: str, status: str, media: str) -> dict[str, Any]:
+        """The member `example` of an answer; nothing when there is none."""
+        shown = self._shown.get(operation_id, {}).get("answers", {}).get(status, {})
+        return {"example": shown[media]} if media in shown else {}

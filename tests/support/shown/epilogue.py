@@ -1,0 +1,112 @@
+"""The rest of the interface after the tour of a tenant: operations for everybody and for operators, and ends."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import httpx2
+
+from scripts.load import worlds
+from tests.support import accounts
+from tests.support.payments import notification, signature, subscription
+from tests.support.server import ServerHandle
+from tests.support.tenants.tour import Tenant
+
+OPEN = (
+    "/",
+    "/v1/errors",
+    "/v1/openapi.json?index=true",
+    "/health/live",
+    "/health/ready",
+    "/metrics",
+    "/device?user_code=WDJB-MJHT",
+    "/v1/automation-playbooks",
+    "/v1/automation-playbooks/error-to-draft-pr",
+    "/v1/onboarding/source-snapshot.mjs",
+)
+CSV = {"accept": "text/csv"}
+
+
+def finish(tenant: Tenant, server: ServerHandle) -> None:
+    """Send a valid request to each operation that the tour leaves out, and end what it has made."""
+    for path in OPEN:
+        assert tenant.client.get(path).is_success, path
+    stand_in(tenant, server)
+    export(tenant)
+    read_tables(tenant)
+    report_payment(tenant)
+    plan_twice(tenant)
+    end(tenant)
+
+
+def stand_in(tenant: Tenant, server: ServerHandle) -> None:
+    """Sign in as a synthetic person, and look a real one up."""
+    code = tenant.call("POST", "/v1/auth/device", {"client_name": "tests"}, None)["user_code"]
+    wish = {"user_code": code, "test_run_id": "nightly"}
+    tenant.call("POST", "/v1/auth/device/test-authorize", wish, server.test_token)
+    tenant.call("POST", "/v1/auth/identity/resolve", {"identity": accounts.identity("alex")}, server.internal_token)
+
+
+def export(tenant: Tenant) -> None:
+    """Send records as an exporter of OpenTelemetry does."""
+    project = tenant.create_project("exports")
+    record = {"severityNumber": 9, "body": {"stringValue": "An order was placed."}}
+    body = {"resourceLogs": [{"scopeLogs": [{"logRecords": [record]}]}]}
+    tenant.call("POST", "/v1/logs/", body, project["dsn"])
+
+
+def read_tables(tenant: Tenant) -> None:
+    """Publish a query and read it, as JSON and as CSV; and ask for the rest of the tables."""
+    project, owner = tenant.create_project("tables"), tenant.owner_key
+    path = f"/v1/projects/{project['id']}"
+    tenant.call("POST", "/v1/analytics/", {"event": "order_paid", "distinct_id": "u7"}, project["dsn"])
+    wish = {"blueprint_id": "top-events", "title": "Orders"}
+    made = tenant.call("POST", f"{path}/public-queries", wish, owner)
+    public = f"/v1/public/q/{made['publication_id']}"
+    tenant.call("GET", public, None, None)
+    assert tenant.client.get(public, headers=CSV).is_success
+    query = {"source": "events", "select": [{"field": "event"}, {"fn": "count", "as": "events"}], "group_by": ["event"]}
+    for door, body in (("query-blueprints/top-events/run", {}), ("analytics/query", query)):
+        headers = accounts.bearer(owner) | CSV
+        assert tenant.client.post(f"{path}/{door}", json=body, headers=headers).is_success
+
+
+def report_payment(tenant: Tenant) -> None:
+    """Tell of a subscription, as the payment provider does."""
+    user_id = tenant.call("GET", "/v1/billing/status", None, tenant.owner_key)["user_id"]
+    about = subscription("sub_1", "active", "pro", user_id=user_id)
+    raw = json.dumps(notification("customer.subscription.updated", about, 1_767_225_600)).encode()
+    headers = {"content-type": "application/json", "stripe-signature": signature(raw)}
+    accounts.checked(tenant.client.post("/v1/billing/webhook", content=raw, headers=headers))
+
+
+def plan_twice(tenant: Tenant) -> None:
+    """Replace a plan before it is reviewed."""
+    project, owner = tenant.create_project("plans"), tenant.owner_key
+    path = f"/v1/projects/{project['id']}/onboarding"
+    first = tenant.call("POST", path, {"intent": "start", "plan": worlds.plan("Who pays?")}, owner)
+    second = {"intent": "start", "plan": worlds.plan("Who stays?")}
+    tenant.call("POST", path, second, owner, if_match=first["etag"])
+
+
+def end(tenant: Tenant) -> None:
+    """Delete a project, then the account of somebody else, each until it is gone."""
+    project = tenant.create_project("gone")
+    until_gone(tenant.client, "DELETE", f"/v1/projects/{project['id']}", tenant.owner_key, None)
+    guest = accounts.sign_in(tenant.client, tenant.internal_token, f"{tenant.name}-gone")
+    until_gone(tenant.client, "POST", "/v1/auth/self_delete", guest, {"confirm": "DELETE"})
+
+
+def until_gone(client: httpx2.Client, method: str, path: str, secret: str, body: Any) -> None:
+    """Repeat a request with its key until it answers 200."""
+    headers = accounts.bearer(secret) | {"idempotency-key": "gone"}
+    give_up = time.monotonic() + 60
+    while True:
+        answer = client.request(method, path, json=body, headers=headers)
+        assert answer.is_success, answer.text
+        if answer.status_code == 200:
+            return
+        assert time.monotonic() < give_up, answer.text
+        time.sleep(0.2)

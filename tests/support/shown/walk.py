@@ -1,0 +1,59 @@
+"""One walk over the whole interface, on a server with everything that an installation may have."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import httpx2
+
+from tests.support.cluster import TestCluster
+from tests.support.payments import KEY, SECRET, running_payments
+from tests.support.provider import running_provider
+from tests.support.server import ServerHandle
+from tests.support.shown.collecting import Camera, Seen, successes
+from tests.support.shown.epilogue import finish
+from tests.support.tenants.tour import Tenant, take_tour
+
+
+class Walker(Tenant):
+    """A tenant who asks for a verdict before it can be there, wherever the tour waits for one."""
+
+    def __init__(self, server: ServerHandle, camera: Camera) -> None:
+        super().__init__(server, camera, "alex")
+        self._camera = camera
+
+    def advance(self, seconds: int) -> None:
+        answers = [json.loads(response.content) for request, response in self._camera.seen if _is_deploy(request)]
+        runs = [answer["automation_run_id"] for answer in answers if answer["automation_run_id"] is not None]
+        for run_id in runs[-1:]:
+            self.call("POST", f"/v1/automation-runs/{run_id}/verify", {}, self.owner_key)
+        super().advance(seconds)
+
+
+def _is_deploy(request: httpx2.Request) -> bool:
+    return (request.method, request.url.path) == ("POST", "/v1/deploys/")
+
+
+def walk(cluster: TestCluster, directory: Path) -> list[Seen]:
+    """Take the tour and its epilogue; returns every exchange that succeeded, made plain."""
+    with running_provider() as provider, running_payments() as payments, cluster.database() as url:
+        env = {
+            "SERVICE_PROVIDER_CLIENT_ID": provider.client_id,
+            "SERVICE_PROVIDER_US_URL": provider.url,
+            "SERVICE_PAYMENT_API_KEY": KEY,
+            "SERVICE_PAYMENT_WEBHOOK_SECRET": SECRET,
+            "SERVICE_PAYMENT_API_BASE": payments.url,
+            "NO_PROXY": "127.0.0.1",
+        }
+        server = ServerHandle(directory, database_url=url, env=env)
+        camera = Camera()
+        try:
+            server.start()
+            with Walker(server, camera) as tenant:
+                take_tour(tenant)
+                finish(tenant, server)
+                secrets = frozenset(tenant.secrets.values())
+        finally:
+            server.stop()
+    return list(successes(camera, server.base_url, secrets))
