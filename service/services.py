@@ -13,6 +13,9 @@ from service.cases.sourcemaps.lookup.unmangling import Unmangler
 from service.egress.guard import Guard
 from service.eventstore.store import EventStore
 from service.ingest.intake import Intake
+from service.provider.exchanges import Exchanges
+from service.provider.operator import OperatorProvider
+from service.provider.sources import Sources
 from service.publications.serving import PublicAnswers
 from service.settings import Settings
 from service.webhooks.testing import WebhookTester
@@ -22,8 +25,8 @@ from service.webhooks.testing import WebhookTester
 class Services:
     """Settings, the event store (commands and reads), the intake, the providers and questions to them, and the rest.
 
-    The rest is who asks, who owes, public answers, source maps, the one client for outside addresses, and tests of
-    webhooks.
+    The rest is who asks, who owes, public answers, source maps, the one client for outside addresses, tests of
+    webhooks, and the operator's account at the provider, where projects are read there, and turns of such requests.
     """
 
     settings: Settings
@@ -38,3 +41,6 @@ class Services:
     unmangler: Unmangler
     guard: Guard
     webhook_tester: WebhookTester
+    operator: OperatorProvider
+    sources: Sources
+    exchanges: Exchanges

@@ -27,12 +27,14 @@ from service.settingvalues import (
     commit_sha,
     database_url,
     flag,
+    header_text,
     http_url,
     key_32,
     log_level,
     names,
     networks,
     one_to,
+    path_part,
     plans,
     rate_limits,
     text,
@@ -77,6 +79,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     provider_oauth_url: str
     provider_us_url: str
     provider_eu_url: str
+    provider_api_key: str | None
+    provider_organization: str | None
+    provider_api_url: str | None
     payment_api_key: str | None
     payment_api_base: str
     payment_webhook_secret: str | None
@@ -243,6 +248,31 @@ VARIABLES: tuple[Variable, ...] = (
         http_url,
         "https://eu.posthog.com",
         "Address of the provider, EU region. It may be private, and use http.",
+    ),
+    Variable(
+        "SERVICE_PROVIDER_API_KEY",
+        "provider_api_key",
+        header_text,
+        None,
+        "Your personal API key at the provider, with the scopes `project:write`, `query:read`, "
+        "`session_recording:read`, `feature_flag:read`, `survey:read` and `experiment:read`. Without it, provisioning "
+        "answers 503.",
+        secret=True,
+    ),
+    Variable(
+        "SERVICE_PROVIDER_ORGANIZATION",
+        "provider_organization",
+        path_part,
+        None,
+        "Id of your organization at the provider, in which projects are provisioned. Without it, provisioning answers "
+        "503.",
+    ),
+    Variable(
+        "SERVICE_PROVIDER_API_URL",
+        "provider_api_url",
+        http_url,
+        None,
+        "Address of the provider for that key. It may be private, and use http. Default: the US region.",
     ),
     Variable(
         "SERVICE_PAYMENT_API_KEY",

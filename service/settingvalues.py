@@ -53,6 +53,22 @@ def text(value: str) -> str:
     return value.strip()
 
 
+def header_text(value: str) -> str:
+    """Text that fits a header of HTTP: visible ASCII without spaces."""
+    word = value.strip()
+    if not re.fullmatch("[!-~]+", word):
+        raise BadValue("must be visible ASCII characters without spaces")
+    return word
+
+
+def path_part(value: str) -> str:
+    """One part of a path, such as an id: letters, digits, hyphens, underscores."""
+    word = value.strip()
+    if not re.fullmatch("[A-Za-z0-9_-]{1,100}", word):
+        raise BadValue("must be 1 to 100 letters, digits, hyphens and underscores")
+    return word
+
+
 def names(value: str) -> tuple[str, ...]:
     """Names separated by commas."""
     found = tuple(name.strip() for name in value.split(",") if name.strip())

@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[1]
 AREAS = {
     "accounts",
     "projects",
+    "provider",
     "credentials",
     "onboarding",
     "install",

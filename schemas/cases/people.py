@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
+
+from schemas.provider.recording import SessionRecording
 
 
 class UsersQuery(msgspec.Struct, frozen=True):
@@ -89,12 +91,18 @@ class PersonEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PersonSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A summary of a person, from telemetry. `person` is null for an unknown person."""
+    """A summary of a person, from telemetry. Without `person` the person is unknown.
+
+    `recordings_read` is false if the provider's recordings were not read: it did not answer, or the account is over its
+    quota. The address opens the person's page at the provider.
+    """
 
     project_id: str
     distinct_id: str
     person: Person | msgspec.UnsetType = msgspec.UNSET
     event_stats: PersonStats
     recent_events: list[PersonEvent]
-    recent_recordings: list[dict[str, Any]]
+    recent_recordings: Annotated[list[SessionRecording], Meta(max_length=20)]
+    recordings_read: bool
+    web_ui_url: str | msgspec.UnsetType = msgspec.UNSET
     next_action: str

@@ -121,6 +121,11 @@ class ConnectedAnalytics:
         self._pace = pace
         self._connection = connection
 
+    @property
+    def connection(self) -> ConnectionRow:
+        """The connection that is read through."""
+        return self._connection
+
     async def proof_events(self, probe: EventProbe) -> Sequence[EventSighting] | ReadFailed:
         """Find analytics events with a proof marker."""
         rows = await self._rows(list(dict.fromkeys(probe.events)), probe.since, probe.until)
@@ -279,9 +284,9 @@ class ConnectedAnalytics:
         """Post below the connected project, and read the answer in the agreed form."""
         return self._read(await self._send("POST", path, content, max_bytes=MAX_QUERY_BYTES, first=first), shape)
 
-    async def get(self, path: str, shape: type[T], *, max_bytes: int) -> T | ReadFailed:
-        """Get something below the connected project, up to `max_bytes`, and read it in the agreed form."""
-        return self._read(await self._send("GET", path, None, max_bytes=max_bytes), shape)
+    async def get(self, path: str, shape: type[T]) -> T | ReadFailed:
+        """Get something below the connected project, and read it in the agreed form."""
+        return self._read(await self._send("GET", path, None, max_bytes=MAX_QUERY_BYTES), shape)
 
     def _read(self, answer: HttpAnswer | ReadFailed, shape: type[T]) -> T | ReadFailed:
         if isinstance(answer, ReadFailed):

@@ -21,22 +21,26 @@ from service.settings import Settings
 
 
 class AnalyticsProviders:
-    """The adapters of one process. `oauth` makes connections."""
+    """The adapters of one process, over one client. `oauth` makes connections."""
 
     def __init__(self, settings: Settings, store: EventStore, guard: Guard) -> None:
         self._store = store
-        self._client = ProviderClient(settings, guard)
-        self.oauth = ProviderOAuth(settings, self._client)
+        self.client = ProviderClient(settings, guard)
+        self.oauth = ProviderOAuth(settings, self.client)
         self._plans = settings.plans
         self._tokens = TokenKeeper(store, self.oauth)
         self._paces = Paces()
 
     async def for_project(self, project_id: str) -> AnalyticsProvider:
         """Return the adapter of a project now."""
+        return await self.connected(project_id) or await self.own(project_id)
+
+    async def connected(self, project_id: str) -> ConnectedAnalytics | None:
+        """Return the adapter of a project's connection. None without one."""
         connection = await current_connection(self._store, project_id)
         if connection is None:
-            return await self.own(project_id)
-        return ConnectedAnalytics(self._store, self._client, self._tokens, self._paces.of(connection.id), connection)
+            return None
+        return ConnectedAnalytics(self._store, self.client, self._tokens, self._paces.of(connection.id), connection)
 
     async def own(self, project_id: str) -> LocalAnalytics:
         """Return what reads our own records of a project, which the plan of its account keeps so long."""

@@ -17,6 +17,7 @@ import structlog
 from projections.accounts.membership import MembershipRow
 from projections.analytics.connection import PROJECTION as CONNECTIONS
 from projections.deletion.removal import DeletionRow
+from projections.provider.team import TEAMS
 from service.auth.system import carry_out
 from service.billing.plans import unended
 from service.deletion import commands, reads
@@ -30,6 +31,7 @@ from statemachines.accounts.membership import Role
 from statemachines.deletion.removal import FOLLOW_UP_LIMIT, AskForDeletion, ExternalFollowUp
 from statemachines.kernel.moved import Moved
 from statemachines.projects.project import ProjectDeletionInProgress, ProjectNotFound
+from statemachines.provider import team as teams
 
 T = TypeVar("T")
 
@@ -50,6 +52,7 @@ _ACTIONS = {
     "payment_subscription": "End the subscription at the payment provider, which still asks for payment.",
     "external_scheduler": "Stop the schedulers that start runners for this project.",
     "repository_credential": "Revoke the rights of this project's runners and CI at the code host.",
+    "inspect_provider_project": "Delete the project of this name or id at the analytics provider.",
     "provider_credential": "Revoke the access of this service at the analytics provider.",
 }
 
@@ -193,6 +196,10 @@ class Advancer:
         found = [_outside(kind, None) for kind, number in general.items() if number]
         connections = await self._store.find(CONNECTIONS.table, "t.project_id = %s", row.scope_id)
         found += [_outside("provider_credential", one.host) for one in connections if one.connected_at is not None]
+        team = await self._store.get(TEAMS, *teams.stream(row.scope_id).name)
+        if team is not None and (team.team_id is not None or team.attempt_until is not None or team.doubt_until):
+            reference = teams.external_name(row.scope_id) if team.team_id is None else str(team.team_id)
+            found.append(_outside("inspect_provider_project", reference))
         for run in await runs_to_follow_up(self._store, row.scope_id, FOLLOW_UP_LIMIT):
             found += [
                 ExternalFollowUp(item.kind, item.reference, run.id, "Look at it, and settle or undo it by hand.")

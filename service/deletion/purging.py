@@ -50,6 +50,7 @@ FACTS = (
     "deploy_notes",
     "dsn_copies",
     "provider_grants",
+    "provider_sightings",
     "key_uses",
     "credential_uses",
     "sign_in_polls",

@@ -18,6 +18,9 @@ from service.eventstore.store import EventStore
 from service.ingest.intake import Intake
 from service.ingest.scrub.scrubbing import Scrubber
 from service.process.measures import DIRECTORY
+from service.provider.exchanges import Exchanges
+from service.provider.operator import OperatorProvider
+from service.provider.sources import Sources
 from service.publications.serving import PublicAnswers
 from service.registry import registry
 from service.services import Services
@@ -34,6 +37,7 @@ def make_services(settings: Settings) -> Services:
     guard = Guard()
     providers = AnalyticsProviders(settings, store, guard)
     queries = BoundedQueries(store, providers)
+    operator = OperatorProvider(settings, providers.client)
     return Services(
         settings=settings,
         store=store,
@@ -53,4 +57,7 @@ def make_services(settings: Settings) -> Services:
         unmangler=unmangler,
         guard=guard,
         webhook_tester=WebhookTester(settings, store, guard),
+        operator=operator,
+        sources=Sources(store, providers, operator),
+        exchanges=Exchanges(),
     )

@@ -97,6 +97,9 @@ BOTH_INDEXES = {
 UNBOUNDED = {"list_projects"}
 """Reads all memberships of a person to order them by their projects: their number is what one person has made."""
 
+ELSEWHERE = {"list_experiments", "list_feature_flags", "list_session_recordings", "list_surveys"}
+"""Pages of the provider's, for which no query of ours is made."""
+
 
 def lists() -> dict[str, Endpoint]:
     """The lists that have pages, by operation."""
@@ -105,7 +108,7 @@ def lists() -> dict[str, Endpoint]:
         for endpoint in built_endpoints()
         if isinstance(endpoint.operation.query, type)
         and issubclass(endpoint.operation.query, PageQuery)
-        and endpoint.operation.operation_id not in UNBOUNDED
+        and endpoint.operation.operation_id not in UNBOUNDED | ELSEWHERE
     }
 
 

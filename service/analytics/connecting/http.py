@@ -69,8 +69,8 @@ class ProviderClient:
     """The client of a process. The operator's own hosts may lie anywhere, those of callers are public."""
 
     def __init__(self, settings: Settings, guard: Guard) -> None:
-        own = {settings.provider_us_url, settings.provider_eu_url, settings.provider_oauth_url}
-        self._configured = frozenset(own)
+        regions = {settings.provider_us_url, settings.provider_eu_url}
+        self._configured = frozenset({*regions, settings.provider_oauth_url, settings.provider_api_url})
         self._guard = guard
 
     def is_configured_host(self, host: str) -> bool:

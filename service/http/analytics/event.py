@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.analytics.event import AnalyticsAccepted, AnalyticsEvent, BrowserConfig, BrowserReplay
+from schemas.analytics.event import AnalyticsAccepted, AnalyticsEvent, BrowserConfig
 from schemas.cases.log import MAX_INGEST_BYTES
 from service.auth.principals import PrincipalKind
 from service.eventstore.declare.commands import Answer, Outcome
@@ -11,8 +11,7 @@ from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.forms import BATCHES
 from service.ingest.queue.items import take_analytics
-
-REPLAY_PROVIDER = "provider_cloud"
+from service.provider import reads, show
 
 
 @groups.INGEST.operation(
@@ -48,18 +47,7 @@ async def record_analytics_event(call: Call[AnalyticsEvent, None]) -> Outcome | 
 async def read_browser_config(call: Call[None, None]) -> Answer:
     """Say whether sessions are recorded. The fence closes this to a DSN as well (G-131)."""
     await call.services.authenticator.admit(call.principal, call.project_id, call.operation)
-    return Answer(
-        200,
-        BrowserConfig(
-            ok=True,
-            replay=BrowserReplay(
-                enabled=False,
-                provider=REPLAY_PROVIDER,
-                reason="Session replay has not been configured for this project.",
-            ),
-            next_action="Send events without session replay.",
-        ),
-    )
+    return Answer(200, show.browser_config(await reads.team_of(call.services.store, call.project_id)))
 
 
 ENDPOINTS = [record_analytics_event, read_browser_config]

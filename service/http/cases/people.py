@@ -12,6 +12,7 @@ from service.http.cases.located import CASE_LOCATED
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY
+from service.provider.person import PersonAtProvider, person_at_provider
 
 MAX_DISTINCT_ID = 200
 _SOME = "Read one person's errors with GET /v1/projects/{project_id}/users/{distinct_id}/summary."
@@ -71,12 +72,10 @@ async def list_users(call: Call[None, UsersQuery]) -> Answer:
     errors=("invalid_payload",),
 )
 async def get_user_summary(call: Call[None, None]) -> Answer:
-    """Show what is kept of a person; of an unknown one that there is nothing (G-055)."""
-    distinct_id = call.path["distinct_id"]
-    if len(distinct_id) > MAX_DISTINCT_ID:
-        reason = f"must be at most {MAX_DISTINCT_ID} characters"
-        raise InvalidPayload("The id of a person cannot be this long.", invalid=[("distinct_id", reason)])
+    """Show a person. An unknown one has empty lists (G-055)."""
+    distinct_id = _distinct_id(call)
     known = await people.person(call.services.store, call.project_id, distinct_id)
+    recordings, page = await _at_provider(call, distinct_id)
     body = PersonSummary(
         project_id=call.project_id,
         distinct_id=distinct_id,
@@ -85,10 +84,34 @@ async def get_user_summary(call: Call[None, None]) -> Answer:
             known.total, known.errors, known.first_seen_at, known.last_seen_at, people.MOST_OF_PERSON
         ),
         recent_events=known.recent,
-        recent_recordings=[],
+        recent_recordings=recordings or [],
+        recordings_read=recordings is not None,
+        web_ui_url=page or msgspec.UNSET,
         next_action="Read the cases named by recent_events." if known.errors else "Nothing to do.",
     )
     return Answer(200, body)
+
+
+def _distinct_id(call: Call[None, None]) -> str:
+    """The id of the person. Raises InvalidPayload when it is too long."""
+    distinct_id = call.path["distinct_id"]
+    if len(distinct_id) > MAX_DISTINCT_ID:
+        reason = f"must be at most {MAX_DISTINCT_ID} characters"
+        raise InvalidPayload("The id of a person cannot be this long.", invalid=[("distinct_id", reason)])
+    return distinct_id
+
+
+async def _at_provider(call: Call[None, None], distinct_id: str) -> PersonAtProvider:
+    services = call.services
+    told = await services.notices.of(call.project_id, call.user_id)
+    return await person_at_provider(
+        services.sources,
+        services.exchanges,
+        call.project_id,
+        call.principal.tenant,
+        distinct_id,
+        locked=told.locked,
+    )
 
 
 ENDPOINTS = [list_case_users, list_users, get_user_summary]

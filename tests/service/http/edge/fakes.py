@@ -146,4 +146,7 @@ def fake_services(store: FakeStore | None = None, **settings: Any) -> Services:
         unmangler=cast("Any", None),
         guard=cast("Any", None),
         webhook_tester=cast("Any", None),
+        operator=cast("Any", None),
+        sources=cast("Any", None),
+        exchanges=cast("Any", None),
     )

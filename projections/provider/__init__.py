@@ -1,0 +1,1 @@
+"""Provisioned teams as rows."""

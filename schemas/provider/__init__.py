@@ -1,0 +1,1 @@
+"""Wire contracts of what a project has at the analytics provider beside events."""

@@ -1,0 +1,1 @@
+"""Doors to what a project has at the analytics provider beside events."""

@@ -1,0 +1,168 @@
+"""Lists of the provider, at the edge: recordings, flags, surveys, experiments (R-PRV-03, G-072, G-095)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from schemas.kernel.paging import PageQuery
+from schemas.provider.experiment import ExperimentList
+from schemas.provider.flag import FeatureFlagList
+from schemas.provider.recording import SessionRecordingList
+from schemas.provider.survey import SurveyList, SurveyQuery
+from service.auth.refusals import InvalidPayload
+from service.eventstore.declare.commands import Answer
+from service.eventstore.read.pages import PageEnd
+from service.http.edge.answer.paging import encode_cursor, start_of
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import KEY
+from service.provider import listing, show
+from service.provider.listing import Listing, Scope
+from service.provider.refusals import unread
+from service.provider.responses import SurveyFindings, findings
+from service.provider.sources import Source
+from statemachines.kernel.readings import ReadFailed
+
+I = TypeVar("I")  # noqa: E741 - an item
+
+ERRORS = ("rate_limited", "service_unavailable", "upstream_error", "upstream_timeout")
+FARTHEST = 1_000_000
+"""The offset of a page at most."""
+
+
+class ListedPage(NamedTuple, Generic[I]):
+    """A page for a caller. `source` is None when there is nothing to read from."""
+
+    items: list[I]
+    next_cursor: str | None
+    next_action: str
+    source: Source | None = None
+
+    def members(self, call: Call[Any, Any]) -> dict[str, Any]:
+        """What every list shows beside its items."""
+        return {
+            "project_id": call.project_id,
+            "count": len(self.items),
+            "next_cursor": self.next_cursor,
+            "next_action": self.next_action,
+        }
+
+
+@groups.PROVIDER.operation(
+    method="GET",
+    path="/v1/projects/{project_id}/session-recordings",
+    operation_id="list_session_recordings",
+    summary="List the session recordings at a project's provider",
+    principals=KEY,
+    responses={200: SessionRecordingList},
+    quota_locked=True,
+    errors=ERRORS,
+)
+async def list_session_recordings(call: Call[None, PageQuery]) -> Answer:
+    """List recordings, newest first. Over the quota the provider is not asked (G-072)."""
+    find = call.services.sources.of_recordings
+    async with call.services.exchanges.turn(call.principal.tenant):
+        page = await _page(call, "session_recording:read", find, listing.recordings)
+    return Answer(HTTPStatus.OK, SessionRecordingList(session_recordings=page.items, **page.members(call)))
+
+
+@groups.PROVIDER.operation(
+    method="GET",
+    path="/v1/projects/{project_id}/feature-flags",
+    operation_id="list_feature_flags",
+    summary="List the feature flags at a project's provider",
+    principals=KEY,
+    responses={200: FeatureFlagList},
+    errors=ERRORS,
+)
+async def list_feature_flags(call: Call[None, PageQuery]) -> Answer:
+    """List flags as they are. Nothing here turns one."""
+    async with call.services.exchanges.turn(call.principal.tenant):
+        page = await _page(call, "feature_flag:read", call.services.sources.of, listing.feature_flags)
+    return Answer(HTTPStatus.OK, FeatureFlagList(feature_flags=page.items, **page.members(call)))
+
+
+@groups.PROVIDER.operation(
+    method="GET",
+    path="/v1/projects/{project_id}/surveys",
+    operation_id="list_surveys",
+    summary="List the surveys at a project's provider, with the responses to one",
+    principals=KEY,
+    responses={200: SurveyList},
+    errors=ERRORS,
+)
+async def list_surveys(call: Call[None, SurveyQuery]) -> Answer:
+    """List surveys. With `survey_id` also its responses and stats: an unknown survey has none."""
+    async with call.services.exchanges.turn(call.principal.tenant):
+        page = await _page(call, "survey:read", call.services.sources.of, listing.surveys)
+        found = await _findings(page.source, call.query.survey_id)
+    body = SurveyList(surveys=page.items, **page.members(call))
+    if found is not None:
+        body = msgspec.structs.replace(body, responses=found.responses, stats=found.stats)
+    return Answer(HTTPStatus.OK, body)
+
+
+@groups.PROVIDER.operation(
+    method="GET",
+    path="/v1/projects/{project_id}/experiments",
+    operation_id="list_experiments",
+    summary="List the experiments at a project's provider",
+    principals=KEY,
+    responses={200: ExperimentList},
+    errors=ERRORS,
+)
+async def list_experiments(call: Call[None, PageQuery]) -> Answer:
+    """List experiments with their variants."""
+    async with call.services.exchanges.turn(call.principal.tenant):
+        page = await _page(call, "experiment:read", call.services.sources.of, listing.experiments)
+    return Answer(HTTPStatus.OK, ExperimentList(experiments=page.items, **page.members(call)))
+
+
+async def _page(
+    call: Call[None, Any],
+    scope: Scope,
+    find: Callable[[str, str], Awaitable[Source | None]],
+    read: Callable[[Source, int, int], Awaitable[Listing[I] | ReadFailed]],
+) -> ListedPage[I]:
+    """Read a page. Raises the refusal of a failed read: an empty page is never a failure."""
+    offset = _offset(call.query, scope)
+    source = await find(call.project_id, call.principal.tenant)
+    if source is None:
+        return ListedPage([], None, show.NO_SOURCE)
+    if source.lacks(scope):
+        return ListedPage([], None, show.scope_missing(scope))
+    found = await read(source, call.query.limit, offset)
+    if isinstance(found, ReadFailed):
+        raise unread(found)
+    following = offset + call.query.limit
+    more = found.more and following <= FARTHEST
+    cursor = encode_cursor(PageEnd(following, scope)) if more else None
+    return ListedPage(found.items, cursor, show.next_of_list(more=more), source)
+
+
+def _offset(query: PageQuery, scope: Scope) -> int:
+    """The number of items before the page. Raises InvalidPayload for the cursor of another list."""
+    if query.cursor is None:
+        return 0
+    place = start_of(query)
+    if place.id != scope or place.at > FARTHEST:
+        reason = "must be the next_cursor of an earlier page of this list"
+        raise InvalidPayload("The cursor is not valid.", invalid=[("cursor", reason)])
+    return place.at
+
+
+async def _findings(source: Source | None, survey_id: str | None) -> SurveyFindings | None:
+    """The responses to a survey, if one is asked for. Raises the refusal of a failed read."""
+    if survey_id is None:
+        return None
+    found = SurveyFindings([], []) if source is None else await findings(source, survey_id)
+    if isinstance(found, ReadFailed):
+        raise unread(found)
+    return found
+
+
+ENDPOINTS = [list_session_recordings, list_feature_flags, list_surveys, list_experiments]

@@ -1,0 +1,129 @@
+"""A project's team at the provider, and its session replay, at the edge (R-PROJ-14, R-PRV-01, G-094, G-165)."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from decimal import ROUND_HALF_UP, Decimal
+from http import HTTPStatus
+
+from projections.provider.team import TeamRow
+from schemas.provider.team import ConfigureReplay, ProvisionTeam, ReplayConfigured, ReplayStanding, TeamProvisioned
+from service.analytics.refusals import QueriesBusy
+from service.eventstore.declare.commands import Answer, Outcome
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import KEY
+from service.http.edge.reading import stored_answer
+from service.http.provider.attempting import begin
+from service.provider import commands, confirming, reads, show
+from service.provider.attempts import NoTeam, provide_team
+from service.provider.commands import Begun, Settled, refused
+from service.provider.refusals import unread
+from statemachines.kernel.readings import ReadFailed
+from statemachines.provider.team import ATTEMPT_SECONDS, ReplaySettings
+
+PATH = "/v1/projects/{project_id}/provider"
+REPLAY = PATH + "/session-replay"
+UPSTREAM = ("service_unavailable", "upstream_error", "upstream_timeout")
+
+
+@groups.PROVIDER.operation(
+    method="POST",
+    path=PATH + "/provision",
+    operation_id="provision_provider",
+    summary="Provision a project at the analytics provider",
+    principals=KEY,
+    responses={200: TeamProvisioned},
+    idempotency="optional",
+    errors=("provider_provisioning_blocked", "service_unavailable"),
+)
+async def provision_provider(call: Call[ProvisionTeam, None]) -> Outcome:
+    """Find or create the project's team. Every repeat shows the same one."""
+    if (stored := await stored_answer(call)) is not None:
+        return stored
+    if not call.services.operator.configured:
+        return await call.carry_out(commands.blocked(call.project_id, None, "unconfigured"), _provisioned)
+    async with call.services.exchanges.turn(call.principal.tenant):
+        begun = await begin(call, commands.begin_provisioning)
+        return begun if isinstance(begun, Outcome) else await _provide(call, *begun)
+
+
+async def _provide(call: Call[ProvisionTeam, None], attempt: str, begun: Begun | None) -> Outcome:
+    """Carry an attempt through. Raises ProvisioningRefused, AttemptLost."""
+    if begun is None:
+        raise refused(ATTEMPT_SECONDS // 2)
+    project_id = call.project_id
+    if not begun.started:
+        return await call.carry_out(commands.show_team(project_id), _provisioned)
+    found = await provide_team(call.services.operator, project_id, call.principal.tenant, may_create=begun.may_create)
+    if isinstance(found, NoTeam):
+        intent = commands.blocked(project_id, attempt, found.reason, doubtful=found.doubtful, wait=found.wait)
+    else:
+        intent = commands.provisioned(project_id, attempt, found)
+    return await call.carry_out(intent, _provisioned)
+
+
+def _provisioned(row: TeamRow) -> Answer:
+    return Answer(HTTPStatus.OK, show.provisioned(row))
+
+
+@groups.PROVIDER.operation(
+    method="POST",
+    path=REPLAY + "/configure",
+    operation_id="configure_provider_session_replay",
+    summary="Configure session replay at the analytics provider",
+    principals=KEY,
+    responses={200: ReplayConfigured},
+    idempotency="optional",
+    errors=("provider_not_provisioned", *UPSTREAM),
+)
+async def configure_provider_session_replay(call: Call[ConfigureReplay, None]) -> Outcome:
+    """Send the settings to the provider, and record them after its confirmation."""
+    if (stored := await stored_answer(call)) is not None:
+        return stored
+    async with call.services.exchanges.turn(call.principal.tenant):
+        begun = await begin(call, commands.begin_replay)
+        return begun if isinstance(begun, Outcome) else await _configure(call, *begun)
+
+
+async def _configure(call: Call[ConfigureReplay, None], attempt: str, begun: Begun | None) -> Outcome:
+    """Carry an attempt through. Raises AttemptLost, and the refusal after a failed exchange."""
+    if begun is None or begun.row is None or begun.row.team_id is None:
+        raise commands.busy()
+    body, project_id = call.body, call.project_id
+    rate = Decimal(str(body.sample_rate)).quantize(Decimal("0.01"), ROUND_HALF_UP)
+    settings = ReplaySettings(body.enabled, str(rate), body.mask_all_inputs)
+    failed = await call.services.operator.configure(begun.row.team_id, settings, call.principal.tenant)
+    if isinstance(failed, ReadFailed):
+        return await call.carry_out(commands.replay_failed(project_id, attempt, unread(failed)), _nothing)
+    return await call.carry_out(commands.configured(project_id, attempt, settings), _configured)
+
+
+def _configured(settled: Settled) -> Answer:
+    return Answer(HTTPStatus.OK, show.configured(settled.row))
+
+
+def _nothing(_: None) -> Answer:
+    raise AssertionError("a failure is refused")
+
+
+@groups.PROVIDER.operation(
+    method="GET",
+    path=REPLAY + "/status",
+    operation_id="get_provider_session_replay_status",
+    summary="Read the state of session replay at the analytics provider",
+    principals=KEY,
+    responses={200: ReplayStanding},
+)
+async def get_provider_session_replay_status(call: Call[None, None]) -> Answer:
+    """Show the state of replay. The provider may be asked. Without its answer, the last known state is shown."""
+    services, account = call.services, call.principal.tenant
+    known = await reads.standing_of(services.store, call.project_id)
+    with suppress(QueriesBusy):
+        if known is not None:
+            async with services.exchanges.turn(account):
+                known = await confirming.look(services.store, services.operator, services.sources, known, account)
+    return Answer(HTTPStatus.OK, show.standing(call.project_id, known))
+
+
+ENDPOINTS = [provision_provider, configure_provider_session_replay, get_provider_session_replay_status]

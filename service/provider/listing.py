@@ -1,0 +1,231 @@
+"""Pages of flags, surveys, experiments and recordings, read from the provider (R-PRV-03, G-095).
+
+The provider pages by offset. Its addresses of next pages are neither followed nor shown. What it says is checked for
+the members that are shown, and nothing else of it goes on.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from urllib.parse import urlencode
+
+import msgspec
+
+from schemas.provider.experiment import Experiment, ExperimentVariant
+from schemas.provider.flag import FeatureFlag
+from schemas.provider.recording import SessionRecording
+from schemas.provider.survey import MAX_TEXT, Survey, SurveyQuestion, SurveyStatus
+from service.analytics.connecting.http import document
+from service.provider.sources import Source
+from statemachines.kernel.readings import ReadFailed
+
+T = TypeVar("T", bound=msgspec.Struct)
+I = TypeVar("I")  # noqa: E741 - an item
+
+RECORDED_SINCE = "-90d"
+"""How far back recordings are looked for, in the provider's words."""
+MOST_PERCENT = 100
+
+Scope = Literal["session_recording:read", "feature_flag:read", "survey:read", "experiment:read"]
+
+
+class Listing(NamedTuple, Generic[I]):
+    """A page, and whether there are more."""
+
+    items: list[I]
+    more: bool
+
+
+class _Listed(msgspec.Struct, Generic[T]):
+    """The provider's answer to a list."""
+
+    results: list[T]
+    next: str | None = None
+
+
+class _Recording(msgspec.Struct):
+    id: str
+    start_time: datetime | None = None
+    distinct_id: str | None = None
+    recording_duration: float = 0
+
+
+class _Recordings(msgspec.Struct):
+    """The provider's answer to a query for recordings."""
+
+    results: list[_Recording]
+    has_next: bool = False
+
+
+class _Group(msgspec.Struct):
+    rollout_percentage: float | None = None
+
+
+class _Filters(msgspec.Struct):
+    groups: list[_Group] | None = None
+
+
+class _Flag(msgspec.Struct):
+    id: int
+    key: str
+    name: str = ""
+    active: bool = False
+    filters: _Filters | None = None
+    created_at: datetime | None = None
+
+
+class _Question(msgspec.Struct):
+    type: str
+    question: str = ""
+    id: str | None = None
+    choices: list[Any] | None = None
+
+
+class _Survey(msgspec.Struct):
+    id: str
+    name: str
+    questions: list[_Question] | None = None
+    start_date: datetime | None = None
+    end_date: datetime | None = None
+    created_at: datetime | None = None
+
+
+class _Variant(msgspec.Struct):
+    key: str
+    name: str | None = None
+    rollout_percentage: float | None = None
+    split_percent: float | None = None
+
+
+class _Parameters(msgspec.Struct):
+    feature_flag_variants: list[_Variant] | None = None
+
+
+class _Experiment(msgspec.Struct):
+    id: int
+    name: str
+    feature_flag_key: str
+    status: Literal["draft", "running", "paused", "stopped"]
+    parameters: _Parameters | None = None
+    start_date: datetime | None = None
+    end_date: datetime | None = None
+
+
+async def recordings(
+    source: Source, limit: int, offset: int = 0, *, distinct_id: str | None = None
+) -> Listing[SessionRecording] | ReadFailed:
+    """Read recordings, newest first: of everybody, or of one person."""
+    query: dict[str, Any] = {
+        "kind": "RecordingsQuery",
+        "limit": limit,
+        "offset": offset,
+        "date_from": RECORDED_SINCE,
+        "order": "start_time",
+        "order_direction": "DESC",
+    }
+    if distinct_id is not None:
+        query["distinct_ids"] = [distinct_id]
+    asked = document({"query": query, "refresh": "force_blocking"})
+    found = await source.reader.post("query/", asked, _Recordings)
+    if isinstance(found, ReadFailed):
+        return found
+    return Listing([_recording(source, raw) for raw in found.results[:limit]], found.has_next)
+
+
+async def feature_flags(source: Source, limit: int, offset: int) -> Listing[FeatureFlag] | ReadFailed:
+    """Read flags."""
+    found = await _list(source, "feature_flags/", _Listed[_Flag], limit, offset)
+    return found if isinstance(found, ReadFailed) else Listing([_flag(raw) for raw in found.items], found.more)
+
+
+async def surveys(source: Source, limit: int, offset: int) -> Listing[Survey] | ReadFailed:
+    """Read surveys."""
+    found = await _list(source, "surveys/", _Listed[_Survey], limit, offset)
+    return found if isinstance(found, ReadFailed) else Listing([_survey(raw) for raw in found.items], found.more)
+
+
+async def experiments(source: Source, limit: int, offset: int) -> Listing[Experiment] | ReadFailed:
+    """Read experiments."""
+    found = await _list(source, "experiments/", _Listed[_Experiment], limit, offset)
+    return found if isinstance(found, ReadFailed) else Listing([_experiment(raw) for raw in found.items], found.more)
+
+
+async def _list(source: Source, path: str, shape: type[_Listed[T]], limit: int, offset: int) -> Listing[T] | ReadFailed:
+    found = await source.reader.get(f"{path}?{urlencode({'limit': limit, 'offset': offset})}", shape)
+    if isinstance(found, ReadFailed):
+        return found
+    return Listing(found.results[:limit], found.next is not None)
+
+
+def _recording(source: Source, raw: _Recording) -> SessionRecording:
+    return SessionRecording(
+        id=raw.id,
+        distinct_id=raw.distinct_id,
+        started_at=_epoch(raw.start_time),
+        duration_seconds=max(0, int(raw.recording_duration)),
+        web_ui_url=source.page_of("replay", raw.id),
+    )
+
+
+def _flag(raw: _Flag) -> FeatureFlag:
+    return FeatureFlag(
+        id=raw.id,
+        key=raw.key,
+        name=raw.name,
+        active=raw.active,
+        rollout_percentage=_rollout((raw.filters and raw.filters.groups) or []),
+        created_at=_epoch(raw.created_at),
+    )
+
+
+def _rollout(groups: list[_Group]) -> int | None:
+    """The share of a flag with one group. A group without a share takes everybody whom its conditions fit."""
+    if len(groups) != 1:
+        return None
+    share = groups[0].rollout_percentage
+    return MOST_PERCENT if share is None else min(MOST_PERCENT, max(0, round(share)))
+
+
+def _survey(raw: _Survey) -> Survey:
+    status: SurveyStatus = "draft" if raw.start_date is None else "running" if raw.end_date is None else "complete"
+    questions = [
+        SurveyQuestion(
+            id=asked.id,
+            type=asked.type,
+            question=asked.question[:MAX_TEXT],
+            choices=[choice[:MAX_TEXT] for choice in asked.choices or [] if isinstance(choice, str)],
+        )
+        for asked in raw.questions or []
+    ]
+    return Survey(id=raw.id, name=raw.name, status=status, questions=questions, created_at=_epoch(raw.created_at))
+
+
+def _experiment(raw: _Experiment) -> Experiment:
+    variants = (raw.parameters and raw.parameters.feature_flag_variants) or []
+    return Experiment(
+        id=raw.id,
+        name=raw.name,
+        status=raw.status,
+        feature_flag_key=raw.feature_flag_key,
+        variants=[
+            ExperimentVariant(
+                key=variant.key,
+                name=variant.name,
+                rollout_percentage=variant.rollout_percentage
+                if variant.split_percent is None
+                else variant.split_percent,
+            )
+            for variant in variants
+        ],
+        started_at=_epoch(raw.start_date),
+        ended_at=_epoch(raw.end_date),
+    )
+
+
+def _epoch(at: datetime | None) -> int | None:
+    """A time of the provider in epoch seconds. One without an offset is in UTC."""
+    if at is None:
+        return None
+    aware = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+    return max(0, int(aware.timestamp()))

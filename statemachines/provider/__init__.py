@@ -1,0 +1,1 @@
+"""The provider project that the operator sets up for a project of ours."""
