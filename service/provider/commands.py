@@ -22,7 +22,7 @@ class ProvisioningRefused(Refusal):
     code = "provider_provisioning_blocked"
 
 
-class Begun(NamedTuple):
+class AttemptBegun(NamedTuple):
     """A team as an attempt found it. `started`: the attempt is this one's, and its requests may be sent.
 
     `taken`: another attempt is under way. `may_create` is false while a team may show that was created before.
@@ -40,15 +40,15 @@ class Settled(NamedTuple):
     row: TeamRow
 
 
-def begin_provisioning(project_id: str, attempt: str) -> Intent[Begun]:
+def begin_provisioning(project_id: str, attempt: str) -> Intent[AttemptBegun]:
     """Begin an attempt to provision, unless the team is there or somebody else's attempt is under way."""
     stream = teams.stream(project_id)
 
-    def decide(unit: Unit) -> Begun:
+    def decide(unit: Unit) -> AttemptBegun:
         state = unit.state(stream)
         events = teams.decide_provision(state, attempt, unit.now)
         unit.append(stream, events)
-        return Begun(
+        return AttemptBegun(
             unit.row(TEAMS, *stream.name), bool(events), state.is_taken(unit.now), unit.now >= state.doubt_until
         )
 
@@ -91,15 +91,15 @@ def blocked(
     return Intent([stream], decide)
 
 
-def begin_replay(project_id: str, attempt: str) -> Intent[Begun]:
+def begin_replay(project_id: str, attempt: str) -> Intent[AttemptBegun]:
     """Begin to configure replay, unless an attempt is under way. Raises TeamNotProvisioned."""
     stream = teams.stream(project_id)
 
-    def decide(unit: Unit) -> Begun:
+    def decide(unit: Unit) -> AttemptBegun:
         state = unit.state(stream)
         events = teams.decide_replay(state, attempt, unit.now)
         unit.append(stream, events)
-        return Begun(_row(unit, stream), bool(events), state.is_taken(unit.now))
+        return AttemptBegun(_row(unit, stream), bool(events), state.is_taken(unit.now))
 
     return Intent([stream], decide)
 

@@ -15,7 +15,16 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from service.analytics.connecting.http import Content, HttpAnswer, ProviderClient, document, failed, failure, parse
+from service.analytics.connecting.http import (
+    Content,
+    HttpAnswer,
+    ProviderClient,
+    cause_of,
+    document,
+    failed,
+    failure,
+    parse,
+)
 from service.settings import Settings
 from statemachines.kernel.readings import ReadFailed
 from statemachines.provider.team import FoundTeam, ReplaySettings
@@ -110,7 +119,7 @@ class OperatorProvider:
         if isinstance(answer, ReadFailed):
             return Created(answer, doubtful=True)
         if answer.status not in {HTTPStatus.OK, HTTPStatus.CREATED}:
-            return Created(failed(answer), doubtful=answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR)
+            return Created(_failed(answer), doubtful=answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR)
         made = parse(answer.body, _Listed)
         if isinstance(made, ReadFailed):
             return Created(made, doubtful=True)
@@ -172,7 +181,7 @@ class OperatorProvider:
         if isinstance(answer, ReadFailed):
             return answer
         if answer.status != HTTPStatus.OK:
-            return failed(answer)
+            return _failed(answer)
         read: T | ReadFailed = parse(answer.body, shape)
         return read
 
@@ -192,3 +201,8 @@ class OperatorProvider:
             token=self._key,
             seconds=max(0.001, min(EXCHANGE_SECONDS, left)),
         )
+
+
+def _failed(answer: HttpAnswer) -> ReadFailed:
+    """The failed read for an answer that is no success. After a 429 alone somebody waits: nothing rests here."""
+    return failed(answer) if answer.status == HTTPStatus.TOO_MANY_REQUESTS else failure(cause_of(answer.status))

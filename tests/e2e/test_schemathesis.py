@@ -68,6 +68,11 @@ include-path-regex = "^/v1/auth/provider$|^/.well-known/oauth-client$"
 expected-statuses = ["2xx", "4xx", 503]  # no provider is configured here
 
 [[operations]]
+include-operation-id = "provision_provider"
+[operations.checks.not_a_server_error]
+expected-statuses = ["2xx", "4xx", 503]  # no operator has an account here
+
+[[operations]]
 include-operation-id = ["start_billing_checkout", "open_billing_portal"]
 [operations.checks.not_a_server_error]
 expected-statuses = ["2xx", "4xx", 503]  # no payment provider is configured here

@@ -26,6 +26,7 @@ from tests.support.cluster import TestCluster
 from tests.support.listening import faults_of_body
 from tests.support.payments import KEY, running_payments
 from tests.support.provider import running_provider
+from tests.support.provider.api import running_api
 from tests.support.server import ServerHandle
 from tests.support.tenants.footprint import Footprint, differences
 from tests.support.tenants.intruder import ABSENT, RUN, Attempt, Intruder, asks_as_tenant, kind_of
@@ -85,10 +86,16 @@ class Walked:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, cluster: TestCluster) -> Iterator[ServerHandle]:
-    """A server with an analytics provider on which no person ever decides, and one that takes payments."""
-    with running_provider() as provider, running_payments() as payments, cluster.database() as url:
+    """A server with an analytics provider on which no person ever decides, one that provisions, and payments."""
+    with (
+        running_provider() as provider,
+        running_api() as api,
+        running_payments() as payments,
+        cluster.database() as url,
+    ):
         env = {
             **provider.env,
+            **api.env(),
             "SERVICE_PAYMENT_API_KEY": KEY,
             "SERVICE_PAYMENT_API_BASE": payments.url,
         }

@@ -11,17 +11,19 @@ from service.eventstore.declare.intents import Intent
 from service.http.edge.declare.call import Call
 from service.ids import new_id
 from service.provider import reads
-from service.provider.commands import Begun
+from service.provider.commands import AttemptBegun
 
 WAIT_SECONDS = 5.0
 """How long a request waits for the attempt of another one."""
 LOOK_SECONDS = 0.1
 
 
-async def begin(call: Call[Any, Any], make: Callable[[str, str], Intent[Begun]]) -> tuple[str, Begun | None] | Outcome:
+async def begin(
+    call: Call[Any, Any], make: Callable[[str, str], Intent[AttemptBegun]]
+) -> tuple[str, AttemptBegun | None] | Outcome:
     """Begin an attempt, once no other one is under way. Returns its name, or the answer stored under the key.
 
-    None in place of Begun: another attempt was under way all the time. Raises as the intent and the store.
+    None in place of AttemptBegun: another attempt was under way all the time. Raises as the intent and the store.
     """
     attempt, until = new_id("att"), asyncio.get_running_loop().time() + WAIT_SECONDS
     while True:
@@ -39,9 +41,9 @@ class BegunAttempt:
     """Keeps the state at the beginning of an attempt. The answer to the request is still to come (G-008)."""
 
     def __init__(self) -> None:
-        self.begun: Begun | None = None
+        self.begun: AttemptBegun | None = None
 
-    def __call__(self, begun: Begun) -> Answer:
+    def __call__(self, begun: AttemptBegun) -> Answer:
         """Keep it, and answer nothing yet."""
         self.begun = begun
         return Answer(200, None, pending=True)

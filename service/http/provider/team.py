@@ -17,7 +17,7 @@ from service.http.edge.reading import stored_answer
 from service.http.provider.attempting import begin
 from service.provider import commands, confirming, reads, show
 from service.provider.attempts import NoTeam, provide_team
-from service.provider.commands import Begun, Settled, refused
+from service.provider.commands import AttemptBegun, Settled, refused
 from service.provider.refusals import unread
 from statemachines.kernel.readings import ReadFailed
 from statemachines.provider.team import ATTEMPT_SECONDS, ReplaySettings
@@ -48,7 +48,7 @@ async def provision_provider(call: Call[ProvisionTeam, None]) -> Outcome:
         return begun if isinstance(begun, Outcome) else await _provide(call, *begun)
 
 
-async def _provide(call: Call[ProvisionTeam, None], attempt: str, begun: Begun | None) -> Outcome:
+async def _provide(call: Call[ProvisionTeam, None], attempt: str, begun: AttemptBegun | None) -> Outcome:
     """Carry an attempt through. Raises ProvisioningRefused, AttemptLost."""
     if begun is None:
         raise refused(ATTEMPT_SECONDS // 2)
@@ -86,7 +86,7 @@ async def configure_provider_session_replay(call: Call[ConfigureReplay, None]) -
         return begun if isinstance(begun, Outcome) else await _configure(call, *begun)
 
 
-async def _configure(call: Call[ConfigureReplay, None], attempt: str, begun: Begun | None) -> Outcome:
+async def _configure(call: Call[ConfigureReplay, None], attempt: str, begun: AttemptBegun | None) -> Outcome:
     """Carry an attempt through. Raises AttemptLost, and the refusal after a failed exchange."""
     if begun is None or begun.row is None or begun.row.team_id is None:
         raise commands.busy()

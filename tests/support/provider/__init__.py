@@ -15,26 +15,29 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from tests.support.provider.document import Asked, faults_of
 from tests.support.provider.oauth import AUTHORIZE, OAuthServer, Unauthorizable
 from tests.support.provider.queries import QueryServer
 
 GO_ON = object()
 """What a callable in `fail` returns to have the request answered after all."""
 Rest = Callable[["FakeProvider", str, str, dict[str, str], Any, dict[str, str]], tuple[int, Any] | None]
-"""Answers what is neither OAuth nor a query: provider, method, path, query, body and headers. None: not there."""
+"""Answers what is not OAuth: provider, method, path, query, body and headers. None: a query for rows, or not there."""
 
 
 @dataclass
 class FakeProvider(OAuthServer, QueryServer):
     """The provider's state. `fail` holds, by path, what to answer instead: a status, or a callable on the handler.
 
-    After a status the provider has acted all the same, and after a callable only if that returns GO_ON.
+    After a status the provider has acted all the same, and after a callable only if that returns GO_ON. `faults` are
+    those of requests that did not fit the provider's published document.
     """
 
     human: str = "granted"  # what the human does on the authorize page: grant, or an error that sends them back
     fail: dict[str, Any] = field(default_factory=dict)
     rest: Rest | None = None
     requests: list[tuple[str, Any, dict[str, str]]] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
 
     @property
     def env(self) -> dict[str, str]:
@@ -69,10 +72,11 @@ class FakeProvider(OAuthServer, QueryServer):
             if path.startswith("/api/"):
                 if self.grant_of(headers) is None:
                     return 401, {"type": "authentication_error", "code": "authentication_failed", "detail": "Invalid."}
-                if method == "POST" and path.endswith("/query/"):
-                    return self.answer_query(body)
+                self.faults += faults_of(Asked(method, path, query, None if method == "GET" else body, headers))
                 if self.rest is not None and (told := self.rest(self, method, path, query, body, headers)) is not None:
                     return told
+                if method == "POST" and path.endswith("/query/"):
+                    return self.answer_query(body)
             return 404, {"type": "invalid_request", "code": "not_found", "detail": "Not found."}
 
 
@@ -143,3 +147,4 @@ def running_provider() -> Iterator[FakeProvider]:
         server.shutdown()
         server.server_close()
         thread.join()
+    assert provider.faults == [], provider.faults

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -188,6 +189,18 @@ class FakeApi:
         if status in {200, 201}:
             self.faults += [f"our answer: {fault}" for fault in answer_faults(asked, status, body)]
         return status, body
+
+    def rest(self, _: Any, *request: Any) -> tuple[int, Any] | None:
+        """Answer what is read below a project, to whoever may. None: a query for rows, or a project not here."""
+        asked = Asked(*request)
+        found = re.fullmatch(r"/api/projects/(\d+)/\w+/", asked.path)
+        if found is None or int(found[1]) not in self.projects or operation_of(asked.method, asked.path) is None:
+            return None
+        query = asked.body["query"] if asked.method == "POST" else {}
+        if query.get("kind") == "HogQLQuery" and "survey" not in query["values"]:
+            return None
+        self.requests.append(asked)
+        return self._truth(asked)
 
     def _failure(self, asked: Asked) -> Reply | None:
         for (method, part), failure in list(self.fail.items()):

@@ -118,7 +118,20 @@ def take_tour(tenant: Tenant) -> Shop:
     share(tenant)
     publish(tenant)
     be_told(tenant)
+    set_up_provider(tenant)
     return shop
+
+
+def set_up_provider(tenant: Tenant) -> None:
+    """Provision a project of its own, and record its sessions."""
+    project, owner = tenant.create_project("provided"), tenant.owner_key
+    path = f"/v1/projects/{project['id']}"
+    tenant.call("POST", f"{path}/provider/provision", {}, owner)
+    tenant.call("POST", f"{path}/provider/session-replay/configure", {"sample_rate": 0.5}, owner)
+    status = tenant.call("GET", f"{path}/provider/session-replay/status", None, owner)
+    assert status["status"] == "ready"
+    for name in ("session-recordings", "feature-flags", "surveys", "experiments"):
+        tenant.call("GET", f"{path}/{name}", None, owner)
 
 
 def publish(tenant: Tenant) -> None:

@@ -431,3 +431,36 @@ async def test_the_operators_key_is_nowhere_to_be_seen(provided: Provided, world
             )
             assert found == 0, table
     assert not any(secret in world.server.log() for secret in secrets)
+
+
+async def end(provided: Provided) -> dict[str, Any]:
+    """Delete the project; returns the receipt."""
+    async with asyncio.timeout(30):
+        while (answer := await provided.ask("DELETE", "", **{"idempotency-key": "bye"})).status_code == 202:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    return ok(answer)
+
+
+@pytest.mark.parametrize("lost", [False, True])
+async def test_a_deletion_names_the_team(provided: Provided, lost: bool) -> None:
+    """By its id, and by its name while it may have been created; nothing of it is left here (G-165)."""
+    if lost:
+        provided.api.fail[("POST", "/projects/")] = 502
+        refused(await provided.provision(), 503, "provider_provisioning_blocked")
+    else:
+        ok(await provided.provision())
+        ok(await provided.configure())
+    expected = f"service-{provided.project_id}" if lost else str(provided.team.settings["id"])
+    receipt = await end(provided)
+    [item] = [one for one in receipt["external_follow_ups"] if one["kind"] == "inspect_provider_project"]
+    assert (item["reference"], bool(item["action"])) == (expected, True)
+    for table in ("provider_teams", "provider_sightings"):
+        [[left]] = await provided.world.sql(f"select count(*) from {table} where project_id = %s", provided.project_id)
+        assert left == 0
+
+
+async def test_a_deletion_without_a_team_names_none(provided: Provided) -> None:
+    provided.api.fail[("GET", "/projects/")] = 503
+    refused(await provided.provision(), 503, "provider_provisioning_blocked")
+    receipt = await end(provided)
+    assert "inspect_provider_project" not in {one["kind"] for one in receipt["external_follow_ups"]}
