@@ -15,7 +15,7 @@ from service.eventstore.store import EventStore
 from service.ingest.intake import Intake
 from service.provider.exchanges import Exchanges
 from service.provider.operator import OperatorProvider
-from service.provider.sources import Sources
+from service.provider.sources import ProviderSources
 from service.publications.serving import PublicAnswers
 from service.settings import Settings
 from service.webhooks.testing import WebhookTester
@@ -42,5 +42,5 @@ class Services:
     guard: Guard
     webhook_tester: WebhookTester
     operator: OperatorProvider
-    sources: Sources
+    sources: ProviderSources
     exchanges: Exchanges

@@ -20,7 +20,7 @@ from service.ingest.scrub.scrubbing import Scrubber
 from service.process.measures import DIRECTORY
 from service.provider.exchanges import Exchanges
 from service.provider.operator import OperatorProvider
-from service.provider.sources import Sources
+from service.provider.sources import ProviderSources
 from service.publications.serving import PublicAnswers
 from service.registry import registry
 from service.services import Services
@@ -58,6 +58,6 @@ def make_services(settings: Settings) -> Services:
         guard=guard,
         webhook_tester=WebhookTester(settings, store, guard),
         operator=operator,
-        sources=Sources(store, providers, operator),
+        sources=ProviderSources(store, providers, operator),
         exchanges=Exchanges(),
     )

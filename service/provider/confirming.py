@@ -14,7 +14,7 @@ from service.eventstore.store import EventStore
 from service.provider import listing
 from service.provider.operator import CONFIRM_SECONDS, OperatorProvider
 from service.provider.reads import TeamStanding, note_sighting, standing_of
-from service.provider.sources import Sources
+from service.provider.sources import ProviderSources
 from statemachines.kernel.readings import ReadFailed
 from statemachines.provider.team import ReplaySettings, Status
 
@@ -23,7 +23,7 @@ ASK_AGAIN_SECONDS = 30
 
 
 async def look(
-    store: EventStore, operator: OperatorProvider, sources: Sources, standing: TeamStanding, account: str
+    store: EventStore, operator: OperatorProvider, sources: ProviderSources, standing: TeamStanding, account: str
 ) -> TeamStanding:
     """Ask the provider about a configured team, unless it has confirmed the settings a moment ago."""
     row, known, now = standing.row, standing.sighting, await store.now()

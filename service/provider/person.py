@@ -8,7 +8,7 @@ from schemas.provider.recording import SessionRecording
 from service.analytics.refusals import QueriesBusy
 from service.provider import listing
 from service.provider.exchanges import Exchanges
-from service.provider.sources import Sources
+from service.provider.sources import ProviderSources
 from statemachines.kernel.readings import ReadFailed
 
 MOST_RECORDINGS = 20
@@ -22,7 +22,7 @@ class PersonAtProvider(NamedTuple):
 
 
 async def person_at_provider(
-    sources: Sources, exchanges: Exchanges, project_id: str, account: str, distinct_id: str, *, locked: bool
+    sources: ProviderSources, exchanges: Exchanges, project_id: str, account: str, distinct_id: str, *, locked: bool
 ) -> PersonAtProvider:
     """Read the recordings of a person. They are raw data, so a `locked` account has none read (G-072)."""
     source = await sources.of_recordings(project_id, account)

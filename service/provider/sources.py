@@ -71,7 +71,7 @@ class Source(NamedTuple):
         return "/".join([self.web_url, *(quote(part, safe="") for part in parts)])
 
 
-class Sources:
+class ProviderSources:
     """The sources of projects, for one process."""
 
     def __init__(self, store: EventStore, providers: AnalyticsProviders, operator: OperatorProvider) -> None:

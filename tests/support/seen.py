@@ -14,6 +14,7 @@ import httpx2
 import jsonschema_rs
 import msgspec
 
+from service.http.edge.app import ALIASES
 from service.http.edge.declare.bound import TEST_CLOCK_PATH
 from service.http.edge.document.openapi import build_document
 from service.http.edge.routes import all_endpoints, bind
@@ -53,7 +54,8 @@ def judge(answer: httpx2.Response) -> None:
     refusals.see_body(answer)
     if answer.status_code == 405 or answer.request.url.path in OUTSIDE:
         return  # the router does not know the method there, or the document leaves the path out
-    template = _template_of(answer.request.method, answer.request.url.path)
+    path = next((path for path, alias in ALIASES.items() if alias == answer.request.url.path.rstrip("/")), None)
+    template = _template_of(answer.request.method, path or answer.request.url.path)
     if template is None:
         assert answer.status_code == 404, f"{answer.request.url.path} answers and is not in the document"
         return

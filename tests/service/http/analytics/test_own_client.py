@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import httpx2
 import pytest
 import pytest_asyncio
 
 from tests.service.http.analytics.test_connection import provider as provider  # noqa: PLC0414 (found by name)
 from tests.service.http.analytics.test_connection import running as running  # noqa: PLC0414
+from tests.support import seen
 from tests.support.api import World, ok
 from tests.support.cluster import TestCluster
 from tests.support.connecting import CALLBACK, code_on, poll, press, sent_back, start, visit
@@ -34,7 +34,7 @@ def server(
 
 @pytest_asyncio.fixture
 async def world(server: ServerHandle) -> Any:
-    async with httpx2.AsyncClient(base_url=server.base_url, timeout=30) as client:
+    async with seen.async_client(server.base_url, timeout=30) as client:
         yield World(client, server)
 
 

@@ -15,6 +15,7 @@ from tests.service.http.analytics.test_connection import provider as provider  #
 from tests.service.http.analytics.test_connection import running as running  # noqa: PLC0414
 from tests.service.http.analytics.test_connection import server as server  # noqa: PLC0414
 from tests.service.http.analytics.test_connection import world as world  # noqa: PLC0414
+from tests.support import seen
 from tests.support.api import World, ok
 from tests.support.connecting import connect
 from tests.support.onboarding import Onboarding, onboard
@@ -40,7 +41,7 @@ def second(
 
 @pytest_asyncio.fixture
 async def elsewhere(second: ServerHandle) -> AsyncIterator[World]:
-    async with httpx2.AsyncClient(base_url=second.base_url, timeout=30) as client:
+    async with seen.async_client(second.base_url, timeout=30) as client:
         yield World(client, second)
 
 
@@ -117,7 +118,7 @@ async def test_the_claim_of_a_dead_process_runs_out(
     doomed.start()
     try:
         provider.fail = {"/oauth/token/": holding(arrived, leave, goes_on=False)}
-        async with httpx2.AsyncClient(base_url=doomed.base_url, timeout=30) as client:
+        async with seen.async_client(doomed.base_url, timeout=30) as client:
             lost = asyncio.create_task(read(onb, World(client, doomed)))
             assert await asyncio.to_thread(arrived.wait, 10)
             doomed.kill()

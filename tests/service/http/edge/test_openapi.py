@@ -286,6 +286,7 @@ BYTES = {
         "application/octet-stream",
     ),
     "upload_chunks": "multipart/form-data",
+    "answer_provider_page": "application/x-www-form-urlencoded",
 }
 """Bodies that are files, or of a foreign protocol."""
 

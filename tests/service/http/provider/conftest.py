@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 
-import httpx2
 import pytest
 import pytest_asyncio
 
 from tests.service.http.provider.scene import Provided
+from tests.support import seen
 from tests.support.api import World
 from tests.support.cluster import TestCluster
 from tests.support.provider.api import FakeApi, running_api
@@ -39,7 +39,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, cluster: TestCluster, runni
 
 @pytest_asyncio.fixture
 async def world(server: ServerHandle) -> AsyncIterator[World]:
-    async with httpx2.AsyncClient(base_url=server.base_url, timeout=60) as client:
+    async with seen.async_client(server.base_url, timeout=60) as client:
         yield World(client, server)
 
 

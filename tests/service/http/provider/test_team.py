@@ -11,6 +11,7 @@ import pytest
 
 from tests.service.http.projects.test_project import add_member, fence
 from tests.service.http.provider.scene import Provided
+from tests.support import seen
 from tests.support.api import World, ok, refused
 from tests.support.provider.api import FakeApi
 from tests.support.provider.document import Asked
@@ -93,7 +94,7 @@ async def test_two_processes_at_once_make_one_team(provided: Provided, second: S
 
     provided.api.fail[("POST", "/projects/")] = slowly
     path = f"{provided.path}/provider/provision"
-    async with httpx2.AsyncClient(base_url=second.base_url, timeout=60) as other:
+    async with seen.async_client(second.base_url, timeout=60) as other:
         headers = {"authorization": f"Bearer {provided.owner.secret}"}
         rivals = [
             asyncio.ensure_future(client.post(path, json={}, headers=headers))
@@ -180,7 +181,7 @@ async def test_a_killed_process_leaves_an_attempt_that_is_taken_over(
 
     provided.api.fail[("POST", "/projects/")] = create_and_hang
     headers = {"authorization": f"Bearer {provided.owner.secret}"}
-    async with httpx2.AsyncClient(base_url=victim.base_url, timeout=60) as client:
+    async with seen.async_client(victim.base_url, timeout=60) as client:
         asked = asyncio.ensure_future(client.post(f"{provided.path}/provider/provision", json={}, headers=headers))
         await created.wait()
         await asyncio.to_thread(victim.kill)
@@ -245,7 +246,7 @@ async def test_no_token_but_a_public_one_is_taken(provided: Provided, token: str
 async def test_without_credentials_of_the_operator(provided: Provided, bare: ServerHandle) -> None:
     """Blocked at once, recorded once; a team that another server made is shown all the same."""
     path, headers = f"{provided.path}/provider/provision", {"authorization": f"Bearer {provided.owner.secret}"}
-    async with httpx2.AsyncClient(base_url=bare.base_url, timeout=60) as client:
+    async with seen.async_client(bare.base_url, timeout=60) as client:
         for _ in range(3):
             refused(await client.post(path, json={}, headers=headers), 503, "provider_provisioning_blocked")
         assert await provided.events() == ["provider.provisioning_blocked.v1"]
