@@ -2,7 +2,8 @@
 
 A mark is a revision of the stream, a position in the log or an epoch second. Revisions, positions and times rise
 together along a stream, so a mark parts its events into those that had happened and those that had not. A second
-counts whole: what is asked within it may still be joined by what happens before its end.
+counts whole: what is asked within it may still be joined by what happens before its end. An event committed during the
+read is not shown.
 """
 
 from __future__ import annotations
@@ -39,18 +40,22 @@ _END = {
     "p": "(select size from log_state where (%s::text, %s::text) is not null)",
     "t": f"(select {NOW_SECONDS} where (%s::text, %s::text) is not null)",
 }
+_NEXT = "coalesce((select h.revision from stream_heads h where h.project_id = %s and h.stream_id = %s), 0) + 1"
 BOUND = {
     unit: (
-        f"select {_END[unit]}, (select min(e.revision) from events e "  # noqa: S608 - constants
-        f"where e.project_id = %s and e.stream_id = %s and {_AFTER[unit]})"
+        f"select {_END[unit]}, least((select min(e.revision) from events e "  # noqa: S608 - constants
+        f"where e.project_id = %s and e.stream_id = %s and {_AFTER[unit]}), {_NEXT})"
     )
     for unit in _AFTER
 }
-"""Where a stream ends by a unit, and its first event after a mark; parameters as `bounds` lays them out."""
+"""Where a stream ends by a unit, and the first revision after a mark. Parameters as `bounds` lays them out.
+
+Without an event after the mark it is the next revision: one may commit before the read of the events.
+"""
 _READ = (
     "select e.revision, e.topic, e.payload::text, floor(extract(epoch from e.recorded_at))::bigint, "
     "e.actor_kind || ':' || e.actor_id from events e where e.project_id = %s and e.stream_id = %s "
-    "and e.revision > %s and e.revision < coalesce(%s, 9223372036854775807) order by e.revision limit %s"
+    "and e.revision > %s and e.revision < %s order by e.revision limit %s"
 )
 
 
@@ -93,7 +98,8 @@ LATEST = 253_402_300_799
 
 def bounds(mark: Mark, project_id: str, stream_id: str) -> tuple[Any, ...]:
     """The parameters of BOUND."""
-    return project_id, stream_id, project_id, stream_id, min(mark.at, LATEST) if mark.unit == "t" else mark.at
+    at = min(mark.at, LATEST) if mark.unit == "t" else mark.at
+    return project_id, stream_id, project_id, stream_id, at, project_id, stream_id
 
 
 def require_reached(mark: Mark, end: int | None) -> None:
@@ -108,7 +114,7 @@ def until(connection: psycopg.Connection[Any], mark: Mark, events: Sequence[Stor
     query = BOUND[mark.unit].encode()
     [[end, first_after]] = connection.execute(query, bounds(mark, first.project_id, first.stream_id)).fetchall()
     require_reached(mark, end)
-    return [event for event in events if first_after is None or event.revision < first_after]
+    return [event for event in events if event.revision < first_after]
 
 
 class Past:
@@ -126,8 +132,6 @@ class Past:
         projection, stream = self._owner(table, project_id, id)
         [[end, first_after]] = await self._store.fetch(BOUND[self._mark.unit], *bounds(self._mark, project_id, id))
         require_reached(self._mark, end)
-        if self._mark.unit == "r":
-            first_after = self._mark.at + 1  # There may be none yet, and one before the read.
         row, revision = None, 0
         while page := await self._store.fetch(_READ, project_id, id, revision, first_after, PAGE):
             events = decode_events([stored[1] for stored in page], [stored[2] for stored in page])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 import pytest
@@ -63,6 +63,45 @@ async def test_every_revision_position_and_second_is_shown_again(
     assert await rows_at(store, f"t:{now}") == await rows_now(store)
     for mark in ("r:0", "p:0", "t:0"):
         assert await rows_at(store, mark) == [None, None]
+
+
+class Overtaken:
+    """A store in which each stream gets an event between the look for the end of a mark and the read of its events."""
+
+    def __init__(self, store: EventStore, number: int) -> None:
+        self.registry = store.registry
+        self.committed = 0
+        self._store = store
+        self._number = number
+
+    async def fetch(self, query: str, *values: Any) -> list[Any]:
+        found = await self._store.fetch(query, *values)
+        if query in as_of.BOUND.values():
+            await self._store.execute(bump(self._number))
+            self.committed += 1
+        return found
+
+
+@pytest.mark.parametrize("unit", ["r", "p", "t"])
+@pytest.mark.parametrize("number", [1, 7], ids=["a stream", "a stream that begins"])
+async def test_what_commits_meanwhile_is_not_shown(store: EventStore, sql: Sql, unit: str, number: int) -> None:
+    for _ in range(3):
+        await store.execute(bump(1))
+    sequence_all(sql)
+    ends = {
+        "r": f"select coalesce(max(revision), 0) from stream_heads where stream_id = '{toy_stream(number).id}'",
+        "p": "select size from log_state",
+        "t": "select floor(extract(epoch from service_now()))::bigint",
+    }
+    [[end]] = sql.execute(ends[unit].encode()).fetchall()
+    if unit == "t":
+        sql.execute("select pg_sleep_until(to_timestamp(%s))", (end + 1,))
+    before = await rows_now(store, number)
+    overtaken = Overtaken(store, number)
+    past = Past(cast("EventStore", overtaken), Mark(cast("Any", unit), end))
+    assert [await past.get(table, "proj_a", toy_stream(number).id) for table in TABLES] == before
+    assert overtaken.committed == len(TABLES)
+    assert await rows_now(store, number) != before
 
 
 async def test_what_is_not_reached_is_not_guessed(store: EventStore, sql: Sql) -> None:
