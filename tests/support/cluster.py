@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psycopg
@@ -15,6 +17,7 @@ from service.embedded.attach import Attachment
 from service.embedded.layout import ADMIN, ROLE, Layout
 from service.eventstore.schema import migrations
 
+RECOVERY_SECONDS = 30.0
 POSTGRES_15 = Path("/usr/lib/postgresql/15/bin")
 _numbers = itertools.count(1)
 
@@ -46,6 +49,23 @@ class TestCluster:
             yield self.url(name)
         finally:
             self._admin.execute(f'drop database "{name}" with (force)')
+
+    def crash(self) -> None:
+        """Kill a session's process: the server ends every session, recovers, and is there again."""
+        victim = psycopg.connect(self.attachment.layout.admin_url, autocommit=True)
+        os.kill(victim.info.backend_pid, signal.SIGKILL)
+        give_up = time.monotonic() + RECOVERY_SECONDS
+        with suppress(psycopg.OperationalError):
+            while time.monotonic() < give_up:
+                self._admin.execute("select")
+                time.sleep(0.01)
+        victim.close()
+        self._admin.close()
+        while self._admin.closed:
+            with suppress(psycopg.OperationalError):
+                self._admin = psycopg.connect(self.attachment.layout.admin_url, autocommit=True)
+            assert time.monotonic() < give_up
+            time.sleep(0.05)
 
     def close(self) -> None:
         self._admin.close()

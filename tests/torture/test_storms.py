@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cluster import TestCluster
-from tests.torture import bounds, releases, schedules
+from tests.torture import bounds, deliveries, releases, schedules
 from tests.torture.runs import RUNS, SHORT, Theatre
 
 pytestmark = pytest.mark.slow
@@ -55,3 +55,8 @@ async def test_p14_a_civil_occurrence_has_one_receipt_whatever_dies(theatre: The
 async def test_p26_memory_is_bounded_and_only_what_is_pruned_grows_with_telemetry(theatre: Theatre):
     """Fewer documents than fill the caches; `make torture` writes several times what they have room for."""
     assert await bounds.p26(theatre, bounds.SHORT["P26"]) == []
+
+
+async def test_deliveries_arrive_once_and_in_order_whatever_dies(theatre: Theatre):
+    """Fewer of them, and without a crash of the database, which other tests share."""
+    assert await deliveries.webhooks(theatre, deliveries.SHORT["webhooks"]) == []

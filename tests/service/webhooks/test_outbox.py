@@ -150,6 +150,24 @@ async def test_a_failed_delivery_is_retried_on_schedule_and_exhausted(world: Wor
         one.verify(made["secret"])
 
 
+@pytest.mark.parametrize(("status", "seconds"), [(429, 3600), (503, 0)])
+async def test_the_schedule_is_fixed_whatever_the_receiver_asks_for(
+    world: World, shop, listener: Listener, status: int, seconds: int
+):
+    async def refuse(_: Any, writer: asyncio.StreamWriter) -> None:
+        writer.write(f"HTTP/1.1 {status} No\r\nretry-after: {seconds}\r\ncontent-length: 0\r\n\r\n".encode())
+        await writer.drain()
+
+    owner, project_id, dsn = shop
+    await register(owner, project_id, listener.url)
+    listener.answering = refuse
+    await log(dsn, "boom")
+    [[due]] = await settled(world, project_id, 1)
+    assert 2 < due <= 5.5
+    await listener.until_arrived(2)
+    assert 4.9 < listener.arrived[1].at - listener.arrived[0].at < 10
+
+
 async def settled(world: World, project_id: str, attempts: int) -> list[tuple[Any, ...]]:
     """Wait until so many attempts of the one delivery are noted; returns in how many seconds the next is due."""
     give_up = time.monotonic() + 10
