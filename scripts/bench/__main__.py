@@ -65,6 +65,11 @@ PARTS = {
     "unmangling": Part(
         lambda figures, world, asked: telemetry.measure_unmangling(figures, world, asked.seconds), "unmangling"
     ),
+    "webhooks": Part(
+        lambda figures, world, asked: processes.measure_deliveries(figures, world, asked.seconds),
+        "webhooks",
+        served=False,
+    ),
     "start": Part(lambda figures, *_: processes.measure_start(figures), served=False),
     "neighbours": Part(lambda figures, _, asked: processes.measure_neighbours(figures, asked.seconds), served=False),
 }

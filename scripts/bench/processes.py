@@ -14,6 +14,7 @@ from pathlib import Path
 from statistics import median, quantiles
 
 from scripts.bench.figures import Figures, console
+from scripts.bench.work import deliveries
 from scripts.load import worlds
 from service.embedded.layout import temporary_directory
 from tests.support.cluster import TestCluster
@@ -110,3 +111,16 @@ async def _attacked(cluster: TestCluster, directory: Path, marks: Marks) -> list
             verdicts.append(await built.attack(shape, idle, marks))
             console.print(f"  {verdicts[-1]}")
         return verdicts
+
+
+def measure_deliveries(figures: Figures, world: worlds.World, seconds: float) -> None:
+    """Deliver 200 events a second to 20 webhooks of 20 accounts from one worker."""
+    found = deliveries.measure(world, 2 * seconds)
+    middle, late = found.percentile(0.5), found.percentile(0.99)
+    console.print(
+        f"  deliveries: {found.arrived} of {found.due} arrived, {middle:.2f} s (p50), {late:.2f} s (p99), "
+        f"{1000 * found.busy / max(found.arrived, 1):.1f} ms of a processor each"
+    )
+    figures.add("deliveries from one worker", found.rate, "/s", yardstick=deliveries.A_SECOND, promised=0.95)
+    figures.add("deliveries that arrived", found.arrived, "", yardstick=found.due, promised=1)
+    figures.add("commit to receiver at 200/s, p99", late, "s", yardstick=1, promised=2, most=True)

@@ -179,11 +179,11 @@ class World(Service):
         migrations.migrate(self.database_url)
 
     @contextmanager
-    def api(self, *arguments: str, test_clock: bool = False) -> Iterator[None]:
+    def api(self, *arguments: str, test_clock: bool = False, **settings: str) -> Iterator[None]:
         """Run one API process (with the echo route), and a worker with the sequencer beside it.
 
-        `arguments` are those of the API process. `test_clock` lets `advance` move the time of this database, which
-        cannot be taken back.
+        `arguments` are those of the API process, `settings` further ones of the environment. `test_clock` lets
+        `advance` move the time of this database, which cannot be taken back.
         """
         self.port = free_port()
         secret = {name: secrets.token_hex(32) for name in ("SERVICE_ENCRYPTION_KEY", "SERVICE_SIGNING_KEY")}
@@ -193,6 +193,7 @@ class World(Service):
             SERVICE_DATABASE_URL=self.database_url,
             SERVICE_INTERNAL_TOKEN=self.internal_token,
             **secret,
+            **settings,
             **({"SERVICE_TEST_CLOCK": "1", "SERVICE_TEST_TOKEN": self.test_token} if test_clock else {}),
         )
         api = subprocess.Popen(
