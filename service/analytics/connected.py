@@ -238,7 +238,8 @@ class ConnectedAnalytics:
             return unread(error)
         values = asked_of(probe, earliest)
         table, newest = await asyncio.gather(
-            self._query(NEWEST, values, NewestTable), self._query(_NEWEST, {"earliest": earliest}, _Total)
+            self._query(NEWEST, values, NewestTable, first=True),
+            self._query(_NEWEST, {"earliest": earliest}, _Total, first=True),
         )
         if isinstance(table, ReadFailed):
             return table

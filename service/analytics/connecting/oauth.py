@@ -110,7 +110,7 @@ class ProviderOAuth:
             return failure("unconfigured")
         fields["client_id"] = client_id
         authority = self.registration.authority(host)
-        secret = self._settings.provider_client_secret
+        secret = self.registration.client_secret
         if secret is not None and self._client.is_configured_host(authority):
             fields["client_secret"] = secret
         return await self._client.post(authority, path, form(**fields), account=account, max_bytes=MAX_BYTES)

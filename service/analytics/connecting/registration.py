@@ -26,6 +26,7 @@ class Registration:
     def __init__(self, settings: Settings) -> None:
         self._base_url = settings.base_url.rstrip("/")
         self._given = settings.provider_client_id
+        self.client_secret = settings.provider_client_secret if self._given is not None else None
         self._regions = {"us": settings.provider_us_url, "eu": settings.provider_eu_url}
         self._shared = settings.provider_oauth_url
         self.document_url = self._base_url + DOCUMENT_PATH if is_public(self._base_url) else None

@@ -10,7 +10,6 @@ from html import escape
 from http import HTTPStatus
 from typing import NamedTuple
 
-from service.analytics.connecting.registration import CALLBACK_PATH
 from service.analytics.returning import ALLOW, Compare, Ending
 from service.http.edge.answer.page import frame
 
@@ -19,7 +18,7 @@ TITLE = "Connect your analytics provider"
 _QUESTION = """<p>You have granted read access. The tool that asked for it has shown you a code. Is it this one?</p>
 <p><code class="code">{code}</code></p>
 <p>If you did not start this yourself, or the codes differ, refuse. Nobody can read anything then.</p>
-<form method="post" action="{action}" autocomplete="off">
+<form method="post" action="callback" autocomplete="off">
 <input type="hidden" name="state" value="{state}">
 <input type="hidden" name="token" value="{token}">
 <p><button name="decision" value="{allow}">The codes are equal: connect</button>
@@ -63,7 +62,6 @@ def render(shown: Compare | Ending) -> tuple[int, bytes]:
         return end.status, frame(TITLE, f"<p>{escape(end.text)}</p>\n")
     content = _QUESTION.format(
         code=escape(shown.user_code),
-        action=CALLBACK_PATH,
         state=escape(shown.state),
         token=escape(shown.token),
         allow=ALLOW,

@@ -14,6 +14,7 @@ from service.analytics.connecting.http import ProviderClient, Throttled
 from service.analytics.connecting.oauth import ProviderOAuth, Tokens
 from service.analytics.connecting.sealed import ConnectionSecrets
 from service.analytics.tokens import TokenKeeper
+from service.auth.sealing import seal
 from service.egress.guard import Guard
 from service.settings import load_settings
 from statemachines.kernel.readings import ReadFailed
@@ -81,6 +82,20 @@ async def test_a_live_token_is_told_without_a_refresh(sql, store):
     oauth = SlowOAuth()
     keep(sql, oauth, secrets(1))
     assert await TokenKeeper(store, oauth).access(ROW) == "access-1"
+
+
+async def test_tokens_of_the_release_before_still_open(sql, store):
+    """Theirs came from a device grant, and are refreshed like any other."""
+    oauth = SlowOAuth(fresh(2))
+    oauth.leave.set()
+    former = '{"device_code":null,"access_token":"access-0","refresh_token":"refresh-0","expires_at":%d}'
+    keeper = TokenKeeper(store, oauth)
+    for row, (lifetime, told) in enumerate([(3600, "access-0"), (0, "access-2")]):
+        sealed = seal(bytes(32), "provider-grant", f"{PROJECT}/{ROW.id}", former % (time.time() + lifetime))
+        sql.execute("delete from provider_grants")
+        sql.execute("insert into provider_grants values (%s, %s, %s, %s)", (PROJECT, ROW.id, row, sealed))
+        assert await keeper.access(ROW) == told
+    assert oauth.asked == ["refresh-0"]
 
 
 @pytest.mark.parametrize(("lifetime", "rejected"), [(59, None), (3600, "access-1")])

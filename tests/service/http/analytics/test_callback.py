@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
+import threading
 from collections import Counter
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -17,11 +18,12 @@ from tests.service.http.analytics.test_connection import provider as provider  #
 from tests.service.http.analytics.test_connection import running as running  # noqa: PLC0414
 from tests.service.http.analytics.test_connection import server as server  # noqa: PLC0414
 from tests.service.http.analytics.test_connection import world as world  # noqa: PLC0414
+from tests.support import seen
 from tests.support.api import World, at_once, refused
 from tests.support.connecting import CALLBACK, form_of, grant, poll, press, sent_back, start, visit
 from tests.support.onboarding import onboard
 from tests.support.provider import FakeProvider
-from tests.support.server import ENCRYPTION_KEY
+from tests.support.server import ENCRYPTION_KEY, ServerHandle
 
 FORM = "application/x-www-form-urlencoded"
 
@@ -159,28 +161,23 @@ async def test_expiry_races_with_the_answer(world: World, provider: FakeProvider
 
 
 async def test_an_exchange_that_never_ended_expires(world: World, provider: FakeProvider) -> None:
-    """A process that died between the exchange and its record leaves a sign-in that ends within a minute (G-164)."""
+    """After a minute without an outcome the sign-in is over. A grant that comes later is given back (G-164)."""
     onb = await onboard(world)
     started = await start(onb)
-    page = visit(sent_back(started))
-    entered, leave = asyncio.Event(), asyncio.Event()
-    loop = asyncio.get_running_loop()
+    form = {**form_of(visit(sent_back(started))), "decision": "allow"}
+    arrived, leave = threading.Event(), threading.Event()
 
     def hold(handler: Any) -> None:
-        loop.call_soon_threadsafe(entered.set)
-        asyncio.run_coroutine_threadsafe(leave.wait(), loop).result(30)
+        arrived.set()
+        leave.wait(30)
         handler.reply(200, b'{"access_token": "pha_late", "refresh_token": "phr_late"}')
 
     provider.fail = {"/oauth/token/": hold}
-    form = {**form_of(page), "decision": "allow"}
     answering = asyncio.create_task(answered(world, form))
     try:
-        await entered.wait()
-        assert (await poll(onb, started))["status"] == "pending"
+        assert await asyncio.to_thread(arrived.wait, 10)
         assert (await answered(world, form)).status_code == 410, "nobody exchanges the code beside the first"
-        await world.wait(59)
-        assert (await poll(onb, started))["status"] == "pending"
-        await world.wait(1)
+        await world.wait(60)
         assert (await poll(onb, started))["status"] == "expired"
     finally:
         leave.set()
@@ -189,6 +186,48 @@ async def test_an_exchange_that_never_ended_expires(world: World, provider: Fake
     assert (await poll(onb, started))["status"] == "expired"
     [[sealed]] = await world.sql("select sealed from provider_grants where id = %s", started["connection_id"])
     assert sealed is None
+
+
+async def test_a_process_that_dies_during_the_exchange(
+    world: World, server: ServerHandle, provider: FakeProvider, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The beginning is recorded before the request, so nobody exchanges the code again, and the human starts anew."""
+    onb = await onboard(world)
+    started = await start(onb)
+    form = {**form_of(visit(sent_back(started))), "decision": "allow"}
+    arrived, leave = threading.Event(), threading.Event()
+
+    def hold(_: Any) -> None:
+        arrived.set()
+        leave.wait(30)
+
+    doomed = ServerHandle(tmp_path_factory.mktemp("doomed"), database_url=server.database_url, env=provider.env)
+    doomed.start()
+    try:
+        provider.fail = {"/oauth/token/": hold}
+        async with seen.async_client(doomed.base_url, timeout=30) as client:
+            lost = asyncio.create_task(client.post(CALLBACK, data=form))
+            assert await asyncio.to_thread(arrived.wait, 10)
+            doomed.kill()
+            with pytest.raises(httpx2.HTTPError):
+                await lost
+    finally:
+        provider.fail = {}
+        leave.set()
+        doomed.stop()
+    assert (await poll(onb, started))["status"] == "pending"
+    assert (await answered(world, form)).status_code == 410
+    await world.wait(60)
+    assert (await poll(onb, started))["status"] == "expired"
+    assert await count(world, started) == [
+        "connection_started",
+        "connection_returned",
+        "connection_exchange_started",
+        "connection_expired",
+    ]
+    started = await start(onb)
+    grant(started)
+    assert (await poll(onb, started))["status"] == "connected"
 
 
 async def test_a_sign_in_of_the_former_flow_expires(world: World, provider: FakeProvider) -> None:

@@ -28,7 +28,8 @@ def server(
 ) -> Iterator[ServerHandle]:
     """A server behind a public address, without a client of the operator."""
     env = {name: value for name, value in running.env.items() if name != "SERVICE_PROVIDER_CLIENT_ID"}
-    with running_server(tmp_path_factory.mktemp("public"), cluster, env | {"SERVICE_BASE_URL": PUBLIC}) as handle:
+    env |= {"SERVICE_BASE_URL": PUBLIC, "SERVICE_PROVIDER_CLIENT_SECRET": "of another client"}
+    with running_server(tmp_path_factory.mktemp("public"), cluster, env) as handle:
         yield handle
 
 
