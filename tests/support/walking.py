@@ -69,7 +69,7 @@ class Walker:
         A GET must answer; a write says that its body or its fence is missing, before it does anything.
         """
         method, template = operation.split(" ")
-        path = template.replace("{project_id}", self.project_id).replace("{language}", "javascript")
+        path = template.replace("{project_id}", self.project_id).replace("{language}", "node")
         path = path.replace("{id}", CASE).replace("{blueprint_id}", "event-count")
         if "{case_id}" in path:
             [newest, *_] = await self.cases()
@@ -144,6 +144,17 @@ class Walker:
             state = self.begun["state"]
         await self.onboarding.exercise(self.begun)
         return state
+
+    async def _verify_install(self) -> None:
+        plan_sha256 = ok(await self.reader.get(f"{self.path}/signal-map"))["plan_sha256"]
+        files = [{"file": "src/pay.py", "anchor": "payments.add(payment)"}]
+        report = {"plan_sha256": plan_sha256, "source_snapshot": snapshot_body("d" * 40, "e" * 64), "files": files}
+        answer = await self.reader.call("PUT", f"{self.path}/implementation-report", report)
+        assert answer.status_code in ACCEPTED, answer.text
+        await self.send("/v1/analytics/", {"event": "anything", "distinct_id": "u"})
+        await self.send("/v1/logs/", {"level": "error", "message": "No."})
+        await self.send("/v1/deploys/", {"version": "1.0.0", "environment": "production"})
+        assert ok(await self.reader.post(f"{self.path}/install/verify"))["ok"]
 
     async def _close_readiness_gaps(self) -> None:
         signal_map = ok(await self.reader.get(f"{self.path}/signal-map"))

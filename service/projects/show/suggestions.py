@@ -99,6 +99,22 @@ STEPS = (
         lambda progress: progress.arrived.unfinished,
     ),
     SuggestionRule(
+        "verify_install",
+        "Verify the install",
+        "The signal map was saved without onboarding, and its install is not verified. Report the implementation, run "
+        "the product, deploy it, and verify.",
+        "Report how the signal map of project {project_id} is implemented, run and deploy the product, then verify the "
+        "install until no gate fails.",
+        (
+            "PUT /v1/projects/{project_id}/implementation-report",
+            "GET /v1/projects/{project_id}/verify-report",
+            "POST /v1/projects/{project_id}/install/verify",
+        ),
+        1800,
+        (),
+        lambda progress: progress.mapped and not progress.arrived.onboarding and not progress.state.install_verified,
+    ),
+    SuggestionRule(
         "close_readiness_gaps",
         "Close the readiness gaps",
         "Some events or properties of the signal map have not been observed. Instrument them, or wait for real data.",

@@ -27,6 +27,7 @@ from tests.support.api import World, ok
 from tests.support.cluster import TestCluster
 from tests.support.ending import held_at_the_fence
 from tests.support.payments import KEY, SECRET, FakePayments, notification, running_payments, signature, subscription
+from tests.support.plans import plan_body
 from tests.support.provider import FakeProvider, running_provider
 from tests.support.server import ServerHandle, running_server
 from tests.support.walking import Walker
@@ -160,6 +161,23 @@ async def test_gaps_are_closed_before_the_proof(bare: World) -> None:
     assert "close_readiness_gaps" not in left
     assert "finish_onboarding" in left
     assert (await follow(at))[:2] == ["record_deploys", "finish_onboarding"]
+
+
+async def test_a_map_without_onboarding_leads_to_a_verified_install(bare: World) -> None:
+    """R-INST-08, R-INST-12: the install first, then its gaps; a question can be asked only after both."""
+    at = await begin(bare)
+    ok(await at.reader.call("PUT", f"{at.path}/signal-map", plan_body()), 201)
+    assert "start_onboarding" not in await at.named()
+    await at.take("verify_install")
+    left = await at.named()
+    assert "verify_install" not in left
+    assert "ask_a_question" not in left
+    await at.take("close_readiness_gaps")
+    left = await at.named()
+    assert "close_readiness_gaps" not in left
+    assert "ask_a_question" in left
+    member = await look(at)
+    assert "verify_install" not in await member.named()
 
 
 async def test_an_equipped_installation_names_what_only_it_can_do(equipped: World, provider: FakeProvider) -> None:
