@@ -17,6 +17,7 @@ from tests.support.tenants.tour import Tenant
 OPEN = (
     "/",
     "/v1/errors",
+    "/v1/install/contract",
     "/v1/openapi.json?index=true",
     "/health/live",
     "/health/ready",

@@ -28,15 +28,18 @@ def install(tenant: Tenant) -> None:
     path, dsn = f"/v1/projects/{project['id']}", project["dsn"]
     wish = {"project_id": project["id"], "business_question": "Who pays?"}
     tenant.call("POST", "/v1/install/plan", wish, owner)
-    plan_sha256 = tenant.call("PUT", f"{path}/signal-map", plan_body(), owner)["plan_sha256"]
+    for _ in range(2):
+        plan_sha256 = tenant.call("PUT", f"{path}/signal-map", plan_body(), owner)["plan_sha256"]
     files = [{"file": "src/pay.py", "anchor": "payments.add(payment)"}]
     report = {"plan_sha256": plan_sha256, "source_snapshot": snapshot_body(), "files": files}
-    tenant.call("PUT", f"{path}/implementation-report", report, owner)
+    for _ in range(2):
+        tenant.call("PUT", f"{path}/implementation-report", report, owner)
     tenant.call("POST", "/v1/analytics/", {"event": "order_paid", "distinct_id": f"{tenant.name}-payer"}, dsn)
     tenant.call("POST", "/v1/logs/", {"level": "error", "message": "The bank said no."}, dsn)
     tenant.call("POST", "/v1/deploys/", {"version": "1", "environment": "production"}, dsn)
     assert tenant.call("POST", f"{path}/install/verify", {}, owner)["ok"]
-    tenant.call("GET", f"{path}/verify-report", None, owner)
+    for read in ("verify-report", "answer-contracts", "setup"):
+        tenant.call("GET", f"{path}/{read}", None, owner)
     defect = {"kind": "bug", "fingerprint": "tour-of-a-tenant", "title": f"Of {tenant.name}"}
     for _ in range(2):
         tenant.call("POST", "/v1/feedback", defect | {"project_id": project["id"]}, owner)
