@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +18,7 @@ import yaml
 
 from service.http.discovery.facts import Described, operations
 from tests.support.guides import Block, Shell, anchors, blocks, links, open_shell
+from tests.support.loop.http_scene import HttpScene, open_scene
 from tests.support.server import ServerFactory, ServerHandle
 
 
@@ -80,7 +86,7 @@ def install(client: httpx2.Client, root: dict[str, Any], shell: Shell, guide: st
     assert "source_verified" in follow(shell, parts["read-the-result"])
     rest = names[names.index("read-the-result") + 1 :]
     told = "".join(follow(shell, parts[name]) for name in rest)
-    assert ("verified" in told) == ("the-older-install-flow" in rest)
+    assert re.search(r"^True$\n^verified$", told, re.MULTILINE)  # of the older flow
 
 
 def ask(shell: Shell, client: httpx2.Client, guide: str) -> None:
@@ -100,6 +106,138 @@ def automate(shell: Shell, guide: str) -> None:
     verdict = json.loads(shell.type("cat verdict.json"))
     assert (verdict["status"], verdict["verification"]["outcome"]) == ("succeeded", "no_recurrence")
     assert shell.type("python3 runner.py").strip() == ""
+
+
+DYING = """
+import os, runpy, sys, urllib.request
+send, left, end = urllib.request.urlopen, int(sys.argv[1]), sys.argv[2]
+
+def dying(request, **how):
+    global left
+    answer = send(request, **how)
+    left -= 1
+    consumes = request.full_url.endswith("/consume")
+    if consumes and end == "consume" or left <= 0 and not consumes:
+        os._exit(9)
+    return answer
+
+urllib.request.urlopen = dying
+runpy.run_path("runner.py", run_name="__main__")
+"""
+"""Runs the guide's runner, whose process ends right after an answer came, before it knows of it."""
+
+LOSING = """
+import runpy, time, urllib.error, urllib.request
+send, lost = urllib.request.urlopen, set()
+
+def losing(request, **how):
+    answer = send(request, **how)
+    sent = (request.method, request.full_url, request.data)
+    if sent not in lost:
+        lost.add(sent)
+        raise urllib.error.URLError("the answer is lost")
+    return answer
+
+urllib.request.urlopen, time.sleep = losing, lambda _: None
+runpy.run_path("runner.py", run_name="__main__")
+"""
+"""Runs the guide's runner, which loses the first answer to each of its requests."""
+
+
+@contextmanager
+def offered(server: ServerHandle, folder: Path) -> Iterator[tuple[HttpScene, dict[str, str]]]:
+    """A receipt for the guide's runner, which is saved in a folder; yields the scene and the runner's environment."""
+    with open_scene(server) as scene:
+        scene.prepare()
+        scene.error(2)
+        scene.issue()
+        with server.client() as client:
+            found = blocks(client.get("/v1/docs/automation").text)
+        [program] = [block.text for block in found if block.file == "runner.py"]
+        (folder / "runner.py").write_text(program)
+        told = {
+            "SERVICE_URL": server.base_url,
+            "SERVICE_RUNNER_API_KEY": scene.world.secrets["heal"],
+            "PROJECT": scene.world.project_id,
+        }
+        yield scene, {**os.environ, **told}
+
+
+def start(folder: Path, env: dict[str, str], program: str, *words: str) -> int:
+    """Start the runner once, as a scheduler does; returns its exit code."""
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words], cwd=folder, env=env, capture_output=True, text=True, check=False
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.returncode
+
+
+def decide(scene: HttpScene) -> None:
+    """Approve what waits for a person."""
+    listed = scene.must(scene.call("GET", f"{scene.project}/automation-approvals?status=pending", who="owner"))
+    for asked in listed["approvals"]:
+        path = f"/v1/automation-approvals/{asked['approval_id']}/decide"
+        scene.must(scene.post(path, {"decision": "approve"}, who="owner"))
+
+
+def the_run(scene: HttpScene) -> dict[str, Any]:
+    """The one run that there is."""
+    listed = scene.must(scene.call("GET", f"{scene.project}/automation-runs", who="owner"))
+    [run] = listed["runs"]
+    found: dict[str, Any] = run
+    return found
+
+
+def test_a_runner_that_dies_again_and_again_ends_its_one_run(
+    server_factory: ServerFactory, database_url: str, tmp_path: Path
+) -> None:
+    """The first start dies after its first answer, the second after its second. Nothing is done twice (R-AUT-29)."""
+    server = server_factory.prepare(database_url=database_url)
+    server.start()
+    with offered(server, tmp_path) as (scene, env):
+        codes = []
+        while not codes or codes[-1] != 0 or the_run(scene)["status"] is None:
+            codes.append(start(tmp_path, env, DYING, str(len(codes) + 1), ""))
+            decide(scene)
+            assert len(codes) < 40
+        run = the_run(scene)
+        assert codes.count(9) > 4
+        assert run["charges"]["turns"] == 4
+        assert len(run["approvals"]) == len(run["grants"]) == 1
+        assert (run["status"], len(list(tmp_path.glob("*.pull.json")))) == ("draft_pr_opened", 1)
+
+
+def test_a_runner_that_dies_at_the_consume_hands_over_to_a_person(
+    server_factory: ServerFactory, database_url: str, tmp_path: Path
+) -> None:
+    """Nobody knows whether it called the code host. The next start finds nothing there and opens nothing (R-AUT-32)."""
+    server = server_factory.prepare(database_url=database_url)
+    server.start()
+    with offered(server, tmp_path) as (scene, env):
+        assert start(tmp_path, env, DYING, "1000", "consume") == 0
+        decide(scene)
+        assert start(tmp_path, env, DYING, "1000", "consume") == 9
+        assert start(tmp_path, env, DYING, "1000", "consume") == 0
+        run = the_run(scene)
+        assert (run["status"], run["reason"]) == ("escalated", "The grant was consumed, and there is no pull request.")
+        assert list(tmp_path.glob("*.pull.json")) == []
+
+
+def test_a_runner_that_loses_every_first_answer_does_nothing_twice(
+    server_factory: ServerFactory, database_url: str, tmp_path: Path
+) -> None:
+    """It sends each request again with its key. That of the consume authorizes no call, so it escalates (R-AUT-32)."""
+    server = server_factory.prepare(database_url=database_url)
+    server.start()
+    with offered(server, tmp_path) as (scene, env):
+        for _ in range(3):
+            assert start(tmp_path, env, LOSING) == 0
+            decide(scene)
+        run = the_run(scene)
+        assert run["charges"]["turns"] == 4
+        assert len(run["approvals"]) == len(run["grants"]) == 1
+        assert run["grants"][0]["status"] in {"consumed", "unresolved"}
+        assert (run["status"], list(tmp_path.glob("*.pull.json"))) == ("escalated", [])
 
 
 def texts_of(client: httpx2.Client, server: ServerHandle) -> dict[str, str]:
