@@ -21,6 +21,7 @@ ROOMS = ("service", "statemachines", "projections", "schemas")
 PAGES = [
     *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")),
     *(page for part in ("tutorial", "how-to", "explanation") for page in sorted((ROOT / "docs" / part).glob("*.md"))),
+    *sorted((ROOT / "service" / "discovery" / "texts").rglob("*.*")),
 ]
 WORST = re.compile(
     r"nobody's word|whether anybody|as may (?:run )?at once|has to be done|(?:has|have) to be at (?:least|most)"

@@ -305,11 +305,10 @@ def test_every_anchor_is_a_heading(discovered: dict[str, str]) -> None:
 
 @pytest.mark.shares_server
 def test_discovery_holds_no_secret(discovered: dict[str, str]) -> None:
-    """Nothing of the form of a credential, and no value of a secret setting."""
+    """Nothing of the form of a credential, but for the examples of the schema, which call themselves so."""
+    form = r"service_(?:sk|dsn|ci|runner)_[0-9A-Za-z]{20,}|agp_[0-9A-Za-z_-]{32}|whsec_[0-9A-Za-z]{10,}"
     for path, text in discovered.items():
-        assert not re.search(
-            r"service_(sk|dsn|ci|runner)_[0-9A-Za-z]{20,}|agp_[0-9A-Za-z_-]{32}|whsec_[0-9A-Za-z]{10,}", text
-        ), path
+        assert [found for found in re.findall(form, text) if "Example0Example0" not in found] == [], path
 
 
 @pytest.mark.shares_server

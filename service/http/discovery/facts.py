@@ -110,11 +110,6 @@ def bound() -> Sequence[Bound]:
     return bind(all_endpoints())
 
 
-def is_built(*ids: str) -> bool:
-    """Whether all of these operations are built. Raises KeyError for an unknown id."""
-    return all(operations()[one].built for one in ids)
-
-
 def groups() -> Mapping[str, list[Described]]:
     """The built operations of the documented groups, by group."""
     found: dict[str, list[Described]] = {}
@@ -189,7 +184,6 @@ def facts(at: Installation) -> dict[str, Any]:
         "at": at,
         "base": at.base_url,
         "op": operations().__getitem__,
-        "is_built": is_built,
         "groups": groups(),
         "flows": FLOWS,
         "limits": LIMITS,
