@@ -56,7 +56,8 @@ $(CLIENTS)/.installed: requirements/clients.txt tests/clients/package.json tests
 	cd $(CLIENTS) && npm ci --no-fund --no-audit --ignore-scripts
 	@touch $@
 
-foreign: setup $(CLICKHOUSE)/.installed $(REDBOT)/.installed  ## compare cases with Sentry's, answers with ClickHouse's; lint caching
+foreign: setup $(CLICKHOUSE)/.installed $(REDBOT)/.installed $(CLIENTS)/.installed  ## compare cases with Sentry's, answers with ClickHouse's; lint caching; run all snippets
+	.ci/toolchains
 	$(BIN)/pytest -m foreign -s tests/foreign
 
 # ClickHouse in process, 830 MB unpacked, which is asked what the blueprints are; it runs in an environment of its own.

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.cluster import TestCluster
 from tests.support.rounds import wait_until
 from tests.support.snippets.browser import Page, showing
-from tests.support.snippets.runs import Behind, serving
+from tests.support.snippets.runs import Behind
 
 pytestmark = [pytest.mark.clients, pytest.mark.foreign]
 
@@ -20,12 +19,6 @@ SECONDS = 60
 MESSAGE = "RangeError: Checkout failed: the card was declined"
 EVENT = {"checkout_completed": 1}
 LOGS, ANALYTICS = "/v1/logs/", "/v1/analytics/"
-
-
-@pytest.fixture(scope="module")
-def behind(tmp_path_factory: pytest.TempPathFactory, cluster: TestCluster) -> Iterator[Behind]:
-    with serving(tmp_path_factory.mktemp("browser"), cluster) as found:
-        yield found
 
 
 @pytest.fixture

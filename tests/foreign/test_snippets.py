@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from schemas.discovery.sdk import LANGUAGES
-from tests.support.cluster import TestCluster
-from tests.support.snippets.programs import TOOLCHAINS
-from tests.support.snippets.runs import Behind, Manner, Ran, running, serving
+from tests.support.accounts import checked, create_credential
+from tests.support.snippets.programs import TOOLCHAINS, run
+from tests.support.snippets.runs import Behind, Manner, Ran, running
 
 IN_CI = ("node", "python", "php", "ruby", "curl")
 MESSAGE = "Checkout failed: the card was declined"
 EVENT = {"checkout_completed": 1}
+AUTHOR = ("-c", "user.name=CI", "-c", "user.email=ci@example.com")
 LOGS, ANALYTICS = "/v1/logs/", "/v1/analytics/"
 QUICK: tuple[Manner, ...] = ("taken", "refused once", "refused always", "not trusted", "without a DSN")
 SLOW: tuple[Manner, ...] = ("unanswered",)
@@ -48,12 +50,6 @@ def marked(language: str) -> Any:
 
 
 every_language = pytest.mark.parametrize("language", [marked(language) for language in TOOLCHAINS])
-
-
-@pytest.fixture(scope="module")
-def behind(tmp_path_factory: pytest.TempPathFactory, cluster: TestCluster) -> Iterator[Behind]:
-    with serving(tmp_path_factory.mktemp("snippets"), cluster) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")
@@ -143,6 +139,26 @@ def test_an_unanswered_program_ends(behind: Behind, runs: Runs, language: str) -
     assert ran.posts[0].status == 0
     assert len(ran.posts) <= 6
     assert 5 <= ran.seconds < 50
+
+
+@pytest.mark.foreign
+@pytest.mark.clients
+def test_ci_records_a_deploy(behind: Behind, tmp_path: Path) -> None:
+    """The file for CI records a trusted deploy of the commit, and once when it runs again."""
+    project = behind.project()
+    with behind.server.client() as client:
+        secret = create_credential(client, behind.key, project["id"])["credential"]
+    [file] = behind.snippet("python")["files"]
+    (tmp_path / file["path"]).write_text(file["contents"], encoding="utf-8")
+    run(tmp_path, "git", "init", "--quiet")
+    run(tmp_path, "git", *AUTHOR, "commit", "--quiet", "--allow-empty", "--message", "Release")
+    told = {"SERVICE_CI_API_KEY": secret, "CURL_CA_BUNDLE": str(behind.front.ca)}
+    for _ in range(2):
+        assert '"accepted":true' in run(tmp_path, "sh", file["path"], "1.4.0", **told)
+    with behind.server.client(behind.key) as client:
+        [deploy] = checked(client.get(f"/v1/projects/{project['id']}/deploys"))["deploys"]
+    assert (deploy["version"], deploy["environment"], deploy["trusted"]) == ("1.4.0", "production", True)
+    assert deploy["sha"] == run(tmp_path, "git", "rev-parse", "HEAD").strip()
 
 
 @pytest.mark.foreign

@@ -47,7 +47,7 @@ def _snippet(base_url: str, language: Language) -> SdkSnippet:
         snippet=_text(base_url, language),
         files=[_page(base_url) if in_browser else _deploying(base_url)],
         env_vars=[DSN_IN_BROWSER] if in_browser else [DSN_ON_SERVER, CI_KEY],
-        docs_url=f"{base_url}/v1/openapi.json?tag=ingest",
+        docs_url=f"{base_url}/install.md",
         notes=[saved, *facts.notes] if in_browser else [saved, *facts.notes, _CI_NOTE],
         next_action=(
             "Set SERVICE_DSN to the project's DSN and run the snippet. Then list the project's cases and event names: "

@@ -96,7 +96,7 @@ TOOLCHAINS: Mapping[str, Toolchain] = {
     "php": Toolchain(
         "ServiceReports.php",
         ("php", "ServiceReports.php"),
-        (Needed("php", "php-cli and php-curl"),),
+        (Needed("php", "php-cli, with php-curl"),),
         trusting={"PHP_INI_SCAN_DIR": ":{folder}/ini"},
         prepare=_php,
     ),
@@ -145,6 +145,10 @@ TOOLCHAINS: Mapping[str, Toolchain] = {
     ),
 }
 """Every language but the browser, which has a page instead of a program."""
+NOT_AS_READERS: Mapping[str, str] = {
+    "dotnet": "Debian, PyPI and npm have no SDK of .NET 6 or later; Mono compiles and runs it.",
+}
+"""Languages that are run by something else than the title of their snippet names."""
 
 
 def needed(program: str, package: str) -> str:
