@@ -9,6 +9,8 @@ from schemas.discovery.sdk import Language, SdkPackage, SdkVariable
 
 DSN_ON_SERVER = SdkVariable("SERVICE_DSN", secret=True, where="server")
 DSN_IN_BROWSER = SdkVariable("SERVICE_DSN", secret=False, where="browser")
+MARKER_ON_SERVER = SdkVariable("SERVICE_ONBOARDING_PROOF", secret=True, where="server")
+MARKER_IN_CI = SdkVariable("SERVICE_ONBOARDING_PROOF", secret=True, where="ci")
 CI_KEY = SdkVariable("SERVICE_CI_API_KEY", secret=True, where="ci")
 
 _BACKGROUND = (
@@ -20,7 +22,15 @@ _RETRIES = (
     "sends a report at most three times, then drops it without an error."
 )
 _EXIT = "At its end, the program waits at most 10 seconds for reports."
+_MARKER = (
+    "While a proof of the onboarding is open, set SERVICE_ONBOARDING_PROOF to its runtime marker, and each report has "
+    "it. Unset it afterwards."
+)
 _NO_VARIABLE = "Without SERVICE_DSN the snippet reports nothing."
+_MARKER_IN_PAGE = (
+    "While a proof of the onboarding is open, set the session storage item service_onboarding_proof to its runtime "
+    "marker, and each report has it. Never put it into the bundle."
+)
 _PUBLIC = (
     "The DSN is public in a browser: anybody can send reports with it, and read nothing. Put no other credential of "
     "this service into a page."
@@ -33,7 +43,7 @@ _WITHIN_SCRIPT = (
     "After a 429 or a 503 the snippet waits for the seconds in Retry-After, and sends the report again. It sends a "
     "report at most three times, and spends at most 15 seconds on all reports of a request."
 )
-_USUAL = (_BACKGROUND, _RETRIES, _EXIT, _NO_VARIABLE)
+_USUAL = (_BACKGROUND, _RETRIES, _EXIT, _NO_VARIABLE, _MARKER)
 
 
 class LanguageFacts(NamedTuple):
@@ -50,7 +60,7 @@ FACTS: Mapping[Language, LanguageFacts] = {
     "node": LanguageFacts(
         "Node.js 18 and later, with fetch",
         "service-reports.mjs",
-        (_BACKGROUND, _RETRIES, "Call flush() before process.exit(), or reports are lost.", _NO_VARIABLE),
+        (_BACKGROUND, _RETRIES, "Call flush() before process.exit(), or reports are lost.", _NO_VARIABLE, _MARKER),
     ),
     "browser": LanguageFacts(
         "Browsers, with fetch and sendBeacon",
@@ -61,6 +71,7 @@ FACTS: Mapping[Language, LanguageFacts] = {
             _RETRIES,
             "A page that is closed hands reports that have not been sent to sendBeacon.",
             "Without window.SERVICE_DSN the snippet reports nothing.",
+            _MARKER_IN_PAGE,
         ),
     ),
     "python": LanguageFacts("Python 3.8 and later, with urllib", "service_reports.py", _USUAL),
@@ -68,7 +79,7 @@ FACTS: Mapping[Language, LanguageFacts] = {
     "go": LanguageFacts(
         "Go 1.19 and later, with net/http",
         "main.go",
-        (_BACKGROUND, _RETRIES, "Call Flush before the program ends, or reports are lost.", _NO_VARIABLE),
+        (_BACKGROUND, _RETRIES, "Call Flush before the program ends, or reports are lost.", _NO_VARIABLE, _MARKER),
     ),
     "php": LanguageFacts(
         "PHP 8.0 and later, with ext-curl",
@@ -77,6 +88,7 @@ FACTS: Mapping[Language, LanguageFacts] = {
             _AFTER_SCRIPT,
             _WITHIN_SCRIPT,
             _NO_VARIABLE,
+            _MARKER,
         ),
         SdkPackage("composer", "ext-curl"),
         "composer require ext-curl",
@@ -91,6 +103,7 @@ FACTS: Mapping[Language, LanguageFacts] = {
             _RETRIES,
             "Call flush before the program ends, or reports are lost.",
             _NO_VARIABLE,
+            _MARKER,
         ),
         SdkPackage("cargo", "ureq"),
         "cargo add ureq@2 --features native-certs && cargo add serde_json@1",
@@ -104,6 +117,7 @@ FACTS: Mapping[Language, LanguageFacts] = {
             "In an application, put ServiceReports into the supervision tree and leave out the lines after the module.",
             "Call ServiceReports.flush before a script ends, or reports are lost.",
             _NO_VARIABLE,
+            _MARKER,
         ),
     ),
     "curl": LanguageFacts(
@@ -113,6 +127,7 @@ FACTS: Mapping[Language, LanguageFacts] = {
             "A report is sent in the foreground. A request takes at most 5 seconds, two retries at most 30 more.",
             "curl waits for the seconds in Retry-After before each retry. The script goes on when a report is lost.",
             _NO_VARIABLE,
+            _MARKER,
         ),
     ),
 }

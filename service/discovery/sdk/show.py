@@ -8,7 +8,7 @@ from importlib import resources
 import msgspec
 
 from schemas.discovery.sdk import LANGUAGES, Language, SdkFile, SdkSnippet
-from service.discovery.sdk.facts import CI_KEY, DSN_IN_BROWSER, DSN_ON_SERVER, FACTS
+from service.discovery.sdk.facts import CI_KEY, DSN_IN_BROWSER, DSN_ON_SERVER, FACTS, MARKER_IN_CI, MARKER_ON_SERVER
 from statemachines.kernel.machine import Rejection
 
 ADDRESS = "{base_url}"
@@ -46,7 +46,7 @@ def _snippet(base_url: str, language: Language) -> SdkSnippet:
         install_command=facts.install_command,
         snippet=_text(base_url, language),
         files=[_page(base_url) if in_browser else _deploying(base_url)],
-        env_vars=[DSN_IN_BROWSER] if in_browser else [DSN_ON_SERVER, CI_KEY],
+        env_vars=[DSN_IN_BROWSER] if in_browser else [DSN_ON_SERVER, MARKER_ON_SERVER, CI_KEY, MARKER_IN_CI],
         docs_url=f"{base_url}/install.md",
         notes=[saved, *facts.notes] if in_browser else [saved, *facts.notes, _CI_NOTE],
         next_action=(

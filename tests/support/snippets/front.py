@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 import trustme
@@ -24,13 +24,14 @@ REFUSAL = {"error": {"code": "rate_limited", "message": "Too many requests.", "r
 
 
 class Post(NamedTuple):
-    """A report as it came: its path without the query, its key, the status of its answer (0: none), and when."""
+    """A report as it came: path without the query, key, sender, status of its answer (0: none), time, and JSON."""
 
     path: str
     key: str | None
     agent: str
     status: int
     at: float
+    body: Any
 
 
 class Answer(NamedTuple):
@@ -87,14 +88,14 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
         dsn = self._dsn()
         if dsn in self.front.silent:
-            self._note(dsn, 0)
+            self._note(dsn, 0, body)
             self.front.over.wait()
             return
         if self.front.refuses(dsn):
             answer = Answer(429, self._refusal_headers(dsn), json.dumps(REFUSAL).encode())
         else:
             answer = self._answer_behind(body)
-        self._note(dsn, answer.status)
+        self._note(dsn, answer.status, body)
         self._answer(answer)
 
     def do_OPTIONS(self) -> None:
@@ -111,11 +112,11 @@ class _Handler(BaseHTTPRequestHandler):
         presented = self.headers.get("x-service-dsn") or self.headers.get("authorization", "")[len("Bearer ") :]
         return presented or parse_qs(urlsplit(self.path).query).get("dsn", [""])[0]
 
-    def _note(self, dsn: str, status: int) -> None:
+    def _note(self, dsn: str, status: int, body: bytes) -> None:
         """Keep a POST, before its sender has the answer: a program that has ended has all of its own here."""
         key, agent = self.headers.get("idempotency-key"), self.headers.get("user-agent", "")
         with self.front.lock:
-            post = Post(urlsplit(self.path).path, key, agent, status, time.monotonic())
+            post = Post(urlsplit(self.path).path, key, agent, status, time.monotonic(), json.loads(body))
             self.front.posts[dsn].append(post)
 
     def _refusal_headers(self, dsn: str) -> dict[str, str]:

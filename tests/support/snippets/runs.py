@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -16,10 +16,12 @@ from tests.support.server import ServerHandle, running_server
 from tests.support.snippets.front import Front, Post, fronting
 from tests.support.snippets.programs import lay_out, run, trusting
 
-Manner = Literal["taken", "refused once", "refused always", "not trusted", "without a DSN", "unanswered"]
+Manner = Literal["taken", "marked", "refused once", "refused always", "not trusted", "without a DSN", "unanswered"]
 SECONDS = 60
 """At most, from the start of a program to its end, on a busy machine."""
-SIDE_BY_SIDE = 6
+SIDE_BY_SIDE = 4
+MARKER = "marker-of-a-proof"
+"""The runtime marker of a program in the manner of that name."""
 
 
 class Behind(NamedTuple):
@@ -80,6 +82,7 @@ def running(
     """Compile and run the program of each language in each manner; one future for each."""
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
         laid_out = {language: pool.submit(_lay_out, behind, folder / language, language) for language in languages}
+        wait(laid_out.values())  # a program gives its requests five seconds: no compiler takes them away
         yield {
             (language, manner): pool.submit(_run, behind, folder / language, laid_out[language], manner)
             for language in languages
@@ -96,13 +99,15 @@ def _run(behind: Behind, folder: Path, laid_out: Future[Any], manner: Manner) ->
     toolchain = laid_out.result()
     project = behind.project()
     dsn = project["dsn"]
+    variables = {} if manner == "not trusted" else trusting(toolchain, folder, behind.front.ca)
     if manner == "refused once":
         behind.front.refuse(dsn, 1)
+    elif manner == "marked":
+        variables["SERVICE_ONBOARDING_PROOF"] = MARKER
     elif manner == "refused always":
         behind.front.refuse(dsn)
     elif manner == "unanswered":
         behind.front.silent.add(dsn)
-    variables = {} if manner == "not trusted" else trusting(toolchain, folder, behind.front.ca)
     began = time.monotonic()
     said = run(
         folder, *toolchain.run, seconds=SECONDS, SERVICE_DSN="" if manner == "without a DSN" else dsn, **variables
