@@ -1,4 +1,4 @@
-"""What a read of one object takes that can also be shown as it was."""
+"""Parameter of reads of one object that is also shown as it was."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wire contract of many records in one body: what became of each of them (G-143)."""
+"""Wire contract of many records in one body: the result of each (G-143)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ItemId = Annotated[str, Meta(min_length=1, max_length=MAX_ITEM_ID, pattern="^[!-
 
 
 class ItemName(msgspec.Struct, frozen=True):
-    """The part of an item that names it: its repeats within 24 hours are one with it. Without one it has no repeats."""
+    """The name of an item: its repeats within 24 hours are one with it. Without one it has no repeats."""
 
     id: ItemId | None = None
 

@@ -1,4 +1,4 @@
-"""What an error code settles: its status, whether a repeat may succeed, and the texts that it is sent with (G-006)."""
+"""An error code with its status, its texts, and whether a repeat may succeed (G-006)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class ErrorText(msgspec.Struct, frozen=True):
-    """A message and the next action that goes with it."""
+    """A message and its next action."""
 
     message: str
     next_action: str
@@ -25,7 +25,7 @@ class ErrorCode(NamedTuple):
 
     @property
     def texts(self) -> tuple[ErrorText, ...]:
-        """Every text that is listed, the default first."""
+        """Every listed text, the default first."""
         return (ErrorText(self.message, self.next_action), *self.others)
 
 

@@ -48,7 +48,7 @@ class ClosedErrorEnvelope(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
 
 
 class InvalidField(msgspec.Struct, frozen=True):
-    """One member that is present and invalid: its path, and what is expected there."""
+    """One present and invalid member: its path, and the expected value."""
 
     field: str
     reason: str

@@ -23,7 +23,7 @@ from tests.support import refusals
 Json = dict[str, Any]
 
 METHODS = ("get", "put", "post", "patch", "delete")
-OUTSIDE = {TEST_CLOCK_PATH}
+OUTSIDE = {TEST_CLOCK_PATH, *ALIASES.values()}
 """Paths that the document leaves out."""
 
 

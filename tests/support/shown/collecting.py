@@ -40,6 +40,8 @@ REPEATED = {
     "authorize_auto_merge",
     "authorize_draft_pr",
     "create_claim",
+    "put_implementation_report",
+    "put_signal_map",
     "record_pr_proof",
     "record_report",
     "request_automation_approval",

@@ -9,37 +9,47 @@ from typing import Any
 import httpx2
 
 from scripts.load import worlds
+from service.http.edge.declare.operations import ANYONE
+from service.http.edge.routes import built_endpoints
 from tests.support import accounts
+from tests.support.connecting import CALLBACK, form_of, sent_back
 from tests.support.payments import notification, signature, subscription
 from tests.support.server import ServerHandle
+from tests.support.shown.plain import HOST
 from tests.support.tenants.tour import Tenant
 
-OPEN = (
-    "/",
-    "/v1/errors",
-    "/v1/install/contract",
-    "/v1/openapi.json?index=true",
-    "/health/live",
-    "/health/ready",
-    "/metrics",
-    "/device?user_code=WDJB-MJHT",
-    "/v1/automation-playbooks",
-    "/v1/automation-playbooks/error-to-draft-pr",
-    "/v1/onboarding/source-snapshot.mjs",
-)
+ASKED = ("/v1/openapi.json?index=true", "/device?user_code=WDJB-MJHT", "/v1/install/sdk/python")
+"""Reads for everybody whose answer depends on the question."""
+NOT_BY_THEMSELVES = {CALLBACK, "/v1/openapi.json"}
+"""Reads for everybody that make a poor example, or none, without a question."""
 CSV = {"accept": "text/csv"}
 
 
 def finish(tenant: Tenant, server: ServerHandle) -> None:
     """Send a valid request to each operation that the tour leaves out, and end what it has made."""
-    for path in OPEN:
-        assert tenant.client.get(path).is_success, path
+    read_all(tenant)
     stand_in(tenant, server)
     export(tenant)
     read_tables(tenant)
+    connect(tenant)
     report_payment(tenant)
     plan_twice(tenant)
     end(tenant)
+
+
+def read_all(tenant: Tenant) -> None:
+    """Read all that is for everybody, in each of its media types."""
+    for adapter in tenant.call("GET", "/adapters", None, None)["adapters"]:
+        assert tenant.client.get(f"/adapters/{adapter['file']}").is_success
+    tenant.call("GET", "/v1/automation-playbooks/error-to-draft-pr", None, None)
+    for path in ASKED:
+        assert tenant.client.get(path).is_success, path
+    for operation in (endpoint.operation for endpoint in built_endpoints()):
+        if operation.method == "GET" and operation.principals == ANYONE and operation.path not in NOT_BY_THEMSELVES:
+            for media in (operation.content_type, *operation.also_answers):
+                if "{" not in operation.path:
+                    answer = tenant.client.get(operation.path, headers={"accept": media.partition(";")[0]})
+                    assert answer.is_success, f"{operation.path}: {answer.status_code} {answer.text}"
 
 
 def stand_in(tenant: Tenant, server: ServerHandle) -> None:
@@ -72,6 +82,17 @@ def read_tables(tenant: Tenant) -> None:
     for door, body in (("query-blueprints/top-events/run", {}), ("analytics/query", query)):
         headers = accounts.bearer(owner) | CSV
         assert tenant.client.post(f"{path}/{door}", json=body, headers=headers).is_success
+
+
+def connect(tenant: Tenant) -> None:
+    """Connect an analytics provider, as the person's browser does."""
+    project = tenant.create_project("connected")
+    started = tenant.call("POST", "/v1/auth/provider", {"project_id": project["id"]}, tenant.owner_key)
+    page = tenant.client.get(sent_back(started).removeprefix(HOST))
+    assert page.is_success, page.text
+    assert tenant.client.post(CALLBACK, data=form_of(page) | {"decision": "allow"}).is_success
+    poll = {"connection_id": started["connection_id"]}
+    tenant.call("POST", "/v1/auth/provider/poll", poll, tenant.owner_key)
 
 
 def report_payment(tenant: Tenant) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import httpx2
 
@@ -13,6 +14,7 @@ from tests.support.provider import running_provider
 from tests.support.server import ServerHandle
 from tests.support.shown.collecting import Camera, Seen, successes
 from tests.support.shown.epilogue import finish
+from tests.support.shown.plain import HOST
 from tests.support.tenants.tour import Tenant, take_tour
 
 
@@ -22,6 +24,10 @@ class Walker(Tenant):
     def __init__(self, server: ServerHandle, camera: Camera) -> None:
         super().__init__(server, camera, "alex")
         self._camera = camera
+
+    def read_client(self) -> Any:
+        """Read the document of our OAuth client, as a provider does."""
+        return self.call("GET", "/.well-known/oauth-client", None, None)
 
     def advance(self, seconds: int) -> None:
         answers = [json.loads(response.content) for request, response in self._camera.seen if _is_deploy(request)]
@@ -39,12 +45,11 @@ def walk(cluster: TestCluster, directory: Path) -> list[Seen]:
     """Take the tour and its epilogue; returns every exchange that succeeded, made plain."""
     with running_provider() as provider, running_payments() as payments, cluster.database() as url:
         env = {
-            "SERVICE_PROVIDER_CLIENT_ID": provider.client_id,
-            "SERVICE_PROVIDER_US_URL": provider.url,
+            **{name: value for name, value in provider.env.items() if name != "SERVICE_PROVIDER_CLIENT_ID"},
+            "SERVICE_BASE_URL": HOST,  # so that our own document is the client id
             "SERVICE_PAYMENT_API_KEY": KEY,
             "SERVICE_PAYMENT_WEBHOOK_SECRET": SECRET,
             "SERVICE_PAYMENT_API_BASE": payments.url,
-            "NO_PROXY": "127.0.0.1",
         }
         server = ServerHandle(directory, database_url=url, env=env)
         camera = Camera()
@@ -52,6 +57,7 @@ def walk(cluster: TestCluster, directory: Path) -> list[Seen]:
             server.start()
             with Walker(server, camera) as tenant:
                 take_tour(tenant)
+                provider.documents[f"{HOST}/.well-known/oauth-client"] = tenant.read_client()
                 finish(tenant, server)
                 secrets = frozenset(tenant.secrets.values())
         finally:

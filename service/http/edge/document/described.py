@@ -23,7 +23,7 @@ Json = dict[str, Any]
 EXTENSION_TAG = "extension"
 
 
-class Sources(NamedTuple):
+class DocumentSources(NamedTuple):
     """What an operation is described from: words, examples, each type's schema by its identity, and all components."""
 
     words: Words
@@ -37,7 +37,7 @@ def area_of(bound: Bound) -> str:
     return bound.handler.__module__.split(".")[2]
 
 
-def describe_operation(bound: Bound, sources: Sources) -> Json:
+def describe_operation(bound: Bound, sources: DocumentSources) -> Json:
     """Describe one operation whole, by references to the components."""
     operation = bound.operation
     codes = error_codes(bound)
@@ -79,14 +79,14 @@ def _description(operation: Operation, words: Words) -> str:
     return "\n\n".join([*words.paragraphs(operation.operation_id), " ".join(facts)])
 
 
-def _queries(operation: Operation, sources: Sources) -> dict[int, Json]:
+def _queries(operation: Operation, sources: DocumentSources) -> dict[int, Json]:
     """The published struct of the query by the identity of its type."""
     if operation.query is None:
         return {}
     return {id(operation.query): sources.components[_name_of(sources.schema_of[id(operation.query)])]}
 
 
-def _successes(operation: Operation, sources: Sources) -> Json:
+def _successes(operation: Operation, sources: DocumentSources) -> Json:
     answers: Json = {}
     for status, body in operation.responses.items():
         schema = None if body is None else sources.schema_of[id(body)]
@@ -97,7 +97,7 @@ def _successes(operation: Operation, sources: Sources) -> Json:
 
 
 def _name_of(schema: Json) -> str:
-    """The component that a schema refers to; "" when it is none."""
+    """The component of a reference, "" for any other schema."""
     return str(schema.get("$ref", "")).rpartition("/")[2]
 
 
@@ -144,8 +144,8 @@ def _batch() -> Json:
     }
 
 
-def _request_body(bound: Bound, sources: Sources) -> Json:
-    """The body as JSON; optional where an absent one, which equals `{}`, is acceptable (G-003)."""
+def _request_body(bound: Bound, sources: DocumentSources) -> Json:
+    """The body as JSON, optional where an empty object is acceptable (G-003)."""
     media_type = bound.operation.media_type
     if media_type != JSON:
         return {"required": True, "content": {media_type: {"schema": {"type": "string", "format": "binary"}}}}

@@ -30,15 +30,15 @@ class Examples:
         return iter(self._shown)
 
     def of(self, operation_id: str) -> dict[str, Any] | None:
-        """The examples of an operation; None when it has none."""
+        """The examples of an operation, None without any."""
         return self._shown.get(operation_id)
 
     def body(self, operation_id: str) -> dict[str, Any]:
-        """The member `example` of a body; nothing when there is none."""
+        """The member `example` of a body, empty without one."""
         shown = self._shown.get(operation_id, {})
         return {"example": shown["body"]} if "body" in shown else {}
 
     def answer(self, operation_id: str, status: str, media: str) -> dict[str, Any]:
-        """The member `example` of an answer; nothing when there is none."""
+        """The member `example` of an answer, empty without one."""
         shown = self._shown.get(operation_id, {}).get("answers", {}).get(status, {})
         return {"example": shown[media]} if media in shown else {}

@@ -18,7 +18,7 @@ from schemas.kernel.published import publish, publish_request
 from schemas.kernel.shape import ALTERNATIVES
 from service.auth.principals import PrincipalKind
 from service.http.edge.declare.bound import TEST_CLOCK_PATH, Bound
-from service.http.edge.document.described import Sources, area_of, describe_operation
+from service.http.edge.document.described import DocumentSources, area_of, describe_operation
 from service.http.edge.document.examples import Examples
 from service.http.edge.document.responses import HEADERS, error_responses, exports
 from service.http.edge.document.schema_filters import references, select
@@ -40,7 +40,7 @@ DESCRIPTION = (
 
 
 def build_document(endpoints: Iterable[Bound], base_url: str) -> Json:
-    """Generate the whole document in the order of the work; `base_url` is the one server."""
+    """Generate the whole document in the order of the work. `base_url` is the one server."""
     words = Words()
     shown = [bound for bound in endpoints if bound.operation.path not in HIDDEN_PATHS]
     shown.sort(key=lambda bound: words.place(bound.name, area_of(bound)))
@@ -48,7 +48,7 @@ def build_document(endpoints: Iterable[Bound], base_url: str) -> Json:
     made = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     schema_of = dict(zip(map(id, types), publish(list(made[0])), strict=True))
     components = _components(shown, schema_of, describe(words, publish(made[1])), words)
-    sources = Sources(words, Examples(), schema_of, components)
+    sources = DocumentSources(words, Examples(), schema_of, components)
     paths: dict[str, Json] = {}
     for bound in shown:
         operation = bound.operation

@@ -43,7 +43,7 @@ class Section(NamedTuple):
 
 
 def read_page(text: str) -> dict[str, Section]:
-    """Read a page: its sections by heading; "" is the area's own."""
+    """Read a page: its sections by heading. The area's own is ""."""
     sections = {"": Section([], {})}
     section, name = sections[""], ""
     after_blank = True
@@ -84,7 +84,7 @@ class Words:
         self._at = {heading: section for page in self.pages.values() for heading, section in page.items() if heading}
 
     def paragraphs(self, operation_id: str) -> list[str]:
-        """What is said of an operation; nothing when it has no section."""
+        """The paragraphs about an operation, none without a section."""
         return self._at[operation_id].paragraphs if operation_id in self._at else []
 
     def tag(self, name: str) -> str | None:
