@@ -89,7 +89,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, cluster: TestCluster) -> It
     """A server with an analytics provider on which no person ever decides, one that provisions, and payments."""
     with (
         running_provider() as provider,
-        running_api() as api,
+        running_api(stocked=True) as api,
         running_payments() as payments,
         cluster.database() as url,
     ):

@@ -131,6 +131,17 @@ class FakeProject:
             }
         )
 
+    def stock(self) -> None:
+        """Add one of everything."""
+        self.add_recording()
+        self.add_flag("new-cart", 50)
+        survey = self.add_survey("After the purchase", AT)
+        properties = {"$survey_id": survey, "$survey_response_q1": "Quick and easy."}
+        for number, event in enumerate(("survey shown", "survey sent")):
+            one = {"event": event, "distinct_id": "ann", "at": 1_795_168_800 + number, "properties": properties}
+            self.events.append({**one, "uuid": str(uuid5(NAMES, event))})
+        self.add_experiment("checkout", "running", start_date=AT)
+
 
 @dataclass
 class FakeApi:
@@ -141,6 +152,7 @@ class FakeApi:
     keys: set[str] = field(default_factory=lambda: {"phx_operators-own-key"})
     projects: dict[int, FakeProject] = field(default_factory=dict)
     fail: dict[tuple[str, str], Failure] = field(default_factory=dict)
+    stocked: bool = False  # whether a new project holds one of everything
     ignores_search: bool = False
     page_at_most: int = 100
     requests: list[Asked] = field(default_factory=list)
@@ -170,6 +182,8 @@ class FakeApi:
         number = next(self.numbers)
         project = FakeProject({"id": number, "name": name, "api_token": f"phc_public{number}token"})
         self.projects[number] = project
+        if self.stocked:
+            project.stock()
         return project
 
     def answer(self, asked: Asked) -> Reply:
@@ -314,9 +328,9 @@ def _recordings(project: FakeProject, query: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def running_api() -> Iterator[FakeApi]:
+def running_api(*, stocked: bool = False) -> Iterator[FakeApi]:
     """Run the interface on loopback for a block. At its end every request has to have fitted the document."""
-    api = FakeApi()
+    api = FakeApi(stocked=stocked)
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

@@ -11,6 +11,7 @@ import httpx2
 from tests.support.cluster import TestCluster
 from tests.support.payments import KEY, SECRET, running_payments
 from tests.support.provider import running_provider
+from tests.support.provider.api import running_api
 from tests.support.server import ServerHandle
 from tests.support.shown.collecting import Camera, Seen, successes
 from tests.support.shown.epilogue import finish
@@ -43,10 +44,16 @@ def _is_deploy(request: httpx2.Request) -> bool:
 
 def walk(cluster: TestCluster, directory: Path) -> list[Seen]:
     """Take the tour and its epilogue; returns every exchange that succeeded, made plain."""
-    with running_provider() as provider, running_payments() as payments, cluster.database() as url:
+    with (
+        running_provider() as provider,
+        running_api(stocked=True) as api,
+        running_payments() as payments,
+        cluster.database() as url,
+    ):
         env = {
             **{name: value for name, value in provider.env.items() if name != "SERVICE_PROVIDER_CLIENT_ID"},
             "SERVICE_BASE_URL": HOST,  # so that our own document is the client id
+            **api.env(),
             "SERVICE_PAYMENT_API_KEY": KEY,
             "SERVICE_PAYMENT_WEBHOOK_SECRET": SECRET,
             "SERVICE_PAYMENT_API_BASE": payments.url,

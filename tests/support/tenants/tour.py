@@ -130,8 +130,12 @@ def set_up_provider(tenant: Tenant) -> None:
     tenant.call("POST", f"{path}/provider/session-replay/configure", {"sample_rate": 0.5}, owner)
     status = tenant.call("GET", f"{path}/provider/session-replay/status", None, owner)
     assert status["status"] == "ready"
-    for name in ("session-recordings", "feature-flags", "surveys", "experiments"):
+    for name in ("session-recordings", "feature-flags", "experiments", "users/ann/summary"):
         tenant.call("GET", f"{path}/{name}", None, owner)
+    [survey] = tenant.call("GET", f"{path}/surveys", None, owner)["surveys"]
+    told = tenant.call("GET", f"{path}/surveys?survey_id={survey['id']}", None, owner)
+    assert len(told["responses"]) == 1
+    tenant.call("GET", "/v1/analytics/browser-config", None, project["dsn"])
 
 
 def publish(tenant: Tenant) -> None:
