@@ -47,6 +47,8 @@ from service.http.edge.body.gate import MAX_DEPTH, MAX_VALUES
 from service.http.edge.reading import MOST_STORED as MOST_KEPT
 from service.ingest.grouping.evidence import MAX_ENTRIES, MAX_ENTRY
 from service.process.sockets import MAX_CONNECTIONS
+from service.provider.exchanges import PER_ACCOUNT, PLACES
+from service.provider.operator import PROVISION_SECONDS
 from service.publications.kept import MOST_BYTES as MOST_PUBLIC_BYTES
 from service.settings import settings_table
 from service.webhooks.describing import catalogue
@@ -58,6 +60,7 @@ from statemachines.alerts.alert import ALERTS_LIMIT, EVERY_SECONDS
 from statemachines.kernel.canonical import MAX_INTEGER
 from statemachines.kernel.topics import EVENTS
 from statemachines.onboarding.questions import NEWEST_ROWS
+from statemachines.provider.team import DOUBT_SECONDS
 from statemachines.publications.publication import PUBLICATIONS_LIMIT
 from statemachines.webhooks.webhook import WEBHOOKS_LIMIT
 
@@ -92,6 +95,10 @@ LIMITS: Mapping[str, str] = {
     "Calls of one connection to its provider": f"{AT_ONCE} at once, {MOST_WAITING} waiting, in an API process",
     "Rest of a connection after a 429 or 5xx": (
         f"{FIRST_REST:.0f} to {LONGEST_REST:.0f} seconds, or the provider's Retry-After up to {LONGEST_TOLD:.0f}"
+    ),
+    "Lists of the provider": f"{PER_ACCOUNT} at once an account, {PLACES} an API process",
+    "Attempt to provision": (
+        f"{PROVISION_SECONDS:.0f} seconds; {DOUBT_SECONDS} until the next creation after one without an answer"
     ),
     "Query": f"{QUERY_SECONDS:.0f} seconds, {WAIT_SECONDS:.0f} of them for its turn; one at a time an account",
     "Window of a query": f"{LONGEST_DAYS} days",
