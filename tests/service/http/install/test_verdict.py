@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
+import psycopg
 import pytest
 import pytest_asyncio
 
+from service.eventstore.history.audit import check_projection
+from service.eventstore.history.rebuild import rebuild
 from service.ids import new_id
+from service.registry import read_models
 from statemachines.onboarding.questions import NEWEST_ROWS
 from tests.service.http.install.scene import GATES, Installed, codes, install, report_body
 from tests.service.http.projects.test_project import add_member
@@ -185,6 +190,23 @@ async def test_a_new_map_or_report_begins_a_new_success(installed: Installed) ->
     ok(await installed.report(report_body(other, tests=[])))
     assert await installed.state() == "implemented"
     assert (await read(installed, "verify-report"))["verified_at"] is None
+
+
+async def test_rebuilt_rows_are_the_live_ones(installed: Installed) -> None:
+    """And the state of the flow that follows from them."""
+    sha = (await installed.put_map())["plan_sha256"]
+    await installed.verify()
+    ok(await installed.report(report_body(sha)), 201)
+    await installed.exercise()
+    assert (await installed.verify())["ok"]
+    url = installed.world.server.database_url
+    query = "select row_to_json(i)::text from installs i order by project_id"
+    live = await installed.world.sql(query)
+    await asyncio.to_thread(rebuild, url, read_models()["installs"])
+    assert await installed.world.sql(query) == live
+    with psycopg.connect(url, autocommit=True) as connection:
+        assert list(check_projection(connection, read_models()["installs"])) == []
+    assert await installed.state() == "verified"
 
 
 async def test_verifies_at_once_record_one_verdict(installed: Installed) -> None:
