@@ -141,6 +141,19 @@ async def test_the_root_as_markdown_is_the_service_guide(api: httpx2.AsyncClient
     assert root.content == (await api.get("/service.md")).content
 
 
+async def test_the_root_points_to_the_guides(api: httpx2.AsyncClient) -> None:
+    """`docs` and `reference_docs` are the service guide, `automation_docs` that to automation (G-014, G-166)."""
+    root = (await api.get("/")).json()
+    told = {name: root[name] for name in ("docs", "reference_docs", "install_docs", "automation_docs", "skill")}
+    assert told == {
+        "docs": f"{BASE}/service.md",
+        "reference_docs": f"{BASE}/service.md",
+        "install_docs": f"{BASE}/install.md",
+        "automation_docs": f"{BASE}/v1/docs/automation",
+        "skill": f"{BASE}/skill/service/SKILL.md",
+    }
+
+
 async def test_the_list_for_language_models(api: httpx2.AsyncClient) -> None:
     """A title, a summary, and sections of links alone; every guide is among them (G-166)."""
     answer = await api.get("/llms.txt")
