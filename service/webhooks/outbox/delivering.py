@@ -2,8 +2,8 @@
 
 A look finds webhooks with something due, places are given in turn, and deliveries are taken with an epoch. A task of
 its own attempts each: it makes the body, fixes it by the statement with the look at the webhook under its row, and
-begins the call only then. The deliveries of a worker killed at any line are due again after LEASE_MS. An outcome
-counts by the latest epoch only.
+begins the call only then. Attempts that begin or end at the same time share a statement. The deliveries of a worker
+killed at any line are due again after LEASE_MS. An outcome counts by the latest epoch only.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from service.fairness.not_done import CommandNotDone
 from service.settings import Settings
 from service.webhooks.commands import stop
 from service.webhooks.outbox.composing import ToldEvent, compose
+from service.webhooks.outbox.noting import DeliveryNotes
 from service.webhooks.outbox.places import AttemptPlaces, DueWebhook
 from service.webhooks.sending import AttemptOutcome, Outgoing, open_target, scope_of, send
 from statemachines.kernel.machine import Rejection
@@ -129,6 +130,8 @@ class Deliverer:
         self._reach = reach_of_webhooks(allow_private=settings.webhook_allow_private)
         self._places = AttemptPlaces()
         self._facts = Facts(settings.database_url, "service-deliveries", connections=CONNECTIONS, durable=True)
+        self._begun = DeliveryNotes(self._facts, _BEGIN, ("body", "project_status"))
+        self._finished = DeliveryNotes(self._facts, _FINISH, ("state", "after_ms", "status", "error"))
         self._tasks: dict[str, asyncio.Task[None]] = {}  # by delivery
         self._ended = asyncio.Event()
         self._from = ("", "")  # the webhook behind which the next look begins
@@ -152,6 +155,7 @@ class Deliverer:
             for task in self._tasks.values():
                 task.cancel()
             await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+            await asyncio.gather(self._begun.stop(), self._finished.stop())
             await self._facts.stop()
 
     async def _rest(self) -> None:
@@ -225,7 +229,7 @@ class Deliverer:
                 await self._note(_DROP, delivery.claim)
                 return
         status = "fenced" if delivery.event == FENCED else "active"
-        begun = await self._note(_BEGIN, {**delivery.claim, "body": body.decode(), "project_status": status})
+        begun = await self._begun.note({**delivery.claim, "body": body.decode(), "project_status": status})
         if begun is None:
             await self._note(_GIVE_BACK, {**delivery.claim, "rest_ms": REST_MS})
             return
@@ -245,15 +249,14 @@ class Deliverer:
             await self._stop(delivery, "gone")  # before it is noted: a crash between has it answer 410 again
         step = len(SCHEDULE) if delivery.event == FENCED else delivery.step  # The purge waits for one attempt.
         state, after_ms = next_step(step, outcome, random.random())  # noqa: S311 - jitter
-        noted = await self._note(
-            _FINISH,
+        noted = await self._finished.note(
             {
                 **delivery.claim,
                 "state": state,
                 "after_ms": after_ms,
                 "status": outcome.status,
                 "error": outcome.error,
-            },
+            }
         )
         if noted is not None and noted[0] is not None and noted[0] >= FAILING_SECONDS:
             await self._stop(delivery, "failing")
@@ -265,11 +268,10 @@ class Deliverer:
         except Rejection as rejection:  # The project is gone, or on its way.
             log.info("webhook_not_stopped", webhook=delivery.webhook_id, cause=rejection.code)
 
-    async def _note(self, query: str, values: dict[str, Any]) -> tuple[Any, ...] | None:
-        """Run a statement in a transaction of its own, and return its row, if any."""
+    async def _note(self, query: str, values: dict[str, Any]) -> None:
+        """Run a statement for one delivery."""
         async with self._facts.connection() as connection:
-            cursor = await connection.execute(query.encode(), values)
-            return await cursor.fetchone() if cursor.description else None
+            await connection.execute(query.encode(), values)
 
 
 def _met(error: Exception) -> None:
