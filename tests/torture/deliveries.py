@@ -22,6 +22,7 @@ from standardwebhooks.webhooks import WebhookVerificationError
 
 from service.webhooks.catalogue import DOCUMENTED, TOPICS, name_of
 from service.webhooks.signing import delivery_id
+from tests.support import seen
 from tests.support.api import Api, ok
 from tests.support.listening import Arrived, Listener, respond
 from tests.torture.runs import Size, Theatre
@@ -179,7 +180,7 @@ async def live(st: Stage, shops: list[Shop], cases: int) -> None:
     """Open cases, close them, and have them come back, whatever dies meanwhile."""
     left = iter(range(cases))
     limits = httpx2.Limits(max_connections=CLIENTS)
-    async with httpx2.AsyncClient(base_url=st.base_url, timeout=TIMEOUT, limits=limits) as client:
+    async with seen.async_client(st.base_url, timeout=TIMEOUT, limits=limits) as client:
 
         async def take() -> None:
             for number in left:
