@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.rounds import wait_until
 from tests.support.snippets.browser import Page, showing
-from tests.support.snippets.runs import Behind
+from tests.support.snippets.runs import MARKER, Behind
 
 pytestmark = [pytest.mark.clients, pytest.mark.foreign]
 
@@ -55,6 +55,17 @@ def test_what_nobody_caught_is_reported(behind: Behind, project: dict[str, Any],
     page.order("reject")
     expected = ["SyntaxError: The answer is no JSON", "TypeError: The cart is empty"]
     wait_until(lambda: sorted(behind.arrived(project["id"])[0]) == expected, SECONDS)
+
+
+def test_a_marker_of_the_session_is_in_each_report(behind: Behind, project: dict[str, Any], page: Page) -> None:
+    """The error has it as a tag, the event as a property; the bundle does not hold it."""
+    page.order("mark")
+    page.order("try")
+    wait_until(lambda: len(posts(behind, project)) == 2, SECONDS)
+    error, event = (post.body for post in behind.front.posts[project["dsn"]])
+    assert error["tags"] == {"area": "checkout", "service_onboarding_proof": MARKER}
+    assert event["properties"] == {"plan": "pro", "service_onboarding_proof": MARKER}
+    assert MARKER not in page.served["/service-reports.js"][1]
 
 
 def test_a_refused_report_is_sent_again(behind: Behind, project: dict[str, Any], page: Page) -> None:

@@ -15,12 +15,13 @@ from typing import Any, Literal
 from tests.support.snippets.front import Front
 from tests.support.snippets.programs import needed
 
-Order = Literal["try", "throw", "reject", "leave"]
+Order = Literal["try", "mark", "throw", "reject", "leave"]
 CHROMIUM = "chromium-headless-shell"
 ORDERED_BY = """
 <script>
   const orders = {
     try: () => tryServiceReports(),
+    mark: () => sessionStorage.setItem("service_onboarding_proof", "marker-of-a-proof"),
     throw: () => setTimeout(() => { throw new TypeError("The cart is empty"); }),
     reject: () => void Promise.reject(new SyntaxError("The answer is no JSON")),
     leave: () => { location.href = "/away"; },
@@ -82,7 +83,8 @@ class _Handler(BaseHTTPRequestHandler):
 @contextmanager
 def showing(folder: Path, front: Front, answer: dict[str, Any], dsn: str) -> Iterator[Page]:
     """Show the page in a browser that trusts the front's certificate, until the block ends."""
-    program = shutil.which("chromium") or needed(CHROMIUM, CHROMIUM)
+    found = shutil.which(CHROMIUM) or shutil.which("chromium")
+    program = found or needed(CHROMIUM, CHROMIUM)
     page = Page(answer, dsn)
     thread = threading.Thread(target=page.server.serve_forever, daemon=True)
     thread.start()
