@@ -46,7 +46,7 @@ test: setup  ## run the tests (real PostgreSQL, real server processes)
 image: setup  ## carry out the Dockerfile's steps in an empty root, and start what they make
 	$(BIN)/pytest -m image tests/deploy
 
-clients: setup $(CLIENTS)/.installed  ## let three generators make clients, and try each on a real server
+clients: setup $(CLIENTS)/.installed  ## lint the schema document, let three generators make clients, and try each on a real server
 	$(BIN)/pytest -m clients
 
 $(CLIENTS)/.installed: requirements/clients.txt tests/clients/package.json tests/clients/package-lock.json

@@ -24,7 +24,9 @@ def publish(part: Any) -> Any:
 
 
 def _object(part: dict[str, Any]) -> dict[str, Any]:
-    """One object: patterns as RE2 reads them, plain prose, items for each array, and `true` as a constant that is sent.
+    """One object: patterns as RE2 reads them, plain prose, items for each array, and `true` as a constant.
+
+    An object of any members says so: a generator may take one that says nothing for an empty one.
 
     A default of null is dropped: it says no more than that the member is optional.
     """
@@ -35,6 +37,8 @@ def _object(part: dict[str, Any]) -> dict[str, Any]:
         part["description"] = _RULES.sub("", inspect.cleandoc(description))
     if part.get("type") == "array" and "prefixItems" not in part:
         part.setdefault("items", {})
+    if part.get("type") == "object" and "properties" not in part:
+        part.setdefault("additionalProperties", True)
     if "default" in part and part["default"] is None and _is_schema(part):
         del part["default"]
     properties = part.get("properties")

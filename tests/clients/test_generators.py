@@ -1,6 +1,7 @@
-"""Three generators make a client from the schema document, and each client carries out one path (R-DISC-13).
+"""Three generators make a client from the schema document, and each client carries out two paths (R-DISC-13).
 
-It signs in, makes a project, records an error, reads its case, makes a credential, and repeats what it made.
+One signs in, makes a project, records an error, reads its case, makes a credential, and repeats what it made. The other
+goes through onboarding and a whole self-healing run, to a verified repair.
 """
 
 from __future__ import annotations
@@ -56,14 +57,15 @@ def told(server: ServerHandle) -> dict[str, str]:
     return {
         "CLIENT_BASE_URL": server.base_url,
         "CLIENT_INTERNAL_TOKEN": server.internal_token,
+        "CLIENT_TEST_TOKEN": server.test_token,
         "CLIENT_SUBJECT": f"user-{secrets.token_hex(6)}",
     }
 
 
-def typescript(folder: Path, program: str) -> None:
-    """Lay out a folder for a TypeScript program, which has its generated code in `generated`."""
+def typescript(folder: Path, *programs: str) -> None:
+    """Lay out a folder for TypeScript programs, which have their generated code in `generated`."""
     (folder / "node_modules").symlink_to(MODULES)
-    for name in (f"src/{program}.ts", "src/given.ts", "tsconfig.json"):
+    for name in (*(f"src/{program}.ts" for program in programs), "src/given.ts", "src/story.json", "tsconfig.json"):
         shutil.copy(HERE / name, folder)
 
 
@@ -77,21 +79,25 @@ def test_openapi_python_client(server: ServerHandle, document: Path, tmp_path: P
         *("--meta", "none", "--output-path", "generated", "--fail-on-warning"),
     )
     assert "warning" not in said.lower(), said
-    shutil.copy(HERE / "src" / "openapi_python_client.py", tmp_path / "program.py")
-    run(tmp_path, SCRIPTS / "python", "program.py", **told(server))
+    for name in ("openapi_python_client.py", "openapi_python_repair.py", "story.json"):
+        shutil.copy(HERE / "src" / name, tmp_path)
+    run(tmp_path, SCRIPTS / "python", "openapi_python_client.py", **told(server))
+    run(tmp_path, SCRIPTS / "python", "openapi_python_repair.py", **told(server))
 
 
 def test_openapi_typescript_with_openapi_fetch(server: ServerHandle, document: Path, tmp_path: Path) -> None:
     """With the generator's own defaults; the program and all generated types pass the strict compiler."""
-    typescript(tmp_path, "openapi_fetch")
+    typescript(tmp_path, "openapi_fetch", "openapi_fetch_repair")
     run(tmp_path, MODULES / ".bin" / "openapi-typescript", document, "--output", "generated/schema.ts")
     run(tmp_path, MODULES / ".bin" / "tsc", "--project", ".")
     run(tmp_path, "node", "built/openapi_fetch.js", **told(server))
+    run(tmp_path, "node", "built/openapi_fetch_repair.js", **told(server))
 
 
 def test_hey_api(server: ServerHandle, document: Path, tmp_path: Path) -> None:
     """With the generator's own defaults; the program and all generated code pass the strict compiler."""
-    typescript(tmp_path, "hey_api")
+    typescript(tmp_path, "hey_api", "hey_api_repair")
     run(tmp_path, MODULES / ".bin" / "openapi-ts", "--input", document, "--output", "generated/hey")
     run(tmp_path, MODULES / ".bin" / "tsc", "--project", ".")
     run(tmp_path, "node", "built/hey_api.js", **told(server))
+    run(tmp_path, "node", "built/hey_api_repair.js", **told(server))

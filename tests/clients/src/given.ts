@@ -20,3 +20,14 @@ export function must<T>(answer: { data?: T; error?: unknown }, what: string): T 
   if (answer.data === undefined) throw new Error(`${what}: ${JSON.stringify(answer.error)}`);
   return answer.data;
 }
+
+/** Move the clock of the test server, which is no part of the interface. */
+export async function advance(seconds: number): Promise<void> {
+  const headers = { authorization: `Bearer ${given("CLIENT_TEST_TOKEN")}`, "content-type": "application/json" };
+  const answer = await fetch(`${baseUrl}/v1/test-clock/advance`, {
+    method: "POST",
+    headers,
+    body: JSON.stringify({ seconds }),
+  });
+  check(answer.ok, "the clock moves");
+}

@@ -56,7 +56,13 @@ def build_document(endpoints: Iterable[Bound], base_url: str) -> Json:
     tags = dict.fromkeys(tag for item in paths.values() for one in item.values() for tag in one["tags"])
     document = {
         "openapi": OPENAPI_VERSION,
-        "info": {"title": TITLE, "version": SCHEMA_VERSION, "description": DESCRIPTION},
+        "info": {
+            "title": TITLE,
+            "version": SCHEMA_VERSION,
+            "description": DESCRIPTION,
+            "contact": {"name": "Operator of this installation", "url": base_url},
+            "license": {"name": "Apache License 2.0", "identifier": "Apache-2.0"},
+        },
         "servers": [{"url": base_url}],
         "tags": [{"name": tag, "description": words.tag(tag)} for tag in tags],
         "paths": paths,

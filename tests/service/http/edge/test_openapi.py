@@ -13,6 +13,7 @@ import pytest
 import pytest_asyncio
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
+from schemas.discovery.entry import FLOWS
 from schemas.kernel.errors import CATALOGUE
 from schemas.kernel.operations import documented_operations
 from service.http.cases.intake import posthog
@@ -365,10 +366,47 @@ def resolves(document: dict[str, Any], reference: str) -> bool:
 
 @pytest.mark.parametrize("name", OPERATIONS, ids=lambda name: f"{name[0]} {name[1]}")
 def test_one_operation_is_complete_by_itself(name: tuple[str, str]) -> None:
-    """The document of one operation is valid, and holds each component it refers to and no other."""
+    """The document of one operation holds each component it refers to and no other."""
     method, path = name
     document = select(DOCUMENT, path=path, method=method)
     assert [(p, m) for p, m, _ in operations(document)] == [(path, method.lower())]
+    assert_complete(document)
+
+
+FLOW_OF = {flow: {"flow": flow} for flow in FLOWS}
+TAG_OF = {tag["name"]: {"tag": tag["name"]} for tag in DOCUMENT["tags"]}
+
+
+@pytest.mark.parametrize("filters", [*FLOW_OF.values(), *TAG_OF.values()], ids=[*FLOW_OF, *TAG_OF])
+def test_a_flow_and_a_tag_are_complete_by_themselves(filters: dict[str, str]) -> None:
+    """Valid, with each component they refer to and no other, and in the order of the whole document."""
+    document = select(DOCUMENT, **filters)
+    assert [error.message for error in OpenAPIV31SpecValidator(document).iter_errors()] == []
+    assert_complete(document)
+    kept = [(path, method) for path, method, _ in operations(document)]
+    assert kept == [(path, method) for path, method, _ in operations(DOCUMENT) if (path, method) in set(kept)]
+
+
+def test_operations_come_in_the_order_of_the_work() -> None:
+    """Of two flows, the steps that everybody takes: each after the one that it needs."""
+    steps = {
+        "onboarding": [
+            *("create_project", "start_onboarding", "review_onboarding", "start_onboarding_proof", "verify_onboarding"),
+        ],
+        "automation": [
+            *("render_automation_playbook", "validate_automation_contract", "put_automation_contract"),
+            *("enable_automation_contract", "list_automation_trigger_receipts", "create_claim", "start_automation_run"),
+            *("record_automation_usage", "request_automation_approval", "decide_automation_approval"),
+            *("authorize_draft_pr", "consume_draft_pr", "record_pr_proof", "verify_automation_run"),
+        ],
+    }
+    for flow, wanted in steps.items():
+        names = [operation["operationId"] for _, _, operation in operations(select(DOCUMENT, flow=flow))]
+        assert [name for name in names if name in wanted] == wanted
+
+
+def assert_complete(document: dict[str, Any]) -> None:
+    """Fail on a reference that leads nowhere, and on a component that nothing refers to."""
     used = references(document)
     assert all(resolves(document, reference) for reference in used)
     held = {
