@@ -58,8 +58,8 @@ class DeliveryNotes:
             self._running = None
 
     async def _carry_out(self, some: Sequence[_Asked]) -> None:
-        columns = {name: [asked.values[name] for asked in some] for name in self._columns}
         try:
+            columns = {name: [asked.values[name] for asked in some] for name in self._columns}
             async with self._facts.connection() as connection:
                 rows = await (await connection.execute(self._query, columns)).fetchall()
         except Exception as error:  # noqa: BLE001 - each that waits hears of it
