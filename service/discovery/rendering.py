@@ -1,7 +1,7 @@
 """The texts of discovery: templates in `texts/`, filled in with facts (R-DISC-09, R-DISC-10).
 
 A template names no route, limit, code or variable by heart. It takes them from the facts it is given. A missing fact
-stops the rendering. The texts are Markdown or JSON, so nothing is escaped as for HTML.
+stops the rendering. A fact within HTML is escaped, within Markdown, JSON and style sheets it is not.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import jinja2
 
 MARKDOWN = "text/markdown; charset=utf-8"
+KEPT = 4
+"""Most compiled templates in memory. The pages for people render theirs again and again."""
 
 
 class Text(NamedTuple):
@@ -43,10 +45,10 @@ def _environment() -> jinja2.Environment:
     return jinja2.Environment(
         loader=jinja2.PackageLoader("service.discovery", "texts"),
         undefined=jinja2.StrictUndefined,
-        autoescape=False,  # noqa: S701 - the texts are no HTML, and nothing in them was sent by anybody
+        autoescape=jinja2.select_autoescape(("html",)),
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        cache_size=0,
+        cache_size=KEPT,
         auto_reload=False,
     )

@@ -140,9 +140,13 @@ def _listed(codes_of: Mapping[str, Sequence[str]]) -> list[Remedy]:
 
 
 def form(schema: Mapping[str, Any]) -> str:
-    """The form of a parameter in words: its type or values, and its bounds."""
-    if "enum" in schema:
-        return " or ".join(f"`{value}`" for value in schema["enum"])
+    """The form of a value in words: its type or values, and its bounds. A shape is named, and linked by its name."""
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    values = schema.get("enum", [schema["const"]] if "const" in schema else [])
+    if values:
+        return " or ".join(f"`{value}`" for value in values)
     if "anyOf" in schema:
         return " or ".join(form(branch) for branch in schema["anyOf"])
     if schema.get("type") == "array":
@@ -153,7 +157,9 @@ def form(schema: Mapping[str, Any]) -> str:
         ]
         return " ".join(["list of", form(schema["items"]), *counts])
     bounds = [f"{word} {schema[key]}" for key, word in _BOUNDS if key in schema]
-    return ", ".join([str(schema.get("type", "any value")), *bounds])
+    members = schema.get("additionalProperties")
+    kind = f"map of {form(members)}" if members and members is not True else str(schema.get("type", "any value"))
+    return ", ".join([kind, *bounds])
 
 
 _BOUNDS = (

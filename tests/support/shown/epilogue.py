@@ -18,9 +18,13 @@ from tests.support.server import ServerHandle
 from tests.support.shown.plain import HOST
 from tests.support.tenants.tour import Tenant
 
-ASKED = ("/v1/openapi.json?index=true", "/device?user_code=WDJB-MJHT", "/v1/install/sdk/python")
+PAGES = ("/docs/how-to/stop", "/docs/api/deletion")
+ASKED = (
+    *("/v1/openapi.json?index=true", "/device?user_code=WDJB-MJHT", "/v1/install/sdk/python", "/docs/search?q=lease"),
+    *(f"{page}{ending}" for page in PAGES for ending in ("", ".md")),
+)
 """Reads for everybody whose answer depends on the question."""
-NOT_BY_THEMSELVES = {CALLBACK, "/v1/openapi.json"}
+NOT_BY_THEMSELVES = {CALLBACK, "/v1/openapi.json", "/docs/search"}
 """Reads for everybody that make a poor example, or none, without a question."""
 CSV = {"accept": "text/csv"}
 

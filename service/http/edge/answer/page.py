@@ -27,15 +27,22 @@ _FRAME = """<!doctype html>
 """
 
 _STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
-HEADERS: Mapping[str, str] = {
-    "content-security-policy": (
-        f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'; form-action 'self'; "
-        "frame-ancestors 'none'"
-    ),
-    "referrer-policy": "no-referrer",
-    "x-content-type-options": "nosniff",
-    "x-frame-options": "DENY",
-}
+
+
+def _headers(style: str) -> Mapping[str, str]:
+    return {
+        "content-security-policy": (
+            f"default-src 'none'; style-src {style}; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+        ),
+        "referrer-policy": "no-referrer",
+        "x-content-type-options": "nosniff",
+        "x-frame-options": "DENY",
+    }
+
+
+HEADERS = _headers(f"'sha256-{_STYLE_HASH}'")
+LINKED = _headers("'self'")
+"""For pages that link to a style sheet of this host."""
 
 
 def frame(title: str, content: str) -> bytes:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from service.http.edge.answer.reply import JSON
 
 
-def prefers(accept: str | None, media: str) -> bool:
-    """Whether an Accept header prefers a media type to JSON: names it, and JSON with no greater weight."""
+def prefers(accept: str | None, media: str, to: str = JSON) -> bool:
+    """Whether an Accept header prefers a media type to another: names it, and the other with no greater weight."""
     weights = dict(_range(part) for part in (accept or "").lower().split(","))
     weight = weights.get(media, 0.0)
-    return weight > 0 and weight >= weights.get(JSON, 0.0)
+    return weight > 0 and weight >= weights.get(to, 0.0)
 
 
 def _range(part: str) -> tuple[str, float]:

@@ -1,0 +1,101 @@
+"""All pages of one installation: found by address, rendered, and searched (G-166)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from schemas.discovery.pages import MAX_ASKED
+from service.discovery.pages.markdown import to_html
+from service.discovery.pages.searching import Findable, Hit, entries_of, search
+from service.discovery.pages.sources import (
+    API,
+    ENDING,
+    GUIDES,
+    ROOT,
+    SECTIONS,
+    DocPage,
+    DocSection,
+    address_of,
+    load,
+    title_of,
+)
+from service.discovery.rendering import Text, render
+
+STYLE = f"{ROOT}/style.css"
+SEARCH = f"{ROOT}/search"
+_FRAME = {"root": ROOT, "style": STYLE, "search": SEARCH, "most": MAX_ASKED}
+
+
+class Tag(NamedTuple):
+    """A tag of the schema document: its name, a sentence about it, and its operations for the search."""
+
+    name: str
+    about: str
+    operations: Sequence[Findable]
+
+    @property
+    def title(self) -> str:
+        """The name for people."""
+        return self.name.replace("_", " ").capitalize()
+
+    @property
+    def address(self) -> str:
+        """The address of its page."""
+        return address_of(API, self.name)
+
+
+class Library:
+    """The pages of one installation.
+
+    `guides` are Markdown texts by their name here. `elsewhere` leads from the address of a guide for agents to its
+    name. The pages of the tags are rendered from the schema document and not kept here.
+    """
+
+    def __init__(
+        self, base_url: str, guides: Mapping[str, str], elsewhere: Mapping[str, str], tags: Iterable[Tag]
+    ) -> None:
+        self._tags = {tag.name: tag for tag in tags}
+        made = [DocPage(address_of(GUIDES, name), title_of(source), source) for name, source in guides.items()]
+        self._pages = {page.address: page for page in [*load(), *made]}
+        self._elsewhere = {f"{base_url}{path}": address_of(GUIDES, name) for path, name in elsewhere.items()}
+        self._entries = [entry for page in self._pages.values() for entry in entries_of(page)]
+        self._entries += [entry for tag in self._tags.values() for entry in tag.operations]
+
+    def page(self, section: str, name: str) -> DocPage | None:
+        """A page by the names in its address. The names are looked up and lead to no file."""
+        return self._pages.get(address_of(section, name))
+
+    def tag(self, name: str) -> Tag | None:
+        """A tag by its name."""
+        return self._tags.get(name)
+
+    def index(self) -> Text:
+        """The list of all pages."""
+        listed = [(section, self._listed(section)) for section in SECTIONS]
+        return render("pages/index.html", {**_FRAME, "sections": listed})
+
+    def html(self, page: DocPage) -> Text:
+        """A page for people."""
+        html = to_html(page.source, self._moved)
+        return render("pages/page.html", {**_FRAME, "page": page, "html": html, "source": page.address + ENDING})
+
+    def found(self, asked: str) -> Text:
+        """The page of a search, with the hits for `asked`."""
+        hits: list[Hit] = search(self._entries, asked)
+        return render("pages/search.html", {**_FRAME, "asked": asked, "hits": hits})
+
+    def _listed(self, section: DocSection) -> list[tuple[str, str, str]]:
+        """Address, title and description of the pages of a section, by title."""
+        if section.name == API:
+            return [(tag.address, tag.title, tag.about) for tag in self._tags.values()]
+        prefix = address_of(section.name, "")
+        pages = [page for page in self._pages.values() if page.address.startswith(prefix)]
+        return sorted(((page.address, page.title, "") for page in pages), key=lambda shown: shown[1].casefold())
+
+    def _moved(self, target: str) -> str:
+        """The page behind a link. A target without a page stays."""
+        path, mark, anchor = target.partition("#")
+        if path.startswith(f"{ROOT}/") and path.endswith(ENDING):
+            path = path.removesuffix(ENDING)
+        return self._elsewhere.get(path, path) + mark + anchor

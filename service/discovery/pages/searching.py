@@ -1,0 +1,79 @@
+"""The search over the pages: every word must occur, and titles count for more than text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from service.discovery.pages.markdown import parts
+from service.discovery.pages.sources import DocPage
+
+MOST_HITS: Final = 20
+SHOWN: Final = 240
+"""Most characters of the text in a hit."""
+IN_TITLE, IN_HEADING = 20, 10
+
+
+class Findable(NamedTuple):
+    """Something to find: an address with its anchor, the title of its page, a heading, and the text below it."""
+
+    address: str
+    title: str
+    heading: str
+    text: str
+
+
+class Hit(NamedTuple):
+    """One hit: its address, and the text around the first word."""
+
+    address: str
+    title: str
+    heading: str
+    excerpt: str
+
+
+def entries_of(page: DocPage) -> list[Findable]:
+    """The entries of a page, one for each heading."""
+    found = []
+    for heading, text in parts(page.source):
+        if heading.text == page.title:
+            found.append(Findable(page.address, page.title, "", text))
+        elif heading.text:
+            found.append(Findable(f"{page.address}#{heading.anchor}", page.title, heading.text, text))
+    return found
+
+
+def search(entries: Iterable[Findable], asked: str) -> list[Hit]:
+    """The best hits first, at most MOST_HITS. Nothing is found for no word."""
+    words = asked.casefold().split()
+    if not words:
+        return []
+    rated = []
+    for entry in entries:
+        rate = _rate(entry, words)
+        if rate:
+            rated.append((-rate, entry.address, entry))
+    rated.sort()
+    return [Hit(*entry[:3], _excerpt(entry.text, words)) for _, _, entry in rated[:MOST_HITS]]
+
+
+def _rate(entry: Findable, words: list[str]) -> int:
+    """How well an entry fits: 0 when a word is missing."""
+    title, heading, text = entry.title.casefold(), entry.heading.casefold(), entry.text.casefold()
+    rate = 0
+    for word in words:
+        counted = (word in title) * IN_TITLE + (word in heading) * IN_HEADING + min(text.count(word), IN_HEADING - 1)
+        if not counted:
+            return 0
+        rate += counted
+    return rate
+
+
+def _excerpt(text: str, words: list[str]) -> str:
+    """The text around the first of the words, in one line."""
+    line = " ".join(text.split())
+    folded = line.casefold()
+    at = min((place for word in words if (place := folded.find(word)) >= 0), default=0)
+    start = max(0, at - SHOWN // 3)
+    shown = line[start : start + SHOWN]
+    return ("… " if start else "") + shown + (" …" if start + SHOWN < len(line) else "")

@@ -1,0 +1,157 @@
+"""The documentation for people: an index, pages, a search and the reference of the API, as HTML (G-166).
+
+All is public and without side effects. Nothing is loaded before the first request. The pages need no script, and their
+policy allows no request but to this host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
+
+from schemas.discovery.pages import PagesQuery
+from service.auth.refusals import refusal
+from service.discovery.installation import Installation, installation
+from service.discovery.pages.library import SEARCH, STYLE
+from service.discovery.pages.sources import API, ENDING, ROOT, DocPage
+from service.discovery.rendering import MARKDOWN, Text, as_text, render
+from service.eventstore.declare.commands import Outcome
+from service.http.discovery import shelf
+from service.http.discovery.guides import PUBLIC, serve
+from service.http.edge.answer.page import HTML, LINKED
+from service.http.edge.answer.preferred import prefers
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.weighted import Weighted
+
+CSS = "text/css; charset=utf-8"
+Find = Callable[[Installation, str], DocPage | None]
+"""How a page is found by its name."""
+MAX_BYTES = 4 * 1024 * 1024
+"""Most bytes of rendered pages in a process."""
+
+_rendered: Weighted[tuple[Installation, str], Text] = Weighted(lambda text: 1024 + len(text.body), max_bytes=MAX_BYTES)
+
+
+async def _kept(call: Call[Any, Any], address: str, make: Callable[[Installation], Text]) -> Text:
+    """The text at an address, made apart if this process has none yet. Raises the errors of `make`."""
+    at = installation(call.services.settings)
+    text = _rendered.get((at, address))
+    if text is None:
+        text = await call.work_apart(partial(make, at))
+        _rendered.put((at, address), text)
+    return text
+
+
+async def _page(
+    call: Call[None, None], section: str, asked: str, find: Callable[[Installation, str], DocPage | None]
+) -> Outcome:
+    """Answer with a page: as Markdown for a name with `.md` or by Accept, else as HTML. Raises `not_found`."""
+    name = asked.removesuffix(ENDING)
+    negotiated = name == asked
+    markdown = not negotiated or prefers(call.header("accept"), "text/markdown", to="text/html")
+    make = partial(_made, find, name, markdown)
+    text = await _kept(call, f"{ROOT}/{section}/{name}{ENDING * markdown}", make)
+    return _serve(call, text, MARKDOWN if markdown else HTML, vary=negotiated)
+
+
+def _made(find: Find, name: str, markdown: bool, at: Installation) -> Text:
+    page = find(at, name)
+    if page is None:
+        raise refusal("not_found")
+    return as_text(page.source) if markdown else shelf.library(at).html(page)
+
+
+def _serve(call: Call[Any, Any], text: Text, content_type: str = HTML, *, vary: bool = False) -> Outcome:
+    outcome = serve(call, text, content_type, vary=vary)
+    return Outcome(outcome.status, outcome.body, {**outcome.headers, **LINKED})
+
+
+@groups.DISCOVERY.operation(
+    method="GET",
+    path=ROOT,
+    operation_id="get_docs",
+    summary="Open the documentation for people",
+    principals=PUBLIC,
+    responses={200: str, 304: None},
+    content_type=HTML,
+    extension=True,
+)
+async def get_docs(call: Call[None, None]) -> Outcome:
+    """Serve the list of all pages."""
+    return _serve(call, await _kept(call, ROOT, lambda at: shelf.library(at).index()))
+
+
+@groups.DISCOVERY.operation(
+    method="GET",
+    path=STYLE,
+    operation_id="get_docs_style",
+    summary="Read the style sheet of the documentation",
+    principals=PUBLIC,
+    responses={200: str, 304: None},
+    content_type=CSS,
+    extension=True,
+)
+async def get_docs_style(call: Call[None, None]) -> Outcome:
+    """Serve the one style sheet."""
+    return _serve(call, _style(), CSS)
+
+
+@cache
+def _style() -> Text:
+    return render("pages/style.css", {})
+
+
+@groups.DISCOVERY.operation(
+    method="GET",
+    path=SEARCH,
+    operation_id="search_docs",
+    summary="Search the documentation",
+    principals=PUBLIC,
+    responses={200: str, 304: None},
+    content_type=HTML,
+    extension=True,
+)
+async def search_docs(call: Call[None, PagesQuery]) -> Outcome:
+    """Serve the hits, at most twenty, as a page."""
+    at = installation(call.services.settings)
+    return _serve(call, await call.work_apart(lambda: shelf.library(at).found(call.query.q)))
+
+
+@groups.DISCOVERY.operation(
+    method="GET",
+    path=f"{ROOT}/{API}/{{tag}}",
+    operation_id="get_docs_api",
+    summary="Open the reference of one tag of the API",
+    principals=PUBLIC,
+    responses={200: str, 304: None},
+    content_type=HTML,
+    also_answers=(MARKDOWN,),
+    errors=("not_found",),
+    extension=True,
+)
+async def get_docs_api(call: Call[None, None]) -> Outcome:
+    """Serve every operation of a tag, made of the schema document."""
+    return await _page(call, API, call.path["tag"], shelf.tag_page)
+
+
+@groups.DISCOVERY.operation(
+    method="GET",
+    path=f"{ROOT}/{{section}}/{{page}}",
+    operation_id="get_docs_page",
+    summary="Open a page of the documentation",
+    principals=PUBLIC,
+    responses={200: str, 304: None},
+    content_type=HTML,
+    also_answers=(MARKDOWN,),
+    errors=("not_found",),
+    extension=True,
+)
+async def get_docs_page(call: Call[None, None]) -> Outcome:
+    """Serve a page of a fixed set. Its names are looked up and never lead to a file."""
+    section = call.path["section"]
+    return await _page(call, section, call.path["page"], lambda at, name: shelf.page(at, section, name))
+
+
+ENDPOINTS = [get_docs, get_docs_style, search_docs, get_docs_api, get_docs_page]
