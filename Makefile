@@ -106,7 +106,6 @@ generated: setup  ## write anew what is made from the code: golden names and exa
 	$(BIN)/python -m scripts.golden
 	$(BIN)/python -m scripts.guards
 	$(BIN)/python -m scripts.docstrings
-	$(BIN)/python -m scripts.pages.unbuilt
 	$(BIN)/python -m scripts.pages.licences
 	$(BIN)/python -m scripts.pages.reference
 	$(BIN)/python -m scripts.pages.architecture

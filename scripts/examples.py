@@ -15,7 +15,7 @@ sys.path.insert(0, str(ROOT))
 from service.embedded.layout import temporary_directory  # noqa: E402
 from service.http.edge.document.described import area_of  # noqa: E402
 from service.http.edge.document.examples import PAGE, Examples  # noqa: E402
-from service.http.edge.routes import bind, built_endpoints  # noqa: E402
+from service.http.edge.routes import all_endpoints, bind  # noqa: E402
 from tests.support.cluster import TestCluster  # noqa: E402
 from tests.support.shown.collecting import Json, chosen, differences  # noqa: E402
 from tests.support.shown.walk import walk  # noqa: E402
@@ -31,7 +31,7 @@ def main() -> None:
         cluster.close()
     shown = Examples()
     pages: dict[str, dict[str, Json]] = {}
-    for bound in bind(built_endpoints()):
+    for bound in bind(all_endpoints()):
         if bound.name in found:
             old, new = shown.of(bound.name), found[bound.name]
             kept = old is not None and not list(differences(old, new)) and not list(differences(new, old))

@@ -24,7 +24,7 @@ sys.path.insert(0, str(ROOT))
 
 from scripts import interface  # noqa: E402
 from service.eventstore.declare.codec import canonical  # noqa: E402
-from service.http.edge.routes import built_endpoints  # noqa: E402
+from service.http.edge.routes import all_endpoints  # noqa: E402
 from service.jobs.declared import declared  # noqa: E402
 from service.registry import machines, read_models  # noqa: E402
 from statemachines.kernel.machine import Event  # noqa: E402
@@ -56,7 +56,7 @@ def versions(latest: Iterable[str], older: Mapping[str, Lift]) -> set[str]:
 def found() -> dict[str, set[str]]:
     """The declared names of the rooms, by kind."""
     tasks, reactions = declared()
-    endpoints = (endpoint.operation for endpoint in built_endpoints())
+    endpoints = (endpoint.operation for endpoint in all_endpoints())
     return {
         "machines": set(machines()),
         "read_models": set(read_models()),

@@ -64,7 +64,7 @@ def broken(old: Json, new: Json) -> list[str]:
 
 
 def _operation(operation: Json) -> Json:
-    """The parts of an operation that bind; what is not built binds only by its head."""
+    """The parts of an operation that bind."""
     parameters = {f"{one['in']} {one['name']}": one for one in operation.get("parameters", ())}
     shown: Json = {
         "operationId": operation["operationId"],
@@ -72,8 +72,6 @@ def _operation(operation: Json) -> Json:
             name: {"required": one["required"], "schema": _plain(one["schema"])} for name, one in parameters.items()
         },
     }
-    if operation.get("x-not-built"):
-        return shown
     body = operation.get("requestBody")
     if body is not None:
         content = _contents(body)

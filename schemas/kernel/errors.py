@@ -255,9 +255,6 @@ _SERVER = {
         "Tell the operator to run `service doctor`. No other resource is affected.",
         retryable=True,
     ),
-    "not_built_yet": code(
-        501, "This operation is not built yet.", "Continue without it. The schema marks it x-not-built."
-    ),
     "upstream_error": code(502, "A provider answered with an error.", _BACKOFF, retryable=True),
     "service_unavailable": code(
         503,

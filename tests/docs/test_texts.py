@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from scripts.pages.unbuilt import table
-
 DOCS = Path(__file__).parents[2] / "docs"
 DECISIONS = DOCS / "decisions"
 LINK = re.compile(r"\[[^\]]+\]\(([^)#]+)(?:#[^)]*)?\)")
@@ -41,8 +39,3 @@ def test_the_terms_of_the_glossary_are_in_order() -> None:
     """Each term has one entry, found by the alphabet."""
     terms = TERM.findall((DOCS / "reference" / "glossary.md").read_text())
     assert terms == sorted(set(terms), key=str.casefold)
-
-
-def test_what_is_not_built_is_listed() -> None:
-    """Every group with operations that answer 501, with their names; `python -m scripts.pages.unbuilt` writes it."""
-    assert table() in (DOCS / "reference" / "not-built.md").read_text()

@@ -17,7 +17,7 @@ import pytest
 
 from schemas.webhooks.event import DeliveryBody
 from service.eventstore.store import EventStore
-from service.http.edge.routes import built_endpoints
+from service.http.edge.routes import all_endpoints
 from service.registry import registry
 from service.webhooks.catalogue import TOPICS
 from service.webhooks.outbox.following import events_of
@@ -133,7 +133,7 @@ def operations_of(attempts: list[Attempt]) -> set[str]:
 
 def test_the_trail_leads_over_every_operation_of_a_tenant(walked: Walked) -> None:
     """What is built and speaks of a tenant's things was used as it is meant, and every name in it was tried."""
-    ours = {item.operation.operation_id for item in built_endpoints() if asks_as_tenant(item.operation)} - ENDS
+    ours = {item.operation.operation_id for item in all_endpoints() if asks_as_tenant(item.operation)} - ENDS
     assert {exchange.sent.operation.operation_id for exchange in walked.trail.exchanges} >= ours
     assert all(exchange.got.status < 400 for exchange in (*walked.trail.exchanges, *walked.intruder.exchanges))
     naming = [attempt for attempt in walked.intruder.attempts if attempt.ids]

@@ -12,7 +12,7 @@ from schemas.kernel.origins import Origins, Told, declared_origins, faults_of, o
 from schemas.runs.proof import RunProof
 from service.http.discovery.entry import schema_document
 from service.http.edge.declare.operations import RUNNER
-from service.http.edge.routes import built_endpoints
+from service.http.edge.routes import all_endpoints
 from service.runs.show import run as show_run
 from statemachines.runs.events import FollowUp as FollowUpEvent
 from statemachines.runs.events import FollowUpKind
@@ -24,7 +24,7 @@ from tests.support.loop.scene import CASE_ID, Scene
 FOLLOW_UPS = get_args(FollowUpKind)
 HANDED = {
     kind.__name__: kind
-    for endpoint in built_endpoints()
+    for endpoint in all_endpoints()
     if endpoint.operation.principals & RUNNER
     for kind in endpoint.operation.responses.values()
     # The document of proof shows events as they are stored, to be hashed again; who wrote one is in its envelope.

@@ -23,7 +23,7 @@ from psycopg import sql as syntax
 from schemas.kernel.paging import PageQuery
 from service.eventstore.store import EventStore, Row
 from service.http.edge.declare.endpoint import Endpoint
-from service.http.edge.routes import built_endpoints
+from service.http.edge.routes import all_endpoints
 from service.registry import registry
 
 NAMED = re.compile(r"%\((\w+)\)s")
@@ -105,7 +105,7 @@ def lists() -> dict[str, Endpoint]:
     """The lists that have pages, by operation."""
     return {
         endpoint.operation.operation_id: endpoint
-        for endpoint in built_endpoints()
+        for endpoint in all_endpoints()
         if isinstance(endpoint.operation.query, type)
         and issubclass(endpoint.operation.query, PageQuery)
         and endpoint.operation.operation_id not in UNBOUNDED | ELSEWHERE

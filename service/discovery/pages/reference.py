@@ -37,7 +37,6 @@ class ApiOperation(NamedTuple):
     summary: str
     description: str
     extension: bool
-    built: bool
     parameters: list[Json]
     contents: list[Sample]
     codes: list[str]
@@ -75,7 +74,6 @@ def _described(method: str, path: str, operation: Json, form: Form) -> ApiOperat
         summary=operation["summary"],
         description=operation["description"],
         extension=EXTENSION in operation["tags"],
-        built=not operation.get("x-not-built", False),
         parameters=operation["parameters"],
         contents=list(_contents(operation, form)),
         codes=operation["x-error-codes"],

@@ -47,8 +47,8 @@ APART: Final[Mapping[str, str]] = {
 """Operations of another capability than that of their group, because settings decide them."""
 
 
-class BuiltOperation(NamedTuple):
-    """A built operation: id, group, method and path."""
+class OfferedOperation(NamedTuple):
+    """An operation: id, group, method and path."""
 
     id: str
     group: str
@@ -71,7 +71,7 @@ def _generated_at() -> int:
     return int(time.time())
 
 
-def capabilities(at: Installation, offered: Sequence[BuiltOperation]) -> Capabilities:
+def capabilities(at: Installation, offered: Sequence[OfferedOperation]) -> Capabilities:
     """Describe the capabilities of the operations of this installation."""
     without = missing(at)
     by_id: dict[str, list[str]] = {}

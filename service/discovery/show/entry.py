@@ -9,7 +9,7 @@ from schemas.discovery.entry import FLOWS, ProofContract, QuickStart, Root
 
 UNKNOWN_SHA = "unknown"
 
-# Pointer, the path that has to be built for it, and its query.
+# Pointer, path and query.
 _POINTERS = (
     ("install_docs", "/install.md", ""),
     ("reference_docs", "/service.md", ""),
@@ -35,14 +35,14 @@ _INDEX = "/v1/openapi.json?index=true"
 
 
 @lru_cache(maxsize=4)
-def root(base_url: str, deploy_sha: str | None, built: frozenset[str]) -> Root:
-    """The entry point. `built` are the paths that are there, `deploy_sha` the commit that runs, if it is known."""
-    pointers: dict[str, Any] = {name: f"{base_url}{path}{query}" for name, path, query in _POINTERS if path in built}
+def root(base_url: str, deploy_sha: str | None) -> Root:
+    """The entry point. `deploy_sha` is the running commit, if it is known."""
+    pointers: dict[str, Any] = {name: f"{base_url}{path}{query}" for name, path, query in _POINTERS}
     schema = f"{base_url}/v1/openapi.json"
     index = f"{base_url}{_INDEX}"
     return Root(
         name="service",
-        docs=f"{base_url}{_GUIDE}" if _GUIDE in built else index,
+        docs=f"{base_url}{_GUIDE}",
         api_schema=schema,
         version=3,
         contract_version=3,
@@ -55,12 +55,7 @@ def root(base_url: str, deploy_sha: str | None, built: frozenset[str]) -> Root:
             QuickStart(
                 "You have no API key.",
                 "Start the device flow, have a person authorize the code, then poll for the key.",
-                [
-                    url
-                    for path in ("/v1/auth/device", "/v1/auth/device/poll")
-                    if path in built
-                    for url in [base_url + path]
-                ],
+                [f"{base_url}/v1/auth/device", f"{base_url}/v1/auth/device/poll"],
             ),
             QuickStart(
                 "You need the exact shape of a request.",

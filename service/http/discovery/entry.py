@@ -22,10 +22,8 @@ from service.http.discovery.guides import CACHED, PUBLIC, VARY, serve, wants_mar
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.headers import matches_tag
-from service.http.edge.declare.unbuilt import is_unbuilt
 from service.http.edge.document.openapi import build_document
 from service.http.edge.document.schema_filters import check_filters, index_of, select
-from service.http.edge.routes import all_endpoints
 from service.weighted import Weighted
 
 
@@ -33,11 +31,6 @@ from service.weighted import Weighted
 def schema_document(base_url: str) -> dict[str, Any]:
     """The whole schema document of this version."""
     return build_document(facts.bound(), base_url)
-
-
-@lru_cache(maxsize=1)
-def _built_paths() -> frozenset[str]:
-    return frozenset(found.operation.path for found in all_endpoints() if not is_unbuilt(found.handler))
 
 
 def _rendered(base_url: str, query: SchemaQuery) -> tuple[bytes, str]:
@@ -120,7 +113,7 @@ async def get_root(call: Call[None, None]) -> Answer | Outcome:
     settings = call.services.settings
     if wants_markdown(call):
         return serve(call, facts.text("service.md", installation(settings)), vary=True)
-    return Answer(200, root(settings.base_url, settings.deploy_sha, _built_paths()), {**CACHED, **VARY})
+    return Answer(200, root(settings.base_url, settings.deploy_sha), {**CACHED, **VARY})
 
 
 ENDPOINTS = [get_root, get_openapi, list_errors]

@@ -26,7 +26,6 @@ from service.analytics.queries import QUERY_SECONDS, WAIT_SECONDS
 from service.discovery.installation import Installation
 from service.discovery.rendering import Text, render
 from service.http.edge.declare.bound import TEST_CLOCK_PATH, Bound
-from service.http.edge.declare.unbuilt import is_unbuilt
 from service.http.edge.document.responses import error_codes
 from service.http.edge.routes import all_endpoints, bind
 from service.ingest.scrub.forms import FORMS
@@ -70,7 +69,6 @@ class Described(NamedTuple):
     path: str
     summary: str
     group: str
-    built: bool
     flows: frozenset[str]
     extension: bool
 
@@ -95,7 +93,6 @@ def operations() -> Mapping[str, Described]:
             one.operation.path,
             one.operation.summary,
             one.operation.group,
-            not is_unbuilt(one.handler),
             one.operation.flows,
             one.operation.extension,
         )
@@ -111,11 +108,10 @@ def bound() -> Sequence[Bound]:
 
 
 def groups() -> Mapping[str, list[Described]]:
-    """The built operations of the documented groups, by group."""
+    """The operations of the documented groups, by group."""
     found: dict[str, list[Described]] = {}
     for one in operations().values():
-        if one.built:
-            found.setdefault(one.group, []).append(one)
+        found.setdefault(one.group, []).append(one)
     return dict(sorted(found.items()))
 
 

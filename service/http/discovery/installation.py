@@ -10,7 +10,7 @@ from schemas.discovery.guides import DisclosureQuery, PrivacyDisclosure
 from schemas.discovery.manifest import Capabilities, SetupManifest
 from service.discovery.installation import Installation, installation
 from service.discovery.rendering import MARKDOWN, Text, as_text
-from service.discovery.show.capabilities import BuiltOperation, capabilities
+from service.discovery.show.capabilities import OfferedOperation, capabilities
 from service.discovery.show.guides import disclosure
 from service.discovery.show.manifest import manifest
 from service.eventstore.declare.commands import Outcome
@@ -82,7 +82,7 @@ async def get_privacy_page(call: Call[None, DisclosureQuery]) -> Outcome:
 
 @lru_cache(maxsize=4)
 def _capabilities(at: Installation) -> Text:
-    offered = [BuiltOperation(name, one.group, str(one)) for name, one in facts.operations().items() if one.built]
+    offered = [OfferedOperation(name, one.group, str(one)) for name, one in facts.operations().items()]
     return as_text(msgspec.json.encode(capabilities(at, offered)))
 
 

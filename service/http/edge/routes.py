@@ -1,4 +1,4 @@
-"""The route table: every endpoint of every module of the edge, and a place-holder for what is not built.
+"""The route table: every endpoint of every module of the edge.
 
 A module takes part by exporting `ENDPOINTS`. Two endpoints for one method and path, or one without principals, stop
 the process from starting (threats 2 and 27).
@@ -13,23 +13,13 @@ from functools import cache
 import service.http
 from service.http.edge.declare.bound import Bound
 from service.http.edge.declare.endpoint import Endpoint
-from service.http.edge.declare.unbuilt import unbuilt_endpoints
 from service.registry import modules
-
-
-def built_endpoints() -> list[Endpoint]:
-    """The endpoints that have a handler, in the order of their modules' names."""
-    found: list[Endpoint] = []
-    for module in modules(service.http):
-        found += getattr(module, "ENDPOINTS", [])
-    return found
 
 
 @cache
 def all_endpoints() -> tuple[Endpoint, ...]:
-    """Every documented or built endpoint."""
-    built = built_endpoints()
-    return (*built, *unbuilt_endpoints(built))
+    """Every endpoint, in the order of their modules' names."""
+    return tuple(endpoint for module in modules(service.http) for endpoint in getattr(module, "ENDPOINTS", ()))
 
 
 def bind(endpoints: Iterable[Endpoint]) -> list[Bound]:

@@ -9,7 +9,7 @@ from service.eventstore.declare.commands import Answer
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import ANYONE, KEY
-from service.http.edge.routes import built_endpoints
+from service.http.edge.routes import all_endpoints
 from service.install import show
 from service.install.contract import contract
 from service.install.reads import setup_of
@@ -45,7 +45,7 @@ async def get_setup(call: Call[None, None]) -> Answer:
 
 @cache
 def _contract() -> InstallContract:
-    return contract({f"{e.operation.method} {e.operation.path}" for e in built_endpoints()})
+    return contract({f"{e.operation.method} {e.operation.path}" for e in all_endpoints()})
 
 
 ENDPOINTS = [get_install_contract, get_setup]

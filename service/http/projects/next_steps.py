@@ -9,7 +9,7 @@ from service.eventstore.declare.commands import Answer
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY
-from service.http.edge.routes import built_endpoints
+from service.http.edge.routes import all_endpoints
 from service.onboarding.questions import ask_about
 from service.projects.reads.next_steps import standing_of
 from service.projects.show.next_steps import next_steps
@@ -40,13 +40,13 @@ async def get_next_steps(call: Call[None, None]) -> Answer:
 @cache
 def _built() -> frozenset[str]:
     """The operations that do something, by method and path."""
-    return frozenset(f"{e.operation.method} {e.operation.path}" for e in built_endpoints())
+    return frozenset(f"{e.operation.method} {e.operation.path}" for e in all_endpoints())
 
 
 @cache
 def _of_owners() -> frozenset[str]:
     """The operations that only an owner may call."""
-    return frozenset(f"{e.operation.method} {e.operation.path}" for e in built_endpoints() if e.operation.owner)
+    return frozenset(f"{e.operation.method} {e.operation.path}" for e in all_endpoints() if e.operation.owner)
 
 
 ENDPOINTS = [get_next_steps]

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 import service.http
-from service.http.edge.routes import built_endpoints
+from service.http.edge.routes import all_endpoints
 
 ROOM = Path(service.http.__file__).parent
 MODULES = [path for path in sorted(ROOM.glob("*/**/*.py")) if ROOM / "edge" not in path.parents]
-HANDLERS = {endpoint.handler.__name__: endpoint.handler for endpoint in built_endpoints()}
+HANDLERS = {endpoint.handler.__name__: endpoint.handler for endpoint in all_endpoints()}
 LONGEST = 20  # lines, without the docstring
 SQL = re.compile(r"\b(select|insert into|update|delete from)\s", re.IGNORECASE)
 

@@ -10,7 +10,7 @@ import httpx2
 
 from scripts.load import worlds
 from service.http.edge.declare.operations import ANYONE
-from service.http.edge.routes import built_endpoints
+from service.http.edge.routes import all_endpoints
 from tests.support import accounts
 from tests.support.connecting import CALLBACK, form_of, sent_back
 from tests.support.payments import notification, signature, subscription
@@ -48,7 +48,7 @@ def read_all(tenant: Tenant) -> None:
     tenant.call("GET", "/v1/automation-playbooks/error-to-draft-pr", None, None)
     for path in ASKED:
         assert tenant.client.get(path).is_success, path
-    for operation in (endpoint.operation for endpoint in built_endpoints()):
+    for operation in (endpoint.operation for endpoint in all_endpoints()):
         if operation.method == "GET" and operation.principals == ANYONE and operation.path not in NOT_BY_THEMSELVES:
             for media in (operation.content_type, *operation.also_answers):
                 if "{" not in operation.path:

@@ -31,7 +31,7 @@ from scripts.load.automation_world import (
     open_shop,
 )
 from service.auth.principals import PrincipalKind
-from service.http.edge.routes import built_endpoints
+from service.http.edge.routes import all_endpoints
 from statemachines.contracts.playbook import assemble_entry, find_template
 from tests.support import accounts, seen
 from tests.support.playbook_samples import AUTO_MERGE, REVIEW, assertions_of, bindings_of
@@ -291,7 +291,7 @@ def reads_of_projects() -> list[str]:
     """The paths of all reads that are built, need nothing but the project's id, and are open to its owner."""
     return [
         operation.path
-        for operation in (endpoint.operation for endpoint in built_endpoints())
+        for operation in (endpoint.operation for endpoint in all_endpoints())
         if operation.method == "GET" and PrincipalKind.KEY in operation.principals
         if operation.path.startswith(PROJECT) and operation.path.count("{") == 1
         if operation.query is None or not any(field.required for field in msgspec.structs.fields(operation.query))

@@ -81,12 +81,6 @@ class RateLimited(Refusal):
     code = "rate_limited"
 
 
-class NotBuiltYet(Refusal):
-    """A documented operation that is still missing."""
-
-    code = "not_built_yet"
-
-
 class Failure(NamedTuple):
     """An error answer without its envelope: what both variants are made of."""
 

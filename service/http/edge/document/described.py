@@ -11,7 +11,6 @@ from service.http.edge.body.unpacking import CODINGS
 from service.http.edge.declare.bound import Bound
 from service.http.edge.declare.forms import BATCHES
 from service.http.edge.declare.operations import Operation
-from service.http.edge.declare.unbuilt import is_unbuilt
 from service.http.edge.document.examples import Examples
 from service.http.edge.document.parameters import parameters_of
 from service.http.edge.document.responses import error_codes, errors, exported, exports, success
@@ -55,8 +54,6 @@ def describe_operation(bound: Bound, sources: DocumentSources) -> Json:
     if bound.takes_body:
         described["requestBody"] = _request_body(bound, sources)
         described["x-strict-body"] = operation.strict
-    if is_unbuilt(bound.handler):
-        described["x-not-built"] = True
     _show_examples(described, sources.examples)
     return {**described, **_extensions(operation)}
 

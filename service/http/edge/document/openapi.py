@@ -35,7 +35,7 @@ Json = dict[str, Any]
 DESCRIPTION = (
     "Observes a software product and coordinates bounded automation around it. Callers that speak HTTP directly send "
     "a descriptive User-Agent. Mutations accept an Idempotency-Key. Every answer carries x-service-request-id. "
-    "Operations marked x-not-built answer 501. Those marked x-extension go beyond the documented contract."
+    "Operations marked x-extension go beyond the documented contract."
 )
 
 

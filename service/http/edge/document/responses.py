@@ -13,7 +13,6 @@ from service.http.edge.answer.reply import JSON, REQUEST_ID_HEADER
 from service.http.edge.declare.bound import Bound
 from service.http.edge.declare.forms import Export, Form
 from service.http.edge.declare.operations import Operation
-from service.http.edge.declare.unbuilt import is_unbuilt
 
 Json = dict[str, Any]
 
@@ -118,7 +117,6 @@ def error_codes(bound: Bound) -> list[str]:
         (operation.idempotency == "required", ("idempotency_key_required",)),
         (operation.if_match != "none", ("invalid_if_match", "if_match_required", "precondition_failed")),
         (operation.quota_locked, ("quota_exceeded",)),
-        (is_unbuilt(bound.handler), ("not_built_yet",)),
     ]
     found = {code for holds, codes in rules if holds for code in codes} | set(operation.errors)
     if operation.subject is not None:

@@ -110,7 +110,6 @@ def index_of(document: Json) -> Json:
             "summary": operation["summary"],
             "tags": operation["tags"],
             "flows": operation.get("x-flows", []),
-            "not_built": operation.get("x-not-built", False),
         }
         for path, method, operation in operations(document)
     ]

@@ -20,7 +20,7 @@ from service.auth.secrets import SecretKind, make
 from service.billing.notices import Notices
 from service.http.edge.app import create_app
 from service.http.edge.declare.operations import Operation
-from service.http.edge.routes import built_endpoints
+from service.http.edge.routes import all_endpoints
 from service.process.assembly import make_services
 from service.settings import load_settings
 from statemachines.credentials.credential import RUNNER
@@ -29,7 +29,7 @@ from tests.support import seen
 from tests.support.api import Api, World, ok, without_request_id
 
 OPERATIONS = [
-    endpoint.operation for endpoint in built_endpoints() if getattr(endpoint.operation, "subject", None) is not None
+    endpoint.operation for endpoint in all_endpoints() if getattr(endpoint.operation, "subject", None) is not None
 ]
 THEIRS, ABSENT = "case_theirs0", "case_nobody0"
 FILLED = {"text": "'x'", "bigint": "1", "integer": "1", "boolean": "false", "jsonb": "'{}'", "ARRAY": "'{}'"}

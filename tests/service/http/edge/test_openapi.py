@@ -21,8 +21,6 @@ from service.http.discovery.entry import schema_document
 from service.http.edge.app import ALIASES, create_app
 from service.http.edge.declare.bound import TEST_CLOCK_PATH
 from service.http.edge.declare.headers import matches_tag
-from service.http.edge.declare.naming import name_of
-from service.http.edge.declare.unbuilt import is_unbuilt
 from service.http.edge.document.schema_filters import operations, select
 from service.http.edge.routes import all_endpoints, bind
 from tests.service.http.edge.fakes import fake_services
@@ -91,16 +89,8 @@ async def test_aliases(api: httpx2.AsyncClient) -> None:
             assert one.content == two.content
 
 
-def test_it_says_what_is_not_built() -> None:
-    """Exactly the place-holders are marked, and these answer 501."""
-    unbuilt = {(e.operation.method, e.operation.path) for e in all_endpoints() if is_unbuilt(e.handler)}
-    assert unbuilt == {name for name, operation in OPERATIONS.items() if operation.get("x-not-built")}
-    for name in unbuilt:
-        assert "501" in OPERATIONS[name]["responses"]
-
-
 def test_operations_have_names_in_words() -> None:
-    """Also those that are not built: generated clients call them so. Each is there once, with its summary."""
+    """Generated clients call them so. Each is there once."""
     names = [operation["operationId"] for operation in OPERATIONS.values()]
     assert sorted(set(names)) == sorted(names)
     for (method, path), operation in OPERATIONS.items():
@@ -108,26 +98,6 @@ def test_operations_have_names_in_words() -> None:
         assert re.fullmatch(r"[a-z]+(_[a-z]+)*", name), name
         assert not name.startswith(("post_", f"{method.lower()}_projects_project_id")), (path, name)
         assert not re.search(r"_(project_id|id|[a-z]+_id)\b", name), (path, name)
-        if operation.get("x-not-built"):
-            assert operation["summary"].lower().replace(" ", "_") == name
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "name"),
-    [
-        ("GET", "/v1/projects/{project_id}/alerts", "list_alerts"),
-        ("GET", "/v1/projects/{project_id}/alerts/{id}", "get_alert"),
-        ("POST", "/v1/projects/{project_id}/alerts", "create_alert"),
-        ("POST", "/v1/projects/{project_id}/alerts/{id}/evaluate", "evaluate_alert"),
-        ("DELETE", "/v1/projects/{project_id}/public-queries/{publication_id}", "delete_public_query"),
-        ("PUT", "/v1/projects/{project_id}/signal-map", "put_signal_map"),
-        ("GET", "/v1/billing/status", "get_billing_status"),
-        ("GET", "/v1/cases/{case_id}/users", "list_case_users"),
-        ("DELETE", "/v1/projects/{project_id}", "delete_project"),
-    ],
-)
-def test_a_name_is_made_from_the_path(method: str, path: str, name: str) -> None:
-    assert name_of(method, path) == name
 
 
 def test_the_test_clock_is_not_in_it() -> None:
@@ -139,7 +109,7 @@ def test_the_test_clock_is_not_in_it() -> None:
 def test_every_mutation_has_its_request_schema() -> None:
     """Whatever takes a body and is built shows a schema for it (R-DISC-15)."""
     for (method, path), operation in OPERATIONS.items():
-        if method in {"POST", "PUT", "PATCH"} and not operation.get("x-not-built") and operation["x-max-body-bytes"]:
+        if method in {"POST", "PUT", "PATCH"} and operation["x-max-body-bytes"]:
             for media in operation["requestBody"]["content"].values():
                 assert media["schema"] or path == "/v1/billing/webhook", (method, path)
 
@@ -507,12 +477,12 @@ async def test_root(api: httpx2.AsyncClient) -> None:
     for start in root["quick_start"]:
         assert set(start) == {"when", "action", "urls"}
     assert "User-Agent" in root["next_action"]
-    built = {path for (_, path), operation in OPERATIONS.items() if not operation.get("x-not-built")}
+    there = {path for _, path in OPERATIONS}
     urls = [value for value in root.values() if isinstance(value, str) and value.startswith(BASE)]
     urls += [url for start in root["quick_start"] for url in start["urls"]]
     assert len(urls) > 5
     for url in urls:
-        assert url.removeprefix(BASE).partition("?")[0] in built, url
+        assert url.removeprefix(BASE).partition("?")[0] in there, url
     for url in urls:
         if "{" not in url and "POST" not in url and ("GET", url.removeprefix(BASE).partition("?")[0]) in OPERATIONS:
             assert (await api.get(url)).status_code == 200, url
@@ -523,25 +493,6 @@ async def test_a_commit_that_nobody_named_is_unknown() -> None:
     edge = create_app(lambda: fake_services(base_url=BASE, deploy_sha=None, test_clock=False))
     async with running(edge), seen.async_client(BASE, transport=httpx2.ASGITransport(edge)) as client:
         assert (await client.get("/")).json()["deploy_sha"] == "unknown"
-
-
-async def test_unbuilt_operations_answer_501(api: httpx2.AsyncClient) -> None:
-    """With the envelope of their group, once the caller is let in."""
-    for endpoint in all_endpoints():
-        operation = endpoint.operation
-        if not is_unbuilt(endpoint.handler):
-            continue
-        path = operation.path.replace("{project_id}", "proj_one1")
-        path = re.sub(r"\{[a-z_]+\}", "some_1", path)
-        who = {"key": "owner", "runner": "runner", "ci": "ci", "dsn": "dsn"}
-        kinds = sorted(kind.value for kind in operation.principals)
-        headers = {"authorization": f"Bearer {who.get(kinds[0], '')}", "idempotency-key": "k"}
-        answer = await api.request(operation.method, path, headers=headers)
-        if kinds[0] in {"internal", "test"}:
-            assert answer.status_code == 401
-            continue
-        assert (answer.status_code, answer.json()["error"]["code"]) == (501, "not_built_yet"), operation.path
-        assert ("request_id" in answer.json()["error"]) != operation.closed_errors
 
 
 async def test_no_test_clock_without_the_setting(api: httpx2.AsyncClient) -> None:

@@ -12,12 +12,12 @@ import pytest
 
 from schemas.kernel.operations import DocumentedOperation, documented_operations
 from service.auth.principals import PrincipalKind
-from service.http.edge.declare import unbuilt
 from service.http.edge.declare.bound import Bound, Undeclared
 from service.http.edge.declare.endpoint import Endpoint
 from service.http.edge.declare.operations import Operation
 from service.http.edge.document.responses import error_codes
 from service.http.edge.routes import all_endpoints, bind
+from tests.support.documented import operation_of
 
 SPEC = Path(__file__).parents[5] / "shared" / "spec" / "operations.json"
 TABLE = {(row.method, row.path): row for row in documented_operations()}
@@ -58,7 +58,7 @@ def facts(operation: Operation) -> dict[str, Any]:
 @pytest.mark.parametrize("row", documented_operations(), ids=NAMES)
 def test_code_declares_what_the_table_says(row: DocumentedOperation) -> None:
     """Principals, owner, size, strictness, If-Match, key, statuses and envelope are those of the table."""
-    declared, wanted = facts(DECLARED[row.method, row.path].operation), facts(unbuilt.operation_of(row))
+    declared, wanted = facts(DECLARED[row.method, row.path].operation), facts(operation_of(row))
     if row.method in {"GET", "DELETE"}:
         # The table sets no body limit where there is no body.
         assert row.max_body_bytes is None

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from service.accounts.commands import operator as admin
-from service.http.edge.routes import built_endpoints
+from service.http.edge.routes import all_endpoints
 from service.ids import new_id
 from statemachines.accounts.membership import Role
 from tests.support.api import World, ok, refused, without_request_id
@@ -64,7 +64,7 @@ def check_steps(steps: dict[str, Any]) -> None:
     assert steps["count"] == len(steps["suggestions"])
     assert steps["next_steps"] == [suggestion["id"] for suggestion in steps["suggestions"]]
     assert steps["next_action"]
-    here = {f"{endpoint.operation.method} {endpoint.operation.path}" for endpoint in built_endpoints()}
+    here = {f"{endpoint.operation.method} {endpoint.operation.path}" for endpoint in all_endpoints()}
     for suggestion in steps["suggestions"]:
         assert set(suggestion["uses"]) <= here, suggestion["id"]
     assert "connect_provider" not in steps["next_steps"]  # none is configured here

@@ -1,21 +1,9 @@
-"""Documented operations that the code does not have yet: they answer 501 and are marked in the schema document.
-
-Everything around the missing handler is real: path, principals, limits and envelope come from the table in
-schemas/kernel/operations.json.
-"""
+"""What the table of the requirements says of an operation, as a declaration: the oracle for the declared ones."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
-
-from schemas.kernel.operations import Auth, DocumentedOperation, documented_operations
+from schemas.kernel.operations import Auth, DocumentedOperation
 from service.auth.principals import PrincipalKind
-from service.eventstore.declare.commands import Answer, Outcome
-from service.http.edge.answer.errors import NotBuiltYet
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Endpoint, Handler
-from service.http.edge.declare.naming import name_of
 from service.http.edge.declare.operations import Operation, Presence
 
 INGEST_MAX_BODY = 262_144
@@ -39,35 +27,14 @@ IF_MATCH: dict[str | None, Presence] = {None: "none", "required": "required", "o
 FLOW_GROUPS = frozenset({"install", "onboarding", "automation", "provider"})
 
 
-async def answer_not_built(_: Call[Any, Any]) -> Outcome | Answer:
-    """Refuse with 501."""
-    raise NotBuiltYet
-
-
-def unbuilt_endpoints(built: Iterable[Endpoint]) -> list[Endpoint]:
-    """Endpoints for the documented operations that are not among `built`."""
-    present = {(endpoint.operation.method, endpoint.operation.path) for endpoint in built}
-    return [
-        Endpoint(operation_of(row), answer_not_built)
-        for row in documented_operations()
-        if (row.method, row.path) not in present
-    ]
-
-
-def is_unbuilt(handler: Handler) -> bool:
-    """Whether a handler only holds the place of an operation."""
-    return handler is answer_not_built
-
-
 def operation_of(row: DocumentedOperation) -> Operation:
     """Declare an operation by what the table says of it."""
-    name = name_of(row.method, row.path)
     return Operation(
         method=row.method,
         path=row.path,
-        operation_id=name,
+        operation_id="",
         group=row.group,
-        summary=name.replace("_", " ").capitalize(),
+        summary="",
         principals=PRINCIPALS[row.auth],
         responses=dict.fromkeys(row.success_status),
         owner=row.auth in {"owner", "owner_or_runner"},
