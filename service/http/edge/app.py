@@ -137,7 +137,7 @@ class Edge:
 
 
 def create_app(services_factory: Callable[[], Services], endpoints: Iterable[Endpoint] | None = None) -> Edge:
-    """Assemble the application. `services_factory` makes the unopened parts; the lifespan opens and closes them.
+    """Assemble the application. `services_factory` makes the unopened parts. The lifespan opens and closes them.
 
     `endpoints` is the whole route table unless a test brings its own. Raises Undeclared or ValueError for a table that
     must not be served.
@@ -242,7 +242,7 @@ def _litestar_paths(template: str) -> list[str]:
 
 
 def _handler(pipeline: Pipeline, route: Route) -> HTTPRouteHandler:
-    """Bind a path to Litestar's router; a GET answers HEAD too (G-016).
+    """Bind a path to Litestar's router. A GET answers HEAD too (G-016).
 
     One handler answers for all methods: to register one takes a millisecond of the start, and to find the operation by
     its method next to nothing of a request. What answers stands where a middleware would: between that and a function

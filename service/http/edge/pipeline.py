@@ -106,7 +106,7 @@ class Pipeline:
         self._telemetry = Turns(places=MOST_TELEMETRY, per_tenant=MOST_TELEMETRY // 4, waiting=MAX_RUNNING)
 
     async def run(self, bound: Bound, scope: HTTPScope, receive: Receive) -> Reply:
-        """Answer one request; never raises for what the request or its handler does."""
+        """Answer one request. Never raises for what the request or its handler does."""
         started = time.perf_counter()
         head = head_of(scope)
         added: dict[str, str] = dict(bound.cors)

@@ -46,6 +46,9 @@ def read_all(tenant: Tenant) -> None:
     for adapter in tenant.call("GET", "/adapters", None, None)["adapters"]:
         assert tenant.client.get(f"/adapters/{adapter['file']}").is_success
     tenant.call("GET", "/v1/automation-playbooks/error-to-draft-pr", None, None)
+    for path in ("/docs/api/cases", "/docs/how-to/run"):
+        for media in ("text/html", "text/markdown"):
+            assert tenant.client.get(path, headers={"accept": media}).is_success, path
     for path in ASKED:
         assert tenant.client.get(path).is_success, path
     for operation in (endpoint.operation for endpoint in all_endpoints()):

@@ -37,7 +37,7 @@ TRANSIENT_STATUSES = frozenset({429, 500, 502, 503, 504})
 
 
 class MethodNotAllowed(Refusal):
-    """A known path with another method; the Allow header lists those it has."""
+    """A known path with another method. The Allow header lists those it has."""
 
     code = "method_not_allowed"
 
@@ -49,7 +49,7 @@ class InvalidIfMatch(Refusal):
 
 
 class PayloadTooLarge(Refusal):
-    """More bytes than the operation takes; the details give the limit (R-LIM-02)."""
+    """More bytes than the operation takes. The details give the limit (R-LIM-02)."""
 
     code = "payload_too_large"
 

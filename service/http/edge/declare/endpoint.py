@@ -77,7 +77,7 @@ class Group:
         tables: bool = False,
         errors: Sequence[str] = (),
     ) -> Callable[[Handler], Endpoint]:
-        """Declare the operation of one handler; the keywords are Operation's, where they are explained.
+        """Declare the operation of one handler. The keywords are Operation's, where they are explained.
 
         A GET is no mutation unless it says so. Raises TypeError for a handler that is not annotated with a Call.
         """

@@ -1,7 +1,7 @@
 """Reading the head of a request strictly: one value where one is meant, and no second reading of a path.
 
 A repeated If-Match, a tag list or an encoded slash are the ways in which two readers of one request come to
-different conclusions (threats 10 and 19); they are refused here before anything is decided.
+different conclusions (threats 10 and 19). They are refused here before anything is decided.
 """
 
 from __future__ import annotations
