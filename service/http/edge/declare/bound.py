@@ -93,7 +93,7 @@ class Bound:
         return self._decoder.decode(raw)
 
     def convert(self, value: Any) -> Any:
-        """Convert a body that is decoded already. Both hold the same inner values. Raises msgspec.ValidationError."""
+        """Convert a decoded body. Both hold the same inner values. Raises msgspec.ValidationError."""
         return msgspec.convert(value, self.body_type)
 
     @cached_property

@@ -225,7 +225,7 @@ def _as_it_is(answer: Answer) -> Answer:
 def _after_existence(decide: Decide, fault: Rejection) -> Decide:
     """Refuse a bad If-Match or a quota used up, but not before the decision had its say on existence (G-007).
 
-    The decision runs with a tag that matches nothing. A refused unit leaves no trace.
+    The decision runs with a tag without a match. A refused unit leaves no trace.
     """
 
     def refuse(unit: Unit) -> Answer:

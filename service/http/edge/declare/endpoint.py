@@ -1,6 +1,6 @@
 """How a handler declares its operation.
 
-What the operations of a group have in common is said once (see groups.py); who may call one stands at each handler.
+What the operations of a group have in common is said once (see groups.py). Who may call one stands at each handler.
 
 A handler's own annotation says what it reads: `Call[B, Q]` takes a body of type B (None: none; bytes: as it came) and
 the query parameters of the struct Q (None: none).
