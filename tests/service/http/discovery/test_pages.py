@@ -139,24 +139,23 @@ async def test_a_tag_shows_its_operations(api: httpx2.AsyncClient, tag: str) -> 
     text = (await api.get(f"{tag}.md")).text
     document = (await api.get("/v1/openapi.json", params={"tag": name})).json()
     headings = [heading for rank, heading in HtmlPage((await api.get(tag)).text).headings if rank == "h2"]
-    expected = []
-    for path, item in document["paths"].items():
-        for method, operation in item.items():
-            if operation["tags"][0] != name:
-                continue
-            expected.append(operation["summary"])
-            mark = f"`{method.upper()} {path}`, operation `{operation['operationId']}`"
-            section = text.partition(mark)[2].partition("`, operation `")[0]
-            assert operation["description"] in section
-            assert all(
-                f"| `{parameter['name']}` | {parameter['in']} |" in section for parameter in operation["parameters"]
-            )
-            assert all(f"`{code}`" in section for code in operation["x-error-codes"])
-            for content in operation.get("requestBody", {}).get("content", {}).values():
-                example = content.get("example", "")
-                shown = example if isinstance(example, str) else json.dumps(example, indent=2)
-                assert shown[:2000].strip() in section
-    assert [heading for heading in headings if heading != "Shapes"] == expected
+    shown = [
+        (f"`{method.upper()} {path}`, operation `{operation['operationId']}`", operation)
+        for path, item in document["paths"].items()
+        for method, operation in item.items()
+        if operation["tags"][0] == name
+    ]
+    ends = [mark for mark, _ in shown[1:]] + ["\n## Shapes\n"]
+    for (mark, operation), end in zip(shown, ends, strict=True):
+        section = text.partition(mark)[2].partition(end)[0]
+        assert operation["description"] in section
+        assert all(f"| `{parameter['name']}` | {parameter['in']} |" in section for parameter in operation["parameters"])
+        assert all(f"`{code}`" in section for code in operation["x-error-codes"])
+        for content in operation.get("requestBody", {}).get("content", {}).values():
+            example = content.get("example", "")
+            example = example if isinstance(example, str) else json.dumps(example, indent=2)
+            assert example[:2000].strip() in section
+    assert [heading for heading in headings if heading != "Shapes"] == [operation["summary"] for _, operation in shown]
     for shape in document["components"].get("schemas", {}):
         assert f"\n### {shape}\n" in text
 
