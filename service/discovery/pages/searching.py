@@ -1,7 +1,8 @@
-"""The search over the pages: every word must occur, and titles count for more than text."""
+"""The search over the pages: every word must begin a word there, and titles count for more than text."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
@@ -12,6 +13,7 @@ MOST_HITS: Final = 20
 SHOWN: Final = 240
 """Most characters of the text in a hit."""
 IN_TITLE, IN_HEADING = 20, 10
+_MARKS = re.compile(r"```\w*|`|\|[-:| ]+\|")
 
 
 class Findable(NamedTuple):
@@ -45,7 +47,7 @@ def entries_of(page: DocPage) -> list[Findable]:
 
 def search(entries: Iterable[Findable], asked: str) -> list[Hit]:
     """The best hits first, at most MOST_HITS. Nothing is found for no word."""
-    words = asked.casefold().split()
+    words = [_pattern(word) for word in asked.casefold().split()]
     if not words:
         return []
     rated = []
@@ -57,23 +59,29 @@ def search(entries: Iterable[Findable], asked: str) -> list[Hit]:
     return [Hit(*entry[:3], _excerpt(entry.text, words)) for _, _, entry in rated[:MOST_HITS]]
 
 
-def _rate(entry: Findable, words: list[str]) -> int:
+def _pattern(word: str) -> re.Pattern[str]:
+    """The word, not within another one. Underscores part words."""
+    return re.compile(("(?<![^\\W_])" if word[0].isalnum() else "") + re.escape(word))
+
+
+def _rate(entry: Findable, words: list[re.Pattern[str]]) -> int:
     """How well an entry fits: 0 when a word is missing."""
     title, heading, text = entry.title.casefold(), entry.heading.casefold(), entry.text.casefold()
     rate = 0
     for word in words:
-        counted = (word in title) * IN_TITLE + (word in heading) * IN_HEADING + min(text.count(word), IN_HEADING - 1)
+        counted = min(len(word.findall(text)), IN_HEADING - 1)
+        counted += IN_TITLE * bool(word.search(title)) + IN_HEADING * bool(word.search(heading))
         if not counted:
             return 0
         rate += counted
     return rate
 
 
-def _excerpt(text: str, words: list[str]) -> str:
+def _excerpt(text: str, words: list[re.Pattern[str]]) -> str:
     """The text around the first of the words, in one line."""
-    line = " ".join(text.split())
+    line = " ".join(_MARKS.sub(" ", text).split())
     folded = line.casefold()
-    at = min((place for word in words if (place := folded.find(word)) >= 0), default=0)
+    at = min((found.start() for word in words if (found := word.search(folded))), default=0)
     start = max(0, at - SHOWN // 3)
     shown = line[start : start + SHOWN]
     return ("… " if start else "") + shown + (" …" if start + SHOWN < len(line) else "")

@@ -179,6 +179,8 @@ async def test_a_search_needs_all_words(api: httpx2.AsyncClient) -> None:
     assert hits(await api.get("/docs/search", params={"q": "lease"}))
     assert hits(await api.get("/docs/search", params={"q": "lease zanzibar"})) == []
     assert hits(await api.get("/docs/search", params={"q": "  "})) == []
+    within = hits(await api.get("/docs/search", params={"q": "ease"}))
+    assert within == [], "a word within another one"
 
 
 async def test_a_search_is_bounded(api: httpx2.AsyncClient) -> None:
