@@ -39,6 +39,8 @@ def test_the_steps_make_a_service(tmp_path_factory: pytest.TempPathFactory) -> N
         assert answered is not None
         assert answered.is_success
         assert Path(f"/proc/{running.pid}").stat().st_uid == image.user
+        for page in ("how-to/run", "guides/install", "api/cases"):
+            assert httpx2.get(f"http://127.0.0.1:{port}/docs/{page}", timeout=30).is_success, page
         health = image.said["HEALTHCHECK"]
         subprocess.run(image.command(words(health)), env=env, check=True)
     finally:

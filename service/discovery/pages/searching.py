@@ -47,7 +47,7 @@ def entries_of(page: DocPage) -> list[Findable]:
 
 def search(entries: Iterable[Findable], asked: str) -> list[Hit]:
     """The best hits first, at most MOST_HITS. Nothing is found for no word."""
-    words = [_pattern(word) for word in asked.casefold().split()]
+    words = [_pattern(word) for word in dict.fromkeys(asked.casefold().split())]
     if not words:
         return []
     rated = []
