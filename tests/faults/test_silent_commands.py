@@ -35,6 +35,7 @@ WITHOUT = {
 WORDS = {
     "events show": ["stream"],
     "events replay": ["stream"],
+    "events diff": ["stream", "r:1", "r:2"],
     "events export": ["--out", "log.jsonl"],
     "projections rebuild": ["--all"],
     "db grant-auditor": ["somebody"],

@@ -12,7 +12,7 @@ import pytest
 from schemas.kernel.errors import CATALOGUE
 from service.http.discovery.entry import schema_document
 from service.http.edge.document.examples import Examples
-from service.http.edge.document.schema_filters import operations
+from service.http.edge.document.schema_filters import needed, operations
 
 DOCUMENT = schema_document("https://service.example")
 BUILT = {operation["operationId"]: operation for _, _, operation in operations(DOCUMENT)}
@@ -31,7 +31,8 @@ def contents(operation: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def fits(content: dict[str, Any]) -> str | None:
     """Why the example of a content does not fit its schema; None when it does."""
-    validator = jsonschema_rs.Draft202012Validator({**content["schema"], "components": DOCUMENT["components"]})
+    components = needed(DOCUMENT["components"], content["schema"])
+    validator = jsonschema_rs.Draft202012Validator({**content["schema"], "components": components})
     fault = next(validator.iter_errors(content["example"]), None)
     return None if fault is None else str(fault)[:500]
 

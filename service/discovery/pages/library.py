@@ -72,8 +72,15 @@ class Library:
 
     def index(self) -> Text:
         """The list of all pages."""
-        listed = [(section, self._listed(section)) for section in SECTIONS]
-        return render("pages/index.html", {**_FRAME, "sections": listed})
+        return render("pages/index.html", {**_FRAME, "sections": self.sections()})
+
+    def outline(self) -> Text:
+        """The same list as Markdown."""
+        return render("pages/index.md", {"sections": self.sections()})
+
+    def sections(self) -> list[tuple[DocSection, list[tuple[str, str, str]]]]:
+        """Each section with the address, title and description of its pages, by title."""
+        return [(section, self._listed(section)) for section in SECTIONS]
 
     def html(self, page: DocPage) -> Text:
         """A page for people."""
@@ -86,7 +93,6 @@ class Library:
         return render("pages/search.html", {**_FRAME, "asked": asked, "hits": hits})
 
     def _listed(self, section: DocSection) -> list[tuple[str, str, str]]:
-        """Address, title and description of the pages of a section, by title."""
         if section.name == API:
             return [(tag.address, tag.title, tag.about) for tag in self._tags.values()]
         prefix = address_of(section.name, "")

@@ -19,7 +19,6 @@ CACHED = {"cache-control": "public, max-age=300"}
 
 
 VARY = {"vary": "accept"}
-LLMS_TYPE = "text/plain; charset=utf-8"
 
 
 def wants_markdown(call: Call[Any, Any]) -> bool:
@@ -140,21 +139,6 @@ async def get_docs_automation_page(call: Call[None, None]) -> Outcome:
     return _guide(call, "automation.md")
 
 
-@groups.DISCOVERY.operation(
-    method="GET",
-    path="/llms.txt",
-    operation_id="get_llms_index",
-    summary="Read the list of texts for language models",
-    principals=PUBLIC,
-    responses={200: str, 304: None},
-    content_type=LLMS_TYPE,
-    extension=True,
-)
-async def get_llms_index(call: Call[None, None]) -> Outcome:
-    """Serve the list, in the form of llmstxt.org."""
-    return serve(call, text("llms.txt", installation(call.services.settings)), LLMS_TYPE)
-
-
 ENDPOINTS = [
     get_service_guide,
     get_install_guide,
@@ -163,5 +147,4 @@ ENDPOINTS = [
     get_docs_automation,
     get_docs_query_page,
     get_docs_automation_page,
-    get_llms_index,
 ]

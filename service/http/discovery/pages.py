@@ -14,7 +14,7 @@ from schemas.discovery.pages import PagesQuery
 from service.auth.refusals import refusal
 from service.discovery.installation import Installation, installation
 from service.discovery.pages.library import SEARCH, STYLE
-from service.discovery.pages.sources import API, ENDING, ROOT, DocPage
+from service.discovery.pages.sources import API, ENDING, GUIDES, ROOT, DocPage, address_of
 from service.discovery.rendering import MARKDOWN, Text, as_text, render
 from service.eventstore.declare.commands import Outcome
 from service.http.discovery import shelf
@@ -26,6 +26,10 @@ from service.http.edge.declare.call import Call
 from service.weighted import Weighted
 
 CSS = "text/css; charset=utf-8"
+PLAIN = "text/plain; charset=utf-8"
+OUTLINE = f"{ROOT}{ENDING}"
+DIRECTIVE = "> All texts of this service: [llms.txt](/llms.txt).\n\n"
+"""The line below the title of a page as Markdown. Guides have it in their text."""
 Find = Callable[[Installation, str], DocPage | None]
 """How a page is found by its name."""
 MAX_BYTES = 4 * 1024 * 1024
@@ -44,9 +48,7 @@ async def _kept(call: Call[Any, Any], address: str, make: Callable[[Installation
     return text
 
 
-async def _page(
-    call: Call[None, None], section: str, asked: str, find: Callable[[Installation, str], DocPage | None]
-) -> Outcome:
+async def _page(call: Call[None, None], section: str, asked: str, find: Find) -> Outcome:
     """Answer with a page: as Markdown for a name with `.md` or by Accept, else as HTML. Raises `not_found`."""
     name = asked.removesuffix(ENDING)
     negotiated = name == asked
@@ -60,12 +62,35 @@ def _made(find: Find, name: str, markdown: bool, at: Installation) -> Text:
     page = find(at, name)
     if page is None:
         raise refusal("not_found")
-    return as_text(page.source) if markdown else shelf.library(at).html(page)
+    return as_text(_directed(page)) if markdown else shelf.library(at).html(page)
+
+
+def _directed(page: DocPage) -> str:
+    """The Markdown of a page, with the way to all others below its title."""
+    if page.address.startswith(address_of(GUIDES, "")):
+        return page.source
+    title, _, rest = page.source.partition("\n\n")
+    return f"{title}\n\n{DIRECTIVE}{rest}"
 
 
 def _serve(call: Call[Any, Any], text: Text, content_type: str = HTML, *, vary: bool = False) -> Outcome:
     outcome = serve(call, text, content_type, vary=vary)
     return Outcome(outcome.status, outcome.body, {**outcome.headers, **LINKED})
+
+
+@groups.DISCOVERY.operation(
+    method="GET",
+    path="/llms.txt",
+    operation_id="get_llms_index",
+    summary="Read the list of texts for language models",
+    principals=PUBLIC,
+    responses={200: str, 304: None},
+    content_type=PLAIN,
+    extension=True,
+)
+async def get_llms_index(call: Call[None, None]) -> Outcome:
+    """Serve the list, in the form of llmstxt.org."""
+    return serve(call, await _kept(call, "llms.txt", shelf.llms), PLAIN)
 
 
 @groups.DISCOVERY.operation(
@@ -76,11 +101,29 @@ def _serve(call: Call[Any, Any], text: Text, content_type: str = HTML, *, vary: 
     principals=PUBLIC,
     responses={200: str, 304: None},
     content_type=HTML,
+    also_answers=(MARKDOWN,),
     extension=True,
 )
 async def get_docs(call: Call[None, None]) -> Outcome:
-    """Serve the list of all pages."""
-    return _serve(call, await _kept(call, ROOT, lambda at: shelf.library(at).index()))
+    """Serve the list of all pages, as HTML or by Accept as Markdown."""
+    if prefers(call.header("accept"), "text/markdown", to="text/html"):
+        return serve(call, await _kept(call, OUTLINE, lambda at: shelf.library(at).outline()), vary=True)
+    return _serve(call, await _kept(call, ROOT, lambda at: shelf.library(at).index()), vary=True)
+
+
+@groups.DISCOVERY.operation(
+    method="GET",
+    path=OUTLINE,
+    operation_id="get_docs_outline",
+    summary="Read the list of all pages of the documentation as Markdown",
+    principals=PUBLIC,
+    responses={200: str, 304: None},
+    content_type=MARKDOWN,
+    extension=True,
+)
+async def get_docs_outline(call: Call[None, None]) -> Outcome:
+    """Serve the same list as at `/docs`."""
+    return serve(call, await _kept(call, OUTLINE, lambda at: shelf.library(at).outline()))
 
 
 @groups.DISCOVERY.operation(
@@ -154,4 +197,4 @@ async def get_docs_page(call: Call[None, None]) -> Outcome:
     return await _page(call, section, call.path["page"], lambda at, name: shelf.page(at, section, name))
 
 
-ENDPOINTS = [get_docs, get_docs_style, search_docs, get_docs_api, get_docs_page]
+ENDPOINTS = [get_llms_index, get_docs, get_docs_outline, get_docs_style, search_docs, get_docs_api, get_docs_page]

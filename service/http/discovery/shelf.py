@@ -10,6 +10,7 @@ from service.discovery.pages.markdown import Anchors
 from service.discovery.pages.reference import page_of
 from service.discovery.pages.searching import Findable
 from service.discovery.pages.sources import DocPage
+from service.discovery.rendering import Text, render
 from service.http.discovery import facts
 from service.http.discovery.entry import schema_document
 from service.http.edge.document.schema_filters import select
@@ -31,6 +32,11 @@ def library(at: Installation) -> Library:
     guides = {name: facts.text(file, at).body.decode() for name, (file, _) in GUIDES.items()}
     elsewhere = {path: name for name, (_, paths) in GUIDES.items() for path in paths}
     return Library(at.base_url, guides, elsewhere, _tags())
+
+
+def llms(at: Installation) -> Text:
+    """The list of texts for language models."""
+    return render("llms.txt", {"base": at.base_url, "sections": library(at).sections()})
 
 
 def page(at: Installation, section: str, name: str) -> DocPage | None:

@@ -56,7 +56,7 @@ def select(
         **document,
         "tags": [known for known in document["tags"] if known["name"] in kept],
         "paths": paths,
-        "components": _needed(document["components"], paths),
+        "components": _components(document["components"], paths),
     }
     if not include_components:
         del selected["components"]
@@ -68,23 +68,29 @@ def _same(path: str, method: str | None, known_path: str, known_method: str) -> 
     return known_method == (method or "").lower() and known_path.rstrip("/") == path.rstrip("/")
 
 
-def _needed(components: Json, paths: Json) -> Json:
-    """The components that are referred to, directly or through others, and every security scheme in use."""
-    needed: dict[str, Json] = {}
-    pending = list(references(paths))
-    while pending:
-        _, _, section, name = pending.pop().split("/", 3)
-        if name in needed.setdefault(section, {}):
-            continue
-        component = components[section][name]
-        needed[section][name] = component
-        pending += references(component)
+def _components(components: Json, paths: Json) -> Json:
+    """The components that some paths need, and every security scheme in use."""
+    found = needed(components, paths)
     schemes = {
         name for _, _, operation in operations({"paths": paths}) for one in operation["security"] for name in one
     }
     if schemes:
-        needed["securitySchemes"] = {name: components["securitySchemes"][name] for name in sorted(schemes)}
-    return {section: dict(sorted(found.items())) for section, found in sorted(needed.items())}
+        found["securitySchemes"] = {name: components["securitySchemes"][name] for name in sorted(schemes)}
+    return dict(sorted(found.items()))
+
+
+def needed(components: Json, part: Any) -> Json:
+    """The components that a part of the document refers to, directly or through others, by section and name."""
+    found: dict[str, Json] = {}
+    pending = list(references(part))
+    while pending:
+        _, _, section, name = pending.pop().split("/", 3)
+        if name in found.setdefault(section, {}):
+            continue
+        component = components[section][name]
+        found[section][name] = component
+        pending += references(component)
+    return {section: dict(sorted(named.items())) for section, named in found.items()}
 
 
 def references(part: Any) -> Iterator[str]:

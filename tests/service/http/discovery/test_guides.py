@@ -159,9 +159,14 @@ async def test_the_list_for_language_models(api: httpx2.AsyncClient) -> None:
     answer = await api.get("/llms.txt")
     assert answer.headers["content-type"] == "text/plain; charset=utf-8"
     assert re.match(r"# \w+\n\n> \w", answer.text)
-    listed = [line for line in answer.text.partition("\n## ")[2].splitlines() if line and not line.startswith("## ")]
-    assert all(re.fullmatch(r"(Guides|- \[[^]]+\]\(https://[^)]+\): .+)", line) for line in listed), listed
-    for path in ("/service.md", "/install.md", "/v1/docs/query.md", "/v1/docs/automation.md"):
+    sections = re.split(r"^## ", answer.text, flags=re.MULTILINE)[1:]
+    link = r"- \[[^]]+\]\(https://[^)]+\)(: .+)?"
+    for section in sections:
+        title, *lines = [line for line in section.splitlines() if line]
+        assert re.fullmatch(r"\w[\w -]+", title)
+        about = [line for line in lines if not re.fullmatch(link, line)]
+        assert about in ([], lines[:1]), section
+    for path in ("/service.md", "/install.md", "/v1/docs/query.md", "/v1/docs/automation.md", "/docs.md"):
         assert f"]({BASE}{path})" in answer.text
 
 
