@@ -69,7 +69,7 @@ def _same(path: str, method: str | None, known_path: str, known_method: str) -> 
 
 
 def _components(components: Json, paths: Json) -> Json:
-    """The components that some paths need, and every security scheme in use."""
+    """The components for some paths, and every security scheme in use."""
     found = needed(components, paths)
     schemes = {
         name for _, _, operation in operations({"paths": paths}) for one in operation["security"] for name in one
@@ -80,7 +80,7 @@ def _components(components: Json, paths: Json) -> Json:
 
 
 def needed(components: Json, part: Any) -> Json:
-    """The components that a part of the document refers to, directly or through others, by section and name."""
+    """The components behind the references of a part of the document, by section and name."""
     found: dict[str, Json] = {}
     pending = list(references(part))
     while pending:
