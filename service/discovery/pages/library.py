@@ -27,12 +27,26 @@ SEARCH = f"{ROOT}/search"
 _FRAME = {"root": ROOT, "style": STYLE, "search": SEARCH, "most": MAX_ASKED}
 
 
+class Listed(NamedTuple):
+    """An operation for the list of its tag and for the search: its id, its summary, its request, and its words."""
+
+    id: str
+    summary: str
+    call: str
+    words: str
+
+    @property
+    def address(self) -> str:
+        """The address of its page."""
+        return address_of(API, self.id)
+
+
 class Tag(NamedTuple):
-    """A tag of the schema document: its name, a sentence about it, and its operations for the search."""
+    """A tag of the schema document: its name, a sentence about it, and its operations."""
 
     name: str
     about: str
-    operations: Sequence[Findable]
+    operations: Sequence[Listed]
 
     @property
     def title(self) -> str:
@@ -49,7 +63,7 @@ class Library:
     """The pages of one installation.
 
     `guides` are Markdown texts by their name here. `elsewhere` leads from the address of a guide for agents to its
-    name. The pages of the tags are rendered from the schema document and not kept here.
+    name. The pages of tags and operations are made of the schema document and not kept here.
     """
 
     def __init__(
@@ -60,7 +74,12 @@ class Library:
         self._pages = {page.address: page for page in [*load(), *made]}
         self._elsewhere = {f"{base_url}{path}": address_of(GUIDES, name) for path, name in elsewhere.items()}
         self._entries = [entry for page in self._pages.values() for entry in entries_of(page)]
-        self._entries += [entry for tag in self._tags.values() for entry in tag.operations]
+        self._operations = {one.id: (tag, one) for tag in self._tags.values() for one in tag.operations}
+        assert not self._tags.keys() & self._operations.keys(), "a tag and an operation have one address"
+        self._entries += [
+            Findable(one.address, tag.title, f"{one.summary}, {one.id}", f"{one.call} {one.words}")
+            for tag, one in self._operations.values()
+        ]
 
     def page(self, section: str, name: str) -> DocPage | None:
         """A page by the names in its address. The names are looked up and lead to no file."""
@@ -69,6 +88,10 @@ class Library:
     def tag(self, name: str) -> Tag | None:
         """A tag by its name."""
         return self._tags.get(name)
+
+    def operation(self, name: str) -> tuple[Tag, Listed] | None:
+        """An operation by its id, with its tag."""
+        return self._operations.get(name)
 
     def index(self) -> Text:
         """The list of all pages."""

@@ -1,12 +1,13 @@
-"""The reference of one tag as Markdown, made of its part of the schema document (G-166)."""
+"""The reference of the API as Markdown, made of the schema document: a page for each tag and operation (G-166)."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
-from service.discovery.pages.library import Tag
+from service.discovery.pages.library import Listed, Tag
 from service.discovery.pages.sources import ENDING, DocPage
 from service.discovery.rendering import render
 
@@ -42,23 +43,26 @@ class ApiOperation(NamedTuple):
     codes: list[str]
 
 
-def page_of(tag: Tag, document: Json, form: Form) -> DocPage:
-    """The page of a tag. `document` has the tag's operations and their components, `form` words a schema."""
-    found = [
-        _described(method, path, operation, form)
-        for path, item in document["paths"].items()
-        for method, operation in item.items()
-        if operation["tags"][0] == tag.name
-    ]
+def page_of_tag(tag: Tag) -> DocPage:
+    """The page of a tag: its operations with their pages."""
+    facts = {"tag": tag, "schema": f"/v1/openapi.json?tag={tag.name}"}
+    return DocPage(tag.address, tag.title, render(f"pages/tag{ENDING}", facts).body.decode())
+
+
+def page_of_operation(tag: Tag, listed: Listed, document: Json, form: Form) -> DocPage:
+    """The page of an operation. `document` has it alone, with its components, and `form` words a schema."""
+    [(path, item)] = document["paths"].items()
+    [(method, operation)] = item.items()
+    query = urlencode({"path": path, "method": method.upper()})
     facts = {
         "tag": tag,
-        "schema": f"/v1/openapi.json?tag={tag.name}",
-        "operations": found,
+        "schema": f"/v1/openapi.json?{query}",
+        "one": _described(method, path, operation, form),
         "shapes": document["components"].get("schemas", {}),
         "form": form,
         "cell": cell,
     }
-    return DocPage(tag.address, tag.title, render(f"pages/api{ENDING}", facts).body.decode())
+    return DocPage(listed.address, listed.summary, render(f"pages/operation{ENDING}", facts).body.decode())
 
 
 def cell(text: str) -> str:

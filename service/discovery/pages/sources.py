@@ -18,6 +18,9 @@ GUIDES: Final = "guides"
 API: Final = "api"
 """Sections without a folder."""
 
+LEFT_OUT: Final = frozenset({"rules.md"})
+"""Pages for developers: their links lead to tests."""
+
 _FENCED = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[([^\[\]]+)\]\(([^()\s]+)\)")
 _TITLE = re.compile(r"^# (.+)$", re.MULTILINE)
@@ -82,7 +85,7 @@ def _files() -> Iterator[tuple[DocSection, Traversable]]:
             for part in section.folder.split("/"):
                 folder /= part
             for file in sorted(folder.iterdir(), key=lambda file: file.name):
-                if file.name.endswith(ENDING):
+                if file.name.endswith(ENDING) and file.name not in LEFT_OUT:
                     yield section, file
 
 

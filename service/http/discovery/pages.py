@@ -166,7 +166,7 @@ async def search_docs(call: Call[None, PagesQuery]) -> Outcome:
     method="GET",
     path=f"{ROOT}/{API}/{{tag}}",
     operation_id="get_docs_api",
-    summary="Open the reference of one tag of the API",
+    summary="Open the reference of a tag or an operation of the API",
     principals=PUBLIC,
     responses={200: str, 304: None},
     content_type=HTML,
@@ -175,8 +175,8 @@ async def search_docs(call: Call[None, PagesQuery]) -> Outcome:
     extension=True,
 )
 async def get_docs_api(call: Call[None, None]) -> Outcome:
-    """Serve every operation of a tag, made of the schema document."""
-    return await _page(call, API, call.path["tag"], shelf.tag_page)
+    """Serve the operations of a tag, or one operation, made of the schema document."""
+    return await _page(call, API, call.path["tag"], shelf.api_page)
 
 
 @groups.DISCOVERY.operation(

@@ -5,14 +5,13 @@ from __future__ import annotations
 from functools import lru_cache
 
 from service.discovery.installation import Installation
-from service.discovery.pages.library import Library, Tag
-from service.discovery.pages.markdown import Anchors
-from service.discovery.pages.reference import page_of
-from service.discovery.pages.searching import Findable
+from service.discovery.pages.library import Library, Listed, Tag
+from service.discovery.pages.reference import page_of_operation, page_of_tag
 from service.discovery.pages.sources import DocPage
 from service.discovery.rendering import Text, render
 from service.http.discovery import facts
 from service.http.discovery.entry import schema_document
+from service.http.edge.document.described import area_of
 from service.http.edge.document.schema_filters import select
 from service.http.edge.document.words import Words
 
@@ -44,24 +43,25 @@ def page(at: Installation, section: str, name: str) -> DocPage | None:
     return library(at).page(section, name)
 
 
-def tag_page(at: Installation, name: str) -> DocPage | None:
-    """The reference of a tag by its name. The first call builds the schema document."""
-    tag = library(at).tag(name)
-    return tag and page_of(tag, select(schema_document(at.base_url), tag=name), facts.form)
+def api_page(at: Installation, name: str) -> DocPage | None:
+    """The reference of a tag or an operation by its name. The first operation builds the schema document."""
+    found = library(at)
+    tag = found.tag(name)
+    if tag is not None:
+        return page_of_tag(tag)
+    operation = found.operation(name)
+    if operation is None:
+        return None
+    one = facts.operations()[name]
+    document = select(schema_document(at.base_url), path=one.path, method=one.method)
+    return page_of_operation(*operation, document, facts.form)
 
 
 def _tags() -> list[Tag]:
     words = Words()
-    summaries: dict[str, list[tuple[str, str]]] = {}
-    for name, one in facts.operations().items():
-        text = " ".join([str(one), name, *words.paragraphs(name)])
-        summaries.setdefault(one.group, []).append((one.summary, text))
-    return [_tag(name, words.tag(name) or "", found) for name, found in sorted(summaries.items())]
-
-
-def _tag(name: str, about: str, summaries: list[tuple[str, str]]) -> Tag:
-    tag = Tag(name, about, [])
-    found = [
-        Findable(f"{tag.address}#{Anchors().of(summary)}", tag.title, summary, text) for summary, text in summaries
-    ]
-    return tag._replace(operations=found)
+    listed: dict[str, list[Listed]] = {}
+    order = sorted(facts.bound(), key=lambda one: words.place(one.name, area_of(one)))
+    operations = facts.operations()
+    for name, one in ((found.name, operations[found.name]) for found in order if found.name in operations):
+        listed.setdefault(one.group, []).append(Listed(name, one.summary, str(one), " ".join(words.paragraphs(name))))
+    return [Tag(name, words.tag(name) or "", found) for name, found in sorted(listed.items())]

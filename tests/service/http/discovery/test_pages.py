@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -31,9 +32,12 @@ FOLDERS["machines"] = "reference/machines"
 FILES = {
     f"/docs/{section}/{file.stem}": file for section, folder in FOLDERS.items() for file in (DOCS / folder).glob("*.md")
 }
+del FILES["/docs/reference/rules"]  # links tests, which are no pages
 GUIDES = {f"/docs/guides/{name}": paths[0] for name, (_, paths) in shelf.GUIDES.items()}
 TAGS = [f"/docs/api/{group}" for group in sorted({one.group for one in facts.operations().values()})]
-PAGES = [*FILES, *GUIDES, *TAGS]
+OPERATIONS = [f"/docs/api/{name}" for name in facts.operations()]
+LISTED = [*FILES, *GUIDES, *TAGS]
+PAGES = [*LISTED, *OPERATIONS]
 SHOWN = ["/docs", "/docs/search", "/docs/search?q=lease+run", *PAGES]
 MARKDOWN = "text/markdown; charset=utf-8"
 KIB = 1024
@@ -96,7 +100,7 @@ async def test_every_link_leads_to_something(api: httpx2.AsyncClient) -> None:
 
 async def test_the_index_lists_every_page(api: httpx2.AsyncClient) -> None:
     page = HtmlPage((await api.get("/docs")).text)
-    assert set(PAGES) <= set(page.links)
+    assert set(LISTED) <= set(page.links)
     assert [text for tag, text in page.headings if tag == "h2"] == [section.title for section in SECTIONS]
 
 
@@ -133,31 +137,50 @@ async def test_a_page_is_markdown_too(api: httpx2.AsyncClient, path: str) -> Non
 
 
 @pytest.mark.parametrize("tag", TAGS)
-async def test_a_tag_shows_its_operations(api: httpx2.AsyncClient, tag: str) -> None:
-    """Each with its path, its parameters, its body and its codes, as the schema document has them."""
+async def test_a_tag_lists_its_operations(api: httpx2.AsyncClient, tag: str) -> None:
+    """Each with its page."""
     name = tag.rpartition("/")[2]
-    text = (await api.get(f"{tag}.md")).text
     document = (await api.get("/v1/openapi.json", params={"tag": name})).json()
-    headings = [heading for rank, heading in HtmlPage((await api.get(tag)).text).headings if rank == "h2"]
-    shown = [
-        (f"`{method.upper()} {path}`, operation `{operation['operationId']}`", operation)
+    row = re.compile(r"^\| \[(.+)\]\(/docs/api/(\w+)\.md\) \| `(.+)` \|$", re.MULTILINE)
+    listed = row.findall((await api.get(f"{tag}.md")).text)
+    assert sorted(listed) == sorted(
+        (operation["summary"], operation["operationId"], f"{method.upper()} {path}")
         for path, item in document["paths"].items()
         for method, operation in item.items()
         if operation["tags"][0] == name
-    ]
-    ends = [mark for mark, _ in shown[1:]] + ["\n## Shapes\n"]
-    for (mark, operation), end in zip(shown, ends, strict=True):
-        section = text.partition(mark)[2].partition(end)[0]
-        assert operation["description"] in section
-        assert all(f"| `{parameter['name']}` | {parameter['in']} |" in section for parameter in operation["parameters"])
-        assert all(f"`{code}`" in section for code in operation["x-error-codes"])
+    )
+
+
+async def test_an_operation_is_shown_whole(api: httpx2.AsyncClient) -> None:
+    """Its path, parameters, body, shapes and codes, as the schema document has them; short enough for an agent."""
+    for page in OPERATIONS:
+        one = facts.operations()[page.rpartition("/")[2]]
+        text = (await api.get(f"{page}.md")).text
+        document = (await api.get("/v1/openapi.json", params={"path": one.path, "method": one.method})).json()
+        operation = document["paths"][one.path][one.method.lower()]
+        assert f"`{one}`, operation `{operation['operationId']}`" in text
+        assert operation["description"] in text
+        assert all(f"| `{parameter['name']}` | {parameter['in']} |" in text for parameter in operation["parameters"])
+        assert all(f"`{code}`" in text for code in operation["x-error-codes"])
         for content in operation.get("requestBody", {}).get("content", {}).values():
             example = content.get("example", "")
             example = example if isinstance(example, str) else json.dumps(example, indent=2)
-            assert example[:2000].strip() in section
-    assert [heading for heading in headings if heading != "Shapes"] == [operation["summary"] for _, operation in shown]
-    for shape in document["components"].get("schemas", {}):
-        assert f"\n### {shape}\n" in text
+            assert example[:2000].strip() in text
+        for shape in document.get("components", {}).get("schemas", {}):
+            assert f"\n### {shape}\n" in text
+        assert len(text) <= 100_000, page
+
+
+async def test_every_page_leads_to_the_list(api: httpx2.AsyncClient) -> None:
+    """A person by a link in the head, an agent by the line below the title; the list has every page (G-166)."""
+    assert 'href="/llms.txt"' in (await api.get("/docs")).text
+    listed = (await api.get("/llms.txt")).text
+    outline = await api.get("/docs.md")
+    assert outline.content == (await api.get("/docs", headers={"accept": "text/markdown"})).content
+    for page in LISTED:
+        assert f"{page}.md)" in listed
+        assert f"({page}.md)" in outline.text
+        assert "> All texts of this service: [llms.txt](" in (await api.get(f"{page}.md")).text[:1200], page
 
 
 @pytest.mark.parametrize(
@@ -165,8 +188,8 @@ async def test_a_tag_shows_its_operations(api: httpx2.AsyncClient, tag: str) -> 
     [
         ("first steps", "/docs/tutorial/first-steps"),
         ("OpenTelemetry", "/docs/how-to/opentelemetry"),
-        ("create_project", "/docs/api/projects#create-a-project-and-receive-its-dsn"),
-        ("list_cases", "/docs/api/cases#list-cases"),
+        ("create_project", "/docs/api/create_project"),
+        ("list_cases", "/docs/api/list_cases"),
     ],
 )
 async def test_the_search_finds(api: httpx2.AsyncClient, asked: str, first: str) -> None:
