@@ -60,9 +60,19 @@ def diagram(names: tuple[str, ...], every: bool, out: Path | None, form: str) ->
             continue
         out.mkdir(parents=True, exist_ok=True)
         if form == "mermaid":
-            (out / f"{name}.md").write_text(f"# {name}\n\n```mermaid\n{text}```\n", encoding="utf-8")
+            page = f"# {name}\n\n```mermaid\n{text}```\n\n{_table(found[name])}"
+            (out / f"{name}.md").write_text(page, encoding="utf-8")
         else:
             (out / f"{name}.dot").write_text(text, encoding="utf-8")
+
+
+def _table(machine: StateMachine[Any]) -> str:
+    """The transitions in words, for readers without a drawing."""
+    begins = (
+        f"A stream begins with the status `{machine.initial.status.name}`. Each event leads from one status to another:"
+    )
+    rows = [f"| `{source}` | `{topic}` | `{dest}` |" for source, topic, dest in edges(machine)]
+    return "\n".join([begins, "", "| From | Event | To |", "| --- | --- | --- |", *rows]) + "\n"
 
 
 def _name_of(machine: StateMachine[Any]) -> str:
