@@ -118,7 +118,7 @@ async def test_answers_without_end_cost_no_memory_with_all_places_taken(storm: S
     storm.listener.answering = answer
     work = asyncio.create_task(storm.blow())
     most, sizes, give_up = 0, [before], time.monotonic() + 120
-    while not work.done() or in_flight(worker, storm.listener):
+    while not (work.done() and gathered.is_set()) or in_flight(worker, storm.listener):
         assert time.monotonic() < give_up
         most = max(most, in_flight(worker, storm.listener))
         if most > PLACES - 8:
