@@ -16,8 +16,6 @@ from service.http.edge.declare.headers import matches_tag
 
 PUBLIC = frozenset({PrincipalKind.ANONYMOUS})
 CACHED = {"cache-control": "public, max-age=300"}
-
-
 VARY = {"vary": "accept"}
 
 

@@ -73,6 +73,11 @@ def _directed(page: DocPage) -> str:
     return f"{title}\n\n{DIRECTIVE}{rest}"
 
 
+async def _outline(call: Call[None, None]) -> Text:
+    """The list of all pages as Markdown."""
+    return await _kept(call, OUTLINE, lambda at: shelf.library(at).outline())
+
+
 def _serve(call: Call[Any, Any], text: Text, content_type: str = HTML, *, vary: bool = False) -> Outcome:
     outcome = serve(call, text, content_type, vary=vary)
     return Outcome(outcome.status, outcome.body, {**outcome.headers, **LINKED})
@@ -107,7 +112,7 @@ async def get_llms_index(call: Call[None, None]) -> Outcome:
 async def get_docs(call: Call[None, None]) -> Outcome:
     """Serve the list of all pages, as HTML or by Accept as Markdown."""
     if prefers(call.header("accept"), "text/markdown", to="text/html"):
-        return serve(call, await _kept(call, OUTLINE, lambda at: shelf.library(at).outline()), vary=True)
+        return serve(call, await _outline(call), vary=True)
     return _serve(call, await _kept(call, ROOT, lambda at: shelf.library(at).index()), vary=True)
 
 
@@ -123,7 +128,7 @@ async def get_docs(call: Call[None, None]) -> Outcome:
 )
 async def get_docs_outline(call: Call[None, None]) -> Outcome:
     """Serve the same list as at `/docs`."""
-    return serve(call, await _kept(call, OUTLINE, lambda at: shelf.library(at).outline()))
+    return serve(call, await _outline(call))
 
 
 @groups.DISCOVERY.operation(
