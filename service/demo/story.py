@@ -8,15 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from service.demo.chapters.ending import delete_project
-from service.demo.chapters.evidence import prove_run
-from service.demo.chapters.healing import heal
-from service.demo.chapters.merging import merge_automatically
-from service.demo.chapters.onboarding import onboard
-from service.demo.chapters.opening import open_story
-from service.demo.chapters.refusals import refuse
-from service.demo.chapters.stopping import look_back_and_stop
-from service.demo.chapters.weekly import review_week
+from service.demo.chapters.observing.onboarding import onboard
+from service.demo.chapters.observing.opening import open_story
+from service.demo.chapters.repairing.evidence import prove_run
+from service.demo.chapters.repairing.healing import heal
+from service.demo.chapters.repairing.merging import merge_automatically
+from service.demo.chapters.repairing.refusals import refuse
+from service.demo.chapters.reviewing.ending import delete_project
+from service.demo.chapters.reviewing.stopping import look_back_and_stop
+from service.demo.chapters.reviewing.weekly import review_week
 from service.demo.theatre.scene import Scene
 from service.demo.theatre.stage import DemoFailed, Stage
 from service.demo.theatre.tools import find_git, find_node

@@ -1,1 +1,1 @@
-"""The chapters of the demo, and the plans and policies they rest on."""
+"""The chapters of the demo, a folder for each part of its story."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
-from service.demo.chapters.plan import instrument, plan
+from service.demo.chapters.observing.plan import instrument, plan
 from service.demo.theatre.scene import Scene, require
 from service.demo.theatre.stage import Stage
 
@@ -35,7 +35,7 @@ def propose(scene: Scene, snapshot: dict[str, Any]) -> dict[str, Any]:
 
 
 def approve(scene: Scene, state: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Approve the exact hash; another hash and another etag are refused."""
+    """Approve the exact hash. Another hash and another etag are refused."""
     stage, owner, path = scene.stage, scene.owner, f"{scene.path}/onboarding/review"
     stage.step("A person approves exactly this plan")
     wrong = {"decision": "approve", "plan_sha256": "0" * 64}
@@ -69,7 +69,7 @@ def instrument_product(scene: Scene) -> None:
 
 
 def start_proof(scene: Scene, state: dict[str, Any], snapshot: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Open the proof session for the instrumented source; returns state and markers."""
+    """Open the proof session for the instrumented source. Returns state and markers."""
     body = {"implementation_source_snapshot": snapshot}
     path = f"{scene.path}/onboarding/proof"
     proof = scene.owner.call("POST", path, body, expect=201, if_match=state["etag"])
@@ -101,7 +101,7 @@ def exercise(scene: Scene, state: dict[str, Any], markers: dict[str, Any]) -> No
 
 
 def verify(scene: Scene, state: dict[str, Any]) -> dict[str, Any]:
-    """Verify; everything has been exercised now."""
+    """Verify. Everything has been exercised now."""
     stage = scene.stage
     stage.step("Verify")
     verdict = scene.owner.call("POST", f"{scene.path}/onboarding/verify", if_match=state["etag"])
@@ -137,7 +137,7 @@ def show_remaining(stage: Stage, verdict: dict[str, Any]) -> None:
 
 
 def read_signal_map(scene: Scene, state: dict[str, Any], approval: dict[str, str]) -> None:
-    """Read the signal map; the approval cannot be given twice."""
+    """Read the signal map. The approval cannot be given twice."""
     scene.stage.step("Read the signal map")
     signals = scene.owner.call("GET", f"{scene.path}/signal-map")
     scene.stage.show("question", signals["business_question"])

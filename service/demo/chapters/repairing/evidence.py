@@ -12,14 +12,14 @@ from service.demo.theatre.pictures import actor_of
 from service.demo.theatre.scene import Scene, require
 
 HERE = Path(__file__).parent
-VERIFIERS = (HERE.parents[2] / "scripts" / "verify_proof.py", HERE.parent / "theatre" / "verify_proof.py")
+VERIFIERS = (HERE.parents[3] / "scripts" / "verify_proof.py", HERE.parents[1] / "theatre" / "verify_proof.py")
 """The verifier in a checkout, and in an installed package, where the link beside this file has become a copy of it."""
 WHOLE, WRONG = 3, 1
 """Its exit codes: what is shown hangs together, though nothing signed says that it is all; something is wrong."""
 
 
 def prove_run(scene: Scene) -> str:
-    """Fetch the proof bundle of the first run and check it; a forged one is detected."""
+    """Fetch the proof bundle of the first run and check it. A forged one is detected."""
     scene.stage.step("The proof of the first run, checked without the service")
     bundle = scene.owner.call("GET", f"/v1/automation-runs/{scene.healed}/proof")
     tell_chain(scene, bundle)

@@ -1,4 +1,4 @@
-"""The weekly review: a schedule's slot, one source of numbers, and a private report that may say nothing else."""
+"""The weekly review: a schedule's slot, one source of numbers, and a private report of these numbers alone."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import secrets
 import time
 from typing import Any
 
-from service.demo.chapters.plan import MILESTONES
+from service.demo.chapters.observing.plan import MILESTONES
 from service.demo.theatre.scene import Scene, require, wait_for
 from service.demo.theatre.stage import Api
 
@@ -20,9 +20,9 @@ BEFORE, AFTER = (6, 5, 4), (8, 4, 2)
 
 
 def review_week(scene: Scene) -> str:
-    """Two days of customers, the slot after them, and a report on what changed between them.
+    """Two days of customers, the slot after them, and a report on the change between them.
 
-    Returns what that came to in a sentence.
+    Returns a summary in a sentence.
     """
     minute = (time.gmtime(server_time(scene)).tm_min + 30) % 60
     runner = save_and_enable(scene, minute)
@@ -44,7 +44,7 @@ def server_time(scene: Scene) -> int:
 
 
 def save_and_enable(scene: Scene, minute: int) -> Api:
-    """Put a review in the place of the repairs; returns its runner, whose credential acts for it alone."""
+    """Put a review in the place of the repairs. Returns its runner, with a credential for it alone."""
     stage, path = scene.stage, f"{scene.path}/automation-contract"
     stage.step("The owner saves and enables a review on a schedule")
     request = {"version": "2.0.0", "bindings": bindings(minute), "readiness_assertions": {ASSERTION: True}}
@@ -88,7 +88,7 @@ def bindings(minute: int) -> dict[str, Any]:
 
 
 def trade(scene: Scene, day: str, reached: tuple[int, int, int]) -> None:
-    """Let people come to the shop, of whom fewer reach each step."""
+    """Let people come to the shop. Fewer reach each step."""
     opened, added, paid = reached
     for number in range(opened):
         customer = f"{day}-{number}"
@@ -101,7 +101,7 @@ def trade(scene: Scene, day: str, reached: tuple[int, int, int]) -> None:
 
 
 def await_slot(scene: Scene) -> dict[str, Any]:
-    """Wait until the sweep has issued the receipt of the next slot; returns it."""
+    """Wait until the sweep has issued the receipt of the next slot. Returns it."""
     scene.stage.step("The slot comes: the minute sweep issues its one receipt")
     scene.move_clock(HALF_HOUR + 60, "the slot of this hour.")
     path = f"{scene.path}/automation-trigger-receipts?status=issued"
@@ -117,7 +117,7 @@ def await_slot(scene: Scene) -> dict[str, Any]:
 
 
 def start(scene: Scene, runner: Api, receipt: dict[str, Any]) -> dict[str, Any]:
-    """Begin the run of the slot; it has no case, and nothing to claim."""
+    """Begin the run of the slot. It has no case, and nothing to claim."""
     wish = {"trigger_receipt_id": receipt["receipt_id"]}
     path = f"{scene.path}/automation-runs"
     run: dict[str, Any] = runner.call("POST", path, wish, expect=201, idempotency_key=secrets.token_hex(8))
@@ -126,7 +126,7 @@ def start(scene: Scene, runner: Api, receipt: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_source(scene: Scene, runner: Api, run: dict[str, Any]) -> dict[str, Any]:
-    """Read the one source of the report; it is the same ever after, whoever comes to the shop."""
+    """Read the one source of the report. It is the same ever after, whoever comes to the shop."""
     scene.stage.step("The service reads the funnel once: that is the report's source")
     path, fence = f"/v1/automation-runs/{run['run_id']}/report-source", fence_of(run)
     source: dict[str, Any] = runner.call("POST", path, fence)
@@ -165,7 +165,7 @@ def report(scene: Scene, runner: Api, run: dict[str, Any], source: dict[str, Any
 
 
 def draw_up(source: dict[str, Any]) -> dict[str, Any]:
-    """Write the report: what changed, a guess about it for people to look into, and what nobody knows."""
+    """Write the report: a change, a guess about it for people to look into, and a gap."""
     row = source["rows"][2]
     return {
         "kind": "funnel_review",
@@ -199,5 +199,5 @@ def draw_up(source: dict[str, Any]) -> dict[str, Any]:
 
 
 def fence_of(run: dict[str, Any]) -> dict[str, int]:
-    """What every command of a runner carries."""
+    """The fencing token of every command of a runner."""
     return {"state_revision": run["state_revision"], "lease_epoch": run["lease_epoch"]}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from service.demo.chapters.contract import await_receipt, set_up
-from service.demo.chapters.opening import check_out_empty
-from service.demo.chapters.policy import MATERIAL_EVENTS, SETTLING, WINDOW
+from service.demo.chapters.observing.opening import check_out_empty
+from service.demo.chapters.repairing.contract import await_receipt, set_up
+from service.demo.chapters.repairing.policy import MATERIAL_EVENTS, SETTLING, WINDOW
 from service.demo.theatre.pictures import path_of
 from service.demo.theatre.scene import Scene, require
 from service.demo.theatre.workshop import CHECK, REPOSITORY, Workshop
@@ -56,7 +56,7 @@ def open_workshop(scene: Scene) -> None:
 
 
 def work(scene: Scene, policy: dict[str, Any], receipt: dict[str, Any]) -> dict[str, Any]:
-    """Start the runner and do the parts of people and CI; returns the run afterwards."""
+    """Start the runner and do the parts of people and CI. Returns the run afterwards."""
     scene.stage.say("Its own process, with its credential and the service's address in the environment:")
     project_id = scene.project["id"]
     for line in scene.workshop.run_agent(project_id, policy, receipt["receipt_id"], scene.runner_secret):
@@ -71,7 +71,7 @@ def work(scene: Scene, policy: dict[str, Any], receipt: dict[str, Any]) -> dict[
 
 
 def find_run(scene: Scene, receipt: dict[str, Any]) -> dict[str, Any]:
-    """Read the one run that a receipt was consumed by."""
+    """Read the one run of a consumed receipt."""
     consumed = scene.owner.call("GET", f"/v1/automation-trigger-receipts/{receipt['receipt_id']}", quiet=True)
     run: dict[str, Any] = scene.owner.call("GET", f"/v1/automation-runs/{consumed['consumed_run_id']}", quiet=True)
     return run
@@ -90,7 +90,7 @@ def decide(scene: Scene) -> None:
 
 
 def prove(scene: Scene, run: dict[str, Any], observation: str) -> None:
-    """Run the CI job that reports the run's pull request to the service."""
+    """Run CI's report on the run's pull request."""
     pull = run["pull_request"]
     proof = scene.workshop.ci(pull["head_branch"], "ci_proof.py", observation, str(pull["number"]))
     scene.stage.show(
@@ -108,12 +108,12 @@ def prove_opened(scene: Scene, run: dict[str, Any]) -> None:
 
 
 def show_diff(scene: Scene, run: dict[str, Any]) -> None:
-    """Show what the pull request changes in the product itself."""
+    """Show the pull request's changes of the product itself."""
     scene.stage.draw(scene.workshop.diff(run["pull_request"]["head_branch"]))
 
 
 def review_and_merge(scene: Scene, run: dict[str, Any]) -> None:
-    """Merge as the person that the policy asks for; CI proves the merge."""
+    """Merge as a person, by the policy. CI proves the merge."""
     scene.stage.step("A person reviews the draft and merges it")
     show_diff(scene, run)
     number = str(run["pull_request"]["number"])

@@ -1,11 +1,11 @@
-"""What other bounds would have done in these days, and what a stop does at once."""
+"""A back-test of other bounds on these days, and a stop at once."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from service.demo.chapters.policy import MATERIAL_EVENTS, PLAYBOOK, REVIEWED, render_request
-from service.demo.chapters.weekly import AUTOMATION
+from service.demo.chapters.repairing.policy import MATERIAL_EVENTS, PLAYBOOK, REVIEWED, render_request
+from service.demo.chapters.reviewing.weekly import AUTOMATION
 from service.demo.theatre.scene import Scene, require
 
 DAYS = 7
@@ -14,14 +14,14 @@ FEWER = 2
 
 
 def look_back_and_stop(scene: Scene) -> str:
-    """Try another threshold on the days that are over, then pause; returns what that came to in a sentence."""
+    """Try another threshold on the past days, then pause. Returns a summary in a sentence."""
     receipts = back_test(scene)
     pause(scene)
     return f"With {FEWER} errors as the bound, {receipts} receipts would have been issued; a pause holds at once."
 
 
 def back_test(scene: Scene) -> int:
-    """Ask what the repairs would have done with a lower bound; nothing is recorded. Returns the number of receipts."""
+    """Ask for the repairs under a lower bound. Nothing is recorded. Returns the number of receipts."""
     stage = scene.stage
     stage.step("A back-test: the same days with another threshold")
     playbook = scene.owner.call("GET", f"/v1/automation-playbooks/{PLAYBOOK}", quiet=True)

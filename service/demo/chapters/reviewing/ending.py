@@ -9,7 +9,7 @@ from service.demo.theatre.scene import Scene, require, wait_for
 
 
 def delete_project(scene: Scene) -> str:
-    """Delete the project of the demo, and have the log verified; returns what that came to in a sentence."""
+    """Delete the project of the demo, and have the log verified. Returns a summary in a sentence."""
     scene.stage.step("The owner deletes the project: fenced at once")
     fenced = ask(scene)
     counts = fenced["automation_deletion_manifest"]["counts"]

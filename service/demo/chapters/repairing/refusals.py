@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from service.demo.chapters.contract import await_receipt
-from service.demo.chapters.healing import deploy, poll, prove, work
-from service.demo.chapters.policy import MAX_WAIT, SETTLING, WINDOW
+from service.demo.chapters.repairing.contract import await_receipt
+from service.demo.chapters.repairing.healing import deploy, poll, prove, work
+from service.demo.chapters.repairing.policy import MAX_WAIT, SETTLING, WINDOW
 from service.demo.theatre.scene import Scene, require
 from service.demo.theatre.stage import Api
 
 
 def refuse(scene: Scene) -> str:
-    """The first case regresses; its second run tries every command that must be refused."""
+    """The first case regresses. Its second run tries every command that must be refused."""
     regress(scene)
     receipt = await_receipt(scene)
     again = f"a receipt for its revision {receipt['case']['case_revision']} follows"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
-from service.demo.chapters.policy import AUTOMATION, PLAYBOOK, REVIEWED, render_request
+from service.demo.chapters.repairing.policy import AUTOMATION, PLAYBOOK, REVIEWED, render_request
 from service.demo.theatre.scene import Scene, require, wait_for
 
 
 def set_up(scene: Scene) -> dict[str, Any]:
-    """Render, validate, save, give the runner its credential, enable; returns the policy."""
+    """Render, validate, save, give the runner its credential, enable. Returns the policy."""
     candidate = render(scene, REVIEWED)
     artifact = save_first(scene, candidate)
     create_runner_credential(scene, artifact)
@@ -20,7 +20,7 @@ def set_up(scene: Scene) -> dict[str, Any]:
 
 
 def render(scene: Scene, delivery: dict[str, Any]) -> dict[str, Any]:
-    """Render a candidate from the published playbook; it is disabled and nothing else has changed."""
+    """Render a candidate from the published playbook. It is disabled and nothing else has changed."""
     scene.stage.step("Render the playbook: a candidate, disabled")
     playbook = scene.owner.call("GET", f"/v1/automation-playbooks/{PLAYBOOK}")
     scene.stage.show("playbook", f"{playbook['id']}@{playbook['version']}, template {playbook['template_hash'][:16]}…")
@@ -39,7 +39,7 @@ def render(scene: Scene, delivery: dict[str, Any]) -> dict[str, Any]:
 
 
 def save_first(scene: Scene, candidate: dict[str, Any]) -> dict[str, Any]:
-    """Validate and save; what is saved is off, and cannot be turned on before everything is ready."""
+    """Validate and save. What is saved is off, and cannot be turned on before everything is ready."""
     stage, path = scene.stage, f"{scene.path}/automation-contract"
     stage.step("Validate the contract and save it: still disabled")
     verdict = scene.owner.call("POST", f"{path}/validate", candidate["contract_input"])
@@ -57,7 +57,7 @@ def save_first(scene: Scene, candidate: dict[str, Any]) -> dict[str, Any]:
 
 
 def create_runner_credential(scene: Scene, artifact: dict[str, Any]) -> None:
-    """Create the credential that acts for this one automation."""
+    """Create a credential for this one automation."""
     scene.stage.step("Give the runner a credential for this automation only")
     [automation] = artifact["automations"]
     wish = {"kind": "automation_runner", "name": "Repair agent", "automation_id": automation["automation_id"]}
@@ -67,7 +67,7 @@ def create_runner_credential(scene: Scene, artifact: dict[str, Any]) -> None:
 
 
 def enable(scene: Scene, artifact: dict[str, Any]) -> None:
-    """Turn on exactly what was reviewed."""
+    """Turn on exactly the reviewed contract."""
     stage, path = scene.stage, f"{scene.path}/automation-contract/enable"
     stage.step("The owner enables exactly this contract")
     key = secrets.token_hex(8)
@@ -85,7 +85,7 @@ def enable(scene: Scene, artifact: dict[str, Any]) -> None:
 
 
 def replace(scene: Scene, delivery: dict[str, Any]) -> dict[str, Any]:
-    """Replace the contract by one that delivers in another way; returns the new policy."""
+    """Replace the contract by one that delivers in another way. Returns the new policy."""
     candidate = render(scene, delivery)
     stage, path = scene.stage, f"{scene.path}/automation-contract"
     stage.step("Replace the contract: that turns everything off until it is enabled anew")
@@ -102,7 +102,7 @@ def replace(scene: Scene, delivery: dict[str, Any]) -> dict[str, Any]:
 
 
 def await_receipt(scene: Scene) -> dict[str, Any]:
-    """Wait until the service's minute sweep issues a receipt for the case; no client asks for it."""
+    """Wait until the service's minute sweep issues a receipt for the case. No client asks for it."""
     scene.stage.step("The minute sweep issues a trigger receipt")
     scene.move_clock(60, "the next sweep is due.")
     path = f"{scene.path}/automation-trigger-receipts?status=issued"

@@ -43,7 +43,7 @@ def sign_in(scene: Scene) -> Api:
 
 
 def create_project(scene: Scene) -> None:
-    """Create the project; its DSN is the product's only credential for telemetry."""
+    """Create the project. Its DSN is the product's only credential for telemetry."""
     scene.stage.step("Create a project and take its DSN")
     scene.project = scene.owner.call("POST", "/v1/projects", {"name": "Shop"}, expect=201)
     scene.stage.show("project", scene.project["id"])

@@ -1,4 +1,4 @@
-"""The bindings that the owner of the shop gives the playbook: runner, repository and bounds."""
+"""The playbook's bindings by the owner of the shop: runner, repository and bounds."""
 
 from __future__ import annotations
 

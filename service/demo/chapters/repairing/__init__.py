@@ -1,0 +1,1 @@
+"""Repairs under a contract: reviewed, merged by the host, refused, proven."""
