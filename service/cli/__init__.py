@@ -20,6 +20,7 @@ COMMANDS = {
     "resume": ("stops", "Lift that stop. Owners then enable again."),
     "jobs": ("jobs", "List background jobs and retry failed ones."),
     "cases": ("cases", "Look at how errors are grouped into cases."),
+    "apply": ("apply.command", "Save a contract from a file, disabled, over HTTP."),
     "keys": ("people.keys", "API keys of people, and their sign-ins."),
     "members": ("people.members", "Members of projects."),
     "feedback": ("people.feedback", "Feedback of people about the service."),

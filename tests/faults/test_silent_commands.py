@@ -26,6 +26,7 @@ WITHOUT = {
     "worker",
     "demo",
     "openapi",
+    "apply",
     "events schemas",
     "projections list",
     "machines list",
