@@ -22,7 +22,7 @@ import msgspec
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from scripts import interface  # noqa: E402
+from scripts import interface, permissions  # noqa: E402
 from service.eventstore.declare.codec import canonical  # noqa: E402
 from service.http.edge.routes import all_endpoints  # noqa: E402
 from service.jobs.declared import declared  # noqa: E402
@@ -61,6 +61,7 @@ def found() -> dict[str, set[str]]:
         "machines": set(machines()),
         "read_models": set(read_models()),
         "endpoints": {f"{operation.method} {operation.path} {operation.operation_id}" for operation in endpoints},
+        "permissions": permissions.lines(),
         "tasks": {task.name for task in tasks} | {f"on {topic}" for topic in reactions},
         "topics": versions(events(), lifted()),
     }

@@ -43,7 +43,7 @@ class SetupProject(msgspec.Struct, frozen=True, kw_only=True):
     """The project, the caller's role in it, and the first characters of its DSN."""
 
     name: str
-    role: Literal["owner", "member"]
+    role: Literal["owner", "member", "auditor"]
     dsn_prefix: str
 
 

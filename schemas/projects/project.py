@@ -11,7 +11,7 @@ from schemas.kernel import patterns
 from schemas.kernel.shape import Epoch
 
 Alias = Annotated[int, Meta(ge=1, le=2**52)]
-RoleName = Literal["owner", "member"]
+RoleName = Literal["owner", "member", "auditor"]
 
 
 class CreateProject(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

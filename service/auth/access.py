@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import assert_never
 
 from service.auth.principals import PrincipalKind
+from statemachines.accounts.membership import Role
 
 DELETION_GROUP = "deletion"  # its operations decide by the state of the deletion, not by the fence
 
@@ -13,15 +15,31 @@ DELETION_GROUP = "deletion"  # its operations decide by the state of the deletio
 class Access:
     """The part of an operation's declaration that authentication and authority read.
 
-    `path` is the documented template. `scope` is asked of CI and runner credentials, `owner` of human callers.
-    `mutation` false leaves the operation open on a fenced project for people (G-131). `sdk`: whose SDKs call it, which
-    present the DSN in their own way (G-142); "": nobody's.
+    `path` is the documented template, `method` that of HTTP. `scope` is asked of CI and runner credentials, `owner` of
+    human callers. `mutation` false leaves the operation open on a fenced project for people (G-131). `sdk`: whose SDKs
+    call it, which present the DSN in their own way (G-142); "": nobody's. `reveals`: its answer shows a secret, so
+    auditors may not read it.
     """
 
     path: str
+    method: str
     group: str
     principals: frozenset[PrincipalKind]
     scope: str | None = None
     owner: bool = False
     mutation: bool = True
     sdk: str = ""
+    reveals: bool = False
+
+
+def permits(access: Access, role: Role) -> bool:
+    """Whether people with a role in the project may call an operation on it (G-025, G-169)."""
+    match role:
+        case Role.OWNER:
+            return True
+        case Role.MEMBER:
+            return not access.owner
+        case Role.AUDITOR:
+            return access.method == "GET" and not access.reveals
+        case _:
+            assert_never(role)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
 import msgspec
 
@@ -17,7 +17,7 @@ from projections.accounts import key as keys
 from projections.credentials import credential as credentials
 from projections.credentials.credential import CredentialRow
 from service.auth import secrets
-from service.auth.access import DELETION_GROUP, Access
+from service.auth.access import DELETION_GROUP, Access, permits
 from service.auth.authority import fence_reaches
 from service.auth.principals import ANONYMOUS, Principal, PrincipalKind
 from service.auth.refusals import NotFound, OwnerRequired, PrincipalNotAllowed, ScopeMissing, Unauthenticated
@@ -27,7 +27,7 @@ from service.auth.uses import Uses
 from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.store import EventStore
 from service.settings import Settings
-from statemachines.accounts.membership import membership_id
+from statemachines.accounts.membership import Role, membership_id
 from statemachines.credentials.credential import RUNNER
 from statemachines.deletion.removal import KEPT_SECONDS
 from statemachines.kernel.machine import Rejection
@@ -61,7 +61,7 @@ _NAMES: Mapping[PrincipalKind, str] = {
 class PrincipalStanding(NamedTuple):
     """How a principal stands to a project it may see: its role there, and whether the deletion fence is up."""
 
-    role: str  # owner, member, credential or dsn
+    role: Role | None  # None: a credential of the project itself
     fenced: bool
 
 
@@ -142,17 +142,16 @@ class Authenticator:
             mine = membership_id(project_id, principal.user_id)
             rows = await self._store.doors.fetch(_ROLE_OF_MEMBER, project_id=project_id, membership_id=mine)
         elif principal.project_id == project_id:
-            role = "dsn" if principal.kind is PrincipalKind.DSN else "credential"
             if as_found and principal.project_active:
-                return PrincipalStanding(role, fenced=False)
+                return PrincipalStanding(None, fenced=False)
             found_status = await self._store.doors.fetch(_STATUS_OF_PROJECT, project_id=project_id)
-            rows = [(role, status) for (status,) in found_status]
+            rows = [(None, status) for (status,) in found_status]
         else:
             rows = []
-        for role, status in rows:
-            standing = PrincipalStanding(role, status != "active")
+        for text, status in rows:
+            standing = PrincipalStanding(None if text is None else Role(text), status != "active")
             # What may refuse is not remembered: a member who has just become an owner is one.
-            if role != "member" and not standing.fenced:
+            if standing.role in {None, Role.OWNER} and not standing.fenced:
                 if len(self._standings) >= CACHE_SIZE:
                     self._standings.clear()
                 self._standings[(principal.id, project_id)] = moment + CACHE_SECONDS, standing
@@ -182,7 +181,7 @@ class Authenticator:
             if not asked:
                 raise
             return
-        if access.owner and standing.role == "member":
+        if standing.role is not None and not permits(access, standing.role):
             raise OwnerRequired
         if standing.fenced and fence_reaches(principal, access):
             raise ProjectDeletionInProgress("The project is being deleted.")
@@ -280,8 +279,12 @@ class Authenticator:
                 self.uses.note(keys.KEY_USES, principal.scope_id, principal.id)
             case PrincipalKind.CI | PrincipalKind.RUNNER:
                 self.uses.note(credentials.CREDENTIAL_USES, principal.scope_id, principal.id)
-            case _:
+            case PrincipalKind.ANONYMOUS | PrincipalKind.DSN | PrincipalKind.INTERNAL | PrincipalKind.TEST:
                 pass
+            case PrincipalKind.SYSTEM:
+                pass
+            case _:
+                assert_never(principal.kind)
 
 
 def _refusal(access: Access, principal: Principal) -> Rejection | None:

@@ -8,7 +8,7 @@ gate stays true until the commit (threat 6).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
 from projections.accounts import key as keys
 from projections.accounts import membership as memberships
@@ -16,7 +16,7 @@ from projections.accounts import person as people
 from projections.credentials import credential as credentials
 from projections.projects import project as projects
 from projections.projects.project import ProjectRow
-from service.auth.access import DELETION_GROUP, Access
+from service.auth.access import DELETION_GROUP, Access, permits
 from service.auth.principals import Principal, PrincipalKind
 from service.auth.refusals import OwnerRequired, Unauthenticated
 from service.auth.secrets import equal
@@ -28,6 +28,7 @@ from statemachines.projects.project import ProjectDeletionInProgress, ProjectNot
 KEYS = keys.PROJECTION.table
 PEOPLE = people.PROJECTION.table
 MEMBERSHIPS = memberships.PROJECTION.table
+AUDITORS = memberships.AUDITORS.table
 PROJECTS = projects.OWNED
 CREDENTIALS = credentials.PROJECTION.table
 
@@ -53,8 +54,10 @@ def authority(principal: Principal, project_id: str | None, access: Access) -> A
             return _credential(principal, project_id)
         case PrincipalKind.DSN:
             return _dsn(principal, project_id)
+        case PrincipalKind.ANONYMOUS | PrincipalKind.INTERNAL | PrincipalKind.TEST | PrincipalKind.SYSTEM:
+            return Authority((), (), lambda _: None)  # Nothing that could end while the command waits.
         case _:
-            return Authority((), (), lambda _: None)
+            assert_never(principal.kind)
 
 
 def fence_reaches(principal: Principal, access: Access) -> bool:
@@ -93,16 +96,28 @@ def _person(principal: Principal, project_id: str | None, access: Access) -> Aut
 
     def check(unit: Unit) -> None:
         check_account(unit)
-        project, membership = unit.row(PROJECTS, project_id, project_id), unit.row(MEMBERSHIPS, project_id, member)
-        if project is None or membership is None:
+        project, role = unit.row(PROJECTS, project_id, project_id), _role(unit, project_id, member)
+        if project is None or role is None:
             raise ProjectNotFound("There is no such project.")
-        if access.owner and membership.role != Role.OWNER.value:
+        if not permits(access, role):
             raise OwnerRequired
         if fence_reaches(principal, access):
             check_fence(project)
 
-    lookups = (*of_account, Lookup(PROJECTS, project_id, project_id), Lookup(MEMBERSHIPS, project_id, member))
-    return Authority((project_id, user_id), lookups, check)
+    of_project = (
+        Lookup(PROJECTS, project_id, project_id),
+        Lookup(MEMBERSHIPS, project_id, member),
+        Lookup(AUDITORS, project_id, member),
+    )
+    return Authority((project_id, user_id), (*of_account, *of_project), check)
+
+
+def _role(unit: Unit, project_id: str, member: str) -> Role | None:
+    """The role of a person in a project, under the gate. None without one."""
+    membership = unit.row(MEMBERSHIPS, project_id, member)
+    if membership is not None:
+        return Role(membership.role)
+    return None if unit.row(AUDITORS, project_id, member) is None else Role.AUDITOR
 
 
 def _credential(principal: Principal, project_id: str | None) -> Authority:

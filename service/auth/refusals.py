@@ -49,7 +49,7 @@ class ScopeMissing(Refusal):
 
 
 class OwnerRequired(Refusal):
-    """A member on a route of owners."""
+    """A member on a route of owners, or an auditor on one that does more than read."""
 
     code = "owner_required"
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import structlog
 
-from projections.accounts.membership import MembershipRow
+from projections.accounts.membership import AuditorRow, MembershipRow
 from projections.analytics.connection import PROJECTION as CONNECTIONS
 from projections.deletion.removal import DeletionRow
 from projections.provider.team import TEAMS
@@ -147,7 +147,7 @@ class Advancer:
         await self._send(row, "begin purging", commands.begin_purging_account(row, taken, outside))
         return True
 
-    async def _leave(self, row: DeletionRow, membership: MembershipRow) -> None:
+    async def _leave(self, row: DeletionRow, membership: MembershipRow | AuditorRow) -> None:
         """Take a project along that nobody else owns, and leave any other."""
         project_id = membership.project_id
         wish = AskForDeletion(
@@ -160,7 +160,7 @@ class Advancer:
 
         async def attempt() -> None:
             others = await reads.others_in(self._store, project_id, row.scope_id)
-            if membership.role == Role.OWNER.value:
+            if isinstance(membership, MembershipRow) and membership.role == Role.OWNER.value:
                 try:
                     await self._send(row, "fence project", commands.fence_project(wish, new_id("del"), others))
                 except Moved:  # Somebody else owns it, or has begun to delete it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from projections.accounts.membership import OWNERSHIPS, MembershipRow
+from projections.accounts.membership import AUDITORS, OWNERSHIPS, AuditorRow, MembershipRow
 from projections.accounts.membership import PROJECTION as MEMBERSHIPS
 from projections.deletion.removal import DELETIONS, DeletionRow
 from service.accounts.reads import other_memberships
@@ -63,13 +63,17 @@ async def taken_along(store: EventStore, deletion_id: str) -> list[DeletionRow]:
     return await store.find(DELETIONS, "t.parent_id = %s", deletion_id, order_by="t.id")
 
 
-async def memberships_of(store: EventStore, user_id: str, most: int) -> list[MembershipRow]:
-    """Read a person's memberships of projects that are not going already."""
+async def memberships_of(store: EventStore, user_id: str, most: int) -> list[MembershipRow | AuditorRow]:
+    """Read a person's memberships of projects that are not going already. Those with a role to write come first."""
     where = (
         "t.user_id = %s and exists (select from projects p where p.project_id = t.project_id and p.id = t.project_id "
         "and p.status = 'active')"
     )
-    return await store.find(MEMBERSHIPS.table, where, user_id, order_by="t.project_id", limit=most)
+    members = await store.find(MEMBERSHIPS.table, where, user_id, order_by="t.project_id", limit=most)
+    if len(members) == most:
+        return [*members]
+    auditing = await store.find(AUDITORS.table, where, user_id, order_by="t.project_id", limit=most - len(members))
+    return [*members, *auditing]
 
 
 async def owned_by(store: EventStore, user_id: str) -> list[str]:

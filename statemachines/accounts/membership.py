@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
+from typing import assert_never
 
 import msgspec
 
@@ -35,10 +36,14 @@ def stream(project_id: str, user_id: str) -> Stream:
 
 
 class Role(Enum):
-    """What a member may do: the owner everything, a member what grants or reveals nothing (G-025)."""
+    """The rights of a person in a project (G-025, G-169).
+
+    The owner may do everything. A member may do what grants or reveals nothing. An auditor may read and change nothing.
+    """
 
     OWNER = "owner"
     MEMBER = "member"
+    AUDITOR = "auditor"
 
 
 class Status(Enum):
@@ -47,6 +52,7 @@ class Status(Enum):
     ABSENT = "absent"
     OWNER = "owner"
     MEMBER = "member"
+    AUDITOR = "auditor"
     REMOVED = "removed"
 
 
@@ -66,6 +72,14 @@ class MemberAdded(Event, frozen=True):
     added_at: int
 
 
+class AuditorAdded(Event, frozen=True):
+    """A person reads the project and changes nothing, from now on."""
+
+    TOPIC = "membership.auditor_added.v1"
+    user_id: str
+    added_at: int
+
+
 class MembershipRemoved(Event, frozen=True):
     """A person left the project."""
 
@@ -77,14 +91,10 @@ TABLE = transition_table(
     Status,
     Status.ABSENT,
     [
-        [OwnerAdded.TOPIC, Status.ABSENT, Status.OWNER],
-        [OwnerAdded.TOPIC, Status.MEMBER, Status.OWNER],
-        [OwnerAdded.TOPIC, Status.REMOVED, Status.OWNER],
-        [MemberAdded.TOPIC, Status.ABSENT, Status.MEMBER],
-        [MemberAdded.TOPIC, Status.OWNER, Status.MEMBER],
-        [MemberAdded.TOPIC, Status.REMOVED, Status.MEMBER],
-        [MembershipRemoved.TOPIC, Status.OWNER, Status.REMOVED],
-        [MembershipRemoved.TOPIC, Status.MEMBER, Status.REMOVED],
+        [OwnerAdded.TOPIC, [Status.ABSENT, Status.MEMBER, Status.AUDITOR, Status.REMOVED], Status.OWNER],
+        [MemberAdded.TOPIC, [Status.ABSENT, Status.OWNER, Status.AUDITOR, Status.REMOVED], Status.MEMBER],
+        [AuditorAdded.TOPIC, [Status.ABSENT, Status.OWNER, Status.MEMBER, Status.REMOVED], Status.AUDITOR],
+        [MembershipRemoved.TOPIC, [Status.OWNER, Status.MEMBER, Status.AUDITOR], Status.REMOVED],
     ],
 )
 
@@ -114,6 +124,17 @@ class SyntheticMember(Rejection):
     code = "principal_not_allowed"
 
 
+def role_of(status: Status) -> Role | None:
+    """The role that a membership gives. None for one that is absent or ended."""
+    match status:
+        case Status.OWNER | Status.MEMBER | Status.AUDITOR:
+            return Role(status.value)
+        case Status.ABSENT | Status.REMOVED:
+            return None
+        case _:
+            assert_never(status)
+
+
 def check_may_join(joining: Person, *, synthetic_project: bool) -> None:
     """Refuse people who cannot join a project. Raises AccountDeletionInProgress, PersonNotFound, SyntheticMember."""
     if joining.status is person.Status.FENCED:
@@ -130,11 +151,17 @@ def decide_set_role(
     """Add a person or change the role. `other_owners` are the owners besides this person. Raises LastOwner."""
     if state.status.value == role.value:
         return []
-    if role is Role.OWNER:
-        return [OwnerAdded(user_id, now)]
     if state.status is Status.OWNER and not other_owners:
         raise LastOwner("This person is the only owner.", next_action="Make another member an owner first.")
-    return [MemberAdded(user_id, now)]
+    match role:
+        case Role.OWNER:
+            return [OwnerAdded(user_id, now)]
+        case Role.MEMBER:
+            return [MemberAdded(user_id, now)]
+        case Role.AUDITOR:
+            return [AuditorAdded(user_id, now)]
+        case _:
+            assert_never(role)
 
 
 def decide_remove(state: Membership, now: int, *, other_owners: Sequence[str]) -> list[Event]:
@@ -153,7 +180,7 @@ def decide_remove(state: Membership, now: int, *, other_owners: Sequence[str]) -
 def evolve(state: Membership, event: Event) -> Membership:
     """Fold an event of a membership."""
     status = Status[destination(TABLE, event, state.status)]
-    user_id = event.user_id if isinstance(event, OwnerAdded | MemberAdded) else state.user_id
+    user_id = event.user_id if isinstance(event, OwnerAdded | MemberAdded | AuditorAdded) else state.user_id
     return Membership(status, user_id)
 
 

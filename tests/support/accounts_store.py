@@ -33,6 +33,7 @@ PROJECTIONS: tuple[AnyProjection, ...] = (
     people.PROJECTION,
     keys.PROJECTION,
     memberships.PROJECTION,
+    memberships.AUDITORS,
     invitations.PROJECTION,
     sign_ins.PROJECTION,
     projects.PROJECTION,

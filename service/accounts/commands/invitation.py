@@ -121,9 +121,10 @@ async def revoke(store: EventStore, project_id: str, made_id: str) -> Intent[str
 
 def _role(member: Membership) -> str:
     """The role that somebody has. Raises InvitationNotFound for one who was removed since."""
-    if member.status not in {memberships.Status.OWNER, memberships.Status.MEMBER}:
+    role = memberships.role_of(member.status)
+    if role is None:
         raise invitations.no_invitation()
-    return str(member.status.value)
+    return role.value
 
 
 def _standing(unit: Unit, stream: Stream) -> bool:

@@ -20,9 +20,12 @@ def members() -> None:
 @members.command()
 @click.argument("project_id")
 @click.argument("person")
-@click.option("--role", type=click.Choice(["owner", "member"]), default="member", show_default=True)
+@click.option("--role", type=click.Choice(["owner", "member", "auditor"]), default="member", show_default=True)
 def add(project_id: str, person: str, role: str) -> None:
-    """Add PERSON (user id or mail address) to a project, or change the role."""
+    """Add PERSON (user id or mail address) to a project, or change the role.
+
+    An auditor reads everything but the raw DSN and changes nothing.
+    """
     user_id = with_store(lambda store: _add(store, project_id, person, role))
     say(f"{user_id} is {role} of {project_id}.")
 

@@ -22,6 +22,7 @@ from service.projects.show import project as show
     summary="Read the DSN from its recovery copy",
     principals=OWNER,
     owner=True,
+    reveals=True,
     responses={200: DsnBody},
     flows=frozenset({"install"}),
 )

@@ -3,5 +3,7 @@ select p.name, m.role, p.dsn_prefix,
     exists (select from usage_days u where u.project_id = p.project_id and (u.errors > 0 or u.analytics > 0)),
     exists (select from deploys d where d.project_id = p.project_id)
 from projects p
-join memberships m on m.project_id = p.project_id and m.user_id = %(user_id)s
-where p.project_id = %(project_id)s and p.id = %(project_id)s
+cross join lateral (select coalesce(
+    (select role from memberships where project_id = %(project_id)s and user_id = %(user_id)s),
+    (select 'auditor' from auditors where project_id = %(project_id)s and user_id = %(user_id)s)) as role) m
+where p.project_id = %(project_id)s and p.id = %(project_id)s and m.role is not null

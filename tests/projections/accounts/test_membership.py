@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from projections.accounts.membership import PROJECTION
+from projections.accounts.membership import AUDITORS, PROJECTION
 from statemachines.accounts import membership
 from statemachines.kernel.machine import Event
 from tests.projections.rows import check_ended, check_row
@@ -20,3 +20,13 @@ def test_a_row_shows_its_stream():
 
 def test_a_removed_member_has_no_row_and_may_begin_again():
     check_ended(PROJECTION, [*EVENTS, membership.MembershipRemoved(8)])
+
+
+def test_an_auditor_has_a_row_beside_the_members_and_never_among_them():
+    audits = [*EVENTS, membership.AuditorAdded("usr_1", 7)]
+    check_row(AUDITORS, audits, {"revision": 3, "user_id": "usr_1", "created_at": 7})
+    check_ended(PROJECTION, audits)
+    for after in (membership.OwnerAdded("usr_1", 8), membership.MemberAdded("usr_1", 8)):
+        check_ended(AUDITORS, [*audits, after])
+        check_row(PROJECTION, [*audits, after], {"revision": 4, "user_id": "usr_1", "created_at": 8})
+    check_ended(AUDITORS, [*audits, membership.MembershipRemoved(8)])

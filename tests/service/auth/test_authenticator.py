@@ -300,16 +300,20 @@ async def test_forgetting_is_at_once_and_the_memory_is_bounded(accounts, monkeyp
 
 async def test_standing_in_a_project(accounts):
     door = authenticator(accounts)
-    ann, bob, eve = [
-        await admin.create_key(accounts, admin.email_identity(f"{name}@example.com")) for name in ("ann", "bob", "eve")
+    ann, bob, joe, eve = [
+        await admin.create_key(accounts, admin.email_identity(f"{name}@example.com"))
+        for name in ("ann", "bob", "joe", "eve")
     ]
     mine, other = await make_project(accounts, ann.user_id), await make_project(accounts, eve.user_id)
     await admin.set_member(accounts, mine, bob.user_id, admin.Role.MEMBER)
+    await admin.set_member(accounts, mine, joe.user_id, admin.Role.AUDITOR)
     _, ci = await make_credential(accounts, mine, credential.CI)
     dsn = await rotate(accounts, mine)
     everyone = operation(*set(KIND) - {KIND.ANONYMOUS})
-    principals = [await door.authenticate(everyone, bearer(s), {}) for s in (ann.api_key, bob.api_key, ci, dsn)]
-    roles = ["owner", "member", "credential", "dsn"]
+    principals = [
+        await door.authenticate(everyone, bearer(s), {}) for s in (ann.api_key, bob.api_key, joe.api_key, ci, dsn)
+    ]
+    roles = [admin.Role.OWNER, admin.Role.MEMBER, admin.Role.AUDITOR, None, None]
     assert [(await door.standing(principal, mine)).role for principal in principals] == roles
     for principal in principals:
         refusals = set()

@@ -15,9 +15,10 @@ P, S = person.Status, membership.Status
 
 
 def test_a_membership_moves_along_the_edges_only():
-    owner, member, removed = (
+    owner, member, auditor, removed = (
         membership.OwnerAdded.TOPIC,
         membership.MemberAdded.TOPIC,
+        membership.AuditorAdded.TOPIC,
         membership.MembershipRemoved.TOPIC,
     )
     check_table(
@@ -25,16 +26,24 @@ def test_a_membership_moves_along_the_edges_only():
         [
             (owner, S.ABSENT, S.OWNER),
             (owner, S.MEMBER, S.OWNER),
+            (owner, S.AUDITOR, S.OWNER),
             (owner, S.REMOVED, S.OWNER),
             (member, S.ABSENT, S.MEMBER),
             (member, S.OWNER, S.MEMBER),
+            (member, S.AUDITOR, S.MEMBER),
             (member, S.REMOVED, S.MEMBER),
+            (auditor, S.ABSENT, S.AUDITOR),
+            (auditor, S.OWNER, S.AUDITOR),
+            (auditor, S.MEMBER, S.AUDITOR),
+            (auditor, S.REMOVED, S.AUDITOR),
             (removed, S.OWNER, S.REMOVED),
             (removed, S.MEMBER, S.REMOVED),
+            (removed, S.AUDITOR, S.REMOVED),
         ],
         {
             owner: membership.OwnerAdded("usr_1", 5),
             member: membership.MemberAdded("usr_1", 5),
+            auditor: membership.AuditorAdded("usr_1", 5),
             removed: membership.MembershipRemoved(6),
         },
     )
@@ -46,6 +55,7 @@ def test_released_events_keep_their_shape():
         [
             membership.OwnerAdded("usr_1", 1_800_000_000),
             membership.MemberAdded("usr_1", 1_800_000_000),
+            membership.AuditorAdded("usr_1", 1_800_000_000),
             membership.MembershipRemoved(1_800_000_001),
         ],
     )
@@ -66,6 +76,11 @@ def test_who_may_join():
         check_may_join(Person(P.FENCED), synthetic_project=True)
 
 
+def test_a_membership_gives_a_role_while_it_stands():
+    roles = {S.OWNER: Role.OWNER, S.MEMBER: Role.MEMBER, S.AUDITOR: Role.AUDITOR}
+    assert {status: membership.role_of(status) for status in S} == {S.ABSENT: None, S.REMOVED: None, **roles}
+
+
 class MembershipMachine(RuleBasedStateMachine):
     """A membership against a plain model: the role, or none."""
 
@@ -80,11 +95,15 @@ class MembershipMachine(RuleBasedStateMachine):
         def decide(state):
             return membership.decide_set_role(state, "usr_1", role, now, other_owners=others)
 
-        if self.role is Role.OWNER and role is Role.MEMBER and not others:
+        if self.role is Role.OWNER and role is not Role.OWNER and not others:
             self.history.refuses(decide, LastOwner)
             return
         events = self.history.carry_out(decide)
-        kind = membership.OwnerAdded if role is Role.OWNER else membership.MemberAdded
+        kind = {
+            Role.OWNER: membership.OwnerAdded,
+            Role.MEMBER: membership.MemberAdded,
+            Role.AUDITOR: membership.AuditorAdded,
+        }[role]
         assert events == ([] if self.role is role else [kind("usr_1", now)])
         self.role, self.joined = role, True
 

@@ -23,7 +23,11 @@ from statemachines.projects.project import ProjectNotFound
 
 ALIAS = "alias"  # in a path: the number by which SDKs call the project of their key
 _OF_PROJECT = "t.id = %s and t.project_id = %s"
-_OF_USER = "t.id = %s and exists (select from memberships m where m.project_id = t.project_id and m.user_id = %s)"
+_OF_USER = (
+    "t.id = %s and exists (select from (values (%s)) who(id) where "
+    "exists (select from memberships m where m.project_id = t.project_id and m.user_id = who.id) "
+    "or exists (select from auditors a where a.project_id = t.project_id and a.user_id = who.id))"
+)
 
 
 class Admitted(NamedTuple):

@@ -63,7 +63,6 @@ class Operation(Access):
     added.
     """
 
-    method: str
     operation_id: str
     summary: str
     responses: Mapping[int, Any]

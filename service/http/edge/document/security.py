@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from schemas.kernel.operations import documented_operations
+from service.auth.access import permits
 from service.auth.principals import PrincipalKind
 from service.http.edge.declare.operations import Operation
+from statemachines.accounts.membership import Role
 
 Json = dict[str, Any]
 
@@ -15,7 +17,7 @@ SECURITY_SCHEMES: Mapping[str, Json] = {
     "ApiKeyAuth": {
         "type": "http",
         "scheme": "bearer",
-        "description": "API key of an owner or member, prefix service_sk_, usually kept in SERVICE_API_KEY.",
+        "description": "API key of an owner, member or auditor, prefix service_sk_, usually kept in SERVICE_API_KEY.",
     },
     "DsnAuth": {
         "type": "http",
@@ -87,6 +89,7 @@ def callers(operation: Operation) -> str:
 def _caller(operation: Operation, kind: PrincipalKind) -> str:
     if kind is PrincipalKind.KEY:
         role = "an owner" if operation.owner else "a member"
+        role = f"{role} or an auditor" if permits(operation, Role.AUDITOR) else role
         in_project = "{project_id}" in operation.path or operation.subject is not None or operation.owner
         return f"{_CALLER[kind]} of {role}" if in_project else _CALLER[kind]
     scoped = operation.scope is not None and kind in {PrincipalKind.CI, PrincipalKind.RUNNER}

@@ -1,7 +1,7 @@
 -- What a project, or an account itself, consists of: counts, the samples of a manifest, and what goes with it. Every
 -- number comes from an index; events are counted by the heads of their streams. Read under the exclusive gate of a
 -- fence, where nothing changes any more. The samples of a type are its first ones by id, no more than can be shown.
--- Of a project `memberships` are everybody's, of an account its own.
+-- Of a project `memberships` are everybody's, auditors' too, of an account its own.
 create or replace function inventory(scope text) returns jsonb language plpgsql stable as $body$
 declare
     counts   jsonb;
@@ -76,7 +76,9 @@ begin
         'api_keys', (select count(*) from api_keys t where t.project_id = scope),
         'credentials', (select count(*) from credentials t where t.project_id = scope),
         'memberships', (select count(*) from memberships t where t.project_id = scope)
-            + (select count(*) from memberships t where t.user_id = scope),
+            + (select count(*) from memberships t where t.user_id = scope)
+            + (select count(*) from auditors t where t.project_id = scope)
+            + (select count(*) from auditors t where t.user_id = scope),
         'cases', (select count(*) from cases t where t.project_id = scope)
     ) into cascaded;
     return jsonb_build_object('counts', counts, 'samples', samples, 'cascaded', cascaded);

@@ -1,0 +1,142 @@
+"""Every operation against every caller: the door and the gates say the same (G-025, G-169)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+
+import pytest_asyncio
+
+from scripts.golden import kept
+from scripts.permissions import PERSON, callers, in_project
+from service.accounts.commands import operator
+from service.auth.authenticator import Authenticator
+from service.auth.authority import authority
+from service.auth.principals import PrincipalKind
+from service.auth.refusals import OwnerRequired, PrincipalNotAllowed, ScopeMissing, Unauthenticated
+from service.eventstore.declare.commands import Answer, Command, Origin
+from service.eventstore.store import EventStore
+from service.http.edge.declare.operations import Operation
+from service.http.edge.routes import all_endpoints
+from service.ids import new_id
+from statemachines.accounts.membership import Role
+from statemachines.credentials import credential
+from statemachines.projects.project import ProjectNotFound
+from tests.service.auth.test_authenticator import INTERNAL, TEST, bearer, make_credential, rotate
+from tests.support.accounts_store import accounts as accounts  # noqa: PLC0414 (a fixture is found by name)
+from tests.support.accounts_store import make_project
+
+OPERATIONS = [endpoint.operation for endpoint in all_endpoints()]
+ROLES = [role.value for role in Role]
+OUTSIDER = "outsider"
+SECRET = "read_dsn"
+"""The one read that shows a raw secret."""
+
+
+class Callers:
+    """A project with one person of each role, its credentials, and somebody who does not belong to it."""
+
+    def __init__(self, store: EventStore, project_id: str, secrets: dict[str, str]) -> None:
+        self.store = store
+        self.project_id = project_id
+        self.secrets = secrets
+        settings = SimpleNamespace(internal_token=INTERNAL, test_token=TEST)
+        self.door = Authenticator(settings, store)  # type: ignore[arg-type]
+
+    async def door_says(self, operation: Operation, caller: str) -> str | None:
+        """The code of the refusal at the door; None when it lets the caller in."""
+        try:
+            found = await self.door.authenticate(operation, bearer(self.secrets[caller]), {})
+            if in_project(operation) and found.kind is not PrincipalKind.ANONYMOUS:
+                await self.door.admit(found, self.project_id, operation)
+        except (Unauthenticated, PrincipalNotAllowed, ScopeMissing, OwnerRequired, ProjectNotFound) as refusal:
+            return refusal.code
+        return None
+
+    async def gates_say(self, operation: Operation, caller: str) -> str | None:
+        """The code of the refusal under the gates, for a caller that the door would have let in."""
+        everybody = Operation(
+            method="GET",
+            path="/",
+            operation_id="x",
+            group="x",
+            summary="x",
+            responses={},
+            principals=frozenset(PrincipalKind) - {PrincipalKind.ANONYMOUS},
+        )
+        found = await self.door.authenticate(everybody, bearer(self.secrets[caller]), {})
+        shown = authority(found, self.project_id, operation)
+        command = Command(
+            origin=Origin("system", "test", "x", new_id("req")),
+            decide=lambda _: Answer(204, None),
+            streams=[],
+            lookups=shown.lookups,
+            gates=shown.gates,
+            authorize=shown.check,
+        )
+        try:
+            await self.store.execute(command)
+        except (OwnerRequired, ProjectNotFound) as refusal:
+            return refusal.code
+        return None
+
+
+@pytest_asyncio.fixture
+async def everyone(accounts: EventStore) -> AsyncIterator[Callers]:
+    people = {
+        name: await operator.create_key(accounts, operator.email_identity(f"{name}@example.com"))
+        for name in [*ROLES, OUTSIDER]
+    }
+    project_id = await make_project(accounts, people["owner"].user_id)
+    for role in (Role.MEMBER, Role.AUDITOR):
+        await operator.set_member(accounts, project_id, people[role.value].user_id, role)
+    secrets = {name: made.api_key for name, made in people.items()}
+    for kind, name in ((credential.CI, "ci"), (credential.RUNNER, "runner")):
+        _, secrets[name] = await make_credential(accounts, project_id, kind)
+    secrets |= {"dsn": await rotate(accounts, project_id), "internal": INTERNAL, "test": TEST}
+    yield Callers(accounts, project_id, secrets)
+
+
+def test_the_table_names_each_operation() -> None:
+    """The file that says who may do what is complete."""
+    assert {line.split(":")[0] for line in kept("permissions")} == {one.operation_id for one in OPERATIONS}
+    assert len(kept("permissions")) == len(OPERATIONS)
+
+
+def test_an_auditor_may_read_and_nothing_else() -> None:
+    """The rule itself, against the declarations: every GET of an owner or a member but the raw DSN (G-169)."""
+    table = {name: told.split() for name, told in (line.split(":") for line in kept("permissions"))}
+    for operation in OPERATIONS:
+        if in_project(operation):
+            reads = operation.method == "GET" and "owner" in table[operation.operation_id]
+            expected = reads and operation.operation_id != SECRET
+            assert ("auditor" in table[operation.operation_id]) is expected, operation.operation_id
+    assert "auditor" not in table["pause_automation_contract"]
+    assert "member" in table["pause_automation_contract"]
+
+
+async def test_every_caller_is_let_in_where_the_table_says_so(everyone: Callers) -> None:
+    """The door, for every operation and every kind of caller."""
+    table = {name: told.split() for name, told in (line.split(":") for line in kept("permissions"))}
+    for operation in OPERATIONS:
+        may = table[operation.operation_id]
+        assert may == callers(operation)
+        for caller in everyone.secrets:
+            refusal = await everyone.door_says(operation, caller)
+            person = caller in {*ROLES, OUTSIDER}
+            where = f"{caller} at {operation.operation_id}: {refusal}"
+            if "anonymous" in may or caller in may or (person and PERSON in may):
+                assert refusal is None, where
+            elif person and PrincipalKind.KEY in operation.principals:
+                assert refusal == ("project_not_found" if caller == OUTSIDER else "owner_required"), where
+            else:
+                assert refusal in {"principal_not_allowed", "scope_missing"}, where
+
+
+async def test_the_gates_refuse_the_same_people(everyone: Callers) -> None:
+    """Should the door have been passed a moment before, the second check has the same answer."""
+    for operation in OPERATIONS:
+        if PrincipalKind.KEY in operation.principals and in_project(operation):
+            for caller in (*ROLES, OUTSIDER):
+                told = await everyone.gates_say(operation, caller)
+                assert told == await everyone.door_says(operation, caller), (operation.operation_id, caller)
