@@ -17,6 +17,10 @@ from service.demo.chapters.repairing.refusals import refuse
 from service.demo.chapters.reviewing.ending import delete_project
 from service.demo.chapters.reviewing.stopping import look_back_and_stop
 from service.demo.chapters.reviewing.weekly import review_week
+from service.demo.chapters.telling.alarmed import alarm
+from service.demo.chapters.telling.asked import ask
+from service.demo.chapters.telling.notified import notify, remind
+from service.demo.chapters.telling.published import publish
 from service.demo.theatre.scene import Scene
 from service.demo.theatre.stage import DemoFailed, Stage
 from service.demo.theatre.tools import find_git, find_node
@@ -35,12 +39,17 @@ class Chapter(NamedTuple):
 
 CHAPTERS = (
     Chapter("A product, and what goes wrong in it", open_story),
+    Chapter("A receiver of webhooks verifies", notify),
     Chapter("Its signals: planned, approved, proven", onboard),
+    Chapter("What the receiver was told", remind),
     Chapter("An error is repaired, reviewed, merged and verified", heal),
     Chapter("Another one is merged by the code host", merge_automatically),
     Chapter("What is refused", refuse),
     Chapter("What is left as proof", prove_run),
     Chapter("The next days: what the numbers say", review_week),
+    Chapter("A funnel, answered with evidence", ask),
+    Chapter("An alert fires, and clears", alarm),
+    Chapter("A number for everybody", publish),
     Chapter("A look back, and a stop", look_back_and_stop),
     Chapter("The end", delete_project),
 )

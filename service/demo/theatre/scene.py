@@ -30,6 +30,8 @@ class Scene:
     runner_secret: str = field(init=False)
     policy: dict[str, Any] = field(init=False)
     healed: str = field(init=False)
+    webhook: str = field(init=False)
+    webhook_secret: str = field(init=False)
 
     @property
     def path(self) -> str:

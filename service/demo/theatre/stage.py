@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.markup import escape
 
 FILE_WIDTH = 200
-_SECRET = re.compile(r"(service_[a-z]+_)[0-9A-Za-z]{43}")
+_SECRET = re.compile(r"(service_[a-z]+_(?=[0-9A-Za-z]{43})|whsec_(?=\S{44})|agp_(?=\S{32}))[0-9A-Za-z+/=_-]+")
 _SHOWN = r"\1…"
 
 

@@ -58,6 +58,7 @@ class World:
         self.port = free_port()
         self.base_url = f"http://127.0.0.1:{self.port}"
         self.shop_port = free_port()
+        self.receiver_url = f"http://127.0.0.1:{free_port()}/"
         self.internal_token = secrets.token_urlsafe(32)
         self.test_token = secrets.token_urlsafe(32)
         self.environment = clean_environment()
@@ -65,7 +66,7 @@ class World:
         self._processes: list[subprocess.Popen[Any]] = []
         self._names: dict[int, str] = {}
         self.ended: list[str] = []
-        self._shop: subprocess.Popen[bytes] | None = None
+        self._servers: dict[str, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -98,6 +99,7 @@ class World:
             "SERVICE_INTERNAL_TOKEN": self.internal_token,
             "SERVICE_TEST_TOKEN": self.test_token,
             "SERVICE_TEST_CLOCK": "1",
+            "SERVICE_WEBHOOK_ALLOW_PRIVATE": "1",  # the receiver of the demo is on this machine
             "SERVICE_LOG_LEVEL": "warning",
         }
         began = time.monotonic()
@@ -186,28 +188,48 @@ class World:
 
     def run_shop(self, dsn: str, release: str, marker: str | None = None) -> None:
         """Start or restart the product as a process, from what its repository has checked out."""
-        if self._shop is not None:
-            _end(self._shop)
-            self._processes.remove(self._shop)
         proof = {} if marker is None else {"SERVICE_ONBOARDING_PROOF": marker}
-        environment = {**self.environment, "SERVICE_DSN": dsn, "SHOP_RELEASE": release, **proof}
-        with (self.directory / "shop.log").open("ab") as log:
-            self._shop = subprocess.Popen(
-                [sys.executable, "shop.py", str(self.shop_port)],
+        environment = {"SERVICE_DSN": dsn, "SHOP_RELEASE": release, **proof}
+        self._serve("shop", self.shop_port, f"http://127.0.0.1:{self.shop_port}/", environment)
+
+    def run_receiver(self, secret: str) -> None:
+        """Start or restart the product's receiver of webhooks as a process."""
+        port = int(self.receiver_url.rstrip("/").rpartition(":")[2])
+        self._serve("receiver", port, self.receiver_url, {"SHOP_WEBHOOK_SECRET": secret})
+
+    def _serve(self, name: str, port: int, url: str, environment: dict[str, str]) -> None:
+        """Start or restart a server of the product, and wait until it answers."""
+        former = self._servers.pop(name, None)
+        if former is not None:
+            _end(former)
+            self._processes.remove(former)
+        with (self.directory / f"{name}.log").open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, f"{name}.py", str(port)],
                 cwd=self.repository,
-                env=environment,
+                env={**self.environment, **environment},
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
             )
-        self._add(self._shop, "the shop")
+        self._add(process, f"the {name}")
+        self._servers[name] = process
         for _ in range(200):
             try:
-                if self._visitor.get("/").status_code == httpx2.codes.OK:
+                if self._visitor.get(url).status_code == httpx2.codes.OK:
                     return
             except httpx2.HTTPError:
                 time.sleep(0.05)
-        raise DemoFailed(f"The shop did not start:\n{self.log('shop.log')}")
+        raise DemoFailed(f"The {name} did not start:\n{self.log(f'{name}.log')}")
+
+    def received(self) -> dict[str, Any]:
+        """What the receiver took and refused."""
+        told: dict[str, Any] = self._visitor.get(self.receiver_url).json()
+        return told
+
+    def deliver(self, body: bytes, headers: dict[str, str]) -> int:
+        """Send the receiver something as anybody could. Returns its status."""
+        return self._visitor.post(self.receiver_url, content=body, headers=headers).status_code
 
     def visit(self, path: str, **body: Any) -> int:
         """Do what a customer of the shop does; returns the shop's status."""

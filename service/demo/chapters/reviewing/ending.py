@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from service.demo.chapters.telling.notified import hear
 from service.demo.theatre.scene import Scene, require, wait_for
 
 
@@ -16,6 +17,8 @@ def delete_project(scene: Scene) -> str:
     scene.stage.show("goes", ", ".join(f"{number} {name}" for name, number in counts.items() if number))
     going = ", ".join(f"{counts[name]} {name}" for name in ("runs", "grants", "credentials", "events"))
     scene.stage.tell(f"The owner deletes the project, with {going}: nothing in it has authority.")
+    told = hear(scene, "project.fenced")
+    scene.stage.show("project.fenced", f"delivery {told['id']}, the last one")
     scene.stage.step("One key through every answer, to the receipt")
     receipt = wait_for("the receipt of the deletion", lambda: _over(ask(scene)))
     require(receipt["automation_deletion_manifest"] == fenced["automation_deletion_manifest"], "The manifest changed.")

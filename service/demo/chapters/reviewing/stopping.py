@@ -50,7 +50,7 @@ def pause(scene: Scene) -> None:
     stopped = scene.owner.call("POST", f"{scene.path}/automation-contract/pause", {"reason": "The demo is over."})
     fence, effects = stopped["fence"], stopped["effects_started"]
     stage.show("fence", f"{fence['stream_id']}, revision {fence['revision']}")
-    stage.show("calls to providers that had begun", len(effects))
+    stage.show("calls to providers that had begun", "not read in time" if effects is None else len(effects))
     wish = {"automation_id": AUTOMATION}
     refused = scene.owner.call("POST", f"{scene.path}/automation-triggers/issue", wish, expect=409)["error"]["code"]
     stage.show("looking for work", refused)

@@ -1,0 +1,1 @@
+"""Answers and messages: webhooks, a funnel, an alert, a public query."""
