@@ -11,6 +11,7 @@ from service.billing.notices import Notices
 from service.billing.payments import Payments
 from service.cases.sourcemaps.lookup.unmangling import Unmangler
 from service.egress.guard import Guard
+from service.eventstore.follow.follower import Follower
 from service.eventstore.store import EventStore
 from service.ingest.intake import Intake
 from service.provider.exchanges import Exchanges
@@ -23,14 +24,16 @@ from service.webhooks.testing import WebhookTester
 
 @dataclass(slots=True)
 class Services:
-    """Settings, the event store (commands and reads), the intake, the providers and questions to them, and the rest.
+    """Settings, the event store (commands and reads) with the follower of its log, the intake, the providers, and more.
 
-    The rest is who asks, who owes, public answers, source maps, the one client for outside addresses, tests of
-    webhooks, and the operator's account at the provider, where projects are read there, and turns of such requests.
+    The rest is questions to providers, who asks, who owes, public answers, source maps, the one client for outside
+    addresses, tests of webhooks, the operator's account at the provider, where projects are read there, and turns of
+    such requests.
     """
 
     settings: Settings
     store: EventStore
+    follower: Follower
     intake: Intake
     providers: AnalyticsProviders
     queries: BoundedQueries

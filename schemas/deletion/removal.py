@@ -86,6 +86,7 @@ class ProjectDeleting(msgspec.Struct, frozen=True, kw_only=True):
     poll_after_seconds: PollAfter
     automation_deletion_manifest: AutomationDeletionManifest
     progress: DeletionProgress | msgspec.UnsetType = msgspec.UNSET
+    revision: Annotated[int, Meta(ge=1)] | msgspec.UnsetType = msgspec.UNSET
     next_action: str
 
 
@@ -126,6 +127,7 @@ class AccountDeleting(msgspec.Struct, frozen=True, kw_only=True):
     cascaded: CascadedCounts
     automation_deletion_manifest: AutomationDeletionManifest | None
     progress: DeletionProgress | msgspec.UnsetType = msgspec.UNSET
+    revision: Annotated[int, Meta(ge=1)] | msgspec.UnsetType = msgspec.UNSET
     next_action: str
 
 

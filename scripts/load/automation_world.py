@@ -152,3 +152,31 @@ def enable(world: worlds.Service, project_id: str, **changes: Any) -> None:
     saved = world.call("PUT", contract, rendered["contract_input"], owner)
     key = secrets.token_hex(8)
     world.call("POST", f"{contract}/enable", {}, owner, if_match=saved["etag"], idempotency_key=key)
+
+
+def start_run(world: worlds.Service, shop: Shop) -> tuple[str, int]:
+    """Report an error, and start a run for its case as the runner; returns the run and the epoch of its lease."""
+    [reported] = report(world, shop, 1)
+    body = {"automation_id": AUTOMATION}
+    issued = world.call("POST", f"{shop.path}/automation-triggers/issue", body, shop.runner, idempotency_key=_key())
+    receipt = next(one for one in issued["trigger_receipts"] if one["case"]["case_id"] == reported)
+    named = {"trigger_receipt_id": receipt["receipt_id"]}
+    claim = world.call(
+        "POST", f"/v1/cases/{reported}/claims", named | {"case_revision": 1}, shop.runner, idempotency_key=_key()
+    )
+    run = world.call("POST", f"{shop.path}/automation-runs", named, shop.runner, idempotency_key=_key())
+    return str(run["run_id"]), int(claim["lease_epoch"])
+
+
+def report(world: worlds.Service, shop: Shop, number: int) -> list[str]:
+    """Report errors that are all different; returns their cases."""
+    cases = []
+    for _ in range(number):
+        kind = "".join(secrets.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(12))
+        error = {"level": "error", "message": f"{kind} broke", "environment": "production"}
+        cases.append(str(world.call("POST", "/v1/logs/", error, shop.dsn)["case_id"]))
+    return cases
+
+
+def _key() -> str:
+    return secrets.token_hex(8)

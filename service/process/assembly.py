@@ -14,6 +14,7 @@ from service.cases.sourcemaps.lookup.deciding import DecidingFrames
 from service.cases.sourcemaps.lookup.unmangling import Unmangler
 from service.egress.guard import Guard
 from service.eventstore.connect.fulldisk import FULL_DISK
+from service.eventstore.follow.follower import Follower
 from service.eventstore.store import EventStore
 from service.ingest.intake import Intake
 from service.ingest.scrub.scrubbing import Scrubber
@@ -41,6 +42,7 @@ def make_services(settings: Settings) -> Services:
     return Services(
         settings=settings,
         store=store,
+        follower=Follower(settings.database_url),
         intake=Intake(
             settings.database_url,
             registry(),

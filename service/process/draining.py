@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -26,8 +27,10 @@ CLOSE = (b"connection", b"close")
 class Draining:
     """The application, with its end put off until what arrives has been answered."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, end_waits: Callable[[], None] = lambda: None) -> None:
+        """`end_waits` ends all waits for a change with an answer."""
         self._app = app
+        self._end_waits = end_waits
         self._stopping: asyncio.Task[None] | None = None
         self._open = 0
         self._last = 0.0  # when a request came last, on the monotonic clock
@@ -52,6 +55,7 @@ class Draining:
 
     def _stop(self) -> None:
         if self._stopping is None:
+            self._end_waits()
             self._stopping = asyncio.get_running_loop().create_task(self._drain())
 
     def _expects(self, now: float, until: float) -> bool:

@@ -33,7 +33,8 @@ def main(parent: int) -> None:
     die_with_parent(parent)
     settings = load_settings()
     configure(settings.log_level, "api")
-    app = Draining(create_app(lambda: make_services(settings)))
+    edge = create_app(lambda: make_services(settings))
+    app = Draining(edge, edge.pipeline.waits.stop)
     connections = most_connections(raise_open_files())
     own = os.getpid()
 

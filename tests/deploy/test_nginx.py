@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from schemas.kernel.waiting import MOST_SECONDS
 from service.http.edge.routes import all_endpoints, bind
 from tests.deploy.programs import program
 from tests.support import seen
@@ -118,6 +119,19 @@ def test_only_uploads_are_larger_and_as_large_as_the_service_takes_them() -> Non
     for path in {re.sub(r"\{\w+\}", "any", one.path) for one in operations}:
         found = [limit for pattern, limit in limits.items() if re.search(pattern, path)]
         assert found == ([larger[path]] if path in larger else []), path
+
+
+WAITS = re.compile(r"location ~ (\S+) \{\s+proxy_read_timeout (\d+)s;\s+proxy_pass http://service;\s+\}")
+
+
+def test_it_waits_for_what_may_wait_and_for_a_little_longer() -> None:
+    """Every operation that may wait for a minute has a location that lets it, and hardly any other."""
+    [(pattern, seconds)] = WAITS.findall(CONFIGURATION.read_text())
+    assert int(seconds) > MOST_SECONDS
+    everything = bind(all_endpoints())
+    waiting = {re.sub(r"\{\w+\}", "any", bound.operation.path) for bound in everything if bound.waits}
+    paths = {re.sub(r"\{\w+\}", "any", bound.operation.path) for bound in everything}
+    assert {path for path in paths if re.search(pattern, path)} == waiting
 
 
 def test_uploads_come_through(server: ServerHandle, proxied: httpx2.Client) -> None:

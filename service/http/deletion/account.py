@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from schemas.deletion.removal import CONFIRM, AccountDeleted, AccountDeleting, DeleteAccount
+from schemas.kernel.waiting import WaitQuery
 from service.auth.authenticator import SELF_DELETE_PATH
 from service.auth.refusals import InvalidPayload
 from service.deletion import show
@@ -24,7 +25,7 @@ from statemachines.deletion.removal import AskForDeletion, command_key_sha256
     idempotency="optional",
     errors=("project_deletion_in_progress",),
 )
-async def delete_account(call: Call[DeleteAccount, None]) -> Outcome | Answer:
+async def delete_account(call: Call[DeleteAccount, WaitQuery]) -> Outcome | Answer:
     """Fence an account at once, and delete it step by step; each repeat of the request moves it on and shows it."""
     if call.body.confirm != CONFIRM:
         wrong = [("confirm", f"must be {CONFIRM}")]

@@ -6,7 +6,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from projections.deletion.removal import DeletionRow
+from schemas.kernel.waiting import WaitQuery
 from service.deletion import reads
 from service.deletion.asking import ask
 from service.deletion.reads import DeletionLeft
@@ -14,20 +17,33 @@ from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare.call import Call
 from statemachines.deletion.removal import AskForDeletion
 
+_OVER = "deleted"
+
 Show = Callable[[DeletionRow, DeletionLeft | None], Any]
 
 
-async def deleting(call: Call[Any, None], wish: AskForDeletion, show: Show) -> Outcome | Answer:
-    """Carry the wish out or on: 202 until the receipt, then 200. Raises what `ask` raises."""
-    shown = partial(_shown, show)
-    fence = partial(call.carry_out, render=shown)
-    found = await ask(call.services.store, call.services.settings.erasure_ledger, wish, fence)
-    if isinstance(found, DeletionRow):
-        left = None if found.phase == "deleted" else await reads.progress_of(call.services.store, found)
-        return _shown(show, found, left)
-    call.services.authenticator.forget()
-    return found
+async def deleting(call: Call[Any, WaitQuery], wish: AskForDeletion, show: Show) -> Outcome | Answer:
+    """Carry the wish out or on: 202 until the receipt, then 200. Raises what `ask` raises.
+
+    A repeat may wait for the next phase of the deletion. The sweep moves it on meanwhile.
+    """
+    store = call.services.store
+    fence = partial(call.carry_out, render=partial(_shown, show))
+    found = await ask(store, call.services.settings.erasure_ledger, wish, fence)
+    if not isinstance(found, DeletionRow):
+        call.services.authenticator.forget()
+        return found
+    if found.phase != _OVER and call.waiting is not None:
+        await call.listen(found.id)
+        found = await reads.get_deletion(store, found.id) or found
+    if found.phase == _OVER:
+        return _shown(show, found)
+    call.saw(found.revision)
+    body = show(found, await reads.progress_of(store, found))
+    if call.waiting is not None:
+        body = msgspec.structs.replace(body, revision=found.revision)
+    return Answer(202, body, pending=True)
 
 
 def _shown(show: Show, row: DeletionRow, left: DeletionLeft | None = None) -> Answer:
-    return Answer(200 if row.phase == "deleted" else 202, show(row, left), pending=True)
+    return Answer(200 if row.phase == _OVER else 202, show(row, left), pending=True)

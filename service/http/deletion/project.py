@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from schemas.deletion.removal import ProjectDeleted, ProjectDeleting
+from schemas.kernel.waiting import WaitQuery
 from service.deletion import show
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.deletion.calls import deleting
@@ -23,7 +24,7 @@ from statemachines.deletion.removal import AskForDeletion, command_key_sha256
     idempotency="required",
     errors=("project_deletion_in_progress",),
 )
-async def delete_project(call: Call[None, None]) -> Outcome | Answer:
+async def delete_project(call: Call[None, WaitQuery]) -> Outcome | Answer:
     """Fence a project at once, and delete it step by step; each repeat of the request moves it on and shows it."""
     assert call.key is not None, "the operation requires a key"
     request = command_key_sha256(call.user_id, call.key)

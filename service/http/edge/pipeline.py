@@ -11,11 +11,12 @@ said), `rendering` (the answer).
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from litestar.types import HTTPScope, Receive
 
@@ -50,6 +51,7 @@ from service.http.edge.declare.operations import Operation
 from service.http.edge.declare.sdk import Sdk
 from service.http.edge.measure.access_log import UNKNOWN, AccessLog
 from service.http.edge.rendering import render_failure, render_success, with_next_operations
+from service.http.edge.waiting.waits import KEPT_BODY, RevisionWait, Waits, once_more
 from service.ingest.queue.items import AS_SENT, Adjustments
 from service.services import Services
 
@@ -78,6 +80,15 @@ class Observer(Protocol):
         """One answer of an operation; `code` when it was an error, `records` when its request had several."""
 
 
+class _Made(NamedTuple):
+    """An answer, the code of a refusal, the seconds that it took, and the call where its caller was known."""
+
+    reply: Reply
+    code: str | None
+    seconds: float
+    standing: list[Call[Any, Any]]
+
+
 class Pipeline:
     """Carries requests out for one process. `services` is set while the process is up."""
 
@@ -95,6 +106,7 @@ class Pipeline:
         self.reading = 0
         self.running = 0
         self.ignored: Counter[str] = Counter()
+        self.waits = Waits()
         self._deadlines = Deadlines()
         self._turns = Shares()
         self._apart = Apart(waiting=MAX_RUNNING)
@@ -107,17 +119,51 @@ class Pipeline:
 
     async def run(self, bound: Bound, scope: HTTPScope, receive: Receive) -> Reply:
         """Answer one request. Never raises for what the request or its handler does."""
+        if bound.waits and b"wait=" in scope["query_string"]:
+            return await self._run_waiting(bound, scope, receive)
+        made = await self._run_once(bound, scope, receive)
+        self._note(bound, scope, made)
+        return made.reply
+
+    async def _run_waiting(self, bound: Bound, scope: HTTPScope, receive: Receive) -> Reply:
+        """Answer a request with a wait: anew after each change (G-167)."""
+        with self.waits.begin() as wait:
+            made = await self._run_once(bound, scope, receive, wait)
+            body = made.standing[0].raw_body if made.standing else b""
+            while wait.goes_on and len(body) <= KEPT_BODY:
+                del made  # Nothing of an answer that does not count is kept meanwhile.
+                if not await wait.again(receive):
+                    made = self._unheard(bound, scope)
+                    break
+                made = await self._run_once(bound, scope, once_more(body), wait)
+        self._note(bound, scope, made)
+        return made.reply
+
+    def _unheard(self, bound: Bound, scope: HTTPScope) -> _Made:
+        """Stand-in for the answer to a client gone away while it waited. It is noted, and not sent."""
+        head, failure = head_of(scope), failure_of(ServiceUnavailable())
+        return _Made(render_failure(failure, bound.operation, head, [], {}), None, 0.0, [])
+
+    async def _run_once(
+        self, bound: Bound, scope: HTTPScope, receive: Receive, wait: RevisionWait | None = None
+    ) -> _Made:
         started = time.perf_counter()
         head = head_of(scope)
+        again = wait is not None and wait.readings > 0
         added: dict[str, str] = dict(bound.cors)
-        if scope["query_string"]:
+        if wait is not None and again:
+            added = wait.headers
+        elif scope["query_string"]:
             added.update(self._count_ignored(bound, scope["query_string"]))
         code: str | None = None
         standing: list[Call[Any, Any]] = []
         body = arriving(bound.operation, receive, head.headers, self._deadlines) if bound.reads_body else None
         try:
             with reading_for(Caller(self._address(scope, head), READING[bound.operation.mutation])):
-                outcome = await self._carry_out(bound, scope, head, body, added, standing)
+                if wait is not None and again:
+                    outcome = await self._carry_out_anew(bound, scope, head, body, added, standing, wait)
+                else:
+                    outcome = await self._carry_out(bound, scope, head, body, added, standing, wait)
                 notice = await notice_beside(standing[0])
             reply = render_success(outcome, bound.operation, added, head.request_id, notice)
         except Exception as error:  # noqa: BLE001 - this is the edge: whatever it is, the client gets an envelope
@@ -128,13 +174,39 @@ class Pipeline:
             code = failure.code
             if body is not None:
                 await body.discard(self.discarding)
+            if wait is not None:
+                wait.end()
             reply = render_failure(failure, bound.operation, head, standing, added)
-        seconds = time.perf_counter() - started
+        return _Made(reply, code, time.perf_counter() - started, standing)
+
+    def _note(self, bound: Bound, scope: HTTPScope, made: _Made) -> None:
+        """Tell metrics and the access log of an answer."""
+        reply, code, seconds, standing = made
         records = standing[0].records if standing else None
         self.observer.answered(bound.name, reply.status, code, seconds, records)
         who = standing[0].principal.kind.value if standing else UNKNOWN
-        self.access.answered(head.request_id, scope["method"], bound.operation.path, reply.status, seconds, who)
-        return reply
+        request_id = head_of(scope).request_id
+        self.access.answered(request_id, scope["method"], bound.operation.path, reply.status, seconds, who)
+
+    async def _carry_out_anew(
+        self,
+        bound: Bound,
+        scope: HTTPScope,
+        head: Head,
+        body: ArrivingBody | None,
+        added: dict[str, str],
+        standing: list[Call[Any, Any]],
+        wait: RevisionWait,
+    ) -> Outcome | Answer:
+        """Carry out a request after its wait, in its account's turn: a change may wake hundreds at once.
+
+        Raises ServiceUnavailable when the process ends before its turn has come.
+        """
+        try:
+            async with asyncio.timeout(wait.time_left), self.waits.turns.place(wait.account):
+                return await self._carry_out(bound, scope, head, body, added, standing, wait)
+        except TimeoutError:
+            raise ServiceUnavailable from None
 
     async def _carry_out(
         self,
@@ -144,15 +216,20 @@ class Pipeline:
         body: ArrivingBody | None,
         added: dict[str, str],
         standing: list[Call[Any, Any]],
+        wait: RevisionWait | None = None,
     ) -> Outcome | Answer:
-        """Answer a request; `standing` takes the call once the caller is known. Its body is read after that."""
+        """Answer a request; `standing` takes the call once the caller is known. Its body is read after that.
+
+        After a wait it is neither counted in nor charged once more.
+        """
+        again = wait is not None and wait.readings > 0
         operation = bound.operation
         services = self._admitting(operation)
         if body is not None:
             check_repeated_headers(head)
             body.check_size()
         query = {} if bound.public else query_for_credential(scope["query_string"])
-        shown = None if bound.public else self._count_in(operation, head, query)
+        shown = None if bound.public else self._count_in(operation, head, query, again=again)
         address = self._address(scope, head)
         self.running += 1
         try:
@@ -163,12 +240,13 @@ class Pipeline:
                     raw = await self._read(body, strange)
                     raw = await unpack(operation, address, head, raw, strange, self._apart)
                     head, shown = await self._introduce(operation, operation.protocol, address, head, query, raw)
-                call = await self._admit(services, bound, scope, head, query, address, added, shown=shown)
+                call = await self._admit(services, bound, scope, head, query, address, added, shown=shown, again=again)
+                call.waiting = wait
                 standing.append(call)
                 return await self._answer_in_room(call, bound, head, body, raw, address)
         finally:
             self.running -= 1
-            if shown is not None:
+            if shown is not None and not again:
                 self.in_flight.leave(shown.key)
 
     def _count_ignored(self, bound: Bound, query_string: bytes) -> Mapping[str, str]:
@@ -179,12 +257,13 @@ class Pipeline:
         self.ignored[bound.name] += ignored.total
         return {IGNORED: ignored.header}
 
-    def _count_in(self, operation: Operation, head: Head, query: Query) -> Dsn | None:
+    def _count_in(self, operation: Operation, head: Head, query: Query, *, again: bool = False) -> Dsn | None:
         """Find the secret of a request, and count it in by that; None without one. Raises as InFlight.enter."""
         shown = shown_in(operation, head.headers, query)
         if shown is not None:
             read_as(shown.key)
-            self.in_flight.enter(shown.key)
+            if not again:
+                self.in_flight.enter(shown.key)
         return shown
 
     async def _admit(
@@ -198,13 +277,15 @@ class Pipeline:
         added: dict[str, str],
         *,
         shown: Dsn | None,
+        again: bool,
     ) -> Call[Any, Any]:
         """Let the caller in, and charge the request to it. Raises as `admit`, and RateLimited."""
         path: Mapping[str, str] = scope["path_params"]
         operation, principal, project_id, subject = await admit(services, bound, head, query, path, shown)
         self._apart.note(principal.tenant)
         charge = partial(take_token, self.limiter, operation.rate, principal, address, tuple(path.values()))
-        added.update(charge())
+        if not again:
+            added.update(charge())
         return Call(
             scope=scope,
             operation=operation,

@@ -12,6 +12,7 @@ import msgspec
 from projections.runs.receipt import PROJECTION as RECEIPTS
 from projections.runs.run import RunRow
 from schemas.kernel.published import body_schema
+from schemas.kernel.waiting import WaitQuery
 from schemas.runs.run import (
     RUNS_ORIGINS,
     CancelledRun,
@@ -141,11 +142,14 @@ def _list(project_id: str, books: list[Book], cursor: str | None) -> RunList:
     responses={200: Run},
     errors=_READ_ERRORS,
 )
-async def read_automation_run(call: Call[None, None]) -> Answer:
+async def read_automation_run(call: Call[None, WaitQuery]) -> Answer:
     """Show a run with everything around it, as it stands now."""
     row: RunRow = call.subject
     require_visible(call, row.automation_id)
-    return Answer(200, show_run.run(await reads.run(call.services.store, row.project_id, row.id)))
+    await call.listen(row.id)
+    book = await reads.run(call.services.store, row.project_id, row.id)
+    call.saw(book.run.state_revision)
+    return Answer(200, show_run.run(book))
 
 
 def show_updated(ran: Ran[Any], unit: Unit) -> Answer:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Any, cast
 
 from projections.runs.run import RunRow
+from schemas.kernel.waiting import WaitQuery
 from schemas.runs.run import VERIFIED_ORIGINS, RunStatus, VerificationAnswer, VerifyRun
 from service.analytics.refusals import unanswered
 from service.auth.refusals import refusal
@@ -47,13 +49,24 @@ POLL_SECONDS = 60
         "upstream_timeout",
     ),
 )
-async def verify_run(call: Call[VerifyRun, None]) -> Outcome:
+async def verify_run(call: Call[VerifyRun, WaitQuery]) -> Outcome:
     """Count since the deploy and decide. The provider is read first; the run's deploy never changes once bound."""
     runner, row = call.runner, cast("RunRow", call.subject)
     if runner is not None:
         require_automation(row.state, runner)
+    await call.listen(row.id)
     counts = None if require_verifiable(row.state) is None else await _count(call, row)
-    return await on_run(call, lambda latest: commands.verification.verify(latest, counts), _judged)
+    revisions: list[int] = []
+
+    def judged(ran: Ran[Verdict], unit: Unit) -> Answer:
+        if ran.result.outcome == "pending":
+            revisions.append(ran.book.run.state_revision)
+        return _judged(ran, unit)
+
+    outcome = await on_run(call, lambda latest: commands.verification.verify(latest, counts), judged)
+    if outcome.status == HTTPStatus.ACCEPTED:
+        call.saw(revisions[-1])
+    return outcome
 
 
 async def _count(call: Call[Any, Any], row: RunRow) -> Counts:

@@ -29,6 +29,9 @@ class Holdings(msgspec.Struct, frozen=True):
     dsn: str
     shop: str  # the project with automation, the many cases and the long history of its contract
     automation: str
+    runner: str  # secret of its runner
+    run: str  # a run of that
+    epoch: int  # of the run's lease
     long: list[str]  # projects with long histories of plans
     rival: str  # a project whose plan everybody replaces
     plan: dict[str, Any]  # the smallest one

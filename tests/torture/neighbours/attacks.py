@@ -195,10 +195,31 @@ async def webhook(attacker: Attacker) -> None:
         writer.close()
 
 
+async def waits(attacker: Attacker) -> None:
+    """Two thousand requests that wait for one run, while its runner moves it on as fast as it can."""
+    holdings = attacker.holdings
+    path = f"/v1/automation-runs/{holdings.run}"
+    seen = [1]
+
+    def move(number: int) -> Request:
+        if number % 2 == 0:
+            return attacker.get(path)
+        token = {"state_revision": seen[0], "lease_epoch": holdings.epoch}
+        charge = token | {"turns": 0, "cost_usd": 0.000001, "runtime_seconds": 0}
+        key = f"{seen[0]}-{secrets.token_hex(4)}"
+        return attacker.post(f"{path}/usage", charge, holdings.runner, idempotency_key=key)
+
+    def hear(_: Request, answer: Response) -> None:
+        seen[0] = json.loads(answer[2]).get("state_revision", seen[0])
+
+    waiting = attacker.repeat(lambda _: attacker.get(f"{path}?wait=3"), attacker.many(2000))
+    await asyncio.gather(waiting, attacker.repeat(move, 1, hear))
+
+
 SHAPES: dict[str, Callable[[Attacker], Awaitable[None]]] = {
     shape.__name__: shape
     for shape in (
-        *(history, query, looks, fences, names, lists, bodies, errors, silent, strangers, keys, rivals, webhook),
+        *(history, query, looks, fences, names, lists, bodies, errors, silent, strangers, keys, rivals, webhook, waits),
         *sdks.SHAPES,
         *strange.SHAPES,
     )

@@ -62,6 +62,7 @@ class Builder(worlds.Service):
         self.owner_key = key
         shop = automation_world.open_shop(self, "long")
         self._lengthen_contract(shop.id, extent.contracts)
+        run, epoch = automation_world.start_run(self, shop)
         long = [self.create_project(f"long {number}")["id"] for number in range(extent.histories)]
         for project in long:
             self._lengthen(project, extent.versions)
@@ -81,6 +82,9 @@ class Builder(worlds.Service):
             dsn=shop.dsn,
             shop=shop.id,
             automation=automation_world.AUTOMATION,
+            runner=shop.runner,
+            run=run,
+            epoch=epoch,
             long=long,
             rival=rival,
             plan=worlds.plan("How many?"),

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import inspect
 
 from schemas.kernel.published import body_schema
+from schemas.kernel.waiting import WaitQuery
 from service.auth.principals import PrincipalKind
 from service.http.edge.declare.endpoint import Endpoint
 from service.http.edge.declare.ignored import HEADER as IGNORED
@@ -80,6 +81,7 @@ class Bound:
         self.body_type: Any = NoMembers if operation.body is None else operation.body
         self.takes_body = self.reads_body and operation.max_body > 0
         self.cors: dict[str, str] = CORS if operation.path in CORS_PATHS else {}
+        self.waits = operation.query is not None and issubclass(operation.query, WaitQuery)
         self.known_parameters = known_parameters(operation)
         self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(self.body_type)
 

@@ -11,6 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from litestar.types import HTTPScope
 
 from schemas.kernel.errors import CATALOGUE
+from schemas.kernel.waiting import WaitQuery
 from service.auth.authority import authority
 from service.auth.principals import Principal, PrincipalKind
 from service.eventstore.declare.commands import Answer, Command, Decide, Origin, Outcome, Refused, StoredAnswer, Unit
@@ -21,6 +22,7 @@ from service.fairness.bodies import FOREIGN, SMALL, Shares
 from service.http.edge.declare.forms import Form
 from service.http.edge.declare.headers import conditional, head_of
 from service.http.edge.declare.operations import Operation
+from service.http.edge.waiting.waits import RevisionWait
 from service.ingest.queue.items import AS_SENT, Adjustments, Sender
 from service.services import Services
 from statemachines.kernel.machine import Rejection
@@ -68,6 +70,7 @@ class Call(Generic[B, Q]):
     headers: dict[str, str] = field(default_factory=dict)  # extra response headers
     form: Form | None = None  # of the body, when it is not that of one record: then `body` is None
     records: Counter[tuple[str, int]] | None = None  # those of a request that has several, by kind and status
+    waiting: RevisionWait | None = None  # of a request that may wait for a change
     locked: Rejection | None = None  # what a new command is refused with, once it is known that its object exists
 
     @property
@@ -106,6 +109,23 @@ class Call(Generic[B, Q]):
         """Who sends a record, of an operation that takes a DSN."""
         who = self.principal
         return Sender(self.project_id, who.secret_hash, self.request_id, self.key, self.request_hash, who.account)
+
+    async def listen(self, stream: str) -> None:
+        """Begin to hear of a stream, for a caller with a wait. Comes before all reads of it.
+
+        Raises RateLimited when too many wait, and ReadNotDone while the log cannot be read.
+        """
+        if self.waiting is not None:
+            assert isinstance(self.query, WaitQuery)
+            await self.waiting.listen(self.services.follower, self.principal.tenant, stream, self.query)
+
+    def saw(self, revision: int) -> None:
+        """Note the revision of the answer: a waiting caller with the same one is sent a later answer.
+
+        An answer without any is sent at once.
+        """
+        if self.waiting is not None:
+            self.waiting.saw(revision)
 
     def take_tokens(self, count: int) -> None:
         """Charge so many records to the caller beside the one of the request itself. Raises RateLimited (G-143)."""

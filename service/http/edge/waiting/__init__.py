@@ -1,0 +1,1 @@
+"""Answers that are put off until something changes."""
