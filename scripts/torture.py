@@ -24,6 +24,7 @@ from service.embedded.layout import temporary_directory  # noqa: E402
 from tests.support.cluster import TestCluster  # noqa: E402
 from tests.torture import automation, bounds, deliveries, edge, endings, fairness, plans, releases, runs, schedules  # noqa: E402
 from tests.torture.neighbours import runs as neighbours  # noqa: E402
+from tests.torture.outsiders import runs as outsiders  # noqa: E402
 from tests.torture.runs import Size, Theatre  # noqa: E402
 
 RUNS = {
@@ -38,6 +39,7 @@ RUNS = {
     **schedules.RUNS,
     **deliveries.RUNS,
     **neighbours.RUNS,
+    **outsiders.RUNS,
 }
 CHOICES = {**RUNS, **neighbours.EACH}
 FULL = {
@@ -52,6 +54,7 @@ FULL = {
     **schedules.FULL,
     **deliveries.FULL,
     **neighbours.FULL,
+    **outsiders.FULL,
 }
 
 

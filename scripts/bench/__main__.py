@@ -70,6 +70,7 @@ PARTS = {
         "webhooks",
         served=False,
     ),
+    "verifying": Part(lambda figures, *_: history.measure_verifying(figures), served=False),
     "start": Part(lambda figures, *_: processes.measure_start(figures), served=False),
     "neighbours": Part(lambda figures, _, asked: processes.measure_neighbours(figures, asked.seconds), served=False),
 }

@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any
 
 from scripts.bench.figures import Figures, console
-from scripts.bench.work import loads, stock
+from scripts.bench.work import loads, stock, verifying
 from scripts.load import worlds
 from statemachines.kernel.topics import EVENTS, declare, known_topics, lifts, parse_topic
 
@@ -142,3 +142,12 @@ def measure_loads(figures: Figures, world: worlds.World) -> None:
     figures.add("cold load of the heaviest stream", found.cold, "ms", yardstick=50, promised=1, most=True)
     figures.add("memory by a cache of heavy states", found.heavy, "x", yardstick=1, promised=1.3, most=True)
     figures.add("memory by a cache of small states", found.small, "x", yardstick=1, promised=1.3, most=True)
+
+
+def measure_verifying(figures: Figures) -> None:
+    """Verify a whole export as an outsider does, beside a plain number: 10,000 events a second."""
+    rates = verifying.verifying_rates()
+    console.print(f"  {', '.join(f'{rate:,.0f}' for rate in rates)} events/s")
+    figures.add(
+        f"verifier over an export of {verifying.EVENTS:,} events", median(rates), "ev/s", yardstick=10_000, promised=1
+    )

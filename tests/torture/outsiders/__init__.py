@@ -1,0 +1,1 @@
+"""What an outsider finds who has kept a checkpoint."""
