@@ -26,6 +26,7 @@ from service.analytics.connecting.http import (
     Content,
     HttpAnswer,
     ProviderClient,
+    QueryRefused,
     document,
     failed,
     failure,
@@ -190,6 +191,8 @@ class ConnectedAnalytics:
         )
         if isinstance(table, ReadFailed):
             return table
+        if isinstance(newest, QueryRefused):  # These words are ours, whatever the caller asked.
+            return ReadFailed(newest.cause)
         if isinstance(newest, ReadFailed):
             return newest
         row = tuple[Any, ...] if query.row is None else query.row

@@ -34,6 +34,16 @@ class NoProvider(InvalidPayload):
         )
 
 
+class ProviderRefusedQuery(InvalidPayload):
+    """The connected provider does not accept the query of the caller."""
+
+    def __init__(self, member: str) -> None:
+        super().__init__(
+            "The analytics provider does not accept this query.",
+            invalid=[(member, "must be a query that the provider accepts: its names, functions and types are its own")],
+        )
+
+
 class BlueprintNotFound(Refusal):
     """There is no query blueprint of this id."""
 

@@ -48,6 +48,10 @@ class Throttled(ReadFailed, frozen=True, kw_only=True):
     retry_after: int
 
 
+class QueryRefused(ReadFailed, frozen=True):
+    """The provider has read the request, and does not accept its words (400)."""
+
+
 class Content(NamedTuple):
     """The body of a request, and its media type."""
 
@@ -139,10 +143,13 @@ def _answer(received: Received) -> HttpAnswer:
 
 
 def failed(answer: HttpAnswer) -> ReadFailed:
-    """The failed read for an answer that is no success: Throttled after a 429 or 5xx."""
+    """The failed read for an answer that is no success: Throttled after a 429 or 5xx, QueryRefused after a 400."""
     if answer.status == HTTPStatus.TOO_MANY_REQUESTS or answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         log.warning("provider_read_failed", cause="throttled")
         return Throttled("unreachable", retry_after=answer.retry_after or SHORT_WAIT)
+    if answer.status == HTTPStatus.BAD_REQUEST:
+        log.warning("provider_read_failed", cause="refused")
+        return QueryRefused("refused")
     return failure(cause_of(answer.status))
 
 

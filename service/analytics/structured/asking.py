@@ -8,7 +8,9 @@ from typing import Any, Final
 from service.analytics.blueprints.parameters import by_days
 from service.analytics.bounded.answers import DEFAULT_ROWS, Bounded, Rows, Table, Window
 from service.analytics.bounded.receipt import Question, table_of
+from service.analytics.connecting.http import QueryRefused
 from service.analytics.queries import LARGE_ROWS, BoundedQueries
+from service.analytics.refusals import ProviderRefusedQuery
 from service.analytics.structured.cells import columns_of, row_type, structured_rows, text_rows
 from service.analytics.structured.check_text import check_text
 from service.analytics.structured.checking import Structured
@@ -25,7 +27,7 @@ async def ask_structured(
 ) -> Table | ReadFailed:
     """Answer a structured query in the name of a tenant. The receipt names `asked`, its body.
 
-    Raises InvalidPayload for an impossible window, and as BoundedQueries.ask.
+    Raises InvalidPayload for an impossible window and for a query the provider refuses, and as BoundedQueries.ask.
     """
     as_of = await queries.now()
     window = by_days(None, query.since, query.until, as_of)
@@ -44,6 +46,8 @@ async def ask_structured(
         confined=True,
     )
     found = await queries.ask(project_id, tenant, bounded)
+    if isinstance(found, QueryRefused):
+        raise ProviderRefusedQuery("select")
     if isinstance(found, ReadFailed):
         return found
     named = {name: value for name, value in asked.items() if name not in {"from", "to", "limit"}}
@@ -59,7 +63,8 @@ def _lay_out(question: Question, query: Structured, found: Rows) -> Table:
 async def ask_text(queries: BoundedQueries, project_id: str, tenant: str, text: str) -> Table | ReadFailed:
     """Answer a text in the name of a tenant: of a connected provider, and inside a limit.
 
-    Raises InvalidPayload for a text other than one bounded select, NoProvider, and as BoundedQueries.ask.
+    Raises InvalidPayload for a text other than one bounded select and for one the provider refuses, NoProvider, and as
+    BoundedQueries.ask.
     """
     await queries.need_provider(project_id)
     try:
@@ -80,6 +85,8 @@ async def ask_text(queries: BoundedQueries, project_id: str, tenant: str, text: 
         most=DEFAULT_ROWS,
     )
     found = await queries.ask(project_id, tenant, bounded)
+    if isinstance(found, QueryRefused):
+        raise ProviderRefusedQuery("query")
     if isinstance(found, ReadFailed):
         return found
     question = Question(asked={"query": text}, params={}, window=window, limit=DEFAULT_ROWS)

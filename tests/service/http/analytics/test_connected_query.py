@@ -12,7 +12,7 @@ from tests.service.http.analytics.test_connection import provider as provider  #
 from tests.service.http.analytics.test_connection import running as running  # noqa: PLC0414
 from tests.service.http.analytics.test_connection import server as server  # noqa: PLC0414
 from tests.service.http.analytics.test_connection import world as world  # noqa: PLC0414
-from tests.support.api import World, ok
+from tests.support.api import World, ok, refused
 from tests.support.connecting import NO_READ, RESTING, connect
 from tests.support.onboarding import Onboarding, onboard
 from tests.support.provider import FakeProvider
@@ -170,6 +170,25 @@ async def test_a_failed_read_is_no_empty_answer(world: World, provider: FakeProv
     answer = await ask(onb, body)
     assert (answer.status_code, answer.json()["error"]["code"]) == RESTING.get(status, NO_READ)
     assert "rows" not in answer.json()
+
+
+@pytest.mark.parametrize(("body", "member"), [(BODIES[0], "query"), (BODIES[1], "select")])
+async def test_words_that_the_provider_refuses_are_the_callers_fault(
+    world: World, provider: FakeProvider, body: Any, member: str
+) -> None:
+    """400 with the member, not 502: to ask again gives the same. A refusal of our own words stays a failed read."""
+    onb = await connected(world, provider)
+    provider.fail[QUERY] = 400
+    error = refused(await ask(onb, body), 400, "invalid_payload")
+    [fault] = error["details"]["invalid_fields"]
+    assert fault["field"] == member
+    assert "as the test wishes" not in str(error), "the provider's text is not passed on"
+    provider.fail.clear()
+    provider.rest = lambda _, __, path, ___, sent, ____: (
+        (400, {"detail": "x"}) if path == QUERY and "max(created_at)" in sent["query"]["query"] else None
+    )
+    provider.tables |= {TEXT: [[1]], STRUCTURED: [[1]]}
+    assert (await ask(onb, body)).status_code == 502
 
 
 async def test_a_provider_that_does_not_answer_is_given_up_in_time(world: World, provider: FakeProvider) -> None:
