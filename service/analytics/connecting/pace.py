@@ -13,6 +13,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
+from weakref import WeakValueDictionary
 
 from service.analytics.connecting.http import HttpAnswer, Throttled, failed
 from statemachines.kernel.readings import ReadFailed
@@ -28,7 +29,7 @@ LONGEST_REST = 60.0
 LONGEST_TOLD = 300.0
 """Seconds of a Retry-After at most."""
 MOST_CONNECTIONS = 4096
-"""Connections with a pace in memory. The one not used for longest is forgotten first."""
+"""Connections with a pace in memory. The one not used for longest is forgotten first, once no request has it."""
 
 Answer = HttpAnswer | ReadFailed
 
@@ -112,15 +113,17 @@ class Paces:
     """The paces of all connections that a process has asked lately."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[str, Pace] = OrderedDict()
+        self._used: OrderedDict[str, Pace] = OrderedDict()
+        # A pace in use is found here after newer ones took its place: two paces would let twice as many requests go.
+        self._alive: WeakValueDictionary[str, Pace] = WeakValueDictionary()
 
     def of(self, connection_id: str) -> Pace:
         """Return the pace of a connection."""
-        pace = self._known.get(connection_id)
+        pace = self._alive.get(connection_id)
         if pace is None:
-            pace = self._known[connection_id] = Pace()
-            if len(self._known) > MOST_CONNECTIONS:
-                self._known.popitem(last=False)
-        else:
-            self._known.move_to_end(connection_id)
+            pace = self._alive[connection_id] = Pace()
+        self._used[connection_id] = pace
+        self._used.move_to_end(connection_id)
+        if len(self._used) > MOST_CONNECTIONS:
+            self._used.popitem(last=False)
         return pace

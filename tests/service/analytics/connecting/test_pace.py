@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from weakref import ref
 
 import pytest
 
@@ -176,9 +177,32 @@ async def test_a_turn_given_to_who_has_just_gone_is_passed_on() -> None:
 def test_so_many_connections_are_remembered() -> None:
     """The one not used for longest is forgotten, which is to its advantage."""
     paces = Paces()
-    oldest, second = paces.of("0"), paces.of("1")
+    oldest = paces.of("0")
+    kept = ref(paces.of("1"))
     assert paces.of("0") is oldest
     for number in range(2, MOST_CONNECTIONS + 1):
         paces.of(str(number))
     assert paces.of("0") is oldest
-    assert paces.of("1") is not second
+    assert kept() is None
+
+
+async def test_a_connection_in_use_is_never_forgotten() -> None:
+    """Not while its requests are under way, however many others come: it has one pace, and no more at once (G-164)."""
+    paces, over = Paces(), asyncio.Event()
+    begun: list[int] = []
+
+    async def ask() -> Answer:
+        begun.append(1)
+        await over.wait()
+        return GOOD
+
+    under_way = [asyncio.create_task(paces.of("busy").send(ask, first=False)) for _ in range(AT_ONCE)]
+    await asyncio.sleep(0)
+    for number in range(MOST_CONNECTIONS + 10):
+        paces.of(str(number))
+    late = asyncio.create_task(paces.of("busy").send(ask, first=False))
+    await asyncio.sleep(0)
+    assert len(begun) == AT_ONCE
+    over.set()
+    await asyncio.gather(*under_way, late)
+    assert len(begun) == AT_ONCE + 1
