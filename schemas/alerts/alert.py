@@ -12,6 +12,8 @@ from schemas.kernel.shape import Closed, Epoch
 MOST_DAYS = 30
 """Days that a preview reaches back at most."""
 MOST_LOOKS = 96
+MOST_PROVIDED_LOOKS = 12
+"""Looks of a preview that asks a connected provider, which counts the queries of its customer."""
 """Looks that a preview takes."""
 
 ThresholdOp = Literal["gt", "gte", "lt", "lte", "eq", "neq"]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from projections.alerts.alert import AlertRow
-from schemas.alerts.alert import MOST_LOOKS, CreateAlert
+from schemas.alerts.alert import MOST_LOOKS, MOST_PROVIDED_LOOKS, CreateAlert
 from service.alerts.reads import now_us
 from service.analytics.blueprints.catalogue import CATALOGUE, Asked, ask_for
 from service.analytics.blueprints.running import run_blueprint
@@ -107,18 +107,17 @@ async def look_back(
 ) -> PastLooks | ReadFailed:
     """Judge the past days as an alert, newest first, in the time of one query. Nothing is recorded.
 
-    Looks are as frequent as the schedule, or as MOST_LOOKS allow. After the first look, a timeout or a lost turn only
-    ends the preview. Any other failed read is returned. Raises QueriesBusy before the first look, and as
-    run_blueprint.
+    Looks are as frequent as the schedule, or as MOST_LOOKS allow, or MOST_PROVIDED_LOOKS of a provider. After the
+    first look, a timeout or a lost turn only ends the preview. Any other failed read is returned. Raises QueriesBusy
+    before the first look, and as run_blueprint.
     """
     asked = _asked(wish.blueprint_id, wish.params)
     span = days * DAY
-    every = max(EVERY_SECONDS, -(-span // MOST_LOOKS))
-    count = span // every
-    now = await queries.now()
+    every = _apart(span, MOST_LOOKS)
+    at = await queries.now()
     looks: list[JudgedLook] = []
     until = asyncio.get_running_loop().time() + QUERY_SECONDS
-    for at in range(now, now - count * every, -every):
+    while len(looks) < span // every:
         try:
             async with asyncio.timeout_at(until):
                 found = await run_blueprint(queries, project_id, tenant, asked, at=at)
@@ -132,5 +131,13 @@ async def look_back(
             if looks and found.cause == "timeout":
                 break
             return found
+        if found.evidence.source == "provider_cloud":
+            every = _apart(span, MOST_PROVIDED_LOOKS)
         looks.append(JudgedLook(at, wish.threshold.judge(found.rows), found.evidence.complete))
-    return PastLooks(every, looks, count - len(looks))
+        at -= every
+    return PastLooks(every, looks, span // every - len(looks))
+
+
+def _apart(span: int, most: int) -> int:
+    """Seconds between the looks at a span, at most so many of them."""
+    return max(EVERY_SECONDS, -(-span // most))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from typing import Any
 
@@ -51,6 +52,19 @@ async def test_a_failed_read_records_nothing(world: World, provider: FakeProvide
     again = await rested(lambda: send(onb, f"{path}/{made['id']}/evaluate", None, "k"))
     assert not ok(again)["triggered"]
     assert ok(await send(onb, f"{path}/preview", BODY | {"days": 1}, "k"))["triggered_count"] == 0
+
+
+async def test_a_preview_asks_a_provider_little(world: World, provider: FakeProvider) -> None:
+    """12 looks, evenly over the days, where our own records take 96: the customer pays for the provider's queries."""
+    onb = await onboard(world)
+    await connect(onb, provider)
+    provider.tables[COUNT] = [[2, 1]]
+    provider.requests.clear()
+    found = ok(await send(onb, f"/v1/projects/{onb.project_id}/alerts/preview", BODY | {"days": 30}))
+    assert (found["count"], found["looks_left_out"], found["every_seconds"]) == (12, 0, 30 * 86_400 // 12)
+    times = [look["at"] for look in found["looks"]]
+    assert [before - after for before, after in itertools.pairwise(times)] == [found["every_seconds"]] * 11
+    assert len(provider.calls(QUERY)) == 24  # for each look the numbers, and how fresh they are
 
 
 async def test_a_silent_provider_is_504_and_records_nothing(world: World, provider: FakeProvider) -> None:
