@@ -42,6 +42,7 @@ MACHINERY = {
     "service": {
         "auth",
         "cli",
+        "conformance",
         "console",
         "demo",
         "egress",

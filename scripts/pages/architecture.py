@@ -8,7 +8,10 @@ import grimp
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "architecture.md"
 ROOMS = ("service", "projections", "statemachines", "schemas")
-PARTS = ("auth", "cli", "demo", "egress", "embedded", "eventstore", "fairness", "http", "ingest", "jobs", "process")
+PARTS = (
+    "auth", "cli", "conformance", "demo", "egress", "embedded", "eventstore", "fairness", "http", "ingest", "jobs",
+    "process", "testing",
+)  # fmt: skip
 """Parts of the service that are no area."""
 BEGIN, END = "<!-- imports -->\n", "<!-- /imports -->\n"
 

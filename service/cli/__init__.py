@@ -25,6 +25,7 @@ COMMANDS = {
     "members": ("people.members", "Members of projects."),
     "feedback": ("people.feedback", "Feedback of people about the service."),
     "demo": ("demo", "Show the whole job with a small real product."),
+    "conformance": ("conformance", "Play the service to a runner, and name the rule it breaks."),
     "openapi": ("openapi", "Print the schema document of the API."),
 }
 
@@ -77,8 +78,8 @@ def main(data_dir: str | None) -> None:
     """Observe a software product and coordinate bounded automation around it.
 
     Settings come from the environment (SERVICE_*), see README. Without SERVICE_DATABASE_URL each command finds, or
-    starts for its own time, the PostgreSQL in the data directory. Only `serve`, `db migrate`, `db restore` and `demo`
-    make one where there is none.
+    starts for its own time, the PostgreSQL in the data directory. Only `serve`, `db migrate`, `db restore`, `demo` and
+    `conformance` make one where there is none.
     """
     if data_dir is None:
         return

@@ -25,6 +25,7 @@ WITHOUT = {
     "serve",
     "worker",
     "demo",
+    "conformance",
     "openapi",
     "apply",
     "events schemas",

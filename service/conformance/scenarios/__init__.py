@@ -1,0 +1,1 @@
+"""The scenarios, and the kit's part in each."""

@@ -1,0 +1,125 @@
+"""The requests of a runner to the service, by operation, and their outcome."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from service.conformance.wire.listener import Heard
+
+FENCE = ("state_revision", "lease_epoch")
+_ID = "([^/]+)"
+_RUN = f"/v1/automation-runs/{_ID}"
+
+
+class _Route(NamedTuple):
+    name: str
+    method: str
+    path: re.Pattern[str]
+
+
+def _route(name: str, method: str, path: str) -> _Route:
+    return _Route(name, method, re.compile(path + "/?"))
+
+
+ROUTES = [
+    _route("issue", "POST", f"/v1/projects/{_ID}/automation-triggers/issue"),
+    _route("claim", "POST", f"/v1/cases/{_ID}/claims"),
+    _route("renew", "POST", f"/v1/cases/{_ID}/claims/{_ID}/renew"),
+    _route("release", "POST", f"/v1/cases/{_ID}/claims/{_ID}/release"),
+    _route("start", "POST", f"/v1/projects/{_ID}/automation-runs"),
+    _route("report", "PATCH", _RUN),
+    _route("usage", "POST", f"{_RUN}/usage"),
+    _route("approval", "POST", f"{_RUN}/approvals"),
+    _route("authorize", "POST", f"{_RUN}/actions/draft-pr/authorize"),
+    _route("consume", "POST", f"{_RUN}/actions/draft-pr/consume"),
+    _route("verify", "POST", f"{_RUN}/verify"),
+    _route("cancel", "POST", f"{_RUN}/cancel"),
+]
+ON_RUN = frozenset({"report", "usage", "approval", "authorize", "consume"})
+"""Writes that carry the fence of a run."""
+WRITES = ON_RUN | {"claim", "renew", "start"}
+LOOKS = re.compile("/v1/automation-runs/[^/]+|/v1/projects/[^/]+/automation-(runs|trigger-receipts)/?")
+"""Reads that show where a run stands."""
+FOREIGN = "foreign"
+READ = "read"
+
+
+def operation_of(method: str, path: str) -> str:
+    """The operation of a request: a name of the routes, `read`, or `foreign` for everything else."""
+    for route in ROUTES:
+        if route.method == method and route.path.fullmatch(path):
+            return route.name
+    return READ if method in {"GET", "HEAD"} else FOREIGN
+
+
+@dataclass(eq=False)
+class Exchange:
+    """A request of the runner. `service` is the status of the service, `status` what the runner got of it (None: lost).
+
+    `fault` says what the kit did to it.
+    """
+
+    asked: Heard
+    number: int
+    operation: str
+    body: Any
+    service: int | None = None
+    status: int | None = None
+    answer: Any = None
+    retry_after: float = 0.0
+    answered_at: float = 0.0
+    fault: str = ""
+
+    @property
+    def key(self) -> str | None:
+        """Its Idempotency-Key."""
+        return self.asked.headers.get("idempotency-key")
+
+    @property
+    def code(self) -> str:
+        """The code of a refusal."""
+        error = self.answer.get("error") if isinstance(self.answer, dict) else None
+        return str(error.get("code", "")) if isinstance(error, dict) else ""
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the service did it, whatever the runner heard."""
+        return self.service is not None and self.service < 300  # noqa: PLR2004 - 2xx
+
+    @property
+    def heard(self) -> bool:
+        """Whether the runner was told that it is done."""
+        return self.status is not None and self.status < 300  # noqa: PLR2004
+
+    @property
+    def refused(self) -> bool:
+        """Whether the runner was told no."""
+        return self.status is not None and self.status >= 400  # noqa: PLR2004
+
+    @property
+    def looks(self) -> bool:
+        """Whether it reads where the run stands."""
+        return self.operation == READ and LOOKS.fullmatch(self.asked.path) is not None
+
+    @property
+    def intent(self) -> Any:
+        """Its body without the fence."""
+        if not isinstance(self.body, dict):
+            return self.body
+        return {name: value for name, value in self.body.items() if name not in FENCE}
+
+    @property
+    def revision(self) -> int | None:
+        """The state revision in its body."""
+        revision = self.body.get("state_revision") if isinstance(self.body, dict) else None
+        return revision if isinstance(revision, int) else None
+
+    def same_target(self, other: Exchange) -> bool:
+        """Whether both ask for one operation of one object."""
+        return (self.operation, self.asked.path) == (other.operation, other.asked.path)
+
+    def repeats(self, other: Exchange) -> bool:
+        """Whether it is the other request again: key and body."""
+        return self.same_target(other) and self.key == other.key and self.body == other.body
