@@ -74,6 +74,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     test_token: str | None
     encryption_key: bytes | None
     signing_key: bytes | None
+    signing_key_before: bytes | None
     provider_client_id: str | None
     provider_client_secret: str | None
     provider_oauth_url: str
@@ -205,10 +206,19 @@ VARIABLES: tuple[Variable, ...] = (
         "signing_key",
         key_32,
         None,
-        "Ed25519 seed for signing checkpoints, 32 bytes as base64 or hex. It signs nothing yet.",
+        "Secret from which the keys that sign the log's checkpoints are derived, 32 bytes as base64 or hex. Keep a "
+        "copy of it: with another one, the log's public keys are others.",
         secret=True,
         made=32,
         optional=False,
+    ),
+    Variable(
+        "SERVICE_SIGNING_KEY_BEFORE",
+        "signing_key_before",
+        key_32,
+        None,
+        "The signing key before the present one. For a day after the change, both sign.",
+        secret=True,
     ),
     Variable(
         "SERVICE_PROVIDER_CLIENT_ID",

@@ -27,6 +27,7 @@ RATE_LIMITS: Mapping[str, int] = {  # requests a minute by class of principal or
     "project_credential": 300,
     "ingest": 60_000,
     "public_query": 60,
+    "log": 600,
     "device_start": 10,
     "device_poll": 30,
     "internal": 600,

@@ -54,6 +54,7 @@ MACHINERY = {
         "jobs",
         "mcp",
         "process",
+        "tlog",
     },
     "service/http": {"edge"},
 }
@@ -108,7 +109,7 @@ def test_a_read_model_stands_where_its_machine_does(kind: str):
 
 
 LAYOUT = {"commands", "reads", "show"}
-CHANGES_NOTHING = {"discovery"}
+CHANGES_NOTHING = {"audit", "discovery"}
 
 
 @pytest.mark.parametrize("area", sorted(AREAS & folders(ROOT / "service")))

@@ -183,6 +183,15 @@ _MISSING = {
     "publication_not_found": code(
         404, "There is no such publication.", "Check the id against the answer that published the query."
     ),
+    "checkpoint_not_found": code(404, "The log has no checkpoint yet.", "Ask again once a worker has signed the log."),
+    "tile_not_found": code(
+        404,
+        "The signed tree has no such tile.",
+        "Take the size of the newest checkpoint, and the address from C2SP tlog-tiles.",
+    ),
+    "log_size_not_found": code(
+        404, "The signed log does not reach that far.", "Read the newest checkpoint for the size of the log."
+    ),
     "blueprint_not_found": code(404, "There is no such query blueprint.", "List the query blueprints."),
     "adapter_not_found": code(404, "There is no such adapter document.", "List the adapters with GET /adapters."),
     "sdk_language_not_found": code(

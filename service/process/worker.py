@@ -1,9 +1,9 @@
-"""The worker: numbers the log, reacts to it, runs jobs, and delivers to webhooks.
+"""The worker: numbers and signs the log, reacts to it, runs jobs, and delivers to webhooks.
 
 It is started as `python -m service.process.worker <parent pid>`.
 
-Any number may run: the sequencer and the reactor take turns, jobs are fetched one by one, and scheduled ones are
-deferred once. It may be killed at any time; what it had begun is done again by the next one.
+Any number may run: the sequencer, the notary and the reactor take turns, jobs are fetched one by one, and scheduled
+ones are deferred once. It may be killed at any time; what it had begun is done again by the next one.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ from service.eventstore.connect.fulldisk import FULL_DISK
 from service.eventstore.connect.outage import OUTAGE
 from service.eventstore.log.reactor import Reactor
 from service.eventstore.log.sequencer import Sequencer
+from service.eventstore.tree.beside import CheckpointFile
+from service.eventstore.tree.notary import Notary
+from service.eventstore.tree.signing import Signer
 from service.jobs.declared import declared
 from service.logs import configure
 from service.process.assembly import make_services
@@ -52,7 +55,7 @@ async def run(settings: Settings) -> None:
             return
         stack.push_async_callback(_close, services)
         url = settings.database_url
-        for thread in (Sequencer(url), Reactor(url, reactions), OutboxReader(url)):
+        for thread in (Sequencer(url), Reactor(url, reactions), OutboxReader(url), Notary(url, _signer(settings))):
             thread.start()
             stack.callback(thread.stop)
         deliveries = asyncio.create_task(Deliverer(settings, services.store, services.guard).run())
@@ -67,6 +70,12 @@ async def run(settings: Settings) -> None:
             if not stopping.is_set():
                 await asyncio.sleep(AGAIN_SECONDS)
     log.info("stopped")
+
+
+def _signer(settings: Settings) -> Signer:
+    """The keys for signing the log."""
+    assert settings.signing_key is not None, "a process that serves has every secret"
+    return Signer(settings.signing_key, CheckpointFile(settings.erasure_ledger), settings.signing_key_before)
 
 
 async def _end(jobs: asyncio.Task[None]) -> None:

@@ -22,19 +22,21 @@ NOT_PROVEN = (
 @events.command()
 @json_option
 def verify(as_json: bool) -> None:
-    """Recompute every hash and chain, read every payload, and check the log and its guards.
+    """Recompute every hash and chain, read every payload, and check the log, its tree and its guards.
 
-    Exits with 0 without findings, 1 with findings, 4 when it could not check. The last lines list what only signed
-    checkpoints could prove.
+    Exits with 0 without findings, 1 with findings, 4 when it could not check. The last lines list what only checkpoints
+    that somebody else kept could prove.
     """
     from service.eventstore.history.audit import CheckedHistory, check_history
     from service.eventstore.schema.guards import check_guards
+    from service.eventstore.tree.checking import check_tree
     from service.registry import machines
 
     machines()  # Imports every module that declares topics: payloads are read too.
     seen = CheckedHistory()
     with looking(), database() as settings, connected(settings) as opened:
         found = [problem._asdict() for problem in check_history(opened, seen)]
+        found += [problem._asdict() for problem in check_tree(opened)]
         parted = settings.migration_database_url is not None
         weak = [weakness._asdict() for weakness in check_guards(opened, parted=parted)]
         [[numbered]] = opened.execute(_LOG_SIZE.encode()).fetchall()

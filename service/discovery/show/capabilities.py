@@ -25,6 +25,7 @@ TITLES: Final[Mapping[str, str]] = {
     "discovery": "Explain the service to people, agents and tools",
     "ingest": "Take errors, events and deploys",
     "install": "Install in the older way",
+    "log": "Sign the log of all events, and prove what is in it",
     "onboarding": "Prove an instrumentation by real execution",
     "operations": "Show whether the service is healthy",
     "payments": "Buy plans",

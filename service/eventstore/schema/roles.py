@@ -26,6 +26,11 @@ SERVING: Final[Mapping[str, str]] = {
     "stream_heads": "select, insert, update",
     "log_index": "select, insert",
     "log_state": "select, update",
+    "log_origins": "select, insert",
+    "log_tiles": "select, insert",
+    "log_checkpoints": "select, insert, update, delete",
+    "log_cosignatures": "select, insert",
+    "log_keys": "select, insert",
     "unsequenced": "select, insert, delete",
     "installation": "select",
     "event_properties": "select",
@@ -50,8 +55,9 @@ QUERIED: Final = ("queried_deploys", "queried_errors", "queried_events")
 QUERYING: Final = "{}_queries"
 """The role of callers' queries, by the role that serves: all that it sees is QUERIED."""
 READABLE: Final = (
-    "checkpoints", "events", "installation", "log_index", "log_state", "rebuilds", "schema_functions",
-    "schema_migrations", "service_clock", "snapshots", "stream_heads", "topics_met", "unsequenced",
+    "checkpoints", "events", "installation", "log_checkpoints", "log_cosignatures", "log_index", "log_keys",
+    "log_origins", "log_standing", "log_state", "log_tiles", "rebuilds", "schema_functions", "schema_migrations",
+    "service_clock", "snapshots", "stream_heads", "topics_met", "unsequenced",
 )  # fmt: skip
 """Tables of the event store that the commands read which only read."""
 

@@ -26,6 +26,7 @@ from service.http.edge.answer.reply import Reply
 from service.http.edge.declare.bound import Bound
 from service.http.edge.declare.endpoint import Endpoint
 from service.http.edge.declare.headers import HEAD_KEY, head_of, is_plain_path, read_head
+from service.http.edge.declare.operations import RESTS
 from service.http.edge.measure.memory import give_back
 from service.http.edge.measure.metrics import Metrics
 from service.http.edge.measured import measure
@@ -233,11 +234,12 @@ def _route(template: str, group: list[Bound]) -> Route:
 
 def _matching(template: str) -> str:
     """A pattern of the paths that a template stands for, without a trailing slash."""
-    return re.sub(r"\\\{[a-z_]+\\\}", "[^/]+", re.escape(template.rstrip("/") or "/"))
+    escaped = re.escape(template.rstrip("/") or "/")
+    return re.sub(r"\\\{([a-z_]+)\\\}", lambda name: ".+" if name[1] in RESTS else "[^/]+", escaped)
 
 
 def _litestar_paths(template: str) -> list[str]:
-    path = re.sub(r"\{([a-z_]+)\}", r"{\1:str}", template)
+    path = re.sub(r"\{([a-z_]+)\}", lambda name: f"{{{name[1]}:{'path' if name[1] in RESTS else 'str'}}}", template)
     return [path, ALIASES[template]] if template in ALIASES else [path]
 
 

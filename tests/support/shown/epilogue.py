@@ -24,13 +24,16 @@ ASKED = (
     *(f"{page}{ending}" for page in PAGES for ending in ("", ".md")),
 )
 """Reads for everybody whose answer depends on the question."""
-NOT_BY_THEMSELVES = {CALLBACK, "/v1/openapi.json", "/docs/search"}
+NOT_BY_THEMSELVES = {
+    *(CALLBACK, "/v1/openapi.json", "/docs/search", "/v1/log/proof/inclusion", "/v1/log/proof/consistency"),
+}
 """Reads for everybody that make a poor example, or none, without a question."""
 CSV = {"accept": "text/csv"}
 
 
 def finish(tenant: Tenant, server: ServerHandle) -> None:
     """Send a valid request to each operation that the tour leaves out, and end what it has made."""
+    check_log(tenant)
     read_all(tenant)
     stand_in(tenant, server)
     export(tenant)
@@ -89,6 +92,20 @@ def read_tables(tenant: Tenant) -> None:
     for door, body in (("query-blueprints/top-events/run", {}), ("analytics/query", query)):
         headers = accounts.bearer(owner) | CSV
         assert tenant.client.post(f"{path}/{door}", json=body, headers=headers).is_success
+
+
+def check_log(tenant: Tenant) -> None:
+    """Read the signed log as anybody does, and prove a part of it."""
+    give_up = time.monotonic() + 60
+    while True:
+        answer = tenant.client.get("/v1/log/checkpoint")
+        if answer.is_success and int(answer.text.split("\n")[1]) > 2:
+            break
+        assert time.monotonic() < give_up, answer.text
+        time.sleep(0.2)
+    assert tenant.client.get("/v1/log/tile/0/000.p/1").is_success
+    assert tenant.client.get("/v1/log/proof/inclusion?position=2&size=3").is_success
+    assert tenant.client.get("/v1/log/proof/consistency?from=2&to=3").is_success
 
 
 def connect(tenant: Tenant) -> None:

@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, urlencode
 import httpx2
 
 from schemas.onboarding.proof import PROOF_HEADER
-from service.http.edge.declare.operations import Operation
+from service.http.edge.declare.operations import RESTS, Operation
 from service.http.edge.routes import all_endpoints
 
 Place = tuple[str | int, ...]
@@ -29,7 +29,11 @@ def _routes() -> list[tuple[re.Pattern[str], Operation]]:
     operations = [endpoint.operation for endpoint in all_endpoints()]
     # A path without parameters goes first: `/claims/active` is no claim.
     operations.sort(key=lambda operation: operation.path.count("{"))
-    return [(re.compile(re.sub(r"\{([a-z_]+)\}", r"(?P<\1>[^/]+)", item.path)), item) for item in operations]
+    return [(re.compile(re.sub(r"\{([a-z_]+)\}", _pattern, item.path)), item) for item in operations]
+
+
+def _pattern(name: re.Match[str]) -> str:
+    return f"(?P<{name[1]}>{'.+' if name[1] in RESTS else '[^/]+'})"
 
 
 def operation_of(method: str, path: str) -> tuple[Operation, dict[str, str]]:

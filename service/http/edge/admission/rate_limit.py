@@ -16,7 +16,9 @@ from service.auth.principals import Principal, PrincipalKind
 from service.http.edge.answer.errors import RateLimited
 from service.settingvalues import RATE_LIMITS
 
-BY_ADDRESS = frozenset({"public_query", "device_start", "device_poll"})
+BY_ADDRESS = frozenset({"public_query", "log", "device_start", "device_poll"})
+TOGETHER = frozenset({"log"})
+"""Those of which one address has one bucket, whatever it asks for."""
 BY_KIND: Mapping[PrincipalKind, str] = {
     PrincipalKind.KEY: "key",
     PrincipalKind.CI: "project_credential",
@@ -116,6 +118,7 @@ def take_token(
         return {}
     count, taken = (1, 0) if records is None else (records, 1)
     if rate in BY_ADDRESS:
-        return limiter.take(rate, address, *path_values, count=count, taken=taken)
+        apart = () if rate in TOGETHER else path_values
+        return limiter.take(rate, address, *apart, count=count, taken=taken)
     name = BY_KIND.get(principal.kind)
     return {} if name is None else limiter.take(name, principal.kind.value, principal.id, count=count, taken=taken)

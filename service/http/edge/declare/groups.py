@@ -14,6 +14,7 @@ CREDENTIALS = Group(name="credentials", closed_errors=True, flows=frozenset({"au
 DISCOVERY = Group(name="discovery")
 INGEST = Group(name="ingest", rate="ingest")
 INSTALL = Group(name="install", flows=frozenset({"install"}))
+LOG = Group(name="log", rate="log")
 ONBOARDING = Group(name="onboarding", closed_errors=True, flows=frozenset({"onboarding"}))
 OPERATIONS = Group(name="operations")
 PROJECT_DELETION = Group(name="deletion", closed_errors=True)

@@ -20,13 +20,19 @@ from service.http.edge.declare.sdk import Sdk
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 Presence = Literal["required", "optional", "none"]
-Rate = Literal["key", "project_credential", "ingest", "public_query", "device_start", "device_poll", "internal", "none"]
+Rate = Literal[
+    "key", "project_credential", "ingest", "public_query", "log", "device_start", "device_poll", "internal", "none"
+]
 
 KEY = OWNER = frozenset({PrincipalKind.KEY})  # the role is checked by `owner=True`
 ANYONE = frozenset({PrincipalKind.ANONYMOUS})
 RUNNER = frozenset({PrincipalKind.RUNNER})
 KEY_OR_RUNNER = KEY | RUNNER
 CI = frozenset({PrincipalKind.CI})
+
+
+RESTS = frozenset({"tile"})
+"""Parameters that take all that is left of a path, its slashes too."""
 
 
 class Subject(NamedTuple):

@@ -15,6 +15,7 @@ Json = dict[str, Any]
 _PATH_PATTERNS: Mapping[str, Json] = {
     "alias": {"type": "string", "pattern": "^[1-9][0-9]{0,15}$"},
     "language": {"type": "string", "enum": list(LANGUAGES)},
+    "level": {"type": "string", "pattern": "^(0|[1-9]|[1-5][0-9]|6[0-3])$"},
     "organization": {"type": "string", "minLength": 1},  # any word: there is only one
     "project_id": {
         "type": "string",
@@ -22,6 +23,7 @@ _PATH_PATTERNS: Mapping[str, Json] = {
         "maxLength": 200,
         "pattern": "^[A-Za-z0-9][A-Za-z0-9._:-]*$",
     },
+    "tile": {"type": "string", "pattern": "^(x[0-9]{3}/)*[0-9]{3}([.]p/[1-9][0-9]{0,2})?$", "maxLength": 40},
 }
 _KEY = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"}
 _TAG = {"type": "string", "pattern": '^(W/)?"[!#-~]*"$'}

@@ -75,7 +75,7 @@ def test_the_answers_to_exports_and_batches_are_described() -> None:
 def test_nothing_else_is_served() -> None:
     """The router has the paths of the document, their aliases and the test clock: no debug page, no schema browser."""
     edge = create_app(fake_services)
-    served = {re.sub(r":str\}", "}", route.path) for route in edge.app.routes}
+    served = {re.sub(r":(str|path)\}", "}", route.path) for route in edge.app.routes}
     documented = {path.rstrip("/") or "/" for path in DOCUMENT["paths"]}
     assert served == documented | set(ALIASES.values()) | {TEST_CLOCK_PATH}
 

@@ -1,0 +1,77 @@
+"""Building full tiles from the log. Positions never change, so it takes no lock.
+
+Two processes build the same tiles, and the later one finds the row there. An older log
+enters the tree in the same steps. Each step is whole: a killed process leaves no trace, and the next one goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from service.eventstore.connect.connection import Connection
+from service.tlog.hashing import hash_leaf, root_of
+from service.tlog.tiles import WIDTH
+
+MOST_TILES = 32
+"""Tiles of level 0 in one transaction: 8,192 events."""
+
+_SIZE = "select size from log_state"
+_BUILT = "select coalesce(max(tile) + 1, 0) from log_tiles where level = %s"
+_LEAVES = (
+    "select e.leaf from log_index i join events e on e.seq = i.seq where i.position > %s and i.position <= %s "
+    "order by i.position"
+)
+_ROOTS = "select root from log_tiles where level = %s and tile >= %s and tile < %s order by tile"
+_ADD = "insert into log_tiles (level, tile, hashes, root) values (%s, %s, %s, %s) on conflict do nothing"
+
+
+class LogBroken(Exception):
+    """The log lacks some of its events, so there is no tree of it."""
+
+
+def grow_once(connection: Connection, most: int = MOST_TILES) -> bool:
+    """Build full tiles of the numbered events, at most so many of level 0. Returns whether there are more to build.
+
+    Raises LogBroken.
+    """
+    with connection.transaction():
+        [size] = connection.execute(_SIZE, prepare=True).fetchone() or (0,)
+        whole, built = size // WIDTH, _built(connection, 0)
+        upto = min(whole, built + most)
+        if built >= upto:
+            return False
+        rows = connection.execute(_LEAVES, (built * WIDTH, upto * WIDTH)).fetchall()
+        _add(connection, 0, built, upto, [hash_leaf(leaf) for (leaf,) in rows])
+        _grow_above(connection, upto)
+        return bool(upto < whole)
+
+
+def grow(connection: Connection) -> None:
+    """Build every full tile of the numbered events. Raises LogBroken."""
+    while grow_once(connection):
+        pass
+
+
+def _grow_above(connection: Connection, upto: int) -> None:
+    """Build the full tiles above so many of level 0."""
+    level = 1
+    while upto := upto // WIDTH:
+        built = _built(connection, level)
+        if built < upto:
+            rows = connection.execute(_ROOTS, (level - 1, built * WIDTH, upto * WIDTH)).fetchall()
+            _add(connection, level, built, upto, [root for (root,) in rows])
+        level += 1
+
+
+def _built(connection: Connection, level: int) -> int:
+    [count] = connection.execute(_BUILT, (level,), prepare=True).fetchone() or (0,)
+    return int(count)
+
+
+def _add(connection: Connection, level: int, first: int, upto: int, hashes: Sequence[bytes]) -> None:
+    """Add the full tiles of a level from their hashes. Raises LogBroken when some are missing."""
+    if len(hashes) != (upto - first) * WIDTH:
+        raise LogBroken(f"Hashes of level {level} are missing between tiles {first} and {upto}.")
+    for number in range(first, upto):
+        own = hashes[(number - first) * WIDTH : (number - first + 1) * WIDTH]
+        connection.execute(_ADD, (level, number, b"".join(own), root_of(own)), prepare=True)

@@ -1,0 +1,148 @@
+"""Reading the tree: tiles, roots, proofs and kept checkpoints.
+
+Full tiles are rows. A partial tile is made of the roots of the full tiles below it, and at level 0 of the events: so
+nothing in the tree is ever changed, and every older size of it can be read too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from service.eventstore.connect.connection import Connection
+from service.tlog.hashing import HASH_BYTES, Span, consistency_spans, inclusion_spans
+from service.tlog.tiles import Tile, hash_span, tiles_of
+
+# A full tile that is not built yet has no row, and is as wide as what is below it: whoever asks sees that it is short.
+TILES = (
+    "select w.level, w.tile, coalesce(substring(t.hashes for w.width * 32), case when w.level = 0 then ("
+    "select string_agg(sha256('\\x00'::bytea || e.leaf), ''::bytea order by i.position) from log_index i "
+    "join events e on e.seq = i.seq where i.position > w.tile * 256 and i.position <= w.tile * 256 + w.width"
+    ") else (select string_agg(b.root, ''::bytea order by b.tile) from log_tiles b where b.level = w.level - 1 "
+    "and b.tile >= w.tile * 256 and b.tile < w.tile * 256 + w.width) end) "
+    "from unnest(%(levels)s::int[], %(tiles)s::bigint[], %(widths)s::int[]) w(level, tile, width) "
+    "left join log_tiles t on t.level = w.level and t.tile = w.tile"
+)
+ORIGIN = "select origin from log_origins order by number desc limit 1"
+_KEPT = (
+    "select c.origin, c.size, c.root, c.note, coalesce((select string_agg(s.lines, '' order by s.witness) "  # noqa: S608
+    "from log_cosignatures s where s.origin = c.origin and s.size = c.size), '') from log_checkpoints c "
+    f"where c.origin = ({ORIGIN}) "
+)
+LATEST = f"{_KEPT} order by c.size desc limit 1"
+FOR_SIZE = f"{_KEPT} and c.size >= %(size)s order by c.size limit 1"
+PIN = "update log_checkpoints set pinned = true where origin = %(origin)s and size = %(size)s"
+
+
+class NotInTree(Exception):
+    """The tree has no such position or size, or not yet."""
+
+
+class KeptCheckpoint(NamedTuple):
+    """A kept checkpoint with the lines of its cosigners."""
+
+    origin: str
+    size: int
+    root: bytes
+    note: str
+    cosignatures: str = ""
+
+    @property
+    def text(self) -> str:
+        """The signed note with all signatures."""
+        return self.note + self.cosignatures
+
+
+class WantedHashes(NamedTuple):
+    """Subtrees of a tree in the order of a proof, and the tiles to compute them from."""
+
+    spans: Sequence[Span]
+    tiles: Sequence[Tile]
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        """The parameters of TILES."""
+        return tile_values(self.tiles)
+
+    def hashes(self, rows: Iterable[tuple[Any, ...]]) -> list[bytes]:
+        """Compute the hashes of the subtrees from the rows of TILES. Raises NotInTree."""
+        tiles = {(level, number): bytes(joined or b"") for level, number, joined in rows}
+        try:
+            return [hash_span(span, tiles) for span in self.spans]
+        except KeyError as missing:
+            raise NotInTree(f"The tile {missing} is not built.") from missing
+
+
+def tile_values(tiles: Iterable[Tile]) -> Mapping[str, Any]:
+    """Lay out the parameters of TILES."""
+    levels, numbers, widths = ([list(column) for column in zip(*tiles, strict=True)]) or ([], [], [])
+    return {"levels": levels, "tiles": numbers, "widths": widths}
+
+
+def want(spans: Sequence[Span], size: int) -> WantedHashes:
+    """Name the tiles for subtrees in a tree of a size."""
+    return WantedHashes(spans, sorted(tiles_of(spans, size)))
+
+
+def want_inclusion(position: int, size: int) -> WantedHashes:
+    """Name the subtrees for a position in a tree of a size: its leaf, the proof, then the root. Raises NotInTree."""
+    if not 0 < position <= size:
+        raise NotInTree(f"There is no position {position} in a tree of size {size}.")
+    proof = inclusion_spans(position - 1, size)
+    return want([Span(position - 1, position), *proof, Span(0, size)], size)
+
+
+def want_consistency(old: int, new: int) -> WantedHashes:
+    """Name the subtrees for growth from one size to another: the two roots, then the proof. Raises NotInTree."""
+    if not 0 <= old <= new:
+        raise NotInTree(f"A tree of size {old} is not the beginning of one of size {new}.")
+    return want([Span(0, old), Span(0, new), *consistency_spans(old, new)], new)
+
+
+def latest_checkpoint(connection: Connection) -> KeptCheckpoint | None:
+    """Return the newest checkpoint of the present origin. None before the first one."""
+    return _kept(connection, LATEST)
+
+
+def checkpoint_for(connection: Connection, size: int) -> KeptCheckpoint | None:
+    """Return the smallest checkpoint kept with as many leaves or more. None where the tree is not signed so far."""
+    return _kept(connection, FOR_SIZE, size=size)
+
+
+def inclusion(connection: Connection, position: int, size: int) -> list[bytes]:
+    """Prove a position in the tree of a size. Raises NotInTree."""
+    return _read(connection, want_inclusion(position, size))[1:-1]
+
+
+def consistency(connection: Connection, old: int, new: int) -> list[bytes]:
+    """Prove growth from one size to another. Raises NotInTree."""
+    return _read(connection, want_consistency(old, new))[2:]
+
+
+def roots(connection: Connection, sizes: Sequence[int], size: int) -> list[bytes]:
+    """Compute the roots of a tree at sizes up to its own. Raises NotInTree."""
+    return _read(connection, want([Span(0, one) for one in sizes], size))
+
+
+def pin(connection: Connection, origin: str, size: int) -> bool:
+    """Keep a checkpoint for ever. False when it is gone."""
+    return connection.execute(PIN, {"origin": origin, "size": size}).rowcount == 1
+
+
+def _read(connection: Connection, wanted: WantedHashes) -> list[bytes]:
+    if not wanted.tiles:
+        return wanted.hashes(())
+    return wanted.hashes(connection.execute(TILES.encode(), wanted.values).fetchall())
+
+
+def _kept(connection: Connection, query: str, **values: int) -> KeptCheckpoint | None:
+    for row in connection.execute(query.encode(), values).fetchall():
+        return as_kept(row)
+    return None
+
+
+def as_kept(row: tuple[Any, ...]) -> KeptCheckpoint:
+    """Read a row of a checkpoint."""
+    origin, size, root, note, cosignatures = row
+    assert len(root) == HASH_BYTES
+    return KeptCheckpoint(origin, size, bytes(root), note, cosignatures)

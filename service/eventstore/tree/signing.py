@@ -1,0 +1,126 @@
+"""Signing checkpoints: soon after an event, at most five a second, and never of two histories (G-169).
+
+The lock of log_state makes all processes take turns. In its transaction the size is read, the tree is compared with
+what was signed before, and the checkpoint is put beside the ledger and then into its table. Who dies before the commit
+has shown nothing to anybody, and leaves a checkpoint beside the ledger that the log still fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from service.eventstore.connect.connection import Connection
+from service.eventstore.tree.beside import CheckpointFile
+from service.eventstore.tree.growing import grow, grow_once
+from service.eventstore.tree.reading import roots
+from service.eventstore.tree.standing import LogLook, Standing, judge, look, note_standing
+from service.tlog.notes import Checkpoint
+from service.tlog.signing import KeyPair
+
+LOG_DOMAIN = "log"
+SPACING_SECONDS = 0.2
+ROTATION_SECONDS = 24 * 3600
+
+_LOCK = "select size from log_state for update"
+_ADD = (
+    "insert into log_checkpoints (origin, size, root, note, signed_at) values (%s, %s, %s, %s, clock_timestamp()) "
+    "on conflict do nothing"
+)
+_NOTE_KEY = (
+    "insert into log_keys (vkey, origin, first_signed_at) values (%s, %s, clock_timestamp()) on conflict do nothing"
+)
+_SIGNED_FOR = "select extract(epoch from clock_timestamp() - first_signed_at)::float8 from log_keys where vkey = %s"
+_SPAN = "case when c.signed_at > clock_timestamp() - interval '1 day' then 'minute' else 'hour' end"
+_THIN = (
+    "delete from log_checkpoints c where not c.pinned and c.signed_at < clock_timestamp() - interval '1 minute' "  # noqa: S608
+    "and c.signed_at > clock_timestamp() - interval '3 days' and not exists ("
+    "select from log_cosignatures s where s.origin = c.origin and s.size = c.size) "
+    f"and date_trunc({_SPAN}, c.signed_at) = date_trunc({_SPAN}, ("
+    "select n.signed_at from log_checkpoints n where n.origin = c.origin and n.size > c.size order by n.size limit 1))"
+)
+
+
+class Signer:
+    """The keys of a log, and where its last checkpoint is kept outside of the database.
+
+    `before` is the pair before a rotation. It signs along for a day.
+    """
+
+    def __init__(self, secret: bytes, file: CheckpointFile, before: bytes | None = None) -> None:
+        self.pair = KeyPair.derive(secret, LOG_DOMAIN)
+        self.before = None if before is None else KeyPair.derive(before, LOG_DOMAIN)
+        self.file = file
+
+    def vkeys(self, origin: str) -> list[str]:
+        """The public keys under an origin, as text."""
+        pairs = [self.pair] if self.before is None else [self.pair, self.before]
+        return [key.vkey for pair in pairs for key in pair.as_log(origin)]
+
+
+class Signed(NamedTuple):
+    """The outcome of a look at the log: the new checkpoint, if there is one, and the verdict before it."""
+
+    checkpoint: Checkpoint | None
+    standing: Standing | None = None
+
+
+_NOTHING = Signed(None)
+
+
+def sign_once(connection: Connection, signer: Signer, *, judges: bool = False) -> Signed:
+    """Sign the log if it has grown and the last checkpoint is not too young. Raises LogBroken and OSError.
+
+    With `judges` it is compared with earlier checkpoints even when there is nothing to sign.
+    """
+    seen = look(connection)
+    if not (judges or _is_due(seen)):
+        return _NOTHING
+    if grow_once(connection):  # A log that is new to the tree enters it first.
+        return _NOTHING
+    with connection.transaction():
+        connection.execute(_LOCK, prepare=True)
+        seen = look(connection)
+        if not (judges or _is_due(seen)):
+            return _NOTHING
+        grow(connection)
+        standing = judge(connection, seen, signer.file)
+        note_standing(connection, standing)
+        if not (standing.signs and _is_due(seen)):
+            return Signed(None, standing)
+        checkpoint = Checkpoint(seen.origin, seen.size, _root(connection, seen.size))
+        note = _sign(connection, signer, checkpoint, seen.now)
+        signer.file.write(note)
+        connection.execute(_ADD, (checkpoint.origin, checkpoint.size, checkpoint.root, note), prepare=True)
+    return Signed(checkpoint, standing)
+
+
+def thin_out(connection: Connection) -> int:
+    """Remove checkpoints but the last of each minute for a day, and then of each hour. Returns how many."""
+    return connection.execute(_THIN).rowcount
+
+
+def _is_due(seen: LogLook) -> bool:
+    if seen.signed_size is None or seen.signed_ago is None:
+        return True
+    # A clock that was set back would otherwise stop the log for as long.
+    return seen.size != seen.signed_size and not 0 <= seen.signed_ago < SPACING_SECONDS
+
+
+def _root(connection: Connection, size: int) -> bytes:
+    [root] = roots(connection, [size], size)
+    return root
+
+
+def _sign(connection: Connection, signer: Signer, checkpoint: Checkpoint, now: int) -> str:
+    """Sign with the present keys, and with those before for a day from the first signature of these."""
+    pairs: Sequence[KeyPair] = (signer.pair,)
+    [first, second] = signer.pair.as_log(checkpoint.origin)
+    for key in (first, second):
+        connection.execute(_NOTE_KEY, (key.vkey, checkpoint.origin), prepare=True)
+    if signer.before is not None:
+        [since] = connection.execute(_SIGNED_FOR, (first.vkey,)).fetchone() or (0.0,)
+        if since < ROTATION_SECONDS:
+            pairs = (signer.pair, signer.before)
+    lines = [signature.line for pair in pairs for signature in pair.sign(checkpoint, now)]
+    return f"{checkpoint.text}\n{''.join(lines)}"

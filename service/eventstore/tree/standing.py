@@ -1,0 +1,129 @@
+"""Whether the log of this database continues the last checkpoint, so it may be signed on.
+
+A restored older backup is shorter than the checkpoint of outsiders, or differs from it. Two histories under one origin
+are a fraud to every witness, so nothing is signed then, until `service log continue` begins a new origin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import NamedTuple
+
+from service.eventstore.connect.connection import Connection
+from service.eventstore.tree.beside import CheckpointFile, Unreadable
+from service.eventstore.tree.reading import NotInTree, roots
+from service.tlog.notes import Checkpoint
+
+LOOK = (
+    "select s.size, o.number, o.origin, o.continues, o.at_size, o.at_root, c.size, c.root, "
+    "extract(epoch from clock_timestamp() - c.signed_at)::float8, "
+    "extract(epoch from clock_timestamp())::bigint from log_state s "
+    "cross join lateral (select * from log_origins order by number desc limit 1) o left join lateral ("
+    "select size, root, signed_at from log_checkpoints where origin = o.origin order by size desc limit 1) c on true"
+)
+
+_NOTE = (
+    "insert into log_standing (verdict, detail, since) values (%s, %s, clock_timestamp()) on conflict (one) do update "
+    "set verdict = excluded.verdict, detail = excluded.detail, since = excluded.since "
+    "where (log_standing.verdict, log_standing.detail) is distinct from (excluded.verdict, excluded.detail)"
+)
+_NOTED = "select verdict, detail from log_standing"
+
+
+class Verdict(StrEnum):
+    """The findings."""
+
+    SAME = "same"
+    SHORTER = "shorter"
+    DIFFERS = "differs"
+    FOREIGN = "foreign"
+    UNREADABLE = "unreadable"
+
+
+class LogLook(NamedTuple):
+    """The log at a moment: its size, its origin, and its newest checkpoint. `now` is in epoch seconds."""
+
+    size: int
+    number: int
+    origin: str
+    continues: str | None
+    at_size: int | None
+    at_root: bytes | None
+    signed_size: int | None
+    signed_root: bytes | None
+    signed_ago: float | None
+    now: int
+
+
+class Standing(NamedTuple):
+    """A verdict, and the sentence about it."""
+
+    verdict: Verdict
+    detail: str = ""
+
+    @property
+    def signs(self) -> bool:
+        """Whether the log may be signed."""
+        return self.verdict is Verdict.SAME
+
+
+_SAME = Standing(Verdict.SAME)
+
+
+def look(connection: Connection) -> LogLook:
+    """Read how far the log is, and how far it is signed."""
+    [row] = connection.execute(LOOK.encode(), prepare=True).fetchall()
+    return LogLook._make(row)
+
+
+def judge(connection: Connection, seen: LogLook, file: CheckpointFile) -> Standing:
+    """Compare the log with its own newest checkpoint and with the one beside the ledger. Its tiles must be built."""
+    try:
+        beside = file.read()
+    except Unreadable as error:
+        return Standing(Verdict.UNREADABLE, str(error))
+    signed = [] if seen.signed_root is None else [Checkpoint(seen.origin, seen.signed_size or 0, seen.signed_root)]
+    if beside is not None and beside.origin == seen.origin:
+        signed.append(beside)
+    elif beside is not None and not (beside.origin == seen.continues and _is_the_end(seen, beside)):
+        detail = f"{file.path} is of {beside.origin}, and the log of this database is {seen.origin}"
+        return Standing(Verdict.FOREIGN, detail)
+    return _compare(connection, seen, signed)
+
+
+def _is_the_end(seen: LogLook, beside: Checkpoint) -> bool:
+    """Whether a checkpoint is the last one before the present origin, or an earlier one."""
+    if seen.at_size is None or beside.size > seen.at_size:
+        return False
+    return beside.size < seen.at_size or bytes(seen.at_root or b"") == beside.root
+
+
+def _compare(connection: Connection, seen: LogLook, signed: Iterable[Checkpoint]) -> Standing:
+    known = {(one.size, bytes(one.root)) for one in signed}
+    for size, _ in known:
+        if size > seen.size:
+            detail = f"{size} events were signed as {seen.origin}, and this log has {seen.size}"
+            return Standing(Verdict.SHORTER, detail)
+    sizes = sorted({size for size, _ in known})
+    try:
+        found = {size: roots(connection, [size], size)[0] for size in sizes}
+    except NotInTree:
+        return Standing(Verdict.DIFFERS, "Tiles or events are missing")
+    for size, root in sorted(known):
+        if found[size] != root:
+            detail = f"the first {size} events are not those that were signed as {seen.origin}"
+            return Standing(Verdict.DIFFERS, detail)
+    return _SAME
+
+
+def note_standing(connection: Connection, standing: Standing) -> None:
+    """Note a verdict where everybody finds it, if it is another than before."""
+    connection.execute(_NOTE, (standing.verdict.value, standing.detail), prepare=True)
+
+
+def noted_standing(connection: Connection) -> Standing | None:
+    """Return the verdict of the last worker. None before the first look."""
+    for verdict, detail in connection.execute(_NOTED).fetchall():
+        return Standing(Verdict(verdict), detail)
+    return None

@@ -1,0 +1,118 @@
+"""The tree over the log at the edge: for anybody, and hashes alone (G-169)."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from schemas.audit.tree import ConsistencyProof, ConsistencyQuery, InclusionProof, InclusionQuery
+from service.audit import reads, show
+from service.audit.reads import NotInTree
+from service.auth.refusals import InvalidPayload, refusal
+from service.eventstore.declare.commands import Answer, Outcome
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import ANYONE
+from service.tlog.tiles import parse_tile_path
+
+CHECKPOINT_TYPE = "text/plain; charset=utf-8"
+TILE_TYPE = "application/octet-stream"
+BRIEFLY = {"cache-control": "public, max-age=1"}
+FOR_GOOD = {"cache-control": "public, max-age=31536000, immutable"}
+
+
+@groups.LOG.operation(
+    method="GET",
+    path="/v1/log/checkpoint",
+    operation_id="get_log_checkpoint",
+    summary="Read the newest signed checkpoint of the log",
+    principals=ANYONE,
+    responses={200: str},
+    content_type=CHECKPOINT_TYPE,
+    errors=("checkpoint_not_found",),
+    extension=True,
+)
+async def get_log_checkpoint(call: Call[None, None]) -> Outcome:
+    """Show the note as it was signed, with the signatures of witnesses."""
+    found = await reads.signed(call.services.store)
+    return Outcome(HTTPStatus.OK, found.text.encode(), BRIEFLY)
+
+
+@groups.LOG.operation(
+    method="GET",
+    path="/v1/log/tile/{level}/{tile}",
+    operation_id="get_log_tile",
+    summary="Read a tile of the log's Merkle tree",
+    principals=ANYONE,
+    responses={200: bytes},
+    content_type=TILE_TYPE,
+    errors=("tile_not_found",),
+    extension=True,
+)
+async def get_log_tile(call: Call[None, None]) -> Outcome:
+    """Show the hashes of a tile of the signed tree, full or partial."""
+    wanted = parse_tile_path(call.path["level"], call.path["tile"].removeprefix("/"))
+    hashes = None if wanted is None else await reads.tile(call.services.store, wanted)
+    if hashes is None:
+        raise refusal("tile_not_found")
+    return Outcome(HTTPStatus.OK, hashes, FOR_GOOD)
+
+
+@groups.LOG.operation(
+    method="GET",
+    path="/v1/log/proof/inclusion",
+    operation_id="get_inclusion_proof",
+    summary="Prove that a position is in the log",
+    principals=ANYONE,
+    responses={200: InclusionProof},
+    errors=("invalid_payload", "checkpoint_not_found", "log_size_not_found"),
+    extension=True,
+)
+async def get_inclusion_proof(call: Call[None, InclusionQuery]) -> Answer:
+    """Prove it for any tree up to the signed size."""
+    position, size = call.query.position, call.query.size
+    if position is None or (size is not None and position > size):
+        raise InvalidPayload(invalid=[("position", "must be a position from 1 up to the size")])
+    size = await _signed_size(call, size)
+    if position > size:
+        raise refusal("log_size_not_found")
+    try:
+        proven = await reads.inclusion(call.services.store, position, size)
+    except NotInTree as missing:
+        raise refusal("log_size_not_found") from missing
+    return Answer(HTTPStatus.OK, show.inclusion(position, size, proven))
+
+
+@groups.LOG.operation(
+    method="GET",
+    path="/v1/log/proof/consistency",
+    operation_id="get_consistency_proof",
+    summary="Prove that the log has only grown between two sizes",
+    principals=ANYONE,
+    responses={200: ConsistencyProof},
+    errors=("invalid_payload", "checkpoint_not_found", "log_size_not_found"),
+    extension=True,
+)
+async def get_consistency_proof(call: Call[None, ConsistencyQuery]) -> Answer:
+    """Prove it between any trees up to the signed size."""
+    old, new = call.query.old, call.query.new
+    if old is None or (new is not None and old > new):
+        raise InvalidPayload(invalid=[("from", "must be a size from 0 up to the other one")])
+    new = await _signed_size(call, new)
+    if old > new:
+        raise refusal("log_size_not_found")
+    try:
+        proven = await reads.consistency(call.services.store, old, new)
+    except NotInTree as missing:
+        raise refusal("log_size_not_found") from missing
+    return Answer(HTTPStatus.OK, show.consistency(old, new, proven))
+
+
+async def _signed_size(call: Call[None, InclusionQuery] | Call[None, ConsistencyQuery], wanted: int | None) -> int:
+    """The requested size, or the newest one. Raises the refusal `log_size_not_found` beyond that."""
+    newest = (await reads.signed(call.services.store)).size
+    if wanted is not None and wanted > newest:
+        raise refusal("log_size_not_found")
+    return newest if wanted is None else wanted
+
+
+ENDPOINTS = [get_log_checkpoint, get_log_tile, get_inclusion_proof, get_consistency_proof]

@@ -1,0 +1,187 @@
+"""Merkle trees of RFC 6962: hashes, the subtrees that a proof is made of, and checking a proof.
+
+An entry of our log is the 32-byte leaf of an event. Its leaf hash in the tree is `hash_leaf(entry)`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+HASH_BYTES = 32
+EMPTY = hashlib.sha256(b"").digest()
+"""The root of a tree without leaves."""
+
+
+class ProofRefused(Exception):
+    """A proof does not prove its statement. The message says why."""
+
+
+class Span(NamedTuple):
+    """The leaves from `low` up to `high`, which is not among them."""
+
+    low: int
+    high: int
+
+
+def hash_leaf(entry: bytes) -> bytes:
+    """Hash an entry into its leaf."""
+    return hashlib.sha256(b"\x00" + entry).digest()
+
+
+def hash_node(left: bytes, right: bytes) -> bytes:
+    """Hash two subtrees into the one above them."""
+    return hashlib.sha256(b"\x01" + left + right).digest()
+
+
+def root_of(leaves: Sequence[bytes]) -> bytes:
+    """Compute the root over leaf hashes."""
+    frontier = Frontier()
+    frontier.extend(leaves)
+    return frontier.root()
+
+
+class Frontier:
+    """The roots of the largest whole subtrees of a growing tree, from the left."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._peaks: list[bytes] = []
+
+    def append(self, leaf: bytes) -> None:
+        """Add a leaf hash."""
+        self.size += 1
+        self._peaks.append(leaf)
+        whole = self.size
+        while whole % 2 == 0:
+            right = self._peaks.pop()
+            self._peaks[-1] = hash_node(self._peaks[-1], right)
+            whole //= 2
+
+    def extend(self, leaves: Iterable[bytes]) -> None:
+        """Add leaf hashes in their order."""
+        for leaf in leaves:
+            self.append(leaf)
+
+    def root(self) -> bytes:
+        """Compute the root of the tree so far."""
+        return fold(self._peaks) if self._peaks else EMPTY
+
+
+def fold(peaks: Sequence[bytes]) -> bytes:
+    """Join whole subtrees, the largest first, into the root above them."""
+    *others, root = peaks
+    for peak in reversed(others):
+        root = hash_node(peak, root)
+    return root
+
+
+def inclusion_spans(index: int, size: int) -> list[Span]:
+    """List the subtrees of an inclusion proof, from the leaf's sibling to the child of the root."""
+    assert 0 <= index < size
+    low, high, found = 0, size, []
+    while high - low > 1:
+        middle = low + _largest_power_below(high - low)
+        if index < middle:
+            found.append(Span(middle, high))
+            high = middle
+        else:
+            found.append(Span(low, middle))
+            low = middle
+    return found[::-1]
+
+
+def consistency_spans(old: int, new: int) -> list[Span]:
+    """List the subtrees of a consistency proof in the order of RFC 6962. None between equal sizes, or from 0."""
+    assert 0 <= old <= new
+    if old in {0, new}:
+        return []
+    low, high, found = 0, new, []
+    while high != old:
+        middle = low + _largest_power_below(high - low)
+        if old <= middle:
+            found.append(Span(middle, high))
+            high = middle
+        else:
+            found.append(Span(low, middle))
+            low = middle
+    if low:
+        found.append(Span(low, high))
+    return found[::-1]
+
+
+def check_inclusion(index: int, size: int, leaf: bytes, proof: Sequence[bytes], root: bytes) -> None:
+    """Check by RFC 9162, section 2.1.3.2, that a leaf hash is in a tree. Raises ProofRefused."""
+    if not 0 <= index < size:
+        raise ProofRefused("The index is beyond the tree.")
+    _check_hashes((leaf, root, *proof))
+    first, last, found = index, size - 1, leaf
+    for sibling in proof:
+        if last == 0:
+            raise ProofRefused("The proof is too long.")
+        if first & 1 or first == last:
+            found = hash_node(sibling, found)
+            first, last = _climb(first, last)
+        else:
+            found = hash_node(found, sibling)
+        first, last = first >> 1, last >> 1
+    if last:
+        raise ProofRefused("The proof is too short.")
+    if not hmac.compare_digest(found, root):
+        raise ProofRefused("The proof leads to another root.")
+
+
+def check_consistency(old: int, new: int, old_root: bytes, new_root: bytes, proof: Sequence[bytes]) -> None:
+    """Check by RFC 9162, section 2.1.4.2, that a tree is the beginning of another one. Raises ProofRefused.
+
+    An empty tree is the beginning of every tree. Its root is not looked at, as there is nothing to compare it with.
+    """
+    if not 0 <= old <= new:
+        raise ProofRefused("The old tree is larger than the new one.")
+    _check_hashes((old_root, new_root, *proof))
+    if old in {0, new}:
+        if proof:
+            raise ProofRefused("The proof must be empty.")
+        if old and not hmac.compare_digest(old_root, new_root):
+            raise ProofRefused("Two trees of one size have different roots.")
+        return
+    path = [old_root, *proof] if old & (old - 1) == 0 else list(proof)
+    if not proof or not path:
+        raise ProofRefused("The proof is too short.")
+    first, last = old - 1, new - 1
+    while first & 1:
+        first, last = first >> 1, last >> 1
+    found_old = found_new = path[0]
+    for sibling in path[1:]:
+        if last == 0:
+            raise ProofRefused("The proof is too long.")
+        if first & 1 or first == last:
+            found_old, found_new = hash_node(sibling, found_old), hash_node(sibling, found_new)
+            first, last = _climb(first, last)
+        else:
+            found_new = hash_node(found_new, sibling)
+        first, last = first >> 1, last >> 1
+    if last:
+        raise ProofRefused("The proof is too short.")
+    if not hmac.compare_digest(found_old, old_root):
+        raise ProofRefused("The proof leads to another old root.")
+    if not hmac.compare_digest(found_new, new_root):
+        raise ProofRefused("The proof leads to another new root.")
+
+
+def _climb(first: int, last: int) -> tuple[int, int]:
+    """Pass over the levels in which the last subtree has no sibling."""
+    while not first & 1 and first:
+        first, last = first >> 1, last >> 1
+    return first, last
+
+
+def _check_hashes(hashes: Iterable[bytes]) -> None:
+    if any(len(found) != HASH_BYTES for found in hashes):
+        raise ProofRefused("A hash does not have 32 bytes.")
+
+
+def _largest_power_below(size: int) -> int:
+    return 1 << (size - 1).bit_length() - 1

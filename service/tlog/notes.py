@@ -1,0 +1,248 @@
+"""Signed notes and checkpoints as C2SP signed-note and tlog-checkpoint define them, and the keys that verify them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import re
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.mldsa import MLDSA44PublicKey
+
+from service.tlog.hashing import HASH_BYTES
+
+ED25519: Final = 0x01
+"""A signature over the text of a note."""
+COSIGNED_ED25519: Final = 0x04
+"""A cosignature: over the text of a checkpoint and a time."""
+COSIGNED_ML_DSA_44: Final = 0x06
+"""A cosignature: over origin, size and root of a checkpoint, a time, and the name of the cosigner."""
+KEY_BYTES: Final = {ED25519: 32, COSIGNED_ED25519: 32, COSIGNED_ML_DSA_44: 1312}
+SIGNATURE_BYTES: Final = {ED25519: 64, COSIGNED_ED25519: 8 + 64, COSIGNED_ML_DSA_44: 8 + 2420}
+
+ID_BYTES: Final = 4
+TIME_BYTES: Final = 8
+MOST_SIGNATURES: Final = 64
+MOST_BYTES: Final = 256 * 1024
+LARGEST: Final = 2**63 - 1
+
+_DASH = "— "
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
+_VKEY = re.compile(r"(?P<name>[^+]+)\+(?P<id>[0-9a-f]{8})\+(?P<key>[A-Za-z0-9+/]+={0,2})")
+
+
+class MalformedNote(Exception):
+    """A text is no signed note, no checkpoint or no key. The message says why."""
+
+
+class BadSignature(Exception):
+    """A known key is named by a signature which is not its own, or no known key has signed."""
+
+
+class Signature(NamedTuple):
+    """A signature line: the name of the key, its id, and what follows the id."""
+
+    name: str
+    key_id: bytes
+    value: bytes
+
+    @property
+    def line(self) -> str:
+        """The line with its end."""
+        return f"{_DASH}{self.name} {base64.b64encode(self.key_id + self.value).decode()}\n"
+
+
+class Note(NamedTuple):
+    """A signed text, which ends with a line feed, and its signatures."""
+
+    text: str
+    signatures: tuple[Signature, ...]
+
+
+class Checkpoint(NamedTuple):
+    """What the text of a checkpoint says. `extensions` are the lines after the root."""
+
+    origin: str
+    size: int
+    root: bytes
+    extensions: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The text of its note."""
+        lines = [self.origin, str(self.size), base64.b64encode(self.root).decode(), *self.extensions]
+        return "".join(f"{line}\n" for line in lines)
+
+
+class VerifierKey(NamedTuple):
+    """A public key with its name and the type of its signatures, as a vkey writes them."""
+
+    name: str
+    kind: int
+    public_key: bytes
+
+    @property
+    def key_id(self) -> bytes:
+        """The id in its signatures."""
+        return hashlib.sha256(self.name.encode() + b"\n" + bytes([self.kind]) + self.public_key).digest()[:ID_BYTES]
+
+    @property
+    def vkey(self) -> str:
+        """The key as text."""
+        return f"{self.name}+{self.key_id.hex()}+{base64.b64encode(bytes([self.kind]) + self.public_key).decode()}"
+
+    def check(self, text: str, value: bytes) -> int:
+        """Check a signature over the text of a note; returns its time in epoch seconds, 0 without one.
+
+        Raises BadSignature, and MalformedNote where a cosignature needs a checkpoint and the text is none.
+        """
+        if len(value) != SIGNATURE_BYTES[self.kind]:
+            raise BadSignature("The signature has another length than its type.")
+        at = 0 if self.kind == ED25519 else int.from_bytes(value[:TIME_BYTES])
+        try:
+            if self.kind == ED25519:
+                Ed25519PublicKey.from_public_bytes(self.public_key).verify(value, text.encode())
+            elif self.kind == COSIGNED_ED25519:
+                key = Ed25519PublicKey.from_public_bytes(self.public_key)
+                key.verify(value[TIME_BYTES:], timed_text(text, at))
+            else:
+                message = cosigned_message(self.name, at, parse_checkpoint(text))
+                MLDSA44PublicKey.from_public_bytes(self.public_key).verify(value[TIME_BYTES:], message)
+        except (InvalidSignature, ValueError) as error:
+            raise BadSignature(f"A signature of {self.name} is not its own.") from error
+        return at
+
+
+def timed_text(text: str, at: int) -> bytes:
+    """Lay out what an Ed25519 cosignature is made over."""
+    return f"cosignature/v1\ntime {at}\n{text}".encode()
+
+
+def cosigned_message(name: str, at: int, checkpoint: Checkpoint) -> bytes:
+    """Lay out what an ML-DSA-44 cosignature is made over. Raises MalformedNote for a name that does not fit."""
+    parts = [b"subtree/v1\n\0", _short(name), at.to_bytes(8), _short(checkpoint.origin)]
+    return b"".join([*parts, (0).to_bytes(8), checkpoint.size.to_bytes(8), checkpoint.root])
+
+
+def _short(text: str) -> bytes:
+    encoded = text.encode()
+    if not 0 < len(encoded) < 1 << 8:
+        raise MalformedNote("A name in a cosignature has 1 to 255 bytes.")
+    return bytes([len(encoded)]) + encoded
+
+
+def parse_note(raw: bytes) -> Note:
+    """Read a signed note, known signatures or not. Raises MalformedNote."""
+    if len(raw) > MOST_BYTES:
+        raise MalformedNote("The note is too long.")
+    try:
+        whole = raw.decode()
+    except UnicodeDecodeError as error:
+        raise MalformedNote("The note is no UTF-8.") from error
+    if any(character < " " and character != "\n" for character in whole):
+        raise MalformedNote("The note has control characters.")
+    text, blank, lines = whole.rpartition("\n\n")
+    if not blank or not text or not lines.endswith("\n"):
+        raise MalformedNote("The note has no signatures after an empty line.")
+    found = lines[:-1].split("\n")
+    if len(found) > MOST_SIGNATURES:
+        raise MalformedNote("The note has too many signatures.")
+    return Note(text + "\n", tuple(_signature(line) for line in found))
+
+
+def parse_signatures(text: str) -> tuple[Signature, ...]:
+    """Read signature lines, as a witness answers them. Raises MalformedNote."""
+    lines = text.removesuffix("\n").split("\n")
+    if not text.endswith("\n") or len(lines) > MOST_SIGNATURES:
+        raise MalformedNote("These are no signature lines.")
+    return tuple(_signature(line) for line in lines)
+
+
+def _signature(line: str) -> Signature:
+    name, space, encoded = line.removeprefix(_DASH).partition(" ")
+    if not line.startswith(_DASH) or not space or not is_name(name):
+        raise MalformedNote("A signature line is malformed.")
+    decoded = _decode(encoded)
+    if len(decoded) <= ID_BYTES:
+        raise MalformedNote("A signature is too short.")
+    return Signature(name, decoded[:ID_BYTES], decoded[ID_BYTES:])
+
+
+def is_name(name: str) -> bool:
+    """Whether a text can name a key: not empty, without spaces and plus signs."""
+    return bool(name) and "+" not in name and not any(character.isspace() or character < " " for character in name)
+
+
+def parse_checkpoint(text: str) -> Checkpoint:
+    """Read the text of a checkpoint. Raises MalformedNote."""
+    lines = text.split("\n")
+    if lines.pop() or len(lines) < 3 or not all(lines):  # noqa: PLR2004 - origin, size and root
+        raise MalformedNote("A checkpoint has three lines or more, none of them empty.")
+    origin, size, root, *extensions = lines
+    if not _NUMBER.fullmatch(size) or int(size) > LARGEST:
+        raise MalformedNote("The second line of a checkpoint is its size.")
+    decoded = _decode(root)
+    if len(decoded) != HASH_BYTES:
+        raise MalformedNote("The third line of a checkpoint is its root, 32 bytes in base64.")
+    return Checkpoint(origin, int(size), decoded, tuple(extensions))
+
+
+def parse_vkey(text: str) -> VerifierKey:
+    """Read a key of one of the three types. Raises MalformedNote."""
+    found = _VKEY.fullmatch(text)
+    if found is None or not is_name(found["name"]):
+        raise MalformedNote("A key is written as name, id and key, joined by plus signs.")
+    material = _decode(found["key"])
+    kind = material[0] if material else 0
+    if len(material) - 1 != KEY_BYTES.get(kind, -1):
+        raise MalformedNote("The key is of no type that is known here.")
+    key = VerifierKey(found["name"], kind, material[1:])
+    if key.key_id.hex() != found["id"]:
+        raise MalformedNote("The id of the key is not that of its name and key.")
+    return key
+
+
+def verify_note(note: Note, keys: Sequence[VerifierKey]) -> list[tuple[VerifierKey, int]]:
+    """Check all signatures of known keys; returns these keys, each once, with the times of their signatures.
+
+    Raises BadSignature for a bad one of a known key, and when no known key has signed.
+    """
+    known = {(key.name, key.key_id): key for key in keys}
+    found: dict[VerifierKey, int] = {}
+    for signature in note.signatures:
+        key = known.get((signature.name, signature.key_id))
+        if key is not None:
+            found.setdefault(key, key.check(note.text, signature.value))
+    if not found:
+        raise BadSignature("No known key has signed.")
+    return list(found.items())
+
+
+def parse_number(text: str) -> int:
+    """Read a decimal number without leading zeros. Raises MalformedNote."""
+    if not _NUMBER.fullmatch(text) or int(text) > LARGEST:
+        raise MalformedNote("A number is malformed.")
+    return int(text)
+
+
+def parse_hash(text: str) -> bytes:
+    """Read a hash in base64. Raises MalformedNote."""
+    decoded = _decode(text)
+    if len(decoded) != HASH_BYTES:
+        raise MalformedNote("A hash has 32 bytes.")
+    return decoded
+
+
+def _decode(text: str) -> bytes:
+    """Read base64 in its one spelling. Raises MalformedNote."""
+    try:
+        decoded = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise MalformedNote("The base64 is malformed.") from error
+    if base64.b64encode(decoded).decode() != text:
+        raise MalformedNote("The base64 is malformed.")
+    return decoded
