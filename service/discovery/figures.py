@@ -44,6 +44,8 @@ DESCRIPTIONS: Mapping[str, str] = {
     "service_sweep_due": "Objects that wait for this step of the sweep.",
     "service_alerts_due": "Alerts whose scheduled evaluation is due.",
     "service_alerts_oldest_due_seconds": "Seconds since the one that is due longest was due.",
+    "service_webhook_deliveries_due": "Deliveries that are due, counted up to 100 of each webhook.",
+    "service_webhook_deliveries_oldest_due_seconds": "Seconds since the one that is due longest was due.",
     "service_new_cases_most": "Most cases that one project has opened in this hour.",
     "service_deletions_open": "Deletions of projects and accounts that are under way.",
     "service_deletions_oldest_seconds": "Age of the oldest deletion under way, in seconds.",

@@ -66,6 +66,36 @@ from (
 cross join lateral (values
     ('service_alerts_due', w.number), ('service_alerts_oldest_due_seconds', w.age)) f(name, value)
 union all
+select f.name, '{}', f.value
+from (
+    -- One step through the index of what is left to do a webhook, for 1000 of them, and 100 deliveries of each.
+    with recursive left_to_do as (
+        (select d.project_id, d.webhook_id, d.due_ms, 1 as number from webhook_deliveries d
+        where d.due_ms is not null
+        order by d.project_id, d.webhook_id, d.due_ms limit 1)
+        union all
+        select n.project_id, n.webhook_id, n.due_ms, l.number + 1 from left_to_do l
+        cross join lateral (
+            select d.project_id, d.webhook_id, d.due_ms from webhook_deliveries d
+            where d.due_ms is not null and (d.project_id, d.webhook_id) > (l.project_id, l.webhook_id)
+            order by d.project_id, d.webhook_id, d.due_ms limit 1) n
+        where l.number < 1000
+    ), clock as (
+        select extract(epoch from (select service_now())) * 1000 as now_ms
+    )
+    select coalesce(sum(due.number), 0) as number, coalesce(max(c.now_ms - l.due_ms), 0) / 1000 as age
+    from left_to_do l cross join clock c
+    join webhook_subscriptions s on s.project_id = l.project_id and s.id = l.webhook_id and s.active
+    cross join lateral (
+        select count(*) as number from (
+            select from webhook_deliveries d
+            where d.project_id = l.project_id and d.webhook_id = l.webhook_id and d.due_ms <= c.now_ms limit 100) x) due
+    where l.due_ms <= c.now_ms
+) w
+cross join lateral (values
+    ('service_webhook_deliveries_due', w.number),
+    ('service_webhook_deliveries_oldest_due_seconds', w.age)) f(name, value)
+union all
 select f.name, jsonb_build_object('table', t.name), f.value
 from (
     select r.relname as name, sum(pg_total_relation_size(p.relid)) as bytes,
