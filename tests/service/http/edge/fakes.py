@@ -19,6 +19,7 @@ from service.eventstore.store import COMMANDS, FENCES, READS
 from service.http.edge.declare.operations import Operation
 from service.services import Services
 from service.settingvalues import PLANS, plans
+from statemachines.accounts.membership import Role
 from statemachines.projects.project import ProjectNotFound
 
 OWNER = Principal(PrincipalKind.KEY, "key_owner", scope_id="usr_1", user_id="usr_1", secret_hash="h")
@@ -81,8 +82,8 @@ class FakeAuthenticator:
         if principal.kind is not PrincipalKind.KEY:
             if principal.project_id != project_id:
                 raise ProjectNotFound("There is no such project.")
-            return PrincipalStanding("credential", project_id == FENCED)
-        return PrincipalStanding("owner" if principal is OWNER else "member", project_id == FENCED)
+            return PrincipalStanding(None, project_id == FENCED)
+        return PrincipalStanding(Role.OWNER if principal is OWNER else Role.MEMBER, project_id == FENCED)
 
 
 class FakeUnit:
