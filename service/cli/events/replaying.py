@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -63,9 +63,13 @@ def replay(stream_id: str, revision: int | None, as_of: str | None, each: bool, 
     with connection() as opened:
         found = [event for event in _read(opened, stream_id) if revision is None or event.revision <= revision]
         found = found if mark is None else _until(opened, mark, found)
-    if revision is not None and revision > found[-1].revision:
-        raise click.ClickException(f"The stream ends at revision {found[-1].revision}.")
-    machine = _machine_of(found[0])
+        if revision is not None and revision > found[-1].revision:
+            raise click.ClickException(f"The stream ends at revision {found[-1].revision}.")
+        machine = _machine_of(found[0])
+        if form == "json" and not each:
+            state = _fold(opened, machine, found[-1])
+            print_json({"stream_id": stream_id, **_document(found[-1].revision, state)})
+            return
     if form == "mermaid":
         from service.cli.machines import mermaid
 
@@ -75,12 +79,9 @@ def replay(stream_id: str, revision: int | None, as_of: str | None, each: bool, 
             print_event(step.event, as_json=False)
             for member, (before, after) in _changed(step.before, step.state).items():
                 say(f"    {member}: {_told(before)} -> {_told(after)}")
-    elif each:
-        for step in _steps(machine, found):
-            print_json({"topic": step.event.topic, **_document(step)})
     else:
-        *_, last = _steps(machine, found)
-        print_json({"stream_id": stream_id, **_document(last)})
+        for step in _steps(machine, found):
+            print_json({"topic": step.event.topic, **_document(step.event.revision, step.state)})
 
 
 @events.command()
@@ -190,9 +191,26 @@ def _steps(machine: StateMachine[Any], found: list[StoredEvent]) -> Iterator[Ste
         yield Step(event, before, state)
 
 
-def _document(step: Step) -> dict[str, Any]:
-    """A step for programs."""
-    return {"revision": step.event.revision, "state": msgspec.to_builtins(step.state)}
+def _fold(opened: psycopg.Connection[Any], machine: StateMachine[Any], last: StoredEvent) -> Any:
+    """Fold a stream up to an event, by the library's repository over our recorder."""
+    from eventsourcing.application import Repository
+    from eventsourcing.persistence import EventStore
+
+    from service.eventstore.library import LogRecorder, MsgspecMapper
+
+    def project(state: Any, events: Iterable[Any]) -> Any:
+        folded = machine.initial if state is None else state
+        for recorded in events:
+            folded = machine.evolve(folded, recorded.event)
+        return folded
+
+    repository = Repository[str](EventStore(mapper=MsgspecMapper(), recorder=LogRecorder(opened)))
+    return repository.get(last.stream_id, version=last.revision, projector_func=project)
+
+
+def _document(revision: int, state: Any) -> dict[str, Any]:
+    """A state for programs."""
+    return {"revision": revision, "state": msgspec.to_builtins(state)}
 
 
 def _changed(before: Any, after: Any) -> dict[str, tuple[Any, Any]]:

@@ -138,7 +138,7 @@ _DAMAGED = (
 
 
 def check_event(event: StoredEvent, previous_chain: bytes) -> str | None:
-    """Recompute an event's hashes; returns what is wrong, None when all is well."""
+    """Recompute an event's hashes. Returns a finding, None when all is well."""
     if event.payload is not None:
         try:
             payload = canonical(msgspec.json.decode(event.payload))
@@ -161,7 +161,7 @@ def damaged_streams(connection: Connection, most: int) -> list[str]:
 
 
 def check_history(connection: Connection, seen: CheckedHistory | None = None) -> Iterator[Problem]:
-    """Recompute every chain, compare heads, and look for holes in the log; yields what is wrong, and fills in `seen`.
+    """Recompute every chain, compare heads, and look for holes in the log. Yields the findings and fills in `seen`.
 
     Every machine must have been imported for payloads to be read too (service/registry.py).
     """
@@ -205,7 +205,7 @@ def _check_streams(connection: Connection, seen: CheckedHistory) -> Iterator[Pro
 
 
 def _look_at(event: StoredEvent, previous_chain: bytes, seen: CheckedHistory) -> str | None:
-    """Count an event, recompute its hashes and read its payload; returns what is wrong."""
+    """Count an event, recompute its hashes and read its payload. Returns the findings."""
     seen.events += 1
     if event.payload is None and event.salt is None:
         count, first = seen.gone.get(event.project_id, (0, event))
@@ -260,7 +260,7 @@ def reported(rows: Iterable[T], total: int, report: Report) -> Iterator[T]:
 def check_projection(
     connection: Connection, projection: AnyProjection, report: Report = unreported
 ) -> Iterator[Difference]:
-    """Fold all history again and compare with the table row by row, in one snapshot; yields what differs.
+    """Fold all history again and compare with the table row by row, in one snapshot. Yields the differences.
 
     A row whose time is over may be there or not. That of a stream which holds an event of a later release cannot be
     judged here, and is passed over (G-149); so are the rows of what is being erased, which go with their history. A row

@@ -160,7 +160,7 @@ def _pages(
 
 
 def _decoded(topics: Sequence[str], payloads: Sequence[str | bytes | None], *, tolerant: bool) -> list[Any]:
-    """Decode a page; for a `tolerant` caller what is wrong with a payload stands in the event's place."""
+    """Decode a page. For a `tolerant` caller the fault of a payload stands in the event's place."""
     try:
         return decode_events(topics, payloads)
     except Exception:

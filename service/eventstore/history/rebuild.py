@@ -1,6 +1,6 @@
 """Rebuilding a read model while the service runs.
 
-The log is folded into a shadow table, stream by stream and resumable; what was appended meanwhile is folded on top
+The log is folded into a shadow table, stream by stream and resumable. Events appended meanwhile are folded on top
 until little is left; then the swap locks out the table's writers for a moment, folds the rest (what is committed but
 not yet numbered too), and renames. A writer that waited meanwhile resolves the name again and finds the new table.
 
@@ -332,7 +332,7 @@ class _Rebuild:
 
 
 def rebuild(conninfo: str, projection: AnyProjection, progress: Report = unreported) -> ProjectionRebuilt:
-    """Rebuild one read model; safe under load, resumable after a kill. Returns the receipt: what was done.
+    """Rebuild one read model; safe under load, resumable after a kill. Returns the receipt.
 
     Raises RebuildRunning when another process rebuilds it, or when every attempt to swap found the table in use, and
     TableIsNewer when a later release must do it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import closing
 from typing import Any, ClassVar
 
 import msgspec
@@ -18,8 +19,8 @@ from service.eventstore.history.as_of import Mark, Past
 from service.eventstore.history.audit import check_history, check_projection
 from service.eventstore.history.bundle import bundle
 from service.eventstore.history.rebuild import rebuild
-from service.eventstore.history.recorder import MsgspecMapper, ReadOnlyRecorder
 from service.eventstore.history.stored import read_log, read_stream
+from service.eventstore.library import LogRecorder, MsgspecMapper
 from service.eventstore.log.sequencer import sequence_all
 from service.eventstore.state.unit import Registry
 from service.eventstore.store import EventStore
@@ -99,8 +100,9 @@ async def test_every_reader_sees_the_latest_version(store: EventStore, old_store
     streamed = [event.recorded().event for event in read_stream(sql, "toy_1")]
     assert streamed[-1] == LIFTED
     assert [event.recorded().event for event in read_log(sql, 0)] == streamed
-    library = LibraryStore(mapper=MsgspecMapper(), recorder=ReadOnlyRecorder(toys_url))
-    assert [recorded.event for recorded in library.get("toy_1")] == streamed
+    with closing(LogRecorder(toys_url)) as recorder:
+        library = LibraryStore(mapper=MsgspecMapper(), recorder=recorder)
+        assert [recorded.event for recorded in library.get("toy_1")] == streamed
     assert replay(TOY, streamed).status is Status.CLOSED
     [row] = await store.find(TOYS.table, "t.project_id = %s", "proj_a")
     assert await Past(store, Mark("r", len(streamed))).get(TOYS.table, "proj_a", row.id) == row

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from service.cli import main
 from service.cli.shared.auditing import reader
 from service.eventstore.history.rebuild import rebuild
 from service.eventstore.history.stored import read_log
+from service.eventstore.library import LogRecorder
 from service.eventstore.schema import roles
 from service.eventstore.schema.guards import Weakness, check_guards
 from service.eventstore.schema.migrations import MigrationError
@@ -379,6 +381,18 @@ def test_every_reading_command_works_for_who_only_reads(
     assert done.exit_code == 1
     assert "service db grant-auditor" in done.output
     assert not (used.directory / "none").exists()
+
+
+def test_the_eventsourcing_library_reads_the_log_by_that_role(used: ServerHandle, parted: Parted, auditor: Sql):
+    wait_until(lambda: auditor.execute("select count(*) from unsequenced").fetchone() == (0,))
+    with closing(LogRecorder(parted.auditor)) as recorder:
+        size = recorder.max_notification_id()
+        assert size is not None
+        found = recorder.select_notifications(None, size + 1)
+        assert [notification.id for notification in found] == list(range(1, size + 1))
+        assert recorder.select_events(found[0].originator_id)[0].originator_version == 1
+        with recorder.subscribe(gt=size - 1) as subscription:
+            assert next(subscription).id == size
 
 
 def test_the_command_grants_and_says_what(used: ServerHandle, parted: Parted):
