@@ -33,6 +33,7 @@ AREAS = {
     "alerts",
     "publications",
     "discovery",
+    "mcp",
     "audit",
 }
 MACHINERY = {
@@ -52,7 +53,6 @@ MACHINERY = {
         "http",
         "ingest",
         "jobs",
-        "mcp",
         "process",
         "tlog",
     },

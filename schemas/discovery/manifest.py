@@ -114,6 +114,7 @@ class Surfaces(msgspec.Struct, frozen=True, kw_only=True):
 
     api: Surface
     guides: Surface
+    mcp: Surface
     ingest: Surface
     webhooks: Surface
     public_queries: Surface

@@ -130,6 +130,11 @@ _REQUEST = {
     ),
     "owner_required": code(403, "This operation is reserved for the project's owner.", ("Ask an owner to do it.")),
     "principal_not_allowed": code(403, "This kind of credential is not accepted here.", _CALLER),
+    "origin_not_allowed": code(
+        403,
+        "A page of another origin may not call this operation.",
+        "Call it from a program, by the address of this installation and without an Origin header.",
+    ),
     "scope_missing": code(
         403,
         "The credential lacks the scope of this operation.",

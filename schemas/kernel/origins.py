@@ -132,23 +132,24 @@ def _uncovered(kind: type[msgspec.Struct], above: str, known: Origins, used: set
             yield pointer
 
 
-def _options(kind: Any) -> Iterable[Any]:
+def options(kind: Any) -> Iterable[Any]:
+    """The possible types of a value, without their notes."""
     if get_origin(kind) is Annotated:
         inner, *notes = get_args(kind)
         named = [(note.extra or {}).get(ONE_OF, ()) for note in notes if isinstance(note, Meta)]
-        return [one for kinds in named for one in kinds] or _options(inner)
+        return [one for kinds in named for one in kinds] or options(inner)
     if get_origin(kind) in {Union, types.UnionType}:
-        return [one for option in get_args(kind) for one in _options(option)]
+        return [one for option in get_args(kind) for one in options(option)]
     return [kind]
 
 
 def _holds_list(kind: Any) -> bool:
-    return any(get_origin(one) in {list, tuple} for one in _options(kind))
+    return any(get_origin(one) in {list, tuple} for one in options(kind))
 
 
 def _structs(kind: Any) -> Iterator[type[msgspec.Struct]]:
     """The objects that a member is, or a list of."""
-    for one in _options(kind):
+    for one in options(kind):
         if get_origin(one) in {list, tuple}:
             yield from _structs(get_args(one)[0])
         elif isinstance(one, type) and issubclass(one, msgspec.Struct):

@@ -91,7 +91,8 @@ ACCEPTED = ["2xx", 401, 403, 404, 409, 410, 412, 428, 429, 503]
 # These answer 400 by rules that no schema states: a code is live, a document was rendered here, a runner names its
 # automation or its lease, a status asks for certain members, a month has begun, an address is one for browsers, a file
 # is found by something, bytes are an envelope, an event or a form, a provider sends a code or an error, a window ends
-# after it began, a query has one of two forms, and a blueprint is publishable with the parameters of its own.
+# after it began, a query has one of two forms, a blueprint is publishable with the parameters of its own, and a
+# message of MCP says its revision.
 # `schema_and_decoder_agree` checks them all the same.
 RULED = [
     "answer_provider_page",
@@ -135,6 +136,7 @@ RULED = [
     "return_from_provider",
     "review_onboarding",
     "run_query_blueprint",
+    "send_mcp_message",
     "start_billing_checkout",
     "start_onboarding",
     "update_automation_run",

@@ -9,6 +9,7 @@ import pytest
 
 from schemas.contracts.outputs import FunnelReviewOutput, SelfHealingOutput
 from schemas.kernel.origins import Origins, Told, declared_origins, faults_of, originated, origins, told
+from schemas.mcp.message import McpAnswer
 from schemas.runs.proof import RunProof
 from service.http.discovery.entry import schema_document
 from service.http.edge.declare.operations import RUNNER
@@ -28,7 +29,8 @@ HANDED = {
     if endpoint.operation.principals & RUNNER
     for kind in endpoint.operation.responses.values()
     # The document of proof shows events as they are stored, to be hashed again; who wrote one is in its envelope.
-    if isinstance(kind, type) and kind is not RunProof
+    # A message of MCP tells it in `_meta` of its result.
+    if isinstance(kind, type) and kind not in {RunProof, McpAnswer}
 }
 ON_RUNS = ("Claim", "Run", "Grant", "ConsumedGrant", "RequestedApproval", "VerificationAnswer")
 KINDS = ("TriggerReceipt", "CaseRecord", *ON_RUNS)

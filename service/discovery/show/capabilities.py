@@ -26,6 +26,7 @@ TITLES: Final[Mapping[str, str]] = {
     "ingest": "Take errors, events and deploys",
     "install": "Install in the older way",
     "log": "Sign the log of all events, and prove what is in it",
+    "mcp": "Give agents tools over the same operations",
     "onboarding": "Prove an instrumentation by real execution",
     "operations": "Show whether the service is healthy",
     "payments": "Buy plans",
@@ -140,6 +141,7 @@ def _surfaces(base: str, without: Mapping[str, str]) -> Surfaces:
     return Surfaces(
         api=surface("/v1/openapi.json", "JSON over HTTP, described by a schema."),
         guides=surface("/service.md", "Markdown for people and agents."),
+        mcp=surface("/mcp", "Tools for agents that speak the Model Context Protocol."),
         ingest=surface("/v1/logs/", "Errors and logs by DSN. Events and deploys have routes of their own."),
         webhooks=surface(
             "/v1/projects/{project_id}/webhooks", "Signed deliveries of what happened.", "webhooks" not in without

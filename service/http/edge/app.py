@@ -177,6 +177,7 @@ def create_app(services_factory: Callable[[], Services], endpoints: Iterable[End
         exception_handlers={Exception: edge.translate},
     )
     edge.app.state.metrics = metrics
+    edge.app.state.pipeline = pipeline
     return edge
 
 

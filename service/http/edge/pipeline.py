@@ -33,7 +33,8 @@ from service.http.edge.admission.admit import admit
 from service.http.edge.admission.client_address import Networks, client_address
 from service.http.edge.admission.in_flight import InFlight, shown_in
 from service.http.edge.admission.quota import behind_quota, notice_beside
-from service.http.edge.admission.rate_limit import RateLimiter, take_token
+from service.http.edge.admission.rate_limit import BY_ADDRESS, RateLimiter, take_token
+from service.http.edge.admission.same_origin import check_origin
 from service.http.edge.answer.errors import failure_of, let_go, log_failure
 from service.http.edge.answer.reply import Reply
 from service.http.edge.body.gate import Odd
@@ -117,11 +118,15 @@ class Pipeline:
         # A large body of telemetry may hold thousands of records, each of which waits for its commit.
         self._telemetry = Turns(places=MOST_TELEMETRY, per_tenant=MOST_TELEMETRY // 4, waiting=MAX_RUNNING)
 
-    async def run(self, bound: Bound, scope: HTTPScope, receive: Receive) -> Reply:
-        """Answer one request. Never raises for what the request or its handler does."""
-        if bound.waits and b"wait=" in scope["query_string"]:
+    async def run(self, bound: Bound, scope: HTTPScope, receive: Receive, *, inner: bool = False) -> Reply:
+        """Answer one request. Never raises for what the request or its handler does.
+
+        An `inner` request is made by a handler in its caller's name. It passes every check of its operation, and shares
+        the place and the token of the outer request. It never waits.
+        """
+        if bound.waits and not inner and b"wait=" in scope["query_string"]:
             return await self._run_waiting(bound, scope, receive)
-        made = await self._run_once(bound, scope, receive)
+        made = await self._run_once(bound, scope, receive, inner=inner)
         self._note(bound, scope, made)
         return made.reply
 
@@ -145,7 +150,13 @@ class Pipeline:
         return _Made(render_failure(failure, bound.operation, head, [], {}), None, 0.0, [])
 
     async def _run_once(
-        self, bound: Bound, scope: HTTPScope, receive: Receive, wait: RevisionWait | None = None
+        self,
+        bound: Bound,
+        scope: HTTPScope,
+        receive: Receive,
+        wait: RevisionWait | None = None,
+        *,
+        inner: bool = False,
     ) -> _Made:
         started = time.perf_counter()
         head = head_of(scope)
@@ -163,7 +174,7 @@ class Pipeline:
                 if wait is not None and again:
                     outcome = await self._carry_out_anew(bound, scope, head, body, added, standing, wait)
                 else:
-                    outcome = await self._carry_out(bound, scope, head, body, added, standing, wait)
+                    outcome = await self._carry_out(bound, scope, head, body, added, standing, wait, inner=inner)
                 notice = await notice_beside(standing[0])
             reply = render_success(outcome, bound.operation, added, head.request_id, notice)
         except Exception as error:  # noqa: BLE001 - this is the edge: whatever it is, the client gets an envelope
@@ -217,6 +228,8 @@ class Pipeline:
         added: dict[str, str],
         standing: list[Call[Any, Any]],
         wait: RevisionWait | None = None,
+        *,
+        inner: bool = False,
     ) -> Outcome | Answer:
         """Answer a request; `standing` takes the call once the caller is known. Its body is read after that.
 
@@ -224,12 +237,14 @@ class Pipeline:
         """
         again = wait is not None and wait.readings > 0
         operation = bound.operation
-        services = self._admitting(operation)
+        services = self._admitting(operation, inner=inner)
+        if operation.same_origin:
+            check_origin(head.headers, services.settings.base_url)
         if body is not None:
             check_repeated_headers(head)
             body.check_size()
         query = {} if bound.public else query_for_credential(scope["query_string"])
-        shown = None if bound.public else self._count_in(operation, head, query, again=again)
+        shown = None if bound.public or inner else self._count_in(operation, head, query, again=again)
         address = self._address(scope, head)
         self.running += 1
         try:
@@ -240,7 +255,9 @@ class Pipeline:
                     raw = await self._read(body, strange)
                     raw = await unpack(operation, address, head, raw, strange, self._apart)
                     head, shown = await self._introduce(operation, operation.protocol, address, head, query, raw)
-                call = await self._admit(services, bound, scope, head, query, address, added, shown=shown, again=again)
+                call = await self._admit(
+                    services, bound, scope, head, query, address, added, shown=shown, again=again, inner=inner
+                )
                 call.waiting = wait
                 standing.append(call)
                 return await self._answer_in_room(call, bound, head, body, raw, address)
@@ -278,12 +295,14 @@ class Pipeline:
         *,
         shown: Dsn | None,
         again: bool,
+        inner: bool,
     ) -> Call[Any, Any]:
         """Let the caller in, and charge the request to it. Raises as `admit`, and RateLimited."""
         path: Mapping[str, str] = scope["path_params"]
         operation, principal, project_id, subject = await admit(services, bound, head, query, path, shown)
         self._apart.note(principal.tenant)
-        charge = partial(take_token, self.limiter, operation.rate, principal, address, tuple(path.values()))
+        rate = operation.rate if not inner or operation.rate in BY_ADDRESS else "none"
+        charge = partial(take_token, self.limiter, rate, principal, address, tuple(path.values()))
         if not again:
             added.update(charge())
         return Call(
@@ -389,10 +408,12 @@ class Pipeline:
             raw, adjustments = await self._apart.run(tenant, partial(adjusted, bound, raw))
             return *decode_body(bound, raw), raw, adjustments
 
-    def _admitting(self, operation: Operation) -> Services:
+    def _admitting(self, operation: Operation, *, inner: bool) -> Services:
         """The services of a process with room. Raises ServiceUnavailable; NotFound for a test clock that is off."""
         services = self.services
-        if services is None or self.running >= MAX_RUNNING or self.reading >= MAX_READING:
+        if services is None:
+            raise ServiceUnavailable
+        if not inner and (self.running >= MAX_RUNNING or self.reading >= MAX_READING):
             raise ServiceUnavailable
         if operation.mutation and operation.rate != "ingest" and services.store.loop.depth >= CAPACITY:
             raise ServiceUnavailable

@@ -14,6 +14,7 @@ from typing import Any, Self
 import httpx2
 import msgspec
 
+from schemas.mcp.message import MODERN
 from scripts.bench.work import chains
 from scripts.load import worlds
 from scripts.load.automation_world import (
@@ -34,6 +35,7 @@ from service.auth.principals import PrincipalKind
 from service.http.edge.routes import all_endpoints
 from statemachines.contracts.playbook import assemble_entry, find_template
 from tests.support import accounts, seen
+from tests.support.mcp import META
 from tests.support.playbook_samples import AUTO_MERGE, REVIEW, assertions_of, bindings_of
 from tests.support.server import ServerHandle
 from tests.support.tenants.asking import ask_questions
@@ -42,6 +44,7 @@ from tests.support.weekly import gap, report_on
 HEAD, MERGED = "e" * 40, "f" * 40
 PROJECT = "/v1/projects/{project_id}"
 WAIT = OBSERVATION_SECONDS + SETTLING
+DISCOVER = {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": META}}
 
 
 class Tenant(worlds.Service):
@@ -302,6 +305,7 @@ def read_project(tenant: Tenant, shop: Shop) -> None:
     """Call every read of the project."""
     for path in ("/v1/projects", "/v1/usage", "/v1/usage/history", "/v1/billing/status"):
         tenant.call("GET", path, None, shop.owner)
+    tenant.call("POST", "/mcp", DISCOVER, shop.owner, mcp_protocol_version=MODERN, mcp_method=DISCOVER["method"])
     tenant.call("POST", "/v1/billing/checkout", {"plan": "pro"}, shop.owner)
     tenant.call("POST", "/v1/billing/portal", {}, shop.owner)
     for path in (*reads_of_projects(), f"{PROJECT}/deploys?limit=1"):

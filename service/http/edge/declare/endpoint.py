@@ -77,6 +77,9 @@ class Group:
         quota_locked: bool = False,
         tables: bool = False,
         errors: Sequence[str] = (),
+        same_origin: bool = False,
+        shown_body: Any = None,
+        refuses: Mapping[int, Any] | None = None,
     ) -> Callable[[Handler], Endpoint]:
         """Declare the operation of one handler. The keywords are Operation's, where they are explained.
 
@@ -126,6 +129,9 @@ class Group:
                 quota_locked=quota_locked,
                 tables=tables,
                 errors=errors,
+                same_origin=same_origin,
+                shown_body=shown_body,
+                refuses=refuses or {},
             )
             return Endpoint(operation, handler)
 

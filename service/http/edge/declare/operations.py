@@ -6,7 +6,7 @@ The pipeline carries it out, the schema document is generated from it, and a rou
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
@@ -66,7 +66,8 @@ class Operation(Access):
     `sealed`: what is answered proves itself as it is, so nothing is said beside it. `quota_locked`: closed with 402
     while the project's account is over its quota (G-072). `tables`: its answer has rows and columns, and callers may
     ask for these as CSV. `errors` are the codes particular to the operation, for the document; the common ones are
-    added.
+    added. `same_origin`: a page of another origin is refused. `shown_body` describes a body for the handler to
+    decode. `refuses` maps statuses to the refusals of its protocol beside our envelope.
     """
 
     operation_id: str
@@ -98,6 +99,9 @@ class Operation(Access):
     quota_locked: bool = False
     tables: bool = False
     errors: Sequence[str] = ()
+    same_origin: bool = False
+    shown_body: Any = None
+    refuses: Mapping[int, Any] = field(default_factory=dict)
 
     @cached_property
     def largest_form(self) -> int:

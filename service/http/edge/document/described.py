@@ -47,7 +47,7 @@ def describe_operation(bound: Bound, sources: DocumentSources) -> Json:
         "tags": [operation.group, EXTENSION_TAG] if operation.extension else [operation.group],
         "security": security(operation),
         "parameters": parameters_of(bound, area_of(bound), sources.words, _queries(operation, sources)),
-        "responses": {**_successes(operation, sources), **errors(operation, codes)},
+        "responses": {**_successes(operation, sources), **errors(operation, codes, sources.schema_of)},
         "x-error-codes": codes,
         "x-max-body-bytes": operation.max_body if bound.reads_body else 0,
     }
@@ -146,5 +146,6 @@ def _request_body(bound: Bound, sources: DocumentSources) -> Json:
     media_type = bound.operation.media_type
     if media_type != JSON:
         return {"required": True, "content": {media_type: {"schema": {"type": "string", "format": "binary"}}}}
-    schema = {} if bound.raw_body else sources.schema_of[id(bound.body_type)]
+    shown = bound.operation.shown_body if bound.raw_body else bound.body_type
+    schema = {} if shown is None else sources.schema_of[id(shown)]
     return {"required": bound.needs_body, "content": {media_type: {"schema": schema}}}

@@ -125,6 +125,8 @@ def _types_of(shown: Sequence[Bound]) -> list[Any]:
     for bound in shown:
         operation = bound.operation
         types += [bound.body_type] if bound.takes_body else []
+        types += [operation.shown_body] if operation.shown_body is not None else []
+        types += operation.refuses.values()
         types += [body for body in operation.responses.values() if body is not None]
         types += [operation.query] if operation.query is not None else []
     types += ALTERNATIVES

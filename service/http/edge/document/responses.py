@@ -124,11 +124,22 @@ def error_codes(bound: Bound) -> list[str]:
     return sorted(found, key=lambda code: (CATALOGUE[code].status, code))
 
 
-def errors(operation: Operation, codes: Sequence[str]) -> Json:
-    """The shared response of each error status."""
+def errors(operation: Operation, codes: Sequence[str], schema_of: Mapping[int, Json]) -> Json:
+    """The shared response of each error status, beside the form that the protocol of the operation has for it."""
     variant = "Closed" if operation.closed_errors else ""
     statuses = sorted({CATALOGUE[code].status for code in codes})
-    return {str(status): {"$ref": f"#/components/responses/{variant}Error{status}"} for status in statuses}
+    shared = {str(status): {"$ref": f"#/components/responses/{variant}Error{status}"} for status in statuses}
+    own = {str(status): _in_both_forms(status, schema_of[id(form)]) for status, form in operation.refuses.items()}
+    return {**shared, **own}
+
+
+def _in_both_forms(status: int, schema: Json) -> Json:
+    """A refusal in the form of a protocol of others, or in our envelope."""
+    return {
+        "description": HTTPStatus(status).phrase,
+        "headers": _error_headers(status),
+        "content": {JSON: {"schema": {"anyOf": [schema, {"$ref": "#/components/schemas/ErrorEnvelope"}]}}},
+    }
 
 
 def error_responses() -> Json:

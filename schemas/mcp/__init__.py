@@ -1,0 +1,1 @@
+"""Wire contract of the Model Context Protocol."""

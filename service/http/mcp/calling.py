@@ -1,0 +1,130 @@
+"""A tool call as one request to the operation behind it, in the name of the caller (G-168).
+
+The request passes the pipeline of its operation: credential, visibility, role, quota, fences, limits and checks of form
+are those of the API. The tool adds no rule and no right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, NamedTuple, cast
+from urllib.parse import quote, urlencode
+
+import msgspec
+from litestar.types import HTTPReceiveMessage, HTTPScope
+
+from service.auth.refusals import InvalidPayload, NotFound
+from service.http.edge.answer.reply import JSON
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.headers import HEAD_KEY, Head, head_of, is_plain_path
+from service.http.edge.pipeline import Pipeline
+from service.http.mcp.answers import Cursor, Found
+from service.http.mcp.reach import Reached
+from service.http.mcp.tools import FIXED, HEADERS, LIMIT, PAGE
+
+Json = dict[str, Any]
+
+CURSOR = "cursor"
+OF_THE_MESSAGE = frozenset(
+    {
+        "accept",
+        "accept-encoding",
+        "content-encoding",
+        "content-length",
+        "content-type",
+        "idempotency-key",
+        "if-match",
+        "if-none-match",
+        "transfer-encoding",
+    }
+)
+"""Headers of the message of MCP alone."""
+
+
+class InnerRequest(NamedTuple):
+    """A request to an operation: the values of its path, of its query, of its headers and of its body."""
+
+    path: Mapping[str, str]
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: Json
+
+
+def asked_of(one: Reached, arguments: Json, members: Mapping[str, Any], cursor: Cursor) -> InnerRequest:
+    """Sort the arguments of a tool into a request. Raises InvalidPayload for a missing or unknown one."""
+    names = {*one.path_names, *one.query_names}
+    by_header = {name: header for header, name in HEADERS.items() if _takes(one, header)}
+    _check_names(arguments, names - {CURSOR} | by_header.keys() | members.keys(), one.path_names)
+    query = {name: _plain(name, arguments[name]) for name in one.query_names if name in arguments}
+    if LIMIT in one.query_names:
+        query = {LIMIT: str(PAGE), **query}
+    if cursor.page:
+        query[CURSOR] = cursor.page
+    return InnerRequest(
+        {name: _plain(name, arguments[name]) for name in one.path_names},
+        query,
+        {header.lower(): _plain(name, arguments[name]) for name, header in by_header.items() if name in arguments},
+        {**FIXED.get(one.bound.name, {}), **{name: arguments[name] for name in members if name in arguments}},
+    )
+
+
+def _takes(one: Reached, header: str) -> bool:
+    return any(parameter["name"] == header for parameter in one.described["parameters"])
+
+
+def _check_names(arguments: Json, known: set[str], required: list[str]) -> None:
+    unknown = sorted(arguments.keys() - known)
+    missing = [name for name in required if name not in arguments]
+    if unknown or missing:
+        known_ones = ", ".join(sorted(known)) or "none"
+        raise InvalidPayload(
+            f"The arguments do not fit the operation. It takes: {known_ones}.", missing=missing, unknown=unknown
+        )
+
+
+def _plain(name: str, value: Any) -> str:
+    """The text of a value in a path, a query or a header. Raises InvalidPayload for anything but a plain value."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return msgspec.json.encode(value).decode()
+    if isinstance(value, str):
+        return value
+    raise InvalidPayload("An argument is not acceptable.", invalid=[(name, "must be a text or a number")])
+
+
+async def ask(call: Call[Any, Any], pipeline: Pipeline, one: Reached, asked: InnerRequest) -> Found:
+    """Carry out the request. Raises NotFound for a value outside of any path."""
+    operation = one.bound.operation
+    path = operation.path
+    for name, value in asked.path.items():
+        path = path.replace(f"{{{name}}}", quote(value, safe=""))
+    bare = path.removesuffix("/").encode()
+    if bare and not is_plain_path(bare, frozenset()):
+        raise NotFound
+    body = msgspec.json.encode(asked.body) if one.bound.takes_body else b""
+    head = _head(head_of(call.scope), asked, body)
+    scope: Any = {
+        **call.scope,
+        "method": operation.method,
+        "path": operation.path.format(**asked.path),
+        "raw_path": path.encode(),
+        "query_string": urlencode(asked.query).encode(),
+        "headers": [(name.encode(), value.encode("latin-1", "replace")) for name, value in head.headers.items()],
+        "path_params": dict(asked.path),
+        HEAD_KEY: head,
+    }
+    reply = await pipeline.run(one.bound, cast("HTTPScope", scope), partial(_body, body), inner=True)
+    return Found(operation.operation_id, reply.status, reply.body, reply.headers, one.origins)
+
+
+def _head(outer: Head, asked: InnerRequest, body: bytes) -> Head:
+    """The head of the inner request, without the headers of the message alone."""
+    kept = {name: value for name, value in outer.headers.items() if name not in OF_THE_MESSAGE}
+    written = {"content-type": JSON, "content-length": str(len(body))} if body else {}
+    return Head(outer.request_id, {**kept, **written, **asked.headers}, outer.repeated - OF_THE_MESSAGE)
+
+
+async def _body(body: bytes) -> HTTPReceiveMessage:
+    return {"type": "http.request", "body": body, "more_body": False}

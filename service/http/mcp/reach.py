@@ -1,0 +1,141 @@
+"""The operations in reach of the tools: every GET of people and runners, and public ones for programs (G-168).
+
+Their descriptions come from the served schema document.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from typing import Any, NamedTuple
+
+from schemas.kernel.origins import Origins
+from service.auth.principals import PrincipalKind
+from service.http.edge.answer.reply import JSON
+from service.http.edge.declare.bound import Bound
+from service.http.edge.document.openapi import HIDDEN_PATHS
+from service.http.edge.document.schema_filters import operations, select
+from service.http.mcp.origins import origins_of
+
+Json = dict[str, Any]
+
+READERS = frozenset({PrincipalKind.KEY, PrincipalKind.RUNNER})
+READABLE = (JSON, "text/markdown", "text/plain")
+_WORD = re.compile(r"[a-z0-9]+")
+_WEIGHTS = (("operation", 4), ("summary", 3), ("path", 2), ("description", 1))
+"""How much a word counts by where it stands."""
+SHORTEST = 3  # letters of a word that counts
+MOST_WORDS = 20
+
+
+class Reached(NamedTuple):
+    """An operation in reach, with its part of the schema document."""
+
+    bound: Bound
+    described: Json
+    origins: Origins
+
+    @property
+    def path_names(self) -> list[str]:
+        """The parameters in the path."""
+        return [one["name"] for one in self.described["parameters"] if one["in"] == "path"]
+
+    @property
+    def query_names(self) -> list[str]:
+        """The parameters of the query."""
+        return [one["name"] for one in self.described["parameters"] if one["in"] == "query"]
+
+    def is_open_to(self, kind: PrincipalKind) -> bool:
+        """Whether a caller of this kind may call it."""
+        principals = self.bound.operation.principals
+        return kind in principals or PrincipalKind.ANONYMOUS in principals
+
+
+def is_readable(bound: Bound) -> bool:
+    """Whether `read` reaches an operation."""
+    operation = bound.operation
+    if operation.method != "GET" or operation.path in HIDDEN_PATHS:
+        return False
+    if operation.principals & READERS:
+        return True
+    return PrincipalKind.ANONYMOUS in operation.principals and operation.content_type.startswith(READABLE)
+
+
+def reached(bound: Iterable[Bound], document: Json, names: Collection[str] = ()) -> dict[str, Reached]:
+    """The readable operations by their ids, in the order of the document, and those of `names`."""
+    wanted = {one.name: one for one in bound if one.name in names or is_readable(one)}
+    found = ((described["operationId"], described) for _, _, described in operations(document))
+    return {
+        name: Reached(wanted[name], described, origins_of(wanted[name].operation))
+        for name, described in found
+        if name in wanted
+    }
+
+
+def find(among: Iterable[Reached], words: str, limit: int) -> list[Json]:
+    """The best operations for some words. The first ones without any word.
+
+    A word counts by where it stands, and the more, the fewer operations have it.
+    """
+    listed = [_listed(one) for one in among]
+    wanted = [word for word in dict.fromkeys(_WORD.findall(words.lower())) if len(word) >= SHORTEST]
+    scores = [0.0] * len(listed)
+    for word in wanted[:MOST_WORDS]:
+        weights = [_weight(word, one) for one in listed]
+        having = sum(weight > 0 for weight in weights)
+        scores = [score + weight / max(1, having) for score, weight in zip(scores, weights, strict=True)]
+    best = sorted(range(len(listed)), key=lambda place: (-scores[place], place))
+    return [_in_short(listed[place]) for place in best if scores[place] or not wanted][:limit]
+
+
+def _listed(one: Reached) -> Json:
+    operation = one.bound.operation
+    return {
+        "operation": operation.operation_id,
+        "path": operation.path,
+        "summary": operation.summary,
+        "description": one.described["description"],
+        "parameters": [*one.path_names, *(f"{name}?" for name in one.query_names)],
+    }
+
+
+def _in_short(listed: Json) -> Json:
+    return {**listed, "description": first_sentence(listed["description"])}
+
+
+def _weight(word: str, listed: Json) -> int:
+    """The weight of the best place of a word in an operation."""
+    held = (weight for member, weight in _WEIGHTS if _has(word, _WORD.findall(str(listed[member]).lower())))
+    return max(held, default=0)
+
+
+def _has(word: str, others: list[str]) -> bool:
+    """Whether a word is among others, but for an ending."""
+    return any(len(other) >= SHORTEST and (word.startswith(other) or other.startswith(word)) for other in others)
+
+
+def first_sentence(text: str) -> str:
+    """The first sentence of a description."""
+    return re.split(r"(?<=[.!?])\s", text, maxsplit=1)[0]
+
+
+def describe(document: Json, one: Reached) -> Json:
+    """One operation with its parameters, and the whole schema of its answer."""
+    operation, described = one.bound.operation, one.described
+    selected = select(document, path=operation.path, method=operation.method)
+    answer = described["responses"].get("200", {}).get("content", {}).get(JSON, {}).get("schema", {})
+    return {
+        "operation": operation.operation_id,
+        "path": operation.path,
+        "summary": operation.summary,
+        "description": described["description"],
+        "parameters": [parameter for parameter in described["parameters"] if parameter["in"] != "header"],
+        "answer": answer,
+        "schemas": _without_examples(selected.get("components", {}).get("schemas", {})),
+        "origins": one.origins,
+        "error_codes": described["x-error-codes"],
+    }
+
+
+def _without_examples(schemas: Json) -> Json:
+    return {name: schema for name, schema in schemas.items() if not name.endswith("ErrorEnvelope")}

@@ -1,0 +1,70 @@
+"""Writers of the members of each shape in the results of tools, for shapes without `origins` (G-137, G-168)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from schemas.kernel.origins import Origin
+
+SERVER: Origin = "server_fact"
+TELEMETRY: Origin = "untrusted_telemetry"
+PROVIDER: Origin = "provider_read"
+RUNNER: Origin = "runner_output"
+
+WRITTEN: Mapping[str, Mapping[Origin, str]] = {
+    "AffectedUser": {TELEMETRY: "user_id user_email"},
+    "AlertShown": {TELEMETRY: "last_value"},
+    "AnalyticsReceipt": {PROVIDER: "observed_properties row_count"},
+    "CaseEvent": {TELEMETRY: "level message release environment user tags exception breadcrumbs request adjusted"},
+    "CaseEventRecord": {
+        TELEMETRY: "level message release environment user tags exception breadcrumbs request adjusted frames "
+        "unmapped_source_urls"
+    },
+    "CaseItem": {TELEMETRY: "title level environment release"},
+    "DeliveryBody": {TELEMETRY: "data"},
+    "DeployRecord": {TELEMETRY: "version environment sha branch message source"},
+    "ErrorReceipt": {PROVIDER: "observed_context row_count"},
+    "EventName": {TELEMETRY: "event"},
+    "ExperimentList": {PROVIDER: "experiments"},
+    "FeatureFlagList": {PROVIDER: "feature_flags"},
+    "HistoricalEvidence": {PROVIDER: "observations"},
+    "Person": {TELEMETRY: "distinct_id email"},
+    "PersonEvent": {TELEMETRY: "kind name level environment release adjusted"},
+    "PersonSummary": {TELEMETRY: "distinct_id", PROVIDER: "recent_recordings"},
+    "ProjectEvent": {TELEMETRY: "data"},
+    "ProofEvent": {TELEMETRY: "payload"},
+    "PropertyKey": {TELEMETRY: "event key types"},
+    "PropertyKeys": {TELEMETRY: "events"},
+    "PublicAnswer": {TELEMETRY: "rows"},
+    "ReplayStanding": {PROVIDER: "status replay last_recording_at"},
+    "ScheduledAlert": {TELEMETRY: "last_value"},
+    "SessionRecordingList": {PROVIDER: "session_recordings"},
+    "SourceMap": {TELEMETRY: "debug_id release source_url"},
+    "SurveyList": {PROVIDER: "surveys stats", TELEMETRY: "responses"},
+}
+"""The members of a shape from others than the service."""
+
+
+_OWN = """
+AdapterItem AdapterList AlertList AnswerBlocker AnswerContract AnswerContracts ApprovalList ApprovedState AuthType
+AutoMerge AutomationContract AutomationControl BillingState BillingStatus BlueprintCatalog BlueprintEndpoints
+Breakdown Capabilities Capability CaseEventList CaseList CaseUsers Charges Check ChunkUpload ClientMetadata Column
+ContractAutomation Control ControlAutomation ControlBounds ControlBudget ControlContract ControlException
+ControlOperation ControlReport ControlTruncation CredentialList CredentialMetadata DailyUse DataResidency Decision
+DecisionCheck DecisionInputs DecisionList DecisionThresholds DeclaredScopes DeliveryItem DeliveryList Deploy
+DeployList DeployReceipt DisabledContract DsnBody EnableReceipt ErrorCatalogue ErrorCatalogueEntry ErrorText
+EventGrouping EventNames Evidence EvidenceStatus Failure FenceEvent FrameworkVariables Freshness GateFailure
+HostVariables Included InstallContract InstallStep InvitationBody InvitationItem KeyItem KeyList Live LocalState
+MemberItem MemberList Milestone NewCases NextAction NextOperation NextSteps OpenProofSession PauseAnswer PersonStats
+Plan PlannedState Playbook PlaybookCatalog PlaybookEndpoints PlaybookRef PreflightCheck PreflightChecks
+PrivacyDisclosure ProjectEventList ProjectHealth ProjectItem ProjectList ProjectSetup ProjectState ProjectUsers
+ProjectVariable ProofContract ProofHead ProofLink ProofStream ProvingState PublicQueries Publication PublicationList
+QueryBlueprint QuickStart Quota ReadinessGap Ready Receipt RelatedOperation RequiredProperties ReviewRequired Root
+RunProof SatisfiedProofSession SchemaDocument SdkFile SdkPackage SdkSettings SdkSnippet SdkVariable SetupEndpoints
+SetupManifest SetupProject SetupReadiness SetupVariable Signal SignalMap Snapshot SourceMapList SourceSnapshot
+SourceTarget StartedEffect Suggestion Suppression SuppressionList Surface Surfaces Upgrade UpgradeOperation Usage
+UsageHistory UsageThisMonth UsageTotal VerifiedState VerifyReport WebhookDetail WebhookEvent WebhookEventList
+WebhookHealth WebhookItem WebhookList Window
+"""
+OWN = frozenset(_OWN.split())
+"""Shapes whose own members are all the service's: its counts and decisions, and the texts of members of a project."""

@@ -1,0 +1,160 @@
+"""The protocol of MCP without a server: whatever comes in, one answer of the protocol goes out (G-168)."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.mcp.message import LEGACY, MODERN, McpAnswer, McpRefusal
+from service.http.mcp.protocol import METHOD_NOT_FOUND, NAMED, Declared, McpReply, Message, RpcFault, answer
+from tests.support.mcp import META, VERSION_KEY, headers_of
+
+Json = dict[str, Any]
+
+
+async def _echo(message: Message) -> Json:
+    return {"params": message.params, "modern": message.modern}
+
+
+async def _refuse(_: Message) -> Json:
+    raise RpcFault(-32602, "no", status=400, why="because")
+
+
+DECLARED = Declared("toy", "1", "Use it.", {"tools": {}}, {"tools/call": _echo, "tools/list": _echo, "refuse": _refuse})
+
+
+def told(raw: bytes, headers: Mapping[str, str]) -> McpReply:
+    return asyncio.run(answer(raw, headers, DECLARED))
+
+
+def ask(method: str, params: Json | None = None, *, request_id: Any = 1, **headers: str) -> McpReply:
+    params = {"_meta": META, **(params or {})}
+    body = {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
+    sent = headers_of(method, params) | {name.replace("_", "-"): value for name, value in headers.items()}
+    return told(msgspec.json.encode(body), sent)
+
+
+def code_of(found: McpReply) -> int:
+    assert isinstance(found.message, McpRefusal)
+    return found.message.error.code
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=20)
+"""What a body may hold."""
+INTEGERS = st.integers(-(2**53) + 1, 2**53 - 1)
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | INTEGERS | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+    max_leaves=8,
+)
+WORDS = st.sampled_from(["2.0", "tools/list", "tools/call", "initialize", "ping", "nope", MODERN, LEGACY, "refuse"])
+METAS = st.fixed_dictionaries({}, optional=dict.fromkeys(META, JSON_VALUES | WORDS))
+PARAMS = st.fixed_dictionaries({}, optional={"_meta": METAS | JSON_VALUES, "name": WORDS | JSON_VALUES})
+MESSAGES = st.fixed_dictionaries(
+    {},
+    optional={
+        "jsonrpc": WORDS | JSON_VALUES,
+        "id": JSON_VALUES,
+        "method": WORDS | JSON_VALUES,
+        "params": PARAMS | JSON_VALUES,
+        "result": JSON_VALUES,
+    },
+)
+HEADERS = st.fixed_dictionaries(
+    {},
+    optional={
+        "accept": st.sampled_from(["application/json", "text/event-stream", "*/*", ""]),
+        "mcp-protocol-version": WORDS | TEXTS,
+        "mcp-method": WORDS,
+        "mcp-name": WORDS | st.just("=?base64?!?="),
+    },
+)
+
+
+@given(st.binary(max_size=64) | (MESSAGES | JSON_VALUES).map(msgspec.json.encode), HEADERS)
+def test_whatever_comes_in_is_answered(raw: bytes, headers: dict[str, str]) -> None:
+    """With a status of the protocol, a message that can be written, and the id of the request if it has one."""
+    found = told(raw, headers)
+    assert found.status in {200, 202, 400, 404, 406}
+    assert (found.message is None) == (found.status == 202)
+    if found.message is not None:
+        assert msgspec.json.decode(msgspec.json.encode(found.message))["jsonrpc"] == "2.0"
+    try:
+        value = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        assert found.status in {400, 406}
+        return
+    if isinstance(found.message, McpAnswer) or (found.message is not None and found.message.id is not msgspec.UNSET):
+        assert found.message.id == value["id"]
+
+
+@given(TEXTS | INTEGERS, JSON_VALUES)
+def test_a_good_request_gets_its_result_and_its_id(request_id: Any, value: Any) -> None:
+    """Every id and every parameter comes back as it was sent."""
+    found = ask("tools/list", {"value": value}, request_id=request_id)
+    assert isinstance(found.message, McpAnswer)
+    assert (found.status, found.message.id) == (200, request_id)
+    assert isinstance(found.message.result, dict)
+    assert found.message.result["params"]["value"] == value
+    assert found.message.result["resultType"] == "complete"
+
+
+@given(st.lists(MESSAGES, max_size=3))
+def test_a_batch_is_refused(messages: list[Json]) -> None:
+    """However few messages it has."""
+    found = told(msgspec.json.encode(messages), headers_of("tools/list", {}))
+    assert (found.status, code_of(found)) == (400, -32600)
+
+
+@given(TEXTS)
+def test_a_name_in_base64_is_the_same_name(name: str) -> None:
+    """Clients write names so that no header can hold as they are."""
+    sent = f"=?base64?{base64.b64encode(name.encode()).decode()}?="
+    assert ask("tools/call", {"name": name}, mcp_name=sent).status == 200
+    assert code_of(ask("tools/call", {"name": f"{name}x"}, mcp_name=sent)) == -32020
+
+
+@pytest.mark.parametrize("method", ["initialize", "ping", "logging/setLevel", "resources/subscribe", "unknown/method"])
+def test_a_method_that_is_not_there_is_404(method: str) -> None:
+    """Those of the handshake, too, in a message of the newest revision."""
+    found = ask(method)
+    assert (found.status, code_of(found)) == (404, METHOD_NOT_FOUND)
+
+
+@pytest.mark.parametrize("member", [None, VERSION_KEY, "io.modelcontextprotocol/clientCapabilities"])
+def test_what_each_request_must_say_is_asked_for(member: str | None) -> None:
+    """The whole of `_meta`, its revision and its capabilities; who the client is may be left out."""
+    meta = {} if member is None else {name: value for name, value in META.items() if name != member}
+    found = ask("server/discover", {"_meta": meta})
+    assert (found.status, code_of(found)) == (400, -32602)
+    without_name = {name: value for name, value in META.items() if not name.endswith("clientInfo")}
+    assert ask("server/discover", {"_meta": without_name}).status == 200
+
+
+def test_an_unknown_revision_is_told_those_that_are_known() -> None:
+    """With the one that was asked for."""
+    found = ask("server/discover", {"_meta": META | {VERSION_KEY: "v9"}}, mcp_protocol_version="v9")
+    assert isinstance(found.message, McpRefusal)
+    assert (found.status, found.message.error.code) == (400, -32022)
+    assert found.message.error.data == {"supported": [MODERN, LEGACY], "requested": "v9"}
+
+
+def test_a_client_that_takes_no_json_is_refused() -> None:
+    """Before its message is looked at."""
+    assert ask("tools/list", accept="text/html").status == 406
+    assert ask("tools/list", accept="text/html, application/*;q=0.5").status == 200
+
+
+def test_the_fault_of_a_method_has_its_status_and_data() -> None:
+    """As the method raises it."""
+    found = ask("refuse")
+    assert isinstance(found.message, McpRefusal)
+    assert (found.status, found.message.error.code, found.message.error.data) == (400, -32602, {"why": "because"})
+    assert set(NAMED) == {"tools/call", "prompts/get", "resources/read"}
