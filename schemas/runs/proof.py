@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta
 
 Hex32 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$", description="32 bytes in lowercase hex.")]
+Hash = Annotated[str, Meta(pattern="^[A-Za-z0-9+/]{43}=$", description="A SHA-256 in base64.")]
 Revision = Annotated[int, Meta(ge=1)]
 
 
@@ -69,17 +70,27 @@ class ProofLink(msgspec.Struct, frozen=True):
     names: str
 
 
+class ProofInclusion(msgspec.Struct, frozen=True):
+    """Proof of an event in the log (RFC 6962, section 2.1.1): hashes from its sibling up to the root's child."""
+
+    position: Annotated[int, Meta(ge=1)]
+    hashes: Annotated[list[Hash], Meta(max_length=63)]
+
+
 class RunProof(msgspec.Struct, frozen=True, kw_only=True):
     """Everything recorded along the chain of one run, at one moment (`made_at`, epoch seconds).
 
-    `document_sha256` is taken of the RFC 8785 form of the document without that member.
+    `checkpoint` is the signed note of the log, null before the first one. `inclusion` has a proof for each event below
+    it. `document_sha256` is taken of the RFC 8785 form of the document without that member.
     """
 
-    format: Literal["service-run-proof-1"] = "service-run-proof-1"
+    format: Literal["service-run-proof-1", "service-run-proof-2"] = "service-run-proof-2"
     project_id: str
     run_id: str
     made_at: int
     streams: list[ProofStream]
     links: list[ProofLink]
+    checkpoint: str | None
+    inclusion: list[ProofInclusion]
     next_action: str
     document_sha256: Hex32

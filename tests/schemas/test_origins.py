@@ -28,9 +28,9 @@ HANDED = {
     for endpoint in all_endpoints()
     if endpoint.operation.principals & RUNNER
     for kind in endpoint.operation.responses.values()
-    # The document of proof shows events as they are stored, to be hashed again; who wrote one is in its envelope.
+    # A proof, also as text, shows events as they are stored, to be hashed again; who wrote one is in its envelope.
     # A message of MCP tells it in `_meta` of its result.
-    if isinstance(kind, type) and kind not in {RunProof, McpAnswer}
+    if isinstance(kind, type) and kind not in {RunProof, McpAnswer, str}
 }
 ON_RUNS = ("Claim", "Run", "Grant", "ConsumedGrant", "RequestedApproval", "VerificationAnswer")
 KINDS = ("TriggerReceipt", "CaseRecord", *ON_RUNS)

@@ -64,4 +64,4 @@ def _say_more(erased: list[dict[str, Any]], newer: int) -> None:
         say(f"Erased: the payloads of {count} events of {project_id}, {why}. Their hashes still verify.")
     if newer:
         say(f"Not read: the payloads of {newer} events of a later release. Their hashes still verify.")
-    say(f"Not proven without signed checkpoints: {'; '.join(NOT_PROVEN)}.")
+    say(f"Not proven to those without a checkpoint of their own: {'; '.join(NOT_PROVEN)}.")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from projections.runs.run import RunRow
 from schemas.runs.proof import RunProof
-from service.eventstore.declare.commands import Answer
+from service.auth.refusals import refusal
+from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY_OR_RUNNER
 from service.http.runs.calls import require_visible
 from service.http.runs.on_run import RUN_SUBJECT
-from service.runs.reads.proof import prove_run
+from service.runs.reads.proof import as_tlog_proof, prove_run
 
 
 @groups.AUTOMATION.operation(
@@ -33,4 +34,28 @@ async def read_run_proof(call: Call[None, None]) -> Answer:
     return Answer(200, await prove_run(call.services.store, row.project_id, row.id))
 
 
-ENDPOINTS = [read_run_proof]
+@groups.AUTOMATION.operation(
+    method="GET",
+    path="/v1/automation-runs/{run_id}/tlog-proof",
+    operation_id="get_automation_run_tlog_proof",
+    summary="Read the proof of a run as a .tlog-proof file",
+    principals=KEY_OR_RUNNER,
+    scope="runs:read",
+    subject=RUN_SUBJECT,
+    responses={200: str},
+    content_type="text/plain; charset=utf-8",
+    extension=True,
+    sealed=True,
+    errors=("run_not_found", "automation_mismatch", "checkpoint_not_found"),
+)
+async def read_run_tlog_proof(call: Call[None, None]) -> Outcome:
+    """Show the same proof in the form of C2SP tlog-proof, with a signed checkpoint."""
+    row: RunRow = call.subject
+    require_visible(call, row.automation_id)
+    shown = as_tlog_proof(await prove_run(call.services.store, row.project_id, row.id))
+    if shown is None:
+        raise refusal("checkpoint_not_found")
+    return Outcome(200, shown.encode(), {"content-disposition": f'attachment; filename="{row.id}.tlog-proof"'})
+
+
+ENDPOINTS = [read_run_proof, read_run_tlog_proof]

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import base64
+import copy
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
+import psycopg
 import pytest
 
 from scripts import verify_proof
@@ -74,6 +80,98 @@ def test_a_chain_is_proven_whole_at_every_step(at: HttpScene, tmp_path: Path) ->
     said = subprocess.run(script, capture_output=True, check=False)
     assert said.returncode == 3
     assert said.stdout.splitlines()[-1].startswith(b"HEADS NOT AUTHENTICATED: run_")
+
+
+def keys(at: HttpScene) -> list[str]:
+    """The public keys of the log, as words for the script."""
+    with psycopg.connect(at.server.database_url or "") as sql:
+        found = sql.execute("select vkey from log_keys order by vkey").fetchall()
+    return [word for (vkey,) in found for word in ("--key", vkey)]
+
+
+def script(path: Path, *words: str) -> tuple[int, str]:
+    done = subprocess.run(
+        [sys.executable, "-I", verify_proof.__file__, str(path), *words], capture_output=True, check=False
+    )
+    assert done.stderr == b""
+    return done.returncode, done.stdout.decode()
+
+
+def proven(at: HttpScene) -> dict[str, Any]:
+    """The proof, once a checkpoint covers all of it."""
+    for _ in range(600):
+        document = checked(at)
+        events = sum(len(stream["events"]) for stream in document["streams"])
+        if len(document["inclusion"]) == events:
+            return document
+        time.sleep(0.1)
+    raise AssertionError("no checkpoint covers the run")
+
+
+def test_a_proof_is_signed_and_becomes_a_tlog_proof(at: HttpScene, tmp_path: Path) -> None:
+    """With the keys of the log the script says OK; of what is signed nothing can be left out, moved or exchanged."""
+    at.running()
+    document = proven(at)
+    path = tmp_path / "proof.json"
+    path.write_bytes(msgspec.json.encode(document))
+    code, said = script(path, *keys(at))
+    assert (
+        code,
+        said.splitlines()[-1].startswith(f"OK: {at.run_id}, 3 streams that hang together, all in the log of"),
+    ) == (
+        0,
+        True,
+    )
+    answer = at.call("GET", f"{at.path}/tlog-proof", who="heal")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+    assert answer.headers["content-disposition"] == f'attachment; filename="{at.run_id}.tlog-proof"'
+    lines = answer.text.split("\n")
+    assert lines[0] == "c2sp.org/tlog-proof@v1"
+    (tmp_path / "run.tlog-proof").write_bytes(answer.content)
+    assert script(tmp_path / "run.tlog-proof", *keys(at))[0] == 0
+    index = next(number for number, line in enumerate(lines) if line.startswith("index "))
+    for number, line, position in (
+        (0, "c2sp.org/tlog-proof@v2", False),
+        (1, "extra e30=", False),
+        (index, f"index {int(lines[index][6:]) + 1_000_000}", True),
+        (index + 1, base64.b64encode(bytes(32)).decode(), True),
+    ):
+        forged = [*lines[:number], line, *lines[number + 1 :]]
+        (tmp_path / "forged").write_text("\n".join(forged))
+        code, said = script(tmp_path / "forged", *keys(at))
+        assert (code, said.startswith("WRONG: ")) == (1, True), (line, said)
+        assert said.startswith("WRONG: position ") == position
+
+
+def test_what_a_checkpoint_covers_cannot_be_altered_in_a_proof(at: HttpScene) -> None:
+    """However well the document is sealed again."""
+    at.running()
+    document = proven(at)
+    log = verify_proof.Policy(logs=[verify_proof.read_key(word) for word in keys(at) if word != "--key"])
+    assert verify_proof.check_covered(document, log)[1] == []
+    positions = [proof["position"] for proof in document["inclusion"]]
+
+    def said(edit: Callable[[dict[str, Any]], object]) -> str:
+        forged = copy.deepcopy(document)
+        edit(forged)
+        with pytest.raises(verify_proof.Wrong) as caught:
+            verify_proof.check_covered(forged, log)
+        return str(caught.value)
+
+    first = document["streams"][0]["events"][0]
+    assert "lacks its inclusion proof" in said(lambda d: d["inclusion"].pop())
+    assert "or another proof" in said(lambda d: d["inclusion"].append(d["inclusion"][0]))
+    assert "is not in the tree" in said(lambda d: d["inclusion"][0]["hashes"].pop())
+    assert "is not in the tree" in said(lambda d: d["streams"][0]["events"][0].update(leaf="00" * 32))
+    assert "of which there is no event" in said(
+        lambda d: d["streams"][0]["events"][0].update(position=max(positions) + 10**6)
+    )
+    assert "does not hold" in said(lambda d: d.update(checkpoint=d["checkpoint"].replace("\n", "\n1", 1)))
+    assert "no checkpoint" in said(lambda d: d.update(checkpoint=None))
+    assert "is no list" in said(lambda d: d["inclusion"][0].update(hashes="x"))
+    assert "not in base64" in said(lambda d: d["inclusion"][0].update(hashes=["x"]))
+    assert first["position"] in positions
 
 
 def test_a_repeated_read_differs_in_nothing_but_its_moment(at: HttpScene) -> None:

@@ -331,6 +331,8 @@ def read_chain(tenant: Tenant, shop: Shop, run_id: str) -> None:
     receipt_id, case_id = run["trigger_receipt_id"], run["case_id"]
     for secret in (shop.owner, shop.runner):
         tenant.call("GET", f"/v1/automation-runs/{run_id}/proof", None, secret)
+        path, headers = f"/v1/automation-runs/{run_id}/tlog-proof", {"authorization": f"Bearer {secret}"}
+        assert tenant.client.get(path, headers=headers).status_code in {200, 404}  # It waits for no checkpoint.
         tenant.call("GET", f"/v1/automation-trigger-receipts/{receipt_id}", None, secret)
         tenant.call("GET", f"{shop.path}/automation-runs?automation_id={AUTOMATION}", None, secret)
         tenant.call("GET", f"{shop.path}/automation-trigger-receipts", None, secret)
